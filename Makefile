@@ -1,0 +1,56 @@
+# The two commands of a newcomer are `make run` and `make test`; the README says what each target does.
+
+PYTHON ?= python3
+PORT ?= 8000
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: install run test test-system check bench lock
+
+install: .venv/installed
+
+.venv/installed: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Halyard needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
+	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv
+	@echo "Installing what the service needs into .venv ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@touch $@
+
+.venv/installed-dev: .venv/installed requirements-dev.lock
+	@echo "Installing what its tests need into .venv ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
+	@touch $@
+
+# A secret of its own for every checkout; anonymous access is for this machine alone.
+.env: | .venv/installed
+	@umask 077 && $(BIN)/python -c 'import secrets; print(f"DEBUG=true\nANONYMOUS_SCOPE=manage\nSECRET_KEY={secrets.token_urlsafe(50)}")' > $@.new
+	@mv $@.new $@
+
+run: .venv/installed .env
+	@$(BIN)/python manage.py setup
+	@exec $(BIN)/python manage.py serve --port $(PORT)
+
+test: .venv/installed-dev
+	@$(BIN)/python -m tests
+
+test-system: .venv/installed-dev
+	@$(BIN)/python -m tests --system
+
+check: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy .
+	$(BIN)/lint-imports
+	$(BIN)/python -m tests.deployment manage.py check --deploy --fail-level WARNING
+	$(BIN)/python -m tests.deployment manage.py makemigrations --check --dry-run
+	$(BIN)/python -m tests.deployment manage.py spectacular --validate --fail-on-warn --file /dev/null
+
+bench: .venv/installed-dev
+	@$(BIN)/python -m tests.benchmarks
+
+# Newer versions of what pyproject.toml names, for every Python from 3.11 on.
+lock:
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--no-annotate pyproject.toml --output-file requirements.lock
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--no-annotate pyproject.toml --group dev --constraint requirements.lock --output-file requirements-dev.lock

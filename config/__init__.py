@@ -1,0 +1,1 @@
+"""The project: settings, environments, API keys, the change log and the plumbing of the API. It knows no app."""

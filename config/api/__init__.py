@@ -1,0 +1,1 @@
+"""The plumbing of the /v1 API: bodies, envelope, errors, authentication, permissions, filters, paging, schema."""

@@ -1,0 +1,148 @@
+"""Who calls: an API key, a signed-in user of the admin, or, where that is allowed, nobody in particular."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication, SessionAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from config.api_keys import digest, live_keys
+from config.change_log import Actor
+from config.environments import known
+from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.models import Environment, Scope, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """`request.auth`: the environment that the request is about, who asks, and what they may do there.
+
+    A user of the admin has no scope; Django's permissions say what that user may do.
+    """
+
+    environment: Environment
+    actor: Actor
+    scope: Scope | None
+
+
+Authenticated = tuple[AbstractBaseUser | AnonymousUser, Caller]
+
+_nobody = AnonymousUser()
+
+
+class KeyAuthentication(BaseAuthentication):
+    """`Authorization: Bearer <key>` or `X-API-Key: <key>`."""
+
+    def authenticate(self, request: Request) -> Authenticated | None:
+        secret = _secret(request.META)
+        if secret is None:
+            return None
+        key = live_keys.state.get(digest(secret))
+        if key is None or not key.is_live(_now(request)):
+            raise AuthenticationFailed("This API key is unknown, expired or revoked; ask for a new one.")
+        if request.META.get("HTTP_X_ENVIRONMENT", key.environment.key) != key.environment.key:
+            raise _wrong_environment(DetailCode.INVALID_VALUE, "This API key belongs to another environment.")
+        return _nobody, Caller(key.environment, Actor(f"key {key.name}", Source.API), Scope(key.scope))
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+def _secret(headers: dict[str, Any]) -> str | None:
+    authorization = headers.get("HTTP_AUTHORIZATION")
+    if authorization is None:
+        secret: str | None = headers.get("HTTP_X_API_KEY")
+        return secret
+    scheme, _, secret = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise AuthenticationFailed("Send `Authorization: Bearer <key>`, or the key as `X-API-Key`.")
+    return secret.strip()
+
+
+class AdminSessionAuthentication(SessionAuthentication):
+    """A signed-in user of the admin, with CSRF protection, in the environment that `X-Environment` names."""
+
+    def authenticate(self, request: Request) -> Authenticated | None:
+        if settings.SESSION_COOKIE_NAME not in request.COOKIES:
+            return None
+        user = request._request.user
+        if not isinstance(user, User) or not user.is_active or not user.is_staff:
+            return None
+        self.enforce_csrf(request)
+        return user, Caller(_environment(request), Actor(f"user {user.get_username()}", Source.API), None)
+
+
+class AnonymousAuthentication(BaseAuthentication):
+    """Callers with no credential get ANONYMOUS_SCOPE, and only those who sit at this very machine."""
+
+    def authenticate(self, request: Request) -> Authenticated | None:
+        scope = settings.ANONYMOUS_SCOPE
+        if scope == "none":
+            return None
+        if why := _why_not_local(request.META):
+            raise AuthenticationFailed(f"Send an API key: without one, {why}.")
+        return _nobody, Caller(_environment(request), Actor("anonymous", Source.API), Scope(scope))
+
+
+_FORWARDING_HEADERS = (
+    "HTTP_CF_CONNECTING_IP",
+    "HTTP_FORWARDED",
+    "HTTP_TRUE_CLIENT_IP",
+    "HTTP_VIA",
+    "HTTP_X_CLIENT_IP",
+    "HTTP_X_FORWARDED_FOR",
+    "HTTP_X_FORWARDED_HOST",
+    "HTTP_X_FORWARDED_PORT",
+    "HTTP_X_FORWARDED_PROTO",
+    "HTTP_X_FORWARDED_SERVER",
+    "HTTP_X_REAL_IP",
+)
+
+
+def _why_not_local(meta: dict[str, Any]) -> str | None:
+    if not _is_loopback(meta.get("REMOTE_ADDR", "")):
+        return "only requests from this machine itself are answered"
+    if any(header in meta for header in _FORWARDING_HEADERS):
+        return "a request that a proxy forwarded is not answered"
+    if meta.get("HTTP_SEC_FETCH_SITE", "none") not in ("none", "same-origin"):
+        return "a request from another web site is not answered"
+    host = meta.get("HTTP_HOST", "")
+    if meta.get("HTTP_ORIGIN", f"http://{host}") not in (f"http://{host}", f"https://{host}"):
+        return "a request from another web site is not answered"
+    return None
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _environment(request: Request) -> Environment:
+    key = request.META.get("HTTP_X_ENVIRONMENT")
+    if key is None:
+        return known.state.default
+    environment = known.state.by_key.get(key)
+    if environment is None:
+        message = f"Unknown environment; use one of: {', '.join(known.state.by_key)}."
+        raise _wrong_environment(DetailCode.UNKNOWN_REFERENCE, message)
+    return environment
+
+
+def _wrong_environment(code: DetailCode, message: str) -> ValidationFailed:
+    return ValidationFailed([Detail("X-Environment", code, message)], code=ErrorCode.INVALID_PARAMETER)
+
+
+def _now(request: Request) -> datetime:
+    """The request's one reading of the clock, taken by the view."""
+    now: datetime = getattr(request, "now", None) or timezone.now()
+    return now

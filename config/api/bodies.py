@@ -1,0 +1,154 @@
+"""Request bodies: read with a bound, decoded strictly, and searched for what JSON allows but no database keeps."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import orjson
+from django.conf import settings
+from rest_framework.parsers import BaseParser
+
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+
+MAX_DEPTH = 64
+_MOST_DETAILS = 20
+
+_SUSPECT = re.compile(rb"\\u00(00|3[aA])|[0-9]{19}")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A decoded body. Only a suspect one needs to be searched with `defects`; others have none."""
+
+    value: Any
+    is_suspect: bool
+
+
+def read(stream: IO[bytes], content_length: int) -> bytes:
+    """Read a body of at most DATA_UPLOAD_MAX_MEMORY_SIZE bytes; one that announces more is refused unread."""
+    most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    if content_length <= most:
+        raw = stream.read(most + 1)
+        if len(raw) <= most:
+            return raw
+    raise DomainError(ErrorCode.BODY_TOO_LARGE, f"Send at most {most // 1024**2} MiB in one request.")
+
+
+def decode(raw: bytes) -> Body:
+    """Decode JSON. Raises DomainError `malformed_json`; what is well-formed but not storable makes the body suspect."""
+    if not _SUSPECT.search(raw):
+        try:
+            value = orjson.loads(raw)
+            # A name that stands twice is decoded once, and its colon is lost.
+            if orjson.dumps(value).count(b":") == raw.count(b":"):
+                return Body(value, is_suspect=raw.count(b"{") + raw.count(b"[") > MAX_DEPTH)
+        except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+            pass  # the standard library tells NaN and lone surrogates, whose field can be named, from what is no JSON
+    return Body(_decode_leniently(raw), is_suspect=True)
+
+
+def _decode_leniently(raw: bytes) -> Any:
+    try:
+        return json.loads(raw.decode(), parse_int=_parse_int, object_pairs_hook=_object)
+    except UnicodeDecodeError as error:
+        raise _malformed(f"byte {error.start} is not valid UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise _malformed(f"line {error.lineno}, column {error.colno}: {error.msg.lower()}") from error
+    except RecursionError as error:
+        raise _malformed("it is nested too deeply") from error
+
+
+class _Repeating(dict[str, Any]):
+    """An object with names that stand twice, of which JSON readers silently drop all but one."""
+
+    repeated: Sequence[str]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    repeating = _Repeating(found)
+    repeating.repeated = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
+    return repeating
+
+
+def repetitions(value: object, path: str = "") -> Iterator[Detail]:
+    """Find the names that stand twice in an object, not in those inside it."""
+    if isinstance(value, _Repeating):
+        for name in value.repeated:
+            yield Detail(f"{path}.{name}" if path else name, DetailCode.DUPLICATE, "Must stand there once.")
+
+
+def _parse_int(digits: str) -> int:
+    # Enough digits to be recognised as too many: Python refuses to convert thousands of them.
+    return int(digits[:30])
+
+
+def _malformed(why: str) -> DomainError:
+    return DomainError(
+        ErrorCode.MALFORMED_JSON, f"The body is not valid JSON ({why}); send one JSON document in UTF-8."
+    )
+
+
+def defects(value: object, path: str = "", depth: int = 0) -> Iterator[Detail]:
+    """Find what no field may hold: U+0000, lone surrogates, NaN, infinities, integers beyond 64 bits, deep nesting.
+
+    And what no object may: a name that stands twice.
+    """
+    match value:
+        case str():
+            yield from _text_defects(value, path)
+        case int() if not -(2**63) <= value < 2**64:
+            message = "Must be an integer of at most 64 bits; send longer ones as text."
+            yield Detail(path, DetailCode.OUT_OF_RANGE, message)
+        case float() if not math.isfinite(value):
+            yield Detail(path, DetailCode.INVALID_VALUE, "Must be a finite number.")
+        case dict() | list() if depth >= MAX_DEPTH:
+            yield Detail(path, DetailCode.OUT_OF_RANGE, f"Must not be nested deeper than {MAX_DEPTH} levels.")
+        case dict():
+            yield from repetitions(value, path)
+            for name, item in value.items():
+                yield from _text_defects(name, path)
+                yield from defects(item, f"{path}.{name}" if path else name, depth + 1)
+        case list():
+            for at, item in enumerate(value):
+                yield from defects(item, f"{path}[{at}]", depth + 1)
+
+
+def _text_defects(text: str, path: str) -> Iterator[Detail]:
+    if "\0" in text:
+        yield Detail(path, DetailCode.INVALID_VALUE, "Must not contain the character U+0000.")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        yield Detail(path, DetailCode.INVALID_VALUE, "Must not contain half of a surrogate pair.")
+
+
+def check(body: Body) -> Any:
+    """Return the value of a body that is to be taken whole or not at all."""
+    if body.is_suspect:
+        found = [detail for detail, _ in zip(defects(body.value), range(_MOST_DETAILS), strict=False)]
+        if found:
+            raise ValidationFailed(found)
+    return body.value
+
+
+class JSONParser(BaseParser):
+    """The body as strict JSON."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: Any, media_type: str | None = None, context: Mapping[str, Any] | None = None) -> Any:
+        return check(decode_stream(stream))
+
+
+def decode_stream(stream: Any) -> Body:
+    """Read and decode the body of a request. One that comes in chunks announces no length, and may turn out empty."""
+    is_chunked = "HTTP_TRANSFER_ENCODING" in stream.META
+    raw = read(stream, 0 if is_chunked else int(stream.META.get("CONTENT_LENGTH") or 0))
+    return Body({}, is_suspect=False) if is_chunked and not raw else decode(raw)

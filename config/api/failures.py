@@ -1,0 +1,192 @@
+"""Every failure under /v1 in its one shape: `{"error": {"code", "message", "details", "requestId"}}`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import orjson
+from django.core.exceptions import (
+    BadRequest,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+    TooManyFieldsSent,
+)
+from django.db import DatabaseError, InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
+from django.http.multipartparser import MultiPartParserError
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+
+logger = logging.getLogger(__name__)
+
+RETRY_AFTER_SECONDS = 1
+
+# An answer stays small however much of the request is wrong, and however long the caller's own names are.
+MOST_DETAILS = 100
+_LONGEST_NAME = 300
+_LONGEST_MESSAGE = 1000
+
+_DETAIL_CODES = {
+    **{code.value: code for code in DetailCode},
+    # what DRF calls the same things
+    "null": DetailCode.INVALID_TYPE,
+    "not_a_list": DetailCode.INVALID_TYPE,
+    "not_a_dict": DetailCode.INVALID_TYPE,
+    "blank": DetailCode.OUT_OF_RANGE,
+    "empty": DetailCode.OUT_OF_RANGE,
+    "min_length": DetailCode.OUT_OF_RANGE,
+    "max_length": DetailCode.TOO_LONG,
+    "min_value": DetailCode.OUT_OF_RANGE,
+    "max_value": DetailCode.OUT_OF_RANGE,
+}
+
+
+def answer_exception(error: Exception, context: dict[str, Any]) -> Response:
+    """Turn what a view raised into its answer. Also the one place that logs a defect of ours, with the request's id."""
+    request = context["request"]
+    failure = as_domain_error(error)
+    headers = {}
+    if failure.code is ErrorCode.INTERNAL_ERROR:
+        logger.error("%s %s failed, request %s", request.method, request.path, request_id(request), exc_info=error)
+    if failure.code is ErrorCode.UNAVAILABLE:
+        logger.warning(
+            "%s %s: database unavailable, request %s: %s", request.method, request.path, request_id(request), error
+        )
+        headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    if failure.code is ErrorCode.UNAUTHENTICATED:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(payload(failure, request_id(request)), status=failure.code.status, headers=headers)
+
+
+def as_domain_error(error: Exception) -> DomainError:
+    match error:
+        case DomainError():
+            return error
+        case exceptions.ValidationError():
+            return ValidationFailed(flatten(error.detail))
+        case Http404() | exceptions.NotFound():
+            return DomainError(
+                ErrorCode.NOT_FOUND, "Nothing lives at this path; check it against the documentation at /docs."
+            )
+        case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
+            return DomainError(ErrorCode.UNAUTHENTICATED, str(error.detail))
+        case PermissionDenied():
+            return DomainError(ErrorCode.FORBIDDEN, str(error) or "You may not do this.")
+        case exceptions.PermissionDenied():
+            return DomainError(ErrorCode.FORBIDDEN, str(error.detail))
+        case exceptions.MethodNotAllowed():
+            return DomainError(ErrorCode.METHOD_NOT_ALLOWED, f"{error.detail} `Allow` lists the methods of this path.")
+        case exceptions.UnsupportedMediaType():
+            return DomainError(
+                ErrorCode.UNSUPPORTED_MEDIA_TYPE, "Send the body as `Content-Type: application/json`, in UTF-8."
+            )
+        case DatabaseError() | InterfaceError() if _is_unavailable(error):
+            message = "The database cannot answer now; send the same request again later, events with the ids they had."
+            return DomainError(ErrorCode.UNAVAILABLE, message)
+        case _:
+            message = "The service failed; this is a defect, please report it with the requestId."
+            return _unreadable(error) or DomainError(ErrorCode.INTERNAL_ERROR, message)
+
+
+def _is_unavailable(error: Exception) -> bool:
+    """Whether it is the database's state and not the statement: PostgreSQL also says so while it only takes reads."""
+    is_read_only = getattr(error.__cause__, "sqlstate", None) == "25006"
+    return is_read_only or isinstance(error, (OperationalError, InterfaceError))
+
+
+def _unreadable(error: Exception) -> DomainError | None:
+    """What Django says of requests that it cannot read to the end; sessions make it look into forms, too."""
+    match error:
+        case TooManyFieldsSent():
+            return DomainError(ErrorCode.INVALID_PARAMETER, "Too many parameters; send each once.")
+        case RequestDataTooBig():
+            return DomainError(ErrorCode.BODY_TOO_LARGE, "The request is too large.")
+        case BadRequest() | SuspiciousOperation() | MultiPartParserError() | UnreadablePostError():
+            return DomainError(ErrorCode.MALFORMED_JSON, "The body cannot be read; send one JSON document in UTF-8.")
+        case _:
+            return None
+
+
+def flatten(detail: Any, path: str = "") -> Iterator[Detail]:
+    """Flatten DRF's nested errors to details with one path each, such as `variants[1].weight`."""
+    if isinstance(detail, dict):
+        for name, item in detail.items():
+            if isinstance(name, int):
+                yield from flatten(item, f"{path}[{name}]")
+            elif name == "non_field_errors":
+                yield from flatten(item, path)
+            else:
+                yield from flatten(item, f"{path}.{name}" if path else str(name))
+    elif isinstance(detail, list):
+        for at, item in enumerate(detail):
+            yield from flatten(item, path if isinstance(item, exceptions.ErrorDetail) else f"{path}[{at}]")
+    else:
+        yield Detail(path, _detail_code(detail.code), str(detail))
+
+
+def _detail_code(code: str) -> DetailCode:
+    return _DETAIL_CODES.get(code, DetailCode.INVALID_VALUE)
+
+
+def payload(failure: DomainError, request_id: str) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": failure.code.value, "message": _writable(failure.message, _LONGEST_MESSAGE)}
+    if failure.details:
+        error["details"] = details(failure.details)
+    error["requestId"] = request_id
+    return {"error": error}
+
+
+def details(found: Iterable[Detail]) -> list[dict[str, str]]:
+    """Details as they are written, the first of many; a body that is to blame as a whole is named `body`."""
+    return [
+        {
+            "field": _writable(detail.field, _LONGEST_NAME) or "body",
+            "code": detail.code.value,
+            "message": _writable(detail.message, _LONGEST_MESSAGE),
+        }
+        for detail in islice(found, MOST_DETAILS)
+    ]
+
+
+def _writable(text: str, longest: int) -> str:
+    """Cut a text that may hold the caller's own, and replace what UTF-8 cannot write: lone surrogates."""
+    return text[:longest].encode(errors="replace").decode()
+
+
+def request_id(request: Any) -> str:
+    """The id that `EdgeMiddleware` gave the request."""
+    return str(getattr(request, "request_id", ""))
+
+
+_BY_STATUS = {
+    400: DomainError(
+        ErrorCode.INVALID_PARAMETER, "The request line or a header is not acceptable; check the `Host` header."
+    ),
+    403: DomainError(ErrorCode.FORBIDDEN, "This request is refused."),
+    404: as_domain_error(Http404()),
+    405: DomainError(ErrorCode.METHOD_NOT_ALLOWED, "`Allow` lists the methods of this path."),
+    413: DomainError(ErrorCode.BODY_TOO_LARGE, "The request is too large."),
+    503: DomainError(ErrorCode.UNAVAILABLE, "The service cannot answer now; send the same request again later."),
+}
+
+
+def reshape(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """Put an answer that Django itself made, mostly HTML, into the shape of the API, keeping its status and headers."""
+    failure = _BY_STATUS.get(response.status_code, as_domain_error(Exception()))
+    if failure.code is ErrorCode.INTERNAL_ERROR:
+        logger.error("%s %s failed outside of its view, request %s", request.method, request.path, request_id(request))
+    shaped = HttpResponse(
+        orjson.dumps(payload(failure, request_id(request))),
+        status=response.status_code if failure.code is not ErrorCode.INTERNAL_ERROR else 500,
+        content_type="application/json",
+    )
+    for name, value in response.items():
+        if name not in ("Content-Type", "Content-Length"):
+            shaped[name] = value
+    return shaped

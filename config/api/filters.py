@@ -1,0 +1,121 @@
+"""Query strings: every parameter is known, stands once and has its type, or the request is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import parse_qs
+
+import django_filters
+from django import forms
+from django.db.models import QuerySet
+from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework.request import Request
+
+from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.timestamps import parse_timestamp
+
+
+class StrictFilterBackend(DjangoFilterBackend):
+    """django-filter, with unknown and repeated parameters refused instead of ignored."""
+
+    def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
+        filterset = self.get_filterset(request, queryset, view)
+        known = {*(filterset.filters if filterset else ()), *view.paginator.parameters}
+        details = [*_misused(request, known), *(_invalid(filterset) if filterset else ())]
+        if details:
+            raise ValidationFailed(details, code=ErrorCode.INVALID_PARAMETER)
+        return filterset.qs if filterset else queryset
+
+
+def refuse_parameters(request: Request) -> None:
+    """For operations without any query parameter."""
+    if request.META.get("QUERY_STRING") and (details := _misused(request, set())):
+        raise ValidationFailed(details, code=ErrorCode.INVALID_PARAMETER)
+
+
+def _misused(request: Request, known: set[str]) -> list[Detail]:
+    choice = f"use {', '.join(sorted(known))}" if known else "this operation has none"
+    details = []
+    for name, values in _sent(request):
+        if name not in known:
+            details.append(Detail(name, DetailCode.UNKNOWN_FIELD, f"Unknown parameter; {choice}."))
+        elif len(values) > 1:
+            details.append(Detail(name, DetailCode.DUPLICATE, "Must be given once."))
+        elif not values[0]:
+            details.append(Detail(name, DetailCode.OUT_OF_RANGE, "Must not be empty; leave it out."))
+        elif any("\ud800" <= character <= "\udfff" for character in values[0]):
+            details.append(Detail(name, DetailCode.INVALID_VALUE, "Must be UTF-8."))
+    return details
+
+
+def _sent(request: Request) -> Iterable[tuple[str, list[str]]]:
+    """The parameters with what is not UTF-8 in them as lone surrogates. (Django's own reading replaces it.)"""
+    sent = request.query_params  # raises if there are too many
+    query = request.META.get("QUERY_STRING", "")
+    if "%" not in query and query.isascii():
+        return sent.lists()
+    raw = query.encode("latin-1", errors="replace").decode(errors="surrogateescape")
+    return parse_qs(raw, keep_blank_values=True, errors="surrogateescape").items()
+
+
+def _invalid(filterset: Any) -> list[Detail]:
+    if filterset.is_valid():
+        return []
+    return [
+        Detail(field, _CODES.get(error.code, DetailCode.INVALID_VALUE), error.messages[0])
+        for field, errors in filterset.errors.as_data().items()
+        for error in errors
+    ]
+
+
+_CODES = {"max_length": DetailCode.TOO_LONG}
+
+
+class TextFilter(django_filters.CharFilter):
+    """A text that is taken as it is, spaces included."""
+
+    def __init__(self, *args: Any, max_length: int = 200, **options: Any) -> None:
+        super().__init__(*args, strip=False, max_length=max_length, **options)
+
+
+class _SwitchField(forms.Field):
+    def clean(self, value: Any) -> bool | None:
+        if value in (None, ""):
+            return None
+        if value not in ("true", "false"):
+            raise forms.ValidationError("Must be true or false.", code="invalid")
+        return bool(value == "true")
+
+
+class SwitchFilter(django_filters.Filter):
+    """`true` or `false`."""
+
+    field_class = _SwitchField
+
+
+class _MomentField(forms.Field):
+    def __init__(self, *, end_of_day: bool = False, **options: Any) -> None:
+        self.end_of_day = end_of_day
+        super().__init__(**options)
+
+    def clean(self, value: Any) -> Any:
+        if value in (None, ""):
+            return None
+        try:
+            # In a query string an unescaped "+" arrives as a space; before an offset no space makes sense.
+            return parse_timestamp(_restore_plus(value), end_of_day=self.end_of_day)
+        except ValueError:
+            message = "Must be an ISO 8601 date or timestamp such as 2026-01-31T12:00:00Z."
+            raise forms.ValidationError(message, code="invalid") from None
+
+
+def _restore_plus(text: str) -> str:
+    head, space, tail = text.rpartition(" ")
+    return f"{head}+{tail}" if space and ":" in head else text
+
+
+class MomentFilter(django_filters.Filter):
+    """An ISO 8601 moment; a date alone is its first instant or, with `end_of_day`, its last."""
+
+    field_class = _MomentField

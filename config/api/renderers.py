@@ -1,0 +1,48 @@
+"""Answers: a payload under `data`, a failure as it is, always JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+
+_is_utf8 = re.compile(r"""(^|;)\s*charset\s*=\s*"?utf-?8"?\s*(;|$)""")
+
+
+class EnvelopeRenderer(BaseRenderer):
+    """Wrap a payload as `{"data": ...}`; what the exception handler made has its envelope already."""
+
+    media_type = "application/json"
+    format = "json"
+    charset = None
+    render_style = "binary"
+
+    def render(
+        self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
+    ) -> bytes:
+        status = renderer_context["response"].status_code if renderer_context else 200
+        if status == 204:
+            return b""
+        return orjson.dumps(data if status >= 400 else {"data": data})
+
+
+class AlwaysJSON(BaseContentNegotiation):
+    """The answer is JSON whatever `Accept` says; a body is read by the parser for its type, or refused."""
+
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
+        media_type, _, parameters = request.content_type.lower().partition(";")
+        if "charset" in parameters and not _is_utf8.search(parameters):
+            return None
+        return next((parser for parser in parsers if parser.media_type == media_type.strip()), None)
+
+    def select_renderer(
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        renderer = next(iter(renderers))
+        return renderer, renderer.media_type

@@ -1,0 +1,266 @@
+"""The OpenAPI description: envelope, errors, headers and authentication as they are on the wire."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_field
+from rest_framework import serializers
+
+from config.api.serializers import NoBodySerializer
+from config.errors import DetailCode, ErrorCode
+from config.keys import KEY_LENGTH, KEY_RULE, NAME_LENGTH
+
+Schema = dict[str, Any]
+
+KEY: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": KEY_LENGTH,
+    "pattern": rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{KEY_LENGTH - 1}}}$",
+}
+MOMENT: Schema = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]}
+NAME: Schema = {"type": "string", "minLength": 1, "maxLength": NAME_LENGTH, "pattern": r"^[^\u0000]*$"}
+
+_components: dict[str, Schema] = {}
+
+
+def closed_object(properties: Schema, description: str = "", *, optional: Sequence[str] = ()) -> Schema:
+    """An object with these properties, all of them but the optional ones, and no others."""
+    return {
+        "type": "object",
+        **({"description": description} if description else {}),
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+def component(name: str, schema: Schema) -> Schema:
+    """Put a schema into the document under a name of its own, and return the reference to it."""
+    assert _components.setdefault(name, schema) == schema, name  # noqa: S101 (two schemas must not share a name)
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
+_CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
+
+# --- parameters and headers ------------------------------------------------------------------------------------------
+
+
+def key_in_path(name: str, of: str) -> OpenApiParameter:
+    return OpenApiParameter(name, KEY, OpenApiParameter.PATH, description=f"The key of the {of}: {KEY_RULE}.")
+
+
+def query(name: str, schema: Schema, description: str) -> OpenApiParameter:
+    """A parameter of the query string. Unknown parameters, and those given twice, are refused."""
+    return OpenApiParameter(name, schema, OpenApiParameter.QUERY, description=description)
+
+
+def header(
+    name: str, description: str, *, on: Sequence[int] = (), schema: Any = str, required: bool = True
+) -> OpenApiParameter:
+    """A header of every answer, or of those with some statuses."""
+    return OpenApiParameter(
+        name, schema, OpenApiParameter.HEADER, response=list(on) or True, description=description, required=required
+    )
+
+
+def paging(*, default: int | None = None) -> list[OpenApiParameter]:
+    """What every list has: `limit` and `cursor` in the query string, and `Link` in the answer."""
+    limit: Schema = {"type": "integer", "minimum": 1, "maximum": 1000}
+    without = "Without it, all are answered." if default is None else ""
+    if default is not None:
+        limit["default"] = default
+    return [
+        query("limit", limit, f"The most that one page holds. {without}".strip()),
+        query("cursor", _CURSOR, "Where a page begins: part of the address that `Link` gives; do not make one."),
+        header("Link", 'The next page, as `<...>; rel="next"`; none on the last one.', on=[200], required=False),
+    ]
+
+
+ETAG = header("ETag", "The version of the flag, for `If-Match`.", on=[200, 201])
+LOCATION = header("Location", "The address of what was created.", on=[201])
+IF_MATCH = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER, description="The `ETag` that was read; 412 if the flag has changed since."
+)
+_ON_EVERY_ANSWER = [
+    header("X-Request-Id", "The id of this request: the one it came with, if that is acceptable, or a new one."),
+    header("WWW-Authenticate", "`Bearer`.", on=[401]),
+    header("Retry-After", "After how many seconds to send the same request again.", on=[503], schema=int),
+]
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+_UUID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
+
+_DETAIL_PROPERTIES: Schema = {
+    "field": {"type": "string", "description": "Such as `rules[0].percentage`; `body` for the body as a whole."},
+    "code": {"type": "string", "enum": [code.value for code in DetailCode]},
+    "message": {"type": "string", "description": "What to do about it."},
+}
+_DETAIL = component("ErrorDetail", closed_object(_DETAIL_PROPERTIES, "One field to blame, by the caller's own name."))
+
+
+def _error(codes: Sequence[ErrorCode]) -> Schema:
+    properties: Schema = {
+        "code": {"type": "string", "enum": [code.value for code in codes], "description": "Switch on this."},
+        "message": {"type": "string", "description": "For people: what went wrong and what to do."},
+        "requestId": {"type": "string", "description": "Also the `X-Request-Id` header."},
+    }
+    if any(code.status == 400 for code in codes):
+        properties["details"] = {"type": "array", "items": _DETAIL}
+    return closed_object({"error": closed_object(properties, optional=["details"])}, _meanings(codes))
+
+
+def _meanings(codes: Sequence[ErrorCode]) -> str:
+    return " ".join(f"`{code.value}`: {code.meaning}" for code in codes)
+
+
+component("Error", _error(list(ErrorCode)))
+
+_ALWAYS = (
+    ErrorCode.INVALID_PARAMETER,
+    ErrorCode.UNAUTHENTICATED,
+    ErrorCode.FORBIDDEN,
+    ErrorCode.INTERNAL_ERROR,
+    ErrorCode.UNAVAILABLE,
+)
+_WITH_BODY = (
+    ErrorCode.VALIDATION_FAILED,
+    ErrorCode.MALFORMED_JSON,
+    ErrorCode.BODY_TOO_LARGE,
+    ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+)
+
+
+def errors(*codes: ErrorCode, has_body: bool = False) -> dict[int, OpenApiResponse]:
+    """The failures of an operation by status: these, and those that every operation has."""
+    by_status: dict[int, list[ErrorCode]] = defaultdict(list)
+    for code in dict.fromkeys((*codes, *(_WITH_BODY if has_body else ()), *_ALWAYS)):
+        by_status[code.status].append(code)
+    if 404 in by_status:
+        by_status[404].append(ErrorCode.NOT_FOUND)  # a key with a slash in it makes another path
+    return {status: _failure(by_status[status]) for status in sorted(by_status)}
+
+
+def _failure(codes: Sequence[ErrorCode]) -> OpenApiResponse:
+    """An answer whose schema is a component that bears the name of its first code."""
+    name = "".join(word.capitalize() for word in codes[0].value.removesuffix("_error").split("_")) + "Error"
+    examples = [
+        OpenApiExample(code.value, value={"error": {"code": code.value, "message": code.meaning, "requestId": _UUID}})
+        for code in codes
+    ]
+    return OpenApiResponse(component(name, _error(codes)), _meanings(codes), examples)
+
+
+def answer(serializer: Any, description: str, example: Any) -> OpenApiResponse:
+    """A success and an example of its payload, without the envelope; of a list, an example of one entry."""
+    return OpenApiResponse(serializer, description, [OpenApiExample("Example", value=example)])
+
+
+@extend_schema_field({"type": "array", "items": _DETAIL})
+class DetailsField(serializers.JSONField):
+    """Fields to blame, where they are not those of the whole request."""
+
+
+# --- the document ----------------------------------------------------------------------------------------------------
+
+SECURITY_SCHEMES = {
+    "bearerKey": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer <key>`"},
+    "headerKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "`X-API-Key: <key>`"},
+    "adminSession": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": settings.SESSION_COOKIE_NAME,
+        "description": "A signed-in user of the admin; writes need `X-CSRFToken` too. `X-Environment` names the "
+        "environment, otherwise it is the default one.",
+    },
+}
+
+
+def complete_document(result: Schema, **_: Any) -> Schema:
+    """Add what no single operation declares: the ways to authenticate, and the shapes of failures (a hook)."""
+    result["components"]["securitySchemes"] = SECURITY_SCHEMES
+    schemas = {**result["components"].get("schemas", {}), **_components}
+    result["components"]["schemas"] = dict(sorted(schemas.items()))
+    return result
+
+
+class EnvelopeSchema(AutoSchema):
+    """Payloads stand under `data`; what is not declared is neither answered nor accepted."""
+
+    def get_override_parameters(self) -> list[Any]:
+        return [*super().get_override_parameters(), *_ON_EVERY_ANSWER]
+
+    def get_auth(self) -> list[dict[str, list[str]]]:
+        """Any one of these will do; where ANONYMOUS_SCOPE allows it, callers on the machine itself need none."""
+        return [{scheme: []} for scheme in SECURITY_SCHEMES]
+
+    def _get_request_for_media_type(self, serializer: Any, direction: Any = "request") -> Any:
+        schema, _ = super()._get_request_for_media_type(serializer, direction)
+        return schema, serializer is not NoBodySerializer
+
+    def _get_response_for_code(
+        self, serializer: Any, status_code: Any, media_types: Any = None, direction: Any = "response"
+    ) -> Any:
+        response = super()._get_response_for_code(serializer, status_code, media_types, direction)
+        if str(status_code).startswith("2"):
+            for content in response.get("content", {}).values():
+                content["schema"] = closed_object({"data": content["schema"]})
+                for example in content.get("examples", {}).values():
+                    example["value"] = {"data": example["value"]}
+        return response
+
+    def _map_basic_serializer(self, serializer: Any, direction: Any) -> Any:
+        schema = super()._map_basic_serializer(serializer, direction)
+        schema["additionalProperties"] = False
+        if serializer.partial:
+            schema.pop("required", None)
+        if direction == "response":
+            sometimes = getattr(serializer, "left_out_while_empty", ())
+            schema["required"] = [name for name in schema["properties"] if name not in sometimes]
+        return schema
+
+    def _postprocess_serializer_schema(self, schema: Any, serializer: Any, direction: Any) -> Any:
+        if direction == "request" and serializer.partial:
+            return schema  # what was read can be sent back, read-only properties and all
+        return super()._postprocess_serializer_schema(schema, serializer, direction)
+
+    def _map_serializer_field(self, field: Any, direction: Any, bypass_extensions: bool = False) -> Any:
+        schema = super()._map_serializer_field(field, direction, bypass_extensions)
+        if schema:
+            schema.pop("x-spec-enum-id", None)  # meant for a hook that we do without
+        return schema
+
+    def get_serializer_name(self, serializer: Any, direction: Any) -> str:
+        """`Request` is put behind the names of what is sent anyway."""
+        return str(super().get_serializer_name(serializer, direction)).replace("RequestSerializer", "Serializer")
+
+    def _is_list_view(self, serializer: Any = None) -> bool:
+        return isinstance(serializer, serializers.ListSerializer)
+
+    def _get_paginator(self) -> None:
+        return None  # DRF's paginators change the body; ours does not
+
+
+class KeyExtension(OpenApiSerializerFieldExtension):
+    target_class = "config.api.serializers.KeyField"
+
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: Any) -> Schema:
+        return dict(KEY)
+
+
+class TimestampExtension(OpenApiSerializerFieldExtension):
+    """On the way in, a moment may be a date alone."""
+
+    target_class = "config.api.serializers.TimestampField"
+
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: Any) -> Schema:
+        is_read = direction == "request" and not self.target.read_only
+        return dict(MOMENT) if is_read else {"type": "string", "format": "date-time"}

@@ -1,0 +1,171 @@
+"""Serializers that take a JSON value for what it is: no number in quotes, no 1 for true, no field that nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, ClassVar
+
+from django.utils.functional import cached_property
+from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail
+
+from config.api.failures import MOST_DETAILS
+from config.documents import is_same
+from config.errors import DetailCode
+from config.timestamps import format_timestamp, parse_timestamp
+
+_WRONG_TYPE = DetailCode.INVALID_TYPE.value
+
+
+class StrictSerializer(serializers.Serializer[Any]):
+    """An object with these fields and no others."""
+
+    default_error_messages = {"invalid": "Must be a JSON object."}
+    computed: ClassVar[frozenset[str]] = frozenset()
+    """Read-only fields that change by themselves: whoever sends them back is not held to what they are by now."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise serializers.ValidationError(
+                {"non_field_errors": [ErrorDetail("Must be a JSON object.", _WRONG_TYPE)]}
+            )
+        objections = ((str(name), self._objection(str(name), data[name])) for name in data)
+        unknown = dict(islice(((name, [error]) for name, error in objections if error), MOST_DETAILS))
+        try:
+            values = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            raise serializers.ValidationError({**error.detail, **unknown}) from error  # type: ignore[dict-item]
+        if unknown:
+            raise serializers.ValidationError(unknown)
+        return values
+
+    @cached_property
+    def _shown(self) -> dict[str, Any]:
+        """What the caller read. (`data` says so only after the validation that asks here.)"""
+        shown: dict[str, Any] = self.to_representation(self.instance)
+        return shown
+
+    def _objection(self, name: str, value: Any) -> ErrorDetail | None:
+        field = self.fields.get(name)
+        if field is None:
+            known = ", ".join(name for name, field in self.fields.items() if not field.read_only)
+            return ErrorDetail(f"Unknown field; use {known or 'none'}.", DetailCode.UNKNOWN_FIELD)
+        if not field.read_only:
+            return None
+        if self.instance is not None and name in self.computed:
+            return None
+        if self.instance is None:
+            return ErrorDetail("Is set by the service; leave it out.", DetailCode.UNKNOWN_FIELD)
+        shown = self._shown.get(name)
+        if is_same(value, shown) or (isinstance(field, TimestampField) and field.is_same_moment(value, shown)):
+            return None  # what was read can be edited and sent back
+        return ErrorDetail("Cannot be changed; leave it out or send it as it was read.", DetailCode.INVALID_VALUE)
+
+
+class TextField(serializers.CharField):
+    """A JSON string, kept as it was sent."""
+
+    default_error_messages = {
+        _WRONG_TYPE: "Must be a string.",
+        "null": "Must be a string.",
+        "blank": "Must not be empty.",
+        "max_length": "Must be at most {max_length} characters.",
+    }
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(trim_whitespace=False, **options)
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        if data is not serializers.empty and data is not None and not isinstance(data, str):
+            self.fail(_WRONG_TYPE)
+        return super().run_validation(data)
+
+
+class KeyField(TextField):
+    """A key of the caller's choice. Its form is for the domain to check; the schema tells it."""
+
+
+class SwitchField(serializers.BooleanField):
+    """A JSON boolean."""
+
+    default_error_messages = {_WRONG_TYPE: "Must be true or false.", "null": "Must be true or false."}
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail(_WRONG_TYPE)
+        return data
+
+
+class NumberField(serializers.FloatField):
+    """A JSON number, kept as the int or float it was sent as."""
+
+    default_error_messages = {
+        _WRONG_TYPE: "Must be a number.",
+        "null": "Must be a number.",
+        "min_value": "Must be at least {min_value}.",
+        "max_value": "Must be at most {max_value}.",
+    }
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, bool) or not isinstance(data, (int, float)):
+            self.fail(_WRONG_TYPE)
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class ObjectField(serializers.DictField):
+    """A JSON object of any content."""
+
+    default_error_messages = {"not_a_dict": "Must be a JSON object.", "null": "Must be a JSON object."}
+
+
+class ArrayField(serializers.ListField):
+    """A JSON array."""
+
+    default_error_messages = {
+        "not_a_list": "Must be an array.",
+        "null": "Must be an array.",
+        "empty": "Must not be empty.",
+        "max_length": "Must have at most {max_length} elements.",
+        "min_length": "Must have at least {min_length} elements.",
+    }
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, list):
+            self.fail("not_a_list", input_type=type(data).__name__)
+        return super().to_internal_value(data)
+
+
+class TimestampField(serializers.DateTimeField):
+    """A moment: ISO 8601 with any offset on the way in, UTC with microseconds and `Z` on the way out."""
+
+    default_error_messages = {
+        _WRONG_TYPE: "Must be a string.",
+        "null": "Must be a string.",
+        "invalid_value": "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z.",
+    }
+
+    def to_internal_value(self, value: Any) -> Any:
+        if not isinstance(value, str):
+            self.fail(_WRONG_TYPE)
+        try:
+            return parse_timestamp(value)
+        except ValueError:
+            self.fail("invalid_value")
+
+    def to_representation(self, value: Any) -> Any:
+        return None if value is None else format_timestamp(value)
+
+    def is_same_moment(self, sent: Any, shown: str | None) -> bool:
+        """Whether a client that took a moment apart has put the same one together again, in its own way."""
+        try:
+            return isinstance(sent, str) and shown is not None and parse_timestamp(sent) == parse_timestamp(shown)
+        except ValueError:
+            return False
+
+
+class NoBodySerializer(StrictSerializer):
+    """For operations without a payload: no body, an empty one and `{}` are the same."""

@@ -1,0 +1,56 @@
+"""What a server must not start with: settings that are insecure once `DEBUG` is off, each named with its remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.exceptions import ImproperlyConfigured
+
+from config.models import Scope
+
+_LEAST_SECRET_LENGTH = 50
+
+
+@register(Tags.security)
+def check_anonymous_scope(**_: Any) -> list[CheckMessage]:
+    choices = ["none", *Scope.values]
+    if settings.ANONYMOUS_SCOPE in choices:
+        return []
+    return [Error(f"ANONYMOUS_SCOPE is not one of {', '.join(choices)}.", id="halyard.E001")]
+
+
+@register()
+def check_threads(**_: Any) -> list[CheckMessage]:
+    return [] if settings.THREADS >= 1 else [Error("THREADS must be 1 or more.", id="halyard.E003")]
+
+
+@register(Tags.security, deploy=True)
+def check_production_settings(**_: Any) -> list[CheckMessage]:
+    """Of each insecure setting, the name and what to set. Django's own deployment checks say the rest."""
+    insecure = {
+        "SECRET_KEY": (len(_secret_key()) < _LEAST_SECRET_LENGTH, "set it to 50 random characters or more"),
+        "ALLOWED_HOSTS": (
+            not settings.ALLOWED_HOSTS or "*" in settings.ALLOWED_HOSTS,
+            "list the host names that clients use",
+        ),
+        "ANONYMOUS_SCOPE": (settings.ANONYMOUS_SCOPE != "none", "remove it, so that every caller needs a key"),
+        "CORS_ALLOWED_ORIGINS": ("*" in settings.CORS_ALLOWED_ORIGINS, "list the origins of your web sites"),
+        "SECURE_SSL_REDIRECT": (not settings.SECURE_SSL_REDIRECT, "leave it on; keys travel in every request"),
+        "SECURE_HSTS_SECONDS": (settings.SECURE_HSTS_SECONDS <= 0, "leave it at its default of a year"),
+        "SESSION_COOKIE_SECURE": (not settings.SESSION_COOKIE_SECURE, "leave it on"),
+        "CSRF_COOKIE_SECURE": (not settings.CSRF_COOKIE_SECURE, "leave it on"),
+    }
+    return [
+        Error(f"{name} is insecure with DEBUG off: {remedy}.", id="halyard.E002")
+        for name, (is_insecure, remedy) in insecure.items()
+        if is_insecure
+    ]
+
+
+def _secret_key() -> str:
+    try:
+        return str(settings.SECRET_KEY)
+    except ImproperlyConfigured:  # Django's way to say that it is empty
+        return ""

@@ -1,0 +1,139 @@
+"""Forms of the admin: they read what was typed as the API reads a body, and let the domain say what may be stored."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.validators import ProhibitNullCharactersValidator
+from unfold.widgets import (
+    TEXTAREA_CLASSES,
+    UnfoldAdminExpandableTextareaWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from config.api.bodies import Body, check, decode
+from config.errors import Detail, DomainError, ErrorCode
+from config.models import Change
+
+_head = re.compile(r"[A-Za-z]+")
+_capital = re.compile(r"[A-Z]")
+
+
+class TextField(forms.CharField):
+    """Text as it was typed. How long it may be, and what it may look like, is for the domain to say."""
+
+    widget = UnfoldAdminTextInputWidget
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"required": False, "strip": False, **options})
+        self.validators = [each for each in self.validators if not isinstance(each, ProhibitNullCharactersValidator)]
+
+    def to_python(self, value: Any) -> str:
+        # Browsers send the line breaks of a textarea as CRLF; what was not edited must come back unchanged.
+        return str(super().to_python(value)).replace("\r\n", "\n")
+
+
+class DescriptionField(TextField):
+    """A text of a few lines."""
+
+    widget = UnfoldAdminExpandableTextareaWidget
+
+
+class ReasonField(forms.CharField):
+    """Why somebody changes something, for the history."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            required=False,
+            max_length=Change._meta.get_field("reason").max_length,
+            label="Reason",
+            help_text="Why you change this. It is shown in the history.",
+            widget=UnfoldAdminTextInputWidget(),
+        )
+
+
+class JSONField(forms.CharField):
+    """A JSON array in a textarea, which the script named by `editor` turns into something friendlier."""
+
+    def __init__(self, *, name: str, editor: str, **options: Any) -> None:
+        self.name = name
+        classes = " ".join([*TEXTAREA_CLASSES, "hy-json"])
+        attributes = {"data-editor": editor, "rows": 12, "spellcheck": "false", "class": classes}
+        super().__init__(
+            required=False, strip=False, initial=[], widget=UnfoldAdminTextareaWidget(attributes), **options
+        )
+
+    def prepare_value(self, value: Any) -> Any:
+        # What was typed is text already, and is shown again as it was typed.
+        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+    def clean(self, value: Any) -> Any:
+        if not (value or "").strip():
+            return []
+        try:
+            body = decode(value.encode("utf-8", "surrogatepass"))
+            # By its name, as in a body, so that what is wrong is found under the same path.
+            return check(Body({self.name: body.value}, body.is_suspect))[self.name]
+        except DomainError as refusal:
+            raise forms.ValidationError([_text(detail) for detail in refusal.details] or refusal.message) from refusal
+
+
+class DomainForm(forms.ModelForm):  # type: ignore[type-arg]  # of any model
+    """A form whose values go to a function of the domain, which alone says whether they are acceptable.
+
+    `refusal` is what that function said when it was called with these values, `loaded` what the form starts with.
+    """
+
+    refusal: ClassVar[DomainError | None] = None
+    loaded: ClassVar[dict[str, Any]] = {}
+    reason = ReasonField()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.initial = {**self.loaded, **self.initial}
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or self.cleaned_data
+        texts = {name: value for name, value in values.items() if isinstance(value, str)}
+        try:
+            check(Body(texts, is_suspect=True))
+        except DomainError as refusal:
+            self._add(refusal)
+        if self.refusal is not None:
+            self._add(self.refusal)
+        return values
+
+    def _post_clean(self) -> None:
+        """Django would check the model's own fields here, in other words than the API's."""
+
+    def _add(self, refusal: DomainError) -> None:
+        for detail in refusal.details:
+            name = _field_name(detail)
+            if name in self.fields:
+                self.add_error(name, _text(detail))
+            else:
+                self.add_error(None, _text(detail))
+        if not refusal.details:
+            is_about_key = refusal.code is ErrorCode.ALREADY_EXISTS and "key" in self.fields
+            self.add_error("key" if is_about_key else None, refusal.message)
+
+
+def _field_name(detail: Detail) -> str:
+    """`rules` for `rules[0].percentage`, `expires_at` for `expiresAt`."""
+    found = _head.match(detail.field)
+    return _capital.sub(lambda capital: f"_{capital[0].lower()}", found[0]) if found else ""
+
+
+def _text(detail: Detail) -> str:
+    # A field of one word needs no name: the message stands under it.
+    return f"{detail.field}: {detail.message}" if re.search(r"[.\[]", detail.field) else detail.message
+
+
+class EnvironmentalForm(DomainForm):
+    """A form that writes in one environment, and knows in which one it was opened."""
+
+    opened_in = forms.CharField(required=False, widget=forms.HiddenInput())

@@ -1,0 +1,61 @@
+"""`manage.py create_key`: a new API key. Its secret alone goes to stdout, so that a script can take it."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from config.api_keys import create_key
+from config.management.operator import OperatorCommand, actor, find_environment
+from config.models import Scope
+from config.timestamps import format_timestamp, parse_timestamp
+
+
+class Command(OperatorCommand):
+    help = "Make an API key and print its secret, this once: it is nowhere stored."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--name", required=True, help="what the key is for")
+        parser.add_argument("--environment", help="the key of its environment (default: the default environment)")
+        parser.add_argument("--scope", required=True, help=f"what it may do: {', '.join(Scope.values)}")
+        parser.add_argument("--expires", help="until when, such as 2027-01-31T00:00:00Z or 90d (default: for ever)")
+
+    def handle(self, *, name: str, environment: str | None, scope: str, expires: str | None, **_: Any) -> None:
+        now = timezone.now()
+        key, secret = create_key(
+            name=name,
+            environment=find_environment(environment),
+            scope=_read_scope(scope),
+            expires_at=_read_expiry(expires, now),
+            actor=actor(),
+            at=now,
+        )
+        until = f"until {format_timestamp(key.expires_at)}" if key.expires_at else "for ever"
+        self.stderr.write(
+            f"Key {key.pk} ({key.scope} in {key.environment.key}, {until}). Its secret is shown this once:",
+            self.style.SUCCESS,  # not an error, although it stays out of the way of what a script reads
+        )
+        self.stdout.write(secret)
+
+
+def _read_scope(text: str) -> Scope:
+    try:
+        return Scope(text)
+    except ValueError:
+        raise CommandError(f"Unknown scope {text!r}; use one of: {', '.join(Scope.values)}.") from None
+
+
+def _read_expiry(text: str | None, now: datetime) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        if days := re.fullmatch(r"(\d+)d", text, re.ASCII):
+            return now + timedelta(days=int(days[1]))
+        return parse_timestamp(text)
+    except (ValueError, OverflowError):
+        message = f"Cannot read {text!r}; --expires takes a moment such as 2027-01-31T00:00:00Z or days such as 90d."
+        raise CommandError(message) from None

@@ -1,0 +1,53 @@
+"""`manage.py serve`: the production server, with as many workers as the machine has cores."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import ERROR, WARNING
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from config.listening import CannotListen, listen
+from config.supervisor import Supervisor
+
+
+class Command(BaseCommand):
+    help = "Serve the API and the admin. SIGTERM lets the requests under way finish; a worker that dies is replaced."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
+        parser.add_argument("--port", type=int, default=8000, help="the port to listen on (default: %(default)s)")
+        parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: one a core)")
+
+    def handle(self, *, host: str, port: int, workers: int, **_: Any) -> None:
+        # With DEBUG off, what Django or this project calls insecure is not served, not even with a warning.
+        is_production = not settings.DEBUG
+        self.check(include_deployment_checks=is_production, fail_level=WARNING if is_production else ERROR)
+        if workers < 1:
+            raise CommandError("--workers must be 1 or more.")
+        try:
+            sockets = listen(host, port, count=workers)
+        except CannotListen as error:
+            raise CommandError(str(error)) from error
+        server = Supervisor(sockets)
+        self._greet(host, port=sockets[0].getsockname()[1])
+        server.run()
+
+    def _greet(self, host: str, port: int) -> None:
+        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        lines = [
+            f"Halyard serves {url}",
+            f"  admin     {url}/admin/",
+            f"  API       {url}/v1/flags",
+            f"  its docs  {url}/docs",
+        ]
+        if settings.ANONYMOUS_SCOPE != "none":
+            lines.append(
+                f"Requests from this machine need no API key: ANONYMOUS_SCOPE is {settings.ANONYMOUS_SCOPE}. "
+                "Never set it on a machine that others can reach."
+            )
+        self.stdout.write("\n".join(lines))
+        self.stdout.flush()

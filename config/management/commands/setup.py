@@ -1,0 +1,42 @@
+"""`manage.py setup`: what lies between a fresh checkout and a service to look at. Run again, it changes nothing."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+_ADMIN = "admin"
+
+
+class Command(BaseCommand):
+    help = "Migrate the database, and give a new one its admin user and demo data. Run again, it changes nothing."
+
+    def handle(self, **_: Any) -> None:
+        self._migrate()
+        self._create_admin()
+        call_command("demo", "--if-empty", stdout=self.stdout, stderr=self.stderr)
+        self.stdout.write(f"The database is ready: {connection.display_name}, {connection.settings_dict['NAME']}")
+
+    def _migrate(self) -> None:
+        executor = MigrationExecutor(connection)
+        pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        # With none pending too: the environments follow the migrations, and may be missing if that was cut short.
+        call_command("migrate", verbosity=0, interactive=False)
+        if pending:
+            self.stdout.write(f"Applied {len(pending)} migrations.")
+
+    def _create_admin(self) -> None:
+        if User.objects.exists():
+            return
+        password = secrets.token_urlsafe(12)
+        User.objects.create_superuser(_ADMIN, password=password)
+        self.stdout.write(
+            f"Sign in at /admin/ as {_ADMIN} with the password {password}\n"
+            f"It is shown this once: note it. `manage.py changepassword {_ADMIN}` sets another."
+        )

@@ -1,0 +1,43 @@
+"""What the service's own commands share: who runs them, for the change log, and how a refusal reaches them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from config.change_log import Actor
+from config.errors import DomainError
+from config.models import Environment, Source
+
+
+class OperatorCommand(BaseCommand):
+    """A command that makes domain calls: what they refuse is one line on stderr, in the words of the API."""
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except DomainError as error:
+            raise CommandError(error.message) from error
+
+
+def actor() -> Actor:
+    """The user of the operating system, who in a container may have no name."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    return Actor(f"operator {name}", Source.COMMAND)
+
+
+def find_environment(key: str | None) -> Environment:
+    """The environment of this key, or the default one where none is named."""
+    if key is None:
+        return Environment.objects.default()
+    environment = Environment.objects.filter(key=key).first()
+    if environment is None:
+        known = ", ".join(Environment.objects.values_list("key", flat=True))
+        raise CommandError(f"Unknown environment {key!r}; use one of: {known}.")
+    return environment

@@ -1,0 +1,135 @@
+"""What every app stands on: environments, API keys and the change log. The modules of their names write them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+from uuid_utils.compat import uuid7
+
+from config.documents import Document, StoredJSONDecoder
+from config.keys import KEY_LENGTH, KEY_PATTERN
+
+
+class EnvironmentQuerySet(models.QuerySet["Environment"]):
+    def default(self) -> Environment:
+        return self.get(is_default=True)
+
+
+class Environment(models.Model):
+    """A world of its own: flag states, experiments, exposures and events of one environment are unseen in any other."""
+
+    key = models.CharField(max_length=KEY_LENGTH, unique=True)
+    name = models.CharField(max_length=200)
+    is_default = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+
+    objects = EnvironmentQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-is_default", "key")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("is_default",), condition=Q(is_default=True), name="environment_one_default"
+            ),
+            models.CheckConstraint(condition=Q(key__regex=KEY_PATTERN), name="environment_key_format"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Scope(models.TextChoices):
+    """What a key may do; each scope includes those before it."""
+
+    CLIENT = "client", "client: evaluate, assign, track"
+    SERVER = "server", "server: client, and read everything"
+    MANAGE = "manage", "manage: server, and write"
+
+    def includes(self, other: Scope) -> bool:
+        order = list(Scope)
+        return order.index(self) >= order.index(other)
+
+
+class ApiKey(models.Model):
+    """A credential of one environment. Only the hash of its secret is stored."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=200)
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="api_keys")
+    scope = models.CharField(max_length=10, choices=Scope.choices)
+    prefix = models.CharField(max_length=20)
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name = "API key"
+        verbose_name_plural = "API keys"
+        ordering = ("-created_at",)
+        constraints = (models.CheckConstraint(condition=Q(scope__in=Scope.values), name="api_key_scope_known"),)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    def is_live(self, at: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or at < self.expires_at)
+
+
+class Source(models.TextChoices):
+    """The door through which a change came in."""
+
+    API = "api", "API"
+    ADMIN = "admin", "Admin"
+    COMMAND = "command", "Command"
+
+
+class ChangeQuerySet(models.QuerySet["Change"]):
+    def since(self, revision: int) -> ChangeQuerySet:
+        return self.filter(revision__gt=revision).order_by("revision")
+
+    def of(self, kind: str, object_id: object) -> ChangeQuerySet:
+        return self.filter(kind=kind, object_id=str(object_id)).order_by("-revision")
+
+    def latest_revision(self) -> int:
+        return self.aggregate(revision=models.Max("revision"))["revision"] or 0
+
+
+class Change(models.Model):
+    """One write of configuration. The rows are the history, and their revision is the version of the whole system."""
+
+    revision = models.BigIntegerField(primary_key=True)
+    at = models.DateTimeField(db_index=True)
+    actor = models.CharField(max_length=250)
+    source = models.CharField(max_length=10, choices=Source.choices)
+    reason = models.CharField(max_length=1000, blank=True, default="")
+    kind = models.CharField(max_length=40)
+    object_id = models.CharField(max_length=40)
+    key = models.CharField(max_length=200)
+    environment = models.CharField(max_length=KEY_LENGTH, blank=True, default="")
+    before: models.JSONField[Document | None, Any] = models.JSONField(decoder=StoredJSONDecoder, null=True)
+    after: models.JSONField[Document | None, Any] = models.JSONField(decoder=StoredJSONDecoder, null=True)
+
+    objects = ChangeQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-revision",)
+        indexes = (models.Index(fields=("kind", "object_id", "-revision"), name="change_of_object"),)
+        constraints = (
+            models.CheckConstraint(condition=Q(source__in=Source.values), name="change_source_known"),
+            models.CheckConstraint(
+                condition=Q(before__isnull=False) | Q(after__isnull=False), name="change_has_a_document"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.revision}: {self.action} {self.kind} {self.key}"
+
+    @property
+    def action(self) -> str:
+        if self.before is None:
+            return "created"
+        return "deleted" if self.after is None else "changed"

@@ -1,0 +1,212 @@
+"""Settings: every one that an operator may change is read from the environment (or `.env`) and listed in the README."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import environ
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+env = environ.Env()
+env.read_env(env.str("ENV_FILE", default=str(BASE_DIR / ".env")))
+
+# --- what an operator sets -------------------------------------------------------------------------------------------
+
+DEBUG = env.bool("DEBUG", default=False)
+SECRET_KEY = env.str("SECRET_KEY", default="")
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"] if DEBUG else [])
+RUNTIME_DIR = Path(env.str("RUNTIME_DIR", default=str(BASE_DIR / "var")))
+RUNTIME_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+ANONYMOUS_SCOPE = env.str("ANONYMOUS_SCOPE", default="none")
+CORS_ALLOWED_ORIGINS = env.list("CORS_ALLOWED_ORIGINS", default=[])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+THREADS = env.int("THREADS", default=4)  # of each worker: one computes while others wait for the database
+TIME_ZONE = env.str("TIME_ZONE", default="UTC")
+LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
+
+SECURE_SSL_REDIRECT = env.bool("SECURE_SSL_REDIRECT", default=not DEBUG)
+SECURE_HSTS_SECONDS = env.int("SECURE_HSTS_SECONDS", default=0 if DEBUG else 365 * 24 * 3600)
+SESSION_COOKIE_SECURE = env.bool("SESSION_COOKIE_SECURE", default=not DEBUG)
+CSRF_COOKIE_SECURE = env.bool("CSRF_COOKIE_SECURE", default=not DEBUG)
+if proxy_ssl_header := env.str("SECURE_PROXY_SSL_HEADER", default=""):
+    # The name of the header in which a proxy you trust says "https", such as X-Forwarded-Proto.
+    SECURE_PROXY_SSL_HEADER = ("HTTP_" + proxy_ssl_header.upper().replace("-", "_"), "https")
+
+DATABASES = {"default": env.db_url("DATABASE_URL", default=f"sqlite:///{quote(str(RUNTIME_DIR / 'halyard.sqlite3'))}")}
+DATABASES["default"] |= {
+    "ATOMIC_REQUESTS": False,
+    "CONN_MAX_AGE": env.int("CONN_MAX_AGE", default=600),
+    "CONN_HEALTH_CHECKS": True,
+}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["OPTIONS"] = {
+        # WAL lets readers go on while one writes; FULL makes an acknowledged event survive a power cut.
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+        # A transaction that reads first and writes later would fail with "locked" instead of waiting for its turn.
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 30,
+    }
+
+# --- what the service is made of -------------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "corsheaders",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "config",
+    "events",
+    "flags",
+    "experiments",
+]
+
+MIDDLEWARE = [
+    "config.api.edge.EdgeMiddleware",
+    "config.api.cross_origin.CrossOriginMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.browsers.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "config.browsers.AuthenticationMiddleware",
+    "config.browsers.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+APPEND_SLASH = False
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_I18N = False
+DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024**2  # bytes; the API holds its bodies to it too
+USE_TZ = True
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+STATIC_URL = "/static/"
+# Static files are served from the packages they come in: nothing to collect, nothing to forget after an upgrade.
+WHITENOISE_USE_FINDERS = True
+
+SESSION_ENGINE = "config.sessions"
+SESSION_COOKIE_NAME = "halyard_session"
+CSRF_COOKIE_NAME = "halyard_csrf"
+SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+SECURE_HSTS_PRELOAD = True
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+
+CORS_URLS_REGEX = r"^/v1/(flags/[^/]+/evaluate|experiments/[^/]+/variant|events|events/batch)$"
+CORS_ALLOW_METHODS = ["POST"]
+CORS_ALLOW_HEADERS = ["authorization", "content-type", "x-api-key", "x-request-id"]
+CORS_EXPOSE_HEADERS = ["ETag", "Retry-After", "X-Request-Id"]
+CORS_PREFLIGHT_MAX_AGE = 3600
+
+REST_FRAMEWORK = {
+    # The key's class first: the first class decides whether "who are you" is asked with 401 or with 403.
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "config.api.authentication.KeyAuthentication",
+        "config.api.authentication.AdminSessionAuthentication",
+        "config.api.authentication.AnonymousAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["config.api.permissions.HasAccess"],
+    "DEFAULT_PARSER_CLASSES": ["config.api.bodies.JSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["config.api.renderers.EnvelopeRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "config.api.renderers.AlwaysJSON",
+    "DEFAULT_SCHEMA_CLASS": "config.api.schema.EnvelopeSchema",
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_THROTTLE_CLASSES": [],
+    "EXCEPTION_HANDLER": "config.api.failures.answer_exception",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Halyard",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # `make check` asks for it; a server need not write its schema to start
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},  # no other host hears of the schema
+    "REDOC_DIST": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "COMPONENT_SPLIT_PATCH": False,
+    "POSTPROCESSING_HOOKS": ["config.api.schema.complete_document"],
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "SCHEMA_PATH_PREFIX": r"/v1",
+}
+
+UNFOLD = {
+    "SITE_TITLE": "Halyard",
+    "SITE_HEADER": "Halyard",
+    "SITE_SUBHEADER": "Flags and experiments",
+    "SITE_ICON": f"{STATIC_URL}config/halyard.svg",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}config/halyard.svg"}],
+    "SITE_URL": None,
+    "SHOW_VIEW_ON_SITE": False,
+    "STYLES": [f"{STATIC_URL}config/admin.css"],
+    "SCRIPTS": [],
+    "GLOBAL_CALLBACK": "config.current_environment.page_context",
+    "DASHBOARD_CALLBACK": "experiments.dashboard.add_overview",
+    "BORDER_RADIUS": "8px",
+    "COLORS": {
+        "primary": {
+            "50": "oklch(97.5% .012 250)",
+            "100": "oklch(94.5% .028 250)",
+            "200": "oklch(89% .055 252)",
+            "300": "oklch(81% .09 253)",
+            "400": "oklch(70% .13 254)",
+            "500": "oklch(60% .155 255)",
+            "600": "oklch(51% .16 256)",
+            "700": "oklch(44.5% .14 257)",
+            "800": "oklch(38% .115 258)",
+            "900": "oklch(32% .09 259)",
+            "950": "oklch(24% .07 260)",
+        }
+    },
+    "SIDEBAR": {"navigation": "config.navigation.sidebar"},
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
+    "loggers": {"django": {"handlers": [], "level": LOG_LEVEL, "propagate": True}},
+}

@@ -1,0 +1,94 @@
+"""What this process has compiled from configuration, at one revision, so that answering a request reads no database.
+
+Each app registers a `Table`. `refresh()` compares one shared integer and, when it moved, applies the changes since.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from config import signal_file
+from config.models import Change
+
+State = TypeVar("State")
+
+
+class Table(Generic[State]):
+    """One app's compiled configuration. `state` is immutable by convention: applying a change makes a new one."""
+
+    def __init__(self, kind: str, *, load: Callable[[], State], apply: Callable[[State, Change], State]) -> None:
+        self.kind = kind
+        self._load = load
+        self._apply = apply
+        self._state: State | None = None
+        _snapshot.tables.append(self)
+
+    @property
+    def state(self) -> State:
+        if self._state is None:
+            refresh()
+        if self._state is None:  # this table's module was imported after the others had been loaded
+            self.load()
+        assert self._state is not None  # noqa: S101 (load sets it or raises)
+        return self._state
+
+    def load(self) -> None:
+        self._state = self._load()
+
+    def apply(self, change: Change) -> None:
+        assert self._state is not None  # noqa: S101 (a snapshot with a revision has loaded every table)
+        self._state = self._apply(self._state, change)
+
+    def forget(self) -> None:
+        self._state = None
+
+
+class _Snapshot:
+    def __init__(self) -> None:
+        self.tables: list[Table[Any]] = []
+        self.revision: int | None = None
+        self.seen: int | None = None
+        self.lock = threading.Lock()
+
+    def catch_up(self) -> None:
+        if self.revision is None:
+            # The revision first: a change that lands between the two reads is then applied once more, which does no
+            # harm, for its document is the whole object.
+            revision = Change.objects.latest_revision()
+            for table in self.tables:
+                table.load()
+            self.revision = revision
+        for change in Change.objects.since(self.revision):
+            for table in self.tables:
+                if table.kind == change.kind:
+                    table.apply(change)
+            self.revision = change.revision
+
+
+_snapshot = _Snapshot()
+
+
+def refresh() -> None:
+    """Catch up with what was committed on this host before this call. Never call it inside a transaction."""
+    if signal_file.read() == _snapshot.seen:
+        return
+    with _snapshot.lock:
+        signal = signal_file.read()
+        if signal != _snapshot.seen:
+            _snapshot.catch_up()
+            _snapshot.seen = signal
+
+
+def revision() -> int:
+    """The revision that the tables stand at."""
+    return _snapshot.revision or 0
+
+
+def forget() -> None:
+    """Start over: the next refresh loads everything from the database."""
+    with _snapshot.lock:
+        _snapshot.revision = _snapshot.seen = None
+        for table in _snapshot.tables:
+            table.forget()

@@ -1,0 +1,101 @@
+"""The process behind `manage.py serve`: it owns the sockets, replaces dead workers, and loses no request when it stops.
+
+granian serves; what is added to it here leans on its internals, which tests/system/test_serve.py holds in place.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import socket
+import time
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from granian._granian import SocketHolder
+from granian.constants import HTTPModes, Interfaces
+from granian.log import LogLevels, logger
+from granian.server.mp import MPServer, WorkerProcess
+
+from config import worker
+from config.listening import BACKLOG, count_waiting, refuse_new_connections
+
+_PATIENCE_SECONDS = 30
+"""How long requests may take once the server was asked to stop."""
+_LULL_SECONDS = 0.5
+"""How long a kept connection has to hear, with its next answer, that it is going to be closed."""
+_MOST_DEATHS, _DEATH_SECONDS = 10, 60
+"""More workers dying in this time than this is no accident, and better seen by whoever watches this process."""
+
+_processes = multiprocessing.get_context("spawn")  # children that start afresh share no connection and no lock
+
+
+class Supervisor(MPServer):
+    """granian with sockets that outlive a worker: who waits in the queue of a dead one is served by its successor."""
+
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        host, port = sockets[0].getsockname()[:2]
+        super().__init__(
+            "config.wsgi:application",
+            address=host,
+            port=port,
+            interface=Interfaces.WSGI,
+            http=HTTPModes.http1,
+            workers=len(sockets),
+            blocking_threads=settings.THREADS,
+            backlog=BACKLOG,
+            workers_kill_timeout=_PATIENCE_SECONDS,
+            log_level=LogLevels.warning,
+            log_dictconfig=settings.LOGGING,
+        )
+        self.sockets = sockets
+        self.is_stopping = _processes.RawValue("b", 0)
+
+    def run(self) -> None:
+        """Serve until SIGTERM, SIGINT or SIGHUP."""
+        multiprocessing.set_start_method("spawn", force=True)
+        self.serve(target_loader=partial(worker.load, self.is_stopping), wrap_loader=False)
+
+    def _init_shared_socket(self) -> None:
+        pass  # the sockets are there
+
+    def _spawn_worker(self, idx: int, target: Any, callback_loader: Any) -> WorkerProcess:  # type: ignore[override]  # as MPServer's
+        self._sso = self.sockets[idx]  # sees to it that the child inherits the descriptor
+        self._shd = SocketHolder(self._sso.fileno(), False, BACKLOG)  # type: ignore[assignment, call-arg]  # untyped
+        return super()._spawn_worker(idx, target, callback_loader)
+
+    def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
+        deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
+        while True:
+            self.main_loop_interrupt.wait()
+            self.main_loop_interrupt.clear()
+            if self.interrupt_signal or self.reload_signal:
+                return
+            while self.interrupt_children:
+                now = time.monotonic()
+                if len(deaths) == _MOST_DEATHS and now - deaths[0] < _DEATH_SECONDS:
+                    logger.error(f"More than {_MOST_DEATHS} workers died within {_DEATH_SECONDS} seconds; giving up.")
+                    return
+                deaths.append(now)
+                self._respawn_workers([self.interrupt_children.pop(0)], spawn_target, target_loader)
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        """Stop without losing a request: take in whom the queues hold, finish what is under way, then close."""
+        for each in self.wrks:
+            each.interrupt_by_parent = True  # from here on none of them ends unexpectedly
+        self.is_stopping.value = 1
+        refuse_new_connections(self.sockets)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while count_waiting(self.sockets) and time.monotonic() < deadline and self._has_workers():
+            time.sleep(0.01)
+        time.sleep(_LULL_SECONDS)
+        super().shutdown(exit_code)  # type: ignore[no-untyped-call]
+
+    def _has_workers(self) -> bool:
+        return any(each.inner.is_alive() for each in self.wrks)
+
+    def _drop_shared_socket(self) -> None:
+        for each in self.sockets:
+            each.close()

@@ -1,0 +1,56 @@
+"""What runs in each worker process of `manage.py serve`: the application, until the process that started it ends."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import config.wsgi  # first: it sets up Django, without which no model can be imported
+from config.watcher import watch_other_hosts
+
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class Flag(Protocol):
+    """A byte of shared memory: 1 once the server is stopping."""
+
+    value: int
+
+
+def load(is_stopping: Flag) -> Application:
+    """Make the WSGI application of a worker. While the server stops, each answer is the last one on its connection."""
+    # A thread of granian's that woke up while Python winds itself up would abort the process.
+    atexit.register(os._exit, 0)
+    # In every worker, not once for all: where the runtime folder is removed under a server, its processes find each
+    # other again in the file that is made anew, each by itself.
+    watch_other_hosts()
+    threading.Thread(target=_end_with_parent, name="parent-watcher", daemon=True).start()
+
+    application = config.wsgi.application
+
+    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if is_stopping.value:
+            return application(environ, _closing(start_response))
+        return application(environ, start_response)
+
+    return serve
+
+
+def _closing(start_response: Callable[..., Any]) -> Callable[..., Any]:
+    def start_last_response(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+        return start_response(status, [*headers, ("Connection", "close")], *rest)
+
+    return start_last_response
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would hold the port for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,42 @@
+"""The WSGI application that `manage.py serve` runs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import django
+from django.conf import settings
+from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
+from django.utils.http import parse_header_parameters
+
+
+class Request(WSGIRequest):
+    """A request whose body may come in chunks. WSGI gives those no length, and Django would read nothing.
+
+    Its text is UTF-8. Django would decode even the query string by the `charset` of `Content-Type`, and fail where it
+    is one such as `base64`, before anything could answer.
+    """
+
+    def __init__(self, environ: dict[str, Any]) -> None:
+        if "HTTP_TRANSFER_ENCODING" in environ:
+            # Read later, by whoever knows that the caller may send a body, and up to one byte over the bound.
+            environ["CONTENT_LENGTH"] = str(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+        super().__init__(environ)
+
+    def _set_content_type_params(self, meta: dict[str, Any]) -> None:
+        try:
+            self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+        except (ValueError, TypeError, LookupError):
+            # The header is parsed once more by whoever reads the body, and would fail there, too.
+            meta["CONTENT_TYPE"] = self.content_type = ""
+            self.content_params = {}
+
+
+class Application(WSGIHandler):
+    request_class = Request
+
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+django.setup(set_prefix=False)
+application = Application()

@@ -1,0 +1,99 @@
+"""Events in the admin: looked at, never written, and never counted, for there may be very many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.paginator import InfinitePaginator
+
+from config.admin_site import ListPage, ReadOnly, column, moment
+from config.current_environment import current_environment
+from events.filters import EventFilter
+from events.models import Event, EventQuerySet
+
+_A_PAGE = 50
+_MOST_PAGES = 200
+
+_LABELS = {"userId": "User", "event": "Event", "experimentId": "Experiment", "from": "From", "to": "To"}
+
+
+class NewestPaginator(InfinitePaginator):
+    """Pages without a COUNT. So many that nobody turns them all; who looks for older events narrows the time."""
+
+    @cached_property
+    def count(self) -> int:
+        return _A_PAGE * _MOST_PAGES
+
+
+class EventList(ListPage):
+    """The list takes the parameters of the API's query, compares exactly as it does, and complains in its words."""
+
+    def get_filters_params(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        found = super().get_filters_params(params)
+        return {name: value for name, value in found.items() if name not in EventFilter.base_filters}
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        filterset = EventFilter(request.GET, queryset=super().get_queryset(request, exclude_parameters))
+        self.search_bar = [
+            {
+                "name": name,
+                "label": label,
+                "value": request.GET.get(name, ""),
+                "type": "date" if name in ("from", "to") and len(request.GET.get(name, "")) in (0, 10) else "text",
+                "errors": filterset.errors.get(name),
+            }
+            for name, label in _LABELS.items()
+        ]
+        self.is_searched = any(each["value"] for each in self.search_bar)
+        return filterset.qs if filterset.is_valid() else filterset.queryset.none()
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnly, ModelAdmin):
+    is_common = False
+    list_display = ("name", "user_id", "shown_timestamp", "shown_receipt", "shown_experiment")
+    list_per_page = _A_PAGE
+    list_max_show_all = 0
+    list_select_related = False
+    ordering = ("-timestamp", "-id")
+    sortable_by = ()
+    actions = None
+    paginator = NewestPaginator
+    show_full_result_count = False
+    actions_detail_hide_default = True
+    fields = ("name", "user_id", "shown_timestamp", "shown_receipt", "shown_experiment", "pretty_properties", "id")
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> EventQuerySet:
+        return Event.objects.filter(environment=current_environment(request))
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        """The list is narrowed by the API's parameters alone, each of which has its index."""
+        return False
+
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[EventList]:
+        return EventList
+
+    @column("Timestamp")
+    def shown_timestamp(self, event: Event) -> SafeString | None:
+        return moment(event.timestamp)
+
+    @column("Received")
+    def shown_receipt(self, event: Event) -> SafeString | None:
+        return moment(event.received_at)
+
+    @column("Experiment", empty_value="")
+    def shown_experiment(self, event: Event) -> str | None:
+        return event.experiment or None
+
+    @column("Properties")
+    def pretty_properties(self, event: Event) -> SafeString:
+        return format_html('<pre class="hy-pre">{}</pre>', json.dumps(event.properties, indent=2, ensure_ascii=False))

@@ -1,0 +1,51 @@
+"""What the `properties` of an event may hold: anything, within a size, but the reserved names with their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from config.errors import Detail, DetailCode
+
+MAX_BYTES = 32 * 1024
+EXPERIMENT_ID = "experimentId"
+VARIANT = "variant"
+
+_currency = re.compile(r"[A-Za-z]{3}", re.ASCII)
+
+
+def property_defects(properties: Mapping[str, Any], path: str = "properties") -> Iterator[Detail]:
+    """Say what is wrong with the reserved properties and with the size of them all."""
+    for name, check in _RESERVED.items():
+        if name in properties:
+            yield from check(properties[name], f"{path}.{name}")
+    if len(orjson.dumps(properties)) > MAX_BYTES:
+        yield Detail(path, DetailCode.TOO_LONG, f"Must be at most {MAX_BYTES // 1024} KiB as JSON.")
+
+
+def _check_revenue(value: object, field: str) -> Iterator[Detail]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a number, such as 19.99.")
+
+
+def _check_currency(value: object, field: str) -> Iterator[Detail]:
+    if not isinstance(value, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string, such as EUR.")
+    elif not _currency.fullmatch(value):
+        yield Detail(field, DetailCode.INVALID_VALUE, "Must be an ISO 4217 code of three letters, such as EUR.")
+
+
+def _check_text(value: object, field: str) -> Iterator[Detail]:
+    if not isinstance(value, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
+
+
+_RESERVED = {
+    "revenue": _check_revenue,
+    "currency": _check_currency,
+    EXPERIMENT_ID: _check_text,
+    VARIANT: _check_text,
+}

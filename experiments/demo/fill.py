@@ -1,0 +1,106 @@
+"""Writing the demo into an empty database, all of it or nothing, through the functions that every door calls.
+
+The change log says when the demo was written; the experiments carry the earlier moments at which they ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from config.change_log import Actor
+from config.errors import DomainError, ErrorCode
+from config.models import Environment
+from events.ingest import NewEvent, new_id, record
+from events.models import Event
+from experiments import lifecycle
+from experiments.demo.flags import FLAGS, DemoFlag
+from experiments.demo.traffic import TRIALS, Occurrence, Trial, draw
+from experiments.models import Experiment
+from flags.changes import create_flag, update_flag
+from flags.models import Flag
+
+_EVENTS_A_CALL = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much there is to be of everything."""
+
+    users: int
+    events: int
+    days: int
+    seed: int
+
+
+def is_empty() -> bool:
+    """Whether nobody has put anything into this database yet."""
+    return not (Flag.objects.exists() or Experiment.objects.exists() or Event.objects.exists())
+
+
+def fill(
+    extent: Extent,
+    *,
+    production: Environment,
+    staging: Environment,
+    actor: Actor,
+    at: datetime,
+    on_progress: Callable[[int], object],
+) -> None:
+    """Write the demo; `on_progress` hears how many events it stored. Raises DomainError `in_use` unless `is_empty`."""
+    write = {"actor": actor, "at": at, "reason": "Demo data"}
+    begin = at - timedelta(days=extent.days)
+    happened = draw(users=extent.users, events=extent.events, days=extent.days, seed=extent.seed)
+    with transaction.atomic():
+        if not is_empty():
+            message = "The database holds flags, experiments or events already; the demo wants an empty one."
+            raise DomainError(ErrorCode.IN_USE, message)
+        for flag in FLAGS:
+            _write_flag(flag, production, staging, **write)
+        for trial in TRIALS:
+            _write_trial(trial, production, begin, **write)
+        for some in _chunks(happened):
+            record([_event(each, begin, at) for each in some], production)
+            on_progress(len(some))
+
+
+def _write_flag(flag: DemoFlag, production: Environment, staging: Environment, **write: Any) -> None:
+    here, there = flag.production, flag.staging
+    create_flag(
+        key=flag.key,
+        description=flag.description,
+        environment=production,
+        enabled=here.enabled,
+        rules=here.rules,
+        **write,
+    )
+    update_flag(key=flag.key, environment=staging, changes={"enabled": there.enabled, "rules": there.rules}, **write)
+
+
+def _write_trial(trial: Trial, environment: Environment, begin: datetime, **write: Any) -> None:
+    span = write["at"] - begin
+    which = {"key": trial.key, "environment": environment, **write}
+    lifecycle.create_experiment(
+        description=trial.description,
+        variants=[{"key": arm.key, "weight": arm.weight} for arm in trial.arms],
+        metrics=[trial.metric],
+        **which,
+    )
+    if trial.starts is not None:
+        lifecycle.start_experiment(started_at=begin + span * trial.starts, **which)
+    if trial.stops is not None:
+        lifecycle.stop_experiment(stopped_at=begin + span * trial.stops, **which)
+
+
+def _event(happened: Occurrence, begin: datetime, at: datetime) -> NewEvent:
+    timestamp = begin + timedelta(seconds=happened.second)
+    return NewEvent(new_id(), happened.user_id, happened.name, timestamp, at, happened.properties)
+
+
+def _chunks(happened: Sequence[Occurrence]) -> Iterator[Sequence[Occurrence]]:
+    for start in range(0, len(happened), _EVENTS_A_CALL):
+        yield happened[start : start + _EVENTS_A_CALL]

@@ -1,0 +1,163 @@
+"""What the invented users of the shop did: drawn from a seed, so that two runs differ in nothing but ids and dates.
+
+Pure: moments are seconds since the beginning of the history, and nothing is stored here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from flags.engine.bucketing import compile_split
+
+DAY = 24 * 3600.0
+MOST_EVENTS_OF_A_STORY = 5
+"""No user has more events than these, page views aside."""
+
+_CURRENCIES = {"DE": "EUR", "US": "USD", "GB": "GBP", "FR": "EUR", "CH": "CHF"}
+_COUNTRY_WEIGHTS = (35, 30, 15, 12, 8)
+_PLATFORMS = {"web": 55, "ios": 25, "android": 20}
+_PATHS = {"/": 20, "/search": 15, "/products": 45, "/cart": 12, "/account": 8}
+_PRICES = (9.9, 14.5, 19.99, 24.9, 39.0, 49.95, 79.0, 129.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A variant, its weight, and the share of its users who do what the metric names."""
+
+    key: str
+    weight: float
+    rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An experiment and what comes of it. `starts` and `stops` are parts of the whole history, 0 to 1."""
+
+    key: str
+    description: str
+    metric: str
+    arms: tuple[Arm, ...]
+    starts: float | None = None
+    stops: float | None = None
+    exposed: float = 0.0
+    usual_rate: float = 0.0
+
+
+CHECKOUT_BUTTON = Trial(
+    "checkout-button",
+    "Does a green button bring more people through the checkout than the blue one?",
+    metric="purchase",
+    arms=(Arm("blue", 50, rate=0.11), Arm("green", 50, rate=0.16)),
+    starts=0.5,
+    exposed=0.6,
+    usual_rate=0.08,
+)
+SIGN_UP_FORM = Trial(
+    "sign-up-form",
+    "Is a form of one step better than the one of three?",
+    metric="sign_up",
+    arms=(Arm("three-steps", 50, rate=0.31), Arm("one-step", 50, rate=0.4)),
+    starts=0.05,
+    stops=0.55,
+    exposed=0.7,
+    usual_rate=0.25,
+)
+FREE_SHIPPING = Trial(
+    "free-shipping-bar",
+    "From which amount on should shipping be free?",
+    metric="purchase",
+    arms=(Arm("none", 50), Arm("from-30", 25), Arm("from-50", 25)),
+)
+TRIALS = (SIGN_UP_FORM, CHECKOUT_BUTTON, FREE_SHIPPING)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who comes to the shop, and since when."""
+
+    id: str
+    country: str
+    platform: str
+    arrival: float
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """An event to be: so many seconds after the beginning of the history."""
+
+    second: float
+    user_id: str
+    name: str
+    properties: Mapping[str, Any]
+
+
+def draw(*, users: int, events: int, days: int, seed: int) -> list[Occurrence]:
+    """Return so many events, oldest first. `events` must be MOST_EVENTS_OF_A_STORY times `users` or more."""
+    random = Random(seed)  # noqa: S311 (nothing here is a secret)
+    span = days * DAY
+    crowd = [_draw_user(random, number, span) for number in range(1, users + 1)]
+    happened = [event for user in crowd for event in _tell(random, user, span)]
+    happened += _draw_views(random, crowd, events - len(happened), span)
+    return sorted(happened, key=lambda event: event.second)
+
+
+def _draw_user(random: Random, number: int, span: float) -> User:
+    [country] = random.choices(list(_CURRENCIES), _COUNTRY_WEIGHTS)
+    [platform] = random.choices(list(_PLATFORMS), list(_PLATFORMS.values()))
+    # Four in ten were there before the history begins.
+    arrival = max(0.0, random.random() * 1.6 - 0.64) * span
+    return User(f"user-{number:05}", country, platform, arrival)
+
+
+def _tell(random: Random, user: User, span: float) -> Iterator[Occurrence]:
+    """What a user sees of the experiments, signs up for and buys."""
+    for trial in TRIALS:
+        if trial.starts is None:
+            continue
+        begin = max(user.arrival, trial.starts * span)
+        end = span if trial.stops is None else trial.stops * span
+        if begin < end and random.random() < trial.exposed:
+            yield from _take_part(random, user, trial, _moment(random, begin, end, span), end)
+        elif random.random() < trial.usual_rate:
+            yield _convert(random, user, trial.metric, _moment(random, user.arrival, span, span))
+
+
+def _take_part(random: Random, user: User, trial: Trial, seen: float, end: float) -> Iterator[Occurrence]:
+    variant = compile_split(((arm.key, arm.weight) for arm in trial.arms), trial.key)(user.id)
+    yield Occurrence(seen, user.id, "experiment_viewed", {"experimentId": trial.key, "variant": variant})
+    rate = next(arm.rate for arm in trial.arms if arm.key == variant)
+    if random.random() < rate:
+        # Most who will do it do it soon.
+        converted = seen + (end - seen) * random.random() ** 4
+        yield _convert(random, user, trial.metric, converted)
+        if trial.metric == "purchase" and random.random() < 0.3:
+            yield _convert(random, user, trial.metric, converted + (end - converted) * random.random())
+
+
+def _convert(random: Random, user: User, name: str, second: float) -> Occurrence:
+    properties: dict[str, Any] = {"platform": user.platform, "country": user.country}
+    if name == "purchase":
+        [price] = random.choices(_PRICES)
+        properties |= {"revenue": price, "currency": _CURRENCIES[user.country]}
+    return Occurrence(second, user.id, name, properties)
+
+
+def _draw_views(random: Random, crowd: Sequence[User], count: int, span: float) -> Iterator[Occurrence]:
+    """Page views: a few users account for many of them."""
+    eagerness = [(1 - random.random()) ** -0.5 for _ in crowd]
+    paths = random.choices(list(_PATHS), list(_PATHS.values()), k=count)
+    for user, path in zip(random.choices(crowd, eagerness, k=count), paths, strict=True):
+        second = _moment(random, user.arrival, span, span)
+        yield Occurrence(second, user.id, "page_view", {"path": path, "platform": user.platform})
+
+
+def _moment(random: Random, begin: float, end: float, span: float) -> float:
+    """A second between two others, more likely at the hour of the day at which the history ends than at night."""
+    while True:
+        second = begin + random.random() * (end - begin)
+        if random.random() < 0.55 + 0.45 * math.cos((span - second) / DAY * math.tau):
+            return second

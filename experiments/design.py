@@ -1,0 +1,94 @@
+"""What an experiment may be made of: its description, variants and metrics, checked for every door alike. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from config.errors import Detail, DetailCode
+from config.keys import NAME_LENGTH, check_key
+
+DESCRIPTION_LENGTH = 2000
+MOST_VARIANTS = 50
+MOST_METRICS = 50
+_VARIANT_FIELDS = ("key", "weight")
+
+
+def check_description(description: str) -> Iterator[Detail]:
+    if len(description) > DESCRIPTION_LENGTH:
+        yield Detail("description", DetailCode.TOO_LONG, f"Must be at most {DESCRIPTION_LENGTH} characters.")
+
+
+def check_variants(variants: Any) -> Iterator[Detail]:
+    """Say what is wrong with variants: two or more, with distinct keys, and one weight at least above 0."""
+    if not isinstance(variants, list):
+        yield Detail("variants", DetailCode.INVALID_TYPE, "Must be an array of objects with key and weight.")
+        return
+    if not 2 <= len(variants) <= MOST_VARIANTS:
+        message = f"Must have 2 to {MOST_VARIANTS} variants; the first is the control."
+        yield Detail("variants", DetailCode.OUT_OF_RANGE, message)
+    seen: set[str] = set()
+    for at, variant in enumerate(variants[: MOST_VARIANTS + 1]):
+        yield from _check_variant(variant, f"variants[{at}]", seen)
+    if variants and all(_weight(variant) == 0 for variant in variants):
+        yield Detail("variants", DetailCode.OUT_OF_RANGE, "Must have a weight above 0 for one variant at least.")
+
+
+def _check_variant(variant: Any, field: str, seen: set[str]) -> Iterator[Detail]:
+    if not isinstance(variant, Mapping):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be an object with key and weight.")
+        return
+    for name in variant:
+        if name not in _VARIANT_FIELDS:
+            yield Detail(f"{field}.{str(name)[:50]}", DetailCode.UNKNOWN_FIELD, "Unknown field; use key, weight.")
+    for name in _VARIANT_FIELDS:
+        if name not in variant:
+            yield Detail(f"{field}.{name}", DetailCode.REQUIRED, "Is missing; add it.")
+    if "key" in variant:
+        yield from _check_variant_key(variant["key"], f"{field}.key", seen)
+    if "weight" in variant:
+        yield from _check_weight(variant["weight"], f"{field}.weight")
+
+
+def _check_variant_key(key: Any, field: str, seen: set[str]) -> Iterator[Detail]:
+    if not isinstance(key, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
+        return
+    yield from check_key(key, field)
+    if key in seen:
+        yield Detail(field, DetailCode.DUPLICATE, "Must differ from the keys of the other variants.")
+    seen.add(key)
+
+
+def _check_weight(weight: Any, field: str) -> Iterator[Detail]:
+    if isinstance(weight, bool) or not isinstance(weight, (int, float)):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a number.")
+    elif not math.isfinite(weight) or weight < 0:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be 0 or more.")
+
+
+def _weight(variant: Any) -> Any:
+    return variant.get("weight") if isinstance(variant, Mapping) else None
+
+
+def check_metrics(metrics: Any) -> Iterator[Detail]:
+    """Say what is wrong with metrics: names, each once; the first is the one that `results` reports."""
+    if not isinstance(metrics, list):
+        yield Detail("metrics", DetailCode.INVALID_TYPE, "Must be an array of strings.")
+        return
+    if len(metrics) > MOST_METRICS:
+        yield Detail("metrics", DetailCode.OUT_OF_RANGE, f"Must have at most {MOST_METRICS} names.")
+    seen: set[str] = set()
+    for at, name in enumerate(metrics[: MOST_METRICS + 1]):
+        field = f"metrics[{at}]"
+        if not isinstance(name, str):
+            yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
+            continue
+        if not name:
+            yield Detail(field, DetailCode.OUT_OF_RANGE, "Must not be empty.")
+        if len(name) > NAME_LENGTH:
+            yield Detail(field, DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")
+        if name in seen:
+            yield Detail(field, DetailCode.DUPLICATE, "Must be named once.")
+        seen.add(name)

@@ -1,0 +1,188 @@
+"""Who was exposed to which variant: one row a user and experiment, whoever says so and in whatever order it is heard.
+
+The earliest exposure counts. What this service assigned stands for ever, for the user has been promised that variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from config.models import Environment
+from events.ingest import NewEvent
+from events.models import Event
+from events.properties import EXPERIMENT_ID, VARIANT
+from experiments.models import Experiment, Exposure, Origin, Status
+
+_EVENTS_AT_ONCE = 1000
+
+
+def floor_to_second(moment: datetime) -> datetime:
+    """Clients send whole seconds: what happened within the same one is not before it."""
+    return moment.replace(microsecond=0)
+
+
+def assign(experiment_id: UUID, user_id: str, variant: str, at: datetime) -> str:
+    """Record that this service shows the variant, unless the user has one already; return the one that the user has."""
+    stored = _stored(experiment_id, user_id)
+    if stored is None:
+        exposure = Exposure(
+            experiment_id=experiment_id, user_id=user_id, variant=variant, exposed_at=at, origin=Origin.ASSIGNED
+        )
+        Exposure.objects.bulk_create([exposure], ignore_conflicts=True)
+        stored = _stored(experiment_id, user_id) or (variant, Origin.ASSIGNED)
+    if stored[1] != Origin.ASSIGNED:
+        # From now on the user has been told this variant, and an earlier report of another cannot change it any more.
+        mine = Exposure.objects.filter(experiment_id=experiment_id, user_id=user_id)
+        mine.update(origin=Origin.ASSIGNED)
+        return mine.values_list("variant", flat=True).get()
+    return stored[0]
+
+
+def _stored(experiment_id: UUID, user_id: str) -> tuple[str, str] | None:
+    rows = Exposure.objects.filter(experiment_id=experiment_id, user_id=user_id)
+    return rows.values_list("variant", "origin").first()
+
+
+Reports = dict[str, datetime]
+"""What a batch of events says of one user in one experiment: for each variant, when it was seen first."""
+
+
+def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_: Any) -> None:
+    """Store the exposures that newly stored events report, in their transaction.
+
+    A variant that the experiment does not have is not stored; the results count such events as an anomaly.
+    """
+    _store(_collect(events, _experiments_named(environment, events)))
+
+
+def record_reported_before_start(experiment: Experiment) -> None:
+    """Store what events reported while a start was under way, or earlier in its second, in the start's transaction.
+
+    Until then they named a draft. Whoever records one waits for this transaction (see `_experiments_named`), so that
+    every exposure is found either here or there.
+    """
+    assert experiment.started_at is not None  # noqa: S101 (it has just been started)
+    named = Event.objects.filter(environment=experiment.environment).naming(*references(experiment))
+    waiting = named.counted_from(floor_to_second(experiment.started_at)).filter(properties__has_key=VARIANT)
+    reports = map(_as_reported, waiting.iterator())
+    while events := list(islice(reports, _EVENTS_AT_ONCE)):
+        _store(_collect(events, _by_reference([experiment])))
+
+
+def references(experiment: Experiment) -> list[str]:
+    """What events may call this experiment: its id, and its key, unless that is the id of another one."""
+    if _is_uuid(experiment.key) and Experiment.objects.filter(pk=experiment.key).exists():
+        return [str(experiment.pk)]
+    return [str(experiment.pk), experiment.key]
+
+
+def _as_reported(event: Event) -> NewEvent:
+    return NewEvent(event.pk, event.user_id, event.name, event.timestamp, event.received_at, event.properties)
+
+
+def _store(reported: dict[tuple[UUID, str], Reports]) -> None:
+    if not reported:
+        return
+    Exposure.objects.bulk_create(
+        (_exposure(*whose, reports) for whose, reports in reported.items()), ignore_conflicts=True
+    )
+    for exposure in _stored_of(reported):
+        _reconcile(exposure, reported[exposure.experiment_id, exposure.user_id])
+
+
+def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> Exposure:
+    at, variant = _first(reports)
+    return Exposure(
+        experiment_id=experiment_id,
+        user_id=user_id,
+        variant=variant,
+        exposed_at=at,
+        origin=Origin.REPORTED,
+        is_in_several_variants=len(reports) > 1,
+    )
+
+
+def _first(reports: Reports) -> tuple[datetime, str]:
+    # Two variants at the same instant: the order of their keys decides, so that the order of arrival does not.
+    return min((at, variant) for variant, at in reports.items())
+
+
+def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> dict[tuple[UUID, str], Reports]:
+    """The reports by experiment and user, sorted, so that concurrent batches lock rows in the same order."""
+    reported: dict[tuple[UUID, str], Reports] = {}
+    for event in events:
+        experiment = experiments.get(event.experiment)
+        variant = event.properties.get(VARIANT)
+        if experiment is not None and variant is not None and _is_exposure(event, experiment, variant):
+            reports = reported.setdefault((experiment.pk, event.user_id), {})
+            reports[variant] = min(event.counted_at, reports.get(variant, event.counted_at))
+    return dict(sorted(reported.items()))
+
+
+def _is_exposure(event: NewEvent, experiment: Experiment, variant: str) -> bool:
+    if event.name in experiment.metrics or variant not in experiment.variant_keys:
+        return False
+    if experiment.started_at is None or event.counted_at < floor_to_second(experiment.started_at):
+        return False
+    return experiment.stopped_at is None or event.counted_at <= experiment.stopped_at
+
+
+def _experiments_named(environment: Environment, events: Sequence[NewEvent]) -> dict[str, Experiment]:
+    """The experiments that events name, by id and by key. Read from the database: no exposure may miss a start.
+
+    A draft is read once more with a lock, which waits for a start that is under way.
+    """
+    names = {event.properties[EXPERIMENT_ID] for event in events if VARIANT in event.properties and event.experiment}
+    if not names:
+        return {}
+    ids = {UUID(name) for name in names if _is_uuid(name)}
+    named = Experiment.objects.in_environment(environment).filter(Q(key__in=names) | Q(pk__in=ids))
+    found = list(named)
+    if any(experiment.status == Status.DRAFT for experiment in found):
+        list(named.filter(status=Status.DRAFT).order_by("pk").select_for_update())
+        found = list(named.all())  # a new query: the first has kept its rows
+    return _by_reference(found)
+
+
+def _by_reference(experiments: Sequence[Experiment]) -> dict[str, Experiment]:
+    """Experiments by what events may call them; an id goes before a key that looks like it."""
+    return {each.key: each for each in experiments} | {str(each.pk): each for each in experiments}
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _stored_of(reported: dict[tuple[UUID, str], Reports]) -> list[Exposure]:
+    by_experiment: dict[UUID, list[str]] = {}
+    for experiment_id, user_id in reported:
+        by_experiment.setdefault(experiment_id, []).append(user_id)
+    condition = Q()
+    for experiment_id, users in by_experiment.items():
+        condition |= Q(experiment_id=experiment_id, user_id__in=users)
+    return list(Exposure.objects.filter(condition).order_by("experiment_id", "user_id"))
+
+
+def _reconcile(exposure: Exposure, reports: Reports) -> None:
+    """Bring a stored exposure in line with what was reported, whatever other batches do to it at the same time."""
+    at, variant = _first(reports)
+    if reports.keys() == {exposure.variant} and exposure.exposed_at <= at:
+        return  # nothing new, as for nearly every row of nearly every batch
+    mine = Exposure.objects.filter(experiment_id=exposure.experiment_id, user_id=exposure.user_id)
+    if reports.keys() - {exposure.variant} and not exposure.is_in_several_variants:
+        mine.update(is_in_several_variants=True)
+    if (at, variant) < (exposure.exposed_at, exposure.variant):
+        is_later = Q(exposed_at__gt=at) | Q(exposed_at=at, variant__gt=variant)
+        mine.filter(is_later, origin=Origin.REPORTED).update(variant=variant, exposed_at=at)
+    seen_at = reports.get(exposure.variant)
+    if seen_at is not None and seen_at < exposure.exposed_at:
+        mine.filter(variant=exposure.variant, exposed_at__gt=seen_at).update(exposed_at=seen_at)

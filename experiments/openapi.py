@@ -1,0 +1,155 @@
+"""How the OpenAPI document describes the operations of /v1/experiments."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import OpenApiExample, extend_schema
+
+from config.api.schema import LOCATION, TEXT, answer, errors, key_in_path, paging, query
+from config.api.serializers import NoBodySerializer
+from config.errors import ErrorCode
+from experiments.models import Status
+from experiments.serializers import (
+    AssignmentRequestSerializer,
+    AssignmentSerializer,
+    ExperimentEntrySerializer,
+    ExperimentSerializer,
+    ExperimentUpdateSerializer,
+)
+
+_KEY = key_in_path("experiment_key", "experiment")
+_ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
+_CREATED = "2026-01-31T12:00:00.000000Z"
+_DESIGN = {
+    "key": "checkout-button",
+    "description": "Green or blue?",
+    "variants": [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}],
+    "metrics": ["purchase"],
+}
+_NOBODY = {"conversion": 0, "sampleSize": 0}
+_DRAFT = {
+    "id": _ID,
+    **_DESIGN,
+    "status": "draft",
+    "results": {"control": _NOBODY, "green": _NOBODY},
+    "createdAt": _CREATED,
+}
+_RUNNING = {
+    **_DRAFT,
+    "status": "running",
+    "results": {
+        "control": {"conversion": 0.12, "sampleSize": 1000},
+        "green": {"conversion": 0.15, "sampleSize": 1000},
+    },
+    "startedAt": "2026-01-31T13:00:00.000000Z",
+}
+_STOPPED = {**_RUNNING, "status": "stopped", "stoppedAt": "2026-02-14T13:00:00.000000Z"}
+_ENTRY = {
+    "id": _ID,
+    "key": "checkout-button",
+    "status": "running",
+    "variants": ["control", "green"],
+    "createdAt": _CREATED,
+}
+
+list_experiments = extend_schema(
+    operation_id="list_experiments",
+    summary="List experiments",
+    description="The experiments of the environment, newest first. Without `limit` all of them are answered; with "
+    "it, the `Link` header names the next page.",
+    parameters=[
+        query("status", {"type": "string", "enum": Status.values}, "Only experiments of this status."),
+        query("search", TEXT, "Part of the key or the description, in any case."),
+        *paging(),
+    ],
+    responses={200: answer(ExperimentEntrySerializer(many=True), "The experiments.", _ENTRY), **errors()},
+)
+
+retrieve = extend_schema(
+    operation_id="get_experiment",
+    summary="Get an experiment",
+    description="The experiment with its results, which are exact: what was acknowledged before is in them.",
+    parameters=[_KEY],
+    responses={
+        200: answer(ExperimentSerializer, "The experiment.", _RUNNING),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
+    },
+)
+
+create = extend_schema(
+    operation_id="create_experiment",
+    summary="Create an experiment",
+    description="`key` and at least two `variants` with distinct keys are required. It starts as a draft. The first "
+    "of `metrics` is the one that `results` reports: the share of exposed users with an event of that name.",
+    parameters=[LOCATION],
+    request=ExperimentSerializer,
+    responses={
+        201: answer(ExperimentSerializer, "The draft.", _DRAFT),
+        **errors(ErrorCode.ALREADY_EXISTS, has_body=True),
+    },
+    examples=[OpenApiExample("Two variants", value=_DESIGN, request_only=True)],
+)
+
+partial_update = extend_schema(
+    operation_id="update_experiment",
+    summary="Change an experiment",
+    description="What is sent replaces, what is not sent stays. The variants and metrics of a started experiment are "
+    "fixed; its description is not. What was read may be edited and sent back: properties that cannot be changed are "
+    "accepted as they were read.",
+    parameters=[_KEY],
+    request=ExperimentUpdateSerializer,
+    responses={
+        200: answer(ExperimentSerializer, "The experiment as it is now.", _DRAFT),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, has_body=True),
+    },
+    examples=[OpenApiExample("Metrics", value={"metrics": ["purchase"]}, request_only=True)],
+)
+
+destroy = extend_schema(
+    operation_id="delete_experiment",
+    summary="Delete an experiment",
+    description="Only a draft can be deleted; its history stays.",
+    parameters=[_KEY],
+    request=None,
+    responses={204: None, **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED)},
+)
+
+start = extend_schema(
+    operation_id="start_experiment",
+    summary="Start an experiment",
+    description="A draft becomes running and assigns variants. Takes no body, an empty one or `{}`.",
+    parameters=[_KEY],
+    request=NoBodySerializer,
+    responses={
+        200: answer(ExperimentSerializer, "The running experiment.", _RUNNING),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.INVALID_TRANSITION, has_body=True),
+    },
+    examples=[OpenApiExample("Nothing", value={}, request_only=True)],
+)
+
+stop = extend_schema(
+    operation_id="stop_experiment",
+    summary="Stop an experiment",
+    description="A running experiment becomes stopped: nothing after this moment counts for it, and it assigns no "
+    "more variants. Takes no body, an empty one or `{}`.",
+    parameters=[_KEY],
+    request=NoBodySerializer,
+    responses={
+        200: answer(ExperimentSerializer, "The stopped experiment.", _STOPPED),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.INVALID_TRANSITION, has_body=True),
+    },
+    examples=[OpenApiExample("Nothing", value={}, request_only=True)],
+)
+
+variant = extend_schema(
+    operation_id="get_variant",
+    summary="Get the variant of a user",
+    description="The same user always gets the same variant. The user's exposure is recorded, once and durably, "
+    "before this answers.",
+    parameters=[_KEY],
+    request=AssignmentRequestSerializer,
+    responses={
+        200: answer(AssignmentSerializer, "The assignment.", {"variant": "green", "experimentId": _ID}),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_NOT_RUNNING, has_body=True),
+    },
+    examples=[OpenApiExample("A user", value={"userId": "user-17"}, request_only=True)],
+)

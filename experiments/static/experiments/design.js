@@ -1,0 +1,51 @@
+// The editors of an experiment's variants and metrics, over the textareas that hold them as JSON.
+import { field, listEditor, make, numberOrText, textInput } from "../config/list_editor.js";
+
+listEditor({
+  name: "variants",
+  noun: "variant",
+  empty: "An experiment needs two variants or more.",
+  blank: () => ({ key: "", weight: 50 }),
+  card: (variant, { save, replace, at }) => {
+    if (variant === null || typeof variant !== "object" || Array.isArray(variant)) return { head: [rawInput(variant, replace)], body: [] };
+    const key = textInput(variant.key ?? "", { placeholder: "key, such as green", "aria-label": "Key" }, () => {
+      variant.key = key.value;
+      save();
+    });
+    const weight = textInput(String(variant.weight ?? ""), { inputmode: "decimal", "aria-label": "Weight" }, () => {
+      variant.weight = numberOrText(weight.value);
+      save();
+    });
+    const row = make("div", { class: "hy-row" },
+      field(".key", "Key", key),
+      make("span", { class: "hy-caption" }, "weight"),
+      field(".weight", "Weight", weight, "hy-narrow"),
+      make("span", { class: "hy-muted hy-role" }, at === 0 ? "control" : ""));
+    return { head: [row], body: [] };
+  },
+});
+
+listEditor({
+  name: "metrics",
+  noun: "metric",
+  empty: "No metrics: nothing will count as a conversion.",
+  blank: () => "",
+  card: (metric, { replace }) => {
+    if (typeof metric !== "string") return { head: [rawInput(metric, replace)], body: [] };
+    const input = textInput(metric, { placeholder: "name of an event, such as purchase", "aria-label": "Metric" }, () => replace(input.value));
+    return { head: [field("", "Metric", input)], body: [] };
+  },
+});
+
+/** What is no variant, or no name, stays as it is until it is made one. */
+function rawInput(value, replace) {
+  const input = textInput(JSON.stringify(value), { class: "hy-input hy-json", "aria-label": "As JSON" }, () => {
+    try {
+      replace(JSON.parse(input.value));
+      input.classList.remove("hy-wrong");
+    } catch {
+      input.classList.add("hy-wrong");
+    }
+  });
+  return input;
+}

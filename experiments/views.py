@@ -1,0 +1,121 @@
+"""The /v1/experiments operations: parse, one call of the domain, serialise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.fast import Name, convert
+from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.pagination import KeysetPagination
+from config.api.permissions import Access
+from config.api.views import ApiViewSet
+from config.models import Scope
+from experiments import lifecycle, openapi
+from experiments.assignment import get_variant
+from experiments.filters import ExperimentFilter
+from experiments.models import Experiment, ExperimentQuerySet
+from experiments.serializers import (
+    AssignmentRequestSerializer,
+    ExperimentEntrySerializer,
+    ExperimentSerializer,
+    ExperimentUpdateSerializer,
+)
+
+
+class ExperimentPagination(KeysetPagination):
+    ordering = ("-created_at", "-id")
+
+
+class AssignmentRequest(msgspec.Struct, forbid_unknown_fields=True):
+    userId: Name
+
+
+@extend_schema(tags=["Experiments"])
+class ExperimentViewSet(ApiViewSet):
+    access = {
+        "list": Access(Scope.SERVER, "experiments.view_experiment"),
+        "retrieve": Access(Scope.SERVER, "experiments.view_experiment"),
+        "create": Access(Scope.MANAGE, "experiments.add_experiment"),
+        "partial_update": Access(Scope.MANAGE, "experiments.change_experiment"),
+        "destroy": Access(Scope.MANAGE, "experiments.delete_experiment"),
+        "start": Access(Scope.MANAGE, "experiments.change_experiment"),
+        "stop": Access(Scope.MANAGE, "experiments.change_experiment"),
+        "variant": Access(Scope.CLIENT, "experiments.add_exposure"),
+    }
+    serializer_class = ExperimentSerializer
+    pagination_class = ExperimentPagination
+    filter_backends = (StrictFilterBackend,)
+    filterset_class = ExperimentFilter
+    lookup_url_kwarg = "experiment_key"
+    lookup_field = "key"
+
+    def get_queryset(self) -> ExperimentQuerySet:
+        return Experiment.objects.in_environment(self.environment)
+
+    def get_serializer_class(self) -> Any:
+        return ExperimentEntrySerializer if self.action == "list" else ExperimentSerializer
+
+    @openapi.list_experiments
+    def list(self, request: Request) -> Response:
+        return self.page(request)
+
+    @openapi.retrieve
+    def retrieve(self, request: Request, experiment_key: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        return Response(ExperimentSerializer(lifecycle.get_experiment(experiment_key, self.environment)).data)
+
+    @openapi.create
+    def create(self, request: Request) -> Response:
+        refuse_parameters(request)
+        values = self.validated(request.data)
+        experiment = lifecycle.create_experiment(
+            **values, environment=self.environment, actor=self.caller.actor, at=self.now
+        )
+        location = request.build_absolute_uri(f"/v1/experiments/{experiment.key}")
+        return Response(ExperimentSerializer(experiment).data, status=201, headers={"Location": location})
+
+    @openapi.partial_update
+    def partial_update(self, request: Request, experiment_key: str) -> Response:
+        refuse_parameters(request)
+        experiment = lifecycle.get_experiment(experiment_key, self.environment)
+        serializer = ExperimentUpdateSerializer(experiment, data=self.sent_changes(request), partial=True)
+        serializer.is_valid(raise_exception=True)
+        changes = serializer.validated_data
+        experiment = lifecycle.update_experiment(**self._write(experiment_key), changes=changes)
+        return Response(ExperimentSerializer(experiment).data)
+
+    @openapi.destroy
+    def destroy(self, request: Request, experiment_key: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        lifecycle.delete_experiment(**self._write(experiment_key))
+        return Response(status=204)
+
+    @openapi.start
+    def start(self, request: Request, experiment_key: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        return Response(ExperimentSerializer(lifecycle.start_experiment(**self._write(experiment_key))).data)
+
+    @openapi.stop
+    def stop(self, request: Request, experiment_key: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        return Response(ExperimentSerializer(lifecycle.stop_experiment(**self._write(experiment_key))).data)
+
+    @openapi.variant
+    def variant(self, request: Request, experiment_key: str) -> Response:
+        refuse_parameters(request)
+        body = convert(request.data, AssignmentRequest)
+        user_id = body.userId if body else self.validated(request.data, AssignmentRequestSerializer)["userId"]
+        assignment = get_variant(key=experiment_key, environment=self.environment, user_id=user_id, at=self.now)
+        return Response({"variant": assignment.variant, "experimentId": assignment.experiment_id})
+
+    def _write(self, key: str) -> dict[str, Any]:
+        return {"key": key, "environment": self.environment, "actor": self.caller.actor, "at": self.now}

@@ -1,0 +1,71 @@
+"""Which bucket, share and variant a user falls into: the published hash, alike for flags and experiments.
+
+Not here: who belongs to an audience, and what a rule or an experiment does with the answer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from fractions import Fraction
+from itertools import accumulate
+from math import ceil
+
+from mmh3 import hash as murmur3
+
+Number = int | float | Decimal
+
+BUCKETS = 100_000
+
+
+def bucket(salt: str, user_id: str) -> int:
+    """Return the user's bucket under this salt, from 0 to 99,999, the same in every process and language.
+
+    Source: MurmurHash3 x86 32-bit (Austin Appleby, public domain), unsigned, seed 0, of the UTF-8 bytes of
+    `<salt>:<user_id>`, scaled to the buckets by multiplication. Raises UnicodeEncodeError on a lone surrogate.
+    """
+    return murmur3(f"{salt}:{user_id}", 0, False) * BUCKETS >> 32
+
+
+def threshold(percentage: Number) -> int:
+    """Return how many buckets a share of so many percent takes: a user is in it if `bucket(...) < threshold(...)`.
+
+    `percentage` is 0 to 100 in steps of 0.001, read as the decimal that it prints as. Raises ValueError otherwise.
+    """
+    buckets = _exact(percentage) * BUCKETS / 100
+    if not 0 <= buckets <= BUCKETS or buckets.denominator != 1:
+        raise ValueError("A percentage is a number from 0 to 100 in steps of 0.001.")
+    return buckets.numerator
+
+
+def split_bounds(weights: Iterable[Number]) -> tuple[int, ...]:
+    """Return for each weight the bucket at which its part of the split ends, itself not included.
+
+    Part i holds the buckets b with b * W < BUCKETS * (w1 + ... + wi) that no earlier part holds, W being the sum of the
+    weights, in exact decimals. Raises ValueError unless the weights are finite, none below 0, with a sum above 0.
+    """
+    exact = [_exact(weight) for weight in weights]
+    total = sum(exact)
+    if total <= 0 or min(exact) < 0:
+        raise ValueError("Weights are numbers of 0 or more, with a sum above 0.")
+    return tuple(ceil(BUCKETS * reached / total) for reached in accumulate(exact))
+
+
+def compile_split(weights: Iterable[tuple[str, Number]], salt: str) -> Callable[[str], str]:
+    """Return a function from user id to the key of the user's variant, given pairs of key and weight.
+
+    Its salt is `<salt>:variant`, so that who is in the rollout says nothing about which variant they see.
+    Raises ValueError as `split_bounds` does.
+    """
+    pairs = tuple(weights)
+    keys = tuple(key for key, _ in pairs)
+    bounds = split_bounds(weight for _, weight in pairs)
+    variant_salt = f"{salt}:variant"
+    # Where bounds are equal, bisect_right passes over all of them: a variant of weight 0 gets nobody.
+    return lambda user_id: keys[bisect_right(bounds, bucket(variant_salt, user_id))]
+
+
+def _exact(number: Number) -> Fraction:
+    # By way of text, so that 0.1 is one tenth and not the binary fraction next to it.
+    return Fraction(str(number))

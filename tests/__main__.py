@@ -1,0 +1,56 @@
+"""The suite on every database there is: `python -m tests`, and `--system` for the tests with real processes.
+
+Other arguments go to pytest. PostgreSQL is the server that TEST_DATABASE_URL names, else one on 127.0.0.1:5432.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import psycopg
+
+SQLITE = "sqlite://:memory:"
+LOCAL_POSTGRESQL = "postgres://postgres@127.0.0.1:5432/postgres"
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    selection = ["-m", "not system"]
+    if "--system" in arguments:
+        arguments.remove("--system")
+        selection = ["-m", "system"]
+    codes: dict[str, int] = {}
+    for name, url in databases():
+        print(f"=== {name} ===", flush=True)
+        environment = {**os.environ, "DATABASE_URL": url}
+        command = [sys.executable, "-m", "pytest", *selection, *arguments]
+        codes[name] = subprocess.run(command, env=environment, check=False).returncode
+    print("Ran on", ", ".join(f"{name}: {'failed' if code else 'passed'}" for name, code in codes.items()), flush=True)
+    return int(any(codes.values()))
+
+
+def databases() -> list[tuple[str, str]]:
+    """The databases to test on, by name."""
+    found = [("SQLite", SQLITE)]
+    if url := os.environ.get("TEST_DATABASE_URL"):
+        found.append(("PostgreSQL", url))
+    elif _answers(LOCAL_POSTGRESQL):
+        found.append(("PostgreSQL on 127.0.0.1:5432", LOCAL_POSTGRESQL))
+    else:
+        print("No PostgreSQL here: set TEST_DATABASE_URL to test on one too.", flush=True)
+    return found
+
+
+def _answers(url: str) -> bool:
+    try:
+        psycopg.connect(url.replace("postgres://", "postgresql://"), connect_timeout=3).close()
+    except psycopg.OperationalError as error:
+        print(f"PostgreSQL on 127.0.0.1:5432: {error}", flush=True)
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""People who are signed in to the admin, and what they see."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+from django.contrib.messages import get_messages
+from django.test import Client, TestCase
+
+from config.models import Change
+
+
+class AdminClient(Client):
+    """A browser whose every request ends as in production: what it committed is announced before the next begins."""
+
+    def request(self, **request: Any) -> Any:
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            return super().request(**request)
+
+
+def sign_in(*permissions: str, username: str = "ada") -> AdminClient:
+    """A client of a new member of staff with permissions such as `flags.view_flag`; with none, of a superuser."""
+    user = User.objects.create_user(username, is_staff=True, is_superuser=not permissions)
+    for permission in permissions:
+        app, codename = permission.split(".")
+        user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+    client = AdminClient()
+    client.force_login(user)
+    return client
+
+
+def filled(client: Client, page: str, **edits: Any) -> dict[str, Any]:
+    """What a browser would send from the form on a page after these edits: boxes that are not ticked are not sent."""
+    form = client.get(page).context["adminform"].form
+    values = {name: form[name].value() for name in form.fields} | edits
+    return {name: value for name, value in values.items() if value not in (None, False)}
+
+
+def messages_of(response: Any) -> list[str]:
+    return [str(message) for message in get_messages(response.wsgi_request)]
+
+
+def errors_of(response: Any) -> dict[str, list[str]]:
+    """What stands by each field of the form on a page; `__all__` for what stands above them."""
+    return {name: list(errors) for name, errors in response.context["adminform"].form.errors.items()}
+
+
+def text_of(response: Any) -> str:
+    """What there is to read on a page, on one line."""
+    body = re.sub(r"<(script|style).*?</\1>", " ", response.content.decode(), flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def only_change(*, after: int) -> Change:
+    """The one change since a revision."""
+    return Change.objects.get(revision__gt=after)
+
+
+def revision() -> int:
+    return Change.objects.latest_revision()

@@ -1,0 +1,29 @@
+"""Reading answers of the API: the payload of a success, the error of a failure, each after a look at its envelope."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+
+def data(response: Any, status: int = 200) -> Any:
+    """The payload of an answer that has to be a success."""
+    assert response.status_code == status, response.content
+    assert response.json().keys() == {"data"}
+    return response.json()["data"]
+
+
+def error(response: Any, status: int, code: str) -> Any:
+    """The error of an answer that has to be this failure."""
+    found = response.json()["error"]
+    assert (response.status_code, found["code"]) == (status, code), found
+    return found
+
+
+def next_page(response: Any) -> str | None:
+    """The address of the next page, where there is one."""
+    if "Link" not in response:
+        return None
+    found = re.fullmatch(r'<(http://testserver/v1/[^>]+)>; rel="next"', response["Link"])
+    assert found
+    return found[1]

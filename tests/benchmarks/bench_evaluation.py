@@ -1,0 +1,76 @@
+"""Evaluating a flag over HTTP with a key, against a bare "hello" on the same machine at the same time."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from tests.benchmarks.hello import serving_hello
+from tests.benchmarks.load import Request, Sample, press, resident_mib
+from tests.system.server import serving
+
+WORKERS, THREADS, CONNECTIONS = 2, 4, 32
+ROUNDS, SECONDS = 5, 3
+LEAST_RATIO = 0.06
+MOST_MIB_A_WORKER = 130
+
+FLAG = {
+    "key": "new-checkout",
+    "enabled": True,
+    "rules": [
+        {
+            "type": "percentage",
+            "percentage": 50,
+            "conditions": [{"attribute": "country", "operator": "in", "value": ["CH", "DE"]}],
+        }
+    ],
+}
+USER = {"userId": "user-17", "attributes": {"country": "CH", "plan": "pro"}}
+
+
+def run() -> bool:
+    print(f"Evaluation: {WORKERS} workers, {CONNECTIONS} connections, {ROUNDS} rounds of {SECONDS} seconds, SQLite")
+    with tempfile.TemporaryDirectory(prefix="halyard-bench-") as name:
+        folder = Path(name)
+        database = f"sqlite:///{folder / 'halyard.sqlite3'}"
+        with (
+            serving(folder, database, workers=WORKERS, THREADS=str(THREADS)) as server,
+            serving_hello(workers=WORKERS, threads=THREADS) as (hello_url, hello_pids),
+        ):
+            server.ask("POST", "/v1/flags", json=FLAG).raise_for_status()
+            address = f"{server.url}/v1/flags/{FLAG['key']}/evaluate"
+            evaluation = Request(address, "POST", server.headers("client"), USER)
+            hello = replace(evaluation, url=hello_url)
+            subjects = ((hello, hello_pids), (evaluation, server.pids()))
+            measure(*subjects)  # unrecorded: what is compiled or grown at first use is there afterwards
+            rounds = [measure(*subjects) for _ in range(ROUNDS)]
+            memory = [resident_mib(pid) for pid in server.worker_pids()]
+    return report(rounds, memory)
+
+
+def measure(*subjects: tuple[Request, list[int]]) -> tuple[Sample, ...]:
+    """One after the other, so that a slow moment of the machine hits all of them."""
+    return tuple(press(request, pids, seconds=SECONDS, connections=CONNECTIONS) for request, pids in subjects)
+
+
+def report(rounds: list[tuple[Sample, ...]], memory: list[float]) -> bool:
+    names = ("hello", "evaluation")
+    print(f"{'':12}{'requests/s':>12}{'min - max':>20}{'CPU µs/request':>16}{'p50 ms':>9}{'p99 ms':>9}")
+    for name, samples in zip(names, zip(*rounds, strict=True), strict=True):
+        rates = [sample.requests_a_second for sample in samples]
+        cpu = median(sample.microseconds_a_request for sample in samples)
+        p50, p99 = (median(getattr(sample, f"milliseconds_{at}") for sample in samples) for at in (50, 99))
+        span = f"{min(rates):,.0f} - {max(rates):,.0f}"
+        print(f"{name:12}{median(rates):12,.0f}{span:>20}{cpu:16.0f}{p50:9.2f}{p99:9.2f}")
+    ratios = [evaluation.requests_a_second / hello.requests_a_second for hello, evaluation in rounds]
+    print(f"evaluation / hello by round: {', '.join(f'{ratio:.3f}' for ratio in ratios)}; median {median(ratios):.3f}")
+    print(f"resident memory of each worker: {', '.join(f'{each:.0f} MiB' for each in memory)}")
+    bars = {
+        f"evaluation at least {LEAST_RATIO} of hello": median(ratios) >= LEAST_RATIO,
+        f"a worker under {MOST_MIB_A_WORKER} MB": max(memory) * 1024**2 < MOST_MIB_A_WORKER * 10**6,
+    }
+    for bar, holds in bars.items():
+        print(f"{'holds' if holds else 'FAILS'}: {bar}")
+    return all(bars.values())

@@ -1,0 +1,54 @@
+"""The least that a WSGI application can do: what granian alone costs on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.system.server import ROOT, free_port, wait_until
+
+BODY = b'{"data":{"enabled":true,"reason":"rule_match"}}'
+HEADERS = [("Content-Type", "application/json"), ("Content-Length", str(len(BODY)))]
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    start_response("200 OK", HEADERS)
+    return [BODY]
+
+
+@contextmanager
+def serving_hello(*, workers: int, threads: int) -> Iterator[tuple[str, list[int]]]:
+    """Its address and its processes, while it runs under granian with as many workers and threads as the service."""
+    port = free_port()
+    options = ["--interface", "wsgi", "--http", "1", "--no-ws", "--log-level", "warning", "--backlog", "1024"]
+    sizes = ["--workers", str(workers), "--blocking-threads", str(threads), "--port", str(port)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "granian", *options, *sizes, "tests.benchmarks.hello:application"],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"]},
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        wait_until(lambda: _answers(url), "hello answers", 30)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        yield url, [process.pid, *map(int, children.split())]
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url).content == BODY
+    except httpx.TransportError:
+        return False

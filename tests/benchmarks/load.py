@@ -1,0 +1,89 @@
+"""Load from wrk, and what /proc says of the processes under it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class MissingTool(Exception):
+    """A program that is not installed here; the message says how to get it."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked over and over."""
+
+    url: str
+    method: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one stretch of load gave."""
+
+    requests_a_second: float
+    microseconds_a_request: float
+    milliseconds_50: float
+    milliseconds_99: float
+
+
+def press(request: Request, pids: Iterable[int], *, seconds: int, connections: int = 32) -> Sample:
+    """Ask from so many kept connections as fast as answers come; every answer must be a good one."""
+    program = shutil.which("wrk")
+    if program is None:
+        raise MissingTool("The benchmarks need wrk, which is not installed here: `apt-get install wrk`.")
+    processes = tuple(pids)
+    before = _cpu_seconds(processes)
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write(_script(request))
+        script.flush()
+        command = [program, "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", script.name, request.url]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    used = _cpu_seconds(processes) - before
+    if trouble := re.search(r"Non-2xx.*|Socket errors.*", output):
+        raise RuntimeError(f"{request.url}: {trouble[0]}")
+    [total] = re.findall(r"(\d+) requests in", output)
+    [rate] = re.findall(r"Requests/sec:\s+([\d.]+)", output)
+    return Sample(float(rate), used / int(total) * 1e6, _percentile(output, 50), _percentile(output, 99))
+
+
+def resident_mib(pid: int) -> float:
+    """What a process holds in memory, shared pages included."""
+    [kib] = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(kib) / 1024
+
+
+def _cpu_seconds(pids: Iterable[int]) -> float:
+    """What these processes and their threads have used so far, in user space and in the kernel."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / TICKS_A_SECOND
+
+
+def _script(request: Request) -> str:
+    # A text in JSON is one in Lua too.
+    headers = {**request.headers, "Content-Type": "application/json"}
+    lines = [f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}" for name, value in headers.items()]
+    lines.append(f"wrk.method = {json.dumps(request.method)}")
+    lines.append(f"wrk.body = {json.dumps(json.dumps(request.body))}")
+    return "\n".join(lines)
+
+
+def _percentile(output: str, percent: int) -> float:
+    [(number, unit)] = re.findall(rf"^\s+{percent}%\s+([\d.]+)(us|ms|s)\s*$", output, re.MULTILINE)
+    return float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]

@@ -1,0 +1,34 @@
+"""The one Playwright of a test session: a second one in the same thread would not start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+Launch = Callable[..., Browser]
+
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def launch_chromium() -> Iterator[Launch]:
+    """Start a browser with these flags besides the usual ones."""
+    # Playwright's own loop runs in this thread; Django takes it for an async view that must not touch the database.
+    before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    installed = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        yield lambda *flags: playwright.chromium.launch(executable_path=installed, args=[*_FLAGS, *flags])
+    if before is None:
+        del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]

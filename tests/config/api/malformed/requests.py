@@ -1,0 +1,124 @@
+"""Rows: paths, methods and headers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from tests.config.api.malformed.cases import BATCH, CREATE_FLAG, DRAFT, EVALUATE, FLAG, START, STOP, VARIANT, Case
+
+
+def paths_and_methods() -> Iterator[Case]:
+    missing = {"status": 404, "code": "not_found"}
+    for target in ("/v1", "/v1/", "/v1/flag", "/v1/flags/", "/v1/flags/known/", "/v1/flags/known/toggle", "/v1//flags",
+                   "/v1/flags/known/evaluate/", "/v1/events/1", "/v1/%00", "/v1/%FF%FE", "/v1/flags/a/b"):  # fmt: skip
+        yield Case(f"no such path: {target}", "GET", target, **missing)
+    keys = {
+        "U+0000": "%00",
+        "invalid UTF-8": "%FF",
+        "long": "k" * 2000,
+        "another case": "KNOWN",
+        "a newline": "known%0A",
+    }
+    user = b'{"userId": "u"}'
+    for name, key in keys.items():
+        flag = {"status": 404, "code": "flag_not_found"}
+        yield Case(f"get flag: key is {name}", "GET", f"/v1/flags/{key}", **flag)
+        yield Case(f"update flag: key is {name}", "PATCH", f"/v1/flags/{key}", b"{}", **flag)
+        yield Case(f"delete flag: key is {name}", "DELETE", f"/v1/flags/{key}", **flag)
+        yield Case(f"evaluate: key is {name}", "POST", f"/v1/flags/{key}/evaluate", user, **flag)
+        experiment = {"status": 404, "code": "experiment_not_found"}
+        yield Case(f"get experiment: key is {name}", "GET", f"/v1/experiments/{key}", **experiment)
+        yield Case(f"update experiment: key is {name}", "PATCH", f"/v1/experiments/{key}", b"{}", **experiment)
+        yield Case(f"delete experiment: key is {name}", "DELETE", f"/v1/experiments/{key}", **experiment)
+        yield Case(f"start: key is {name}", "POST", f"/v1/experiments/{key}/start", **experiment)
+        yield Case(f"stop: key is {name}", "POST", f"/v1/experiments/{key}/stop", **experiment)
+        yield Case(f"variant: key is {name}", "POST", f"/v1/experiments/{key}/variant", user, **experiment)
+    paths = {
+        "/v1/flags": ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FOO"),
+        FLAG: ("PUT", "POST", "OPTIONS", "TRACE"),
+        EVALUATE.path: ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"),
+        "/v1/experiments": ("PUT", "PATCH", "DELETE", "OPTIONS"),
+        DRAFT: ("PUT", "POST", "OPTIONS"),
+        START.path: ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"),
+        STOP.path: ("GET", "PUT", "DELETE"),
+        VARIANT.path: ("GET", "PUT", "DELETE"),
+        "/v1/events": ("PUT", "PATCH", "DELETE", "OPTIONS"),
+        BATCH.path: ("GET", "PUT", "DELETE"),
+        "/v1/schema": ("POST", "PUT", "DELETE"),
+    }
+    for path, methods in paths.items():
+        for method in methods:
+            yield Case(f"{method} {path}", method, path, status=405, code="method_not_allowed")
+
+
+def headers() -> Iterator[Case]:
+    unsupported = {"status": 415, "code": "unsupported_media_type"}
+    types = {
+        "a form": "application/x-www-form-urlencoded",
+        "text": "text/plain",
+        "multipart": "multipart/form-data; boundary=x",
+        "XML": "application/xml",
+        "merge patch": "application/merge-patch+json",
+        "latin-1": "application/json; charset=latin-1",
+        "UTF-16": "application/json;charset=utf-16",
+        "a codec that is none": "application/json; charset=base64",
+        "a codec that only fails": "application/json; charset=undefined",
+        "an encoding that is none": "application/json; charset*=nope'en'utf-8",
+        "an encoding that is none, of a parameter": "application/json; x*=nope'en'y",
+        "a parameter in pieces that do not fit": "application/json; x*=*0*=;x*0*=utf-8'",
+        "nonsense": ";;;",
+        "not ASCII": "application/json; charset=\xfc",
+        "missing": None,
+    }
+    for operation in (CREATE_FLAG, EVALUATE, START, BATCH):
+        for name, value in types.items():
+            headers = {"Content-Type": value}
+            body = json.dumps(operation.body).encode()
+            yield Case(
+                f"{operation.name}: Content-Type is {name}",
+                operation.method,
+                operation.path,
+                body,
+                headers=headers,
+                **unsupported,
+            )
+    for name, value in {"another version": '"999999"', "not quoted": "1", "weak": 'W/"1"', "empty": "",
+                        "nonsense": '"', "not ASCII": "\xfc", "commas": ",,,"}.items():  # fmt: skip
+        stale = {"status": 412, "code": "precondition_failed", "headers": {"If-Match": value}}
+        yield Case(f"update flag: If-Match is {name}", "PATCH", FLAG, b'{"enabled": true}', **stale)
+        yield Case(f"delete flag: If-Match is {name}", "DELETE", FLAG, **stale)
+    unauthenticated = {"status": 401, "code": "unauthenticated"}
+    for name, value in {
+        "Basic": "Basic dXNlcjpwYXNz",
+        "empty": "",
+        "Bearer alone": "Bearer",
+        "Bearer and spaces": "Bearer   ",
+        "an unknown key": "Bearer hyd_m_unknown",
+        "the key alone": "hyd_m_unknown",
+        "not ASCII": "Bearer \xfc\xff",
+        "very long": "Bearer " + "k" * 100_000,
+        "with U+0000": "Bearer a\x00b",
+        "two keys": "Bearer a, Bearer b",
+    }.items():
+        yield Case(f"Authorization is {name}", "GET", "/v1/flags", headers={"Authorization": value}, **unauthenticated)
+    for name, value in {
+        "empty": "",
+        "unknown": "hyd_m_unknown",
+        "not ASCII": "\xfc",
+        "very long": "k" * 100_000,
+    }.items():
+        headers = {"Authorization": None, "X-API-Key": value}
+        yield Case(f"X-API-Key is {name}", "GET", "/v1/flags", headers=headers, **unauthenticated)
+    for name, value in {"unknown": "prod", "that of another": "staging", "empty": "", "not ASCII": "\xfc"}.items():
+        yield Case(
+            f"X-Environment is {name}",
+            "GET",
+            "/v1/flags",
+            headers={"X-Environment": value},
+            code="invalid_parameter",
+            field="X-Environment",
+        )
+    for value in ("evil.example", "testserver:x", "testserver@evil", "\xfc", "[::1"):
+        headers = {"Host": value}
+        yield Case(f"Host is {value!r}", "GET", "/v1/flags", headers=headers, code="invalid_parameter")

@@ -1,0 +1,358 @@
+"""Who may do what: keys and their scopes, callers without one, and users of the admin."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+import time_machine
+from django.contrib.auth.models import User
+from django.test import TestCase
+
+from config.api_keys import revoke_key
+from config.models import ApiKey, Change, Scope
+from flags.models import Flag
+from tests.answers import data, error
+from tests.config.api.wire import Answer, failure, send
+from tests.conftest import ACTOR, NOON, CommittingClient
+from tests.factories import ExperimentFactory, FlagFactory, KeyFactory, UserFactory
+
+
+class Call(NamedTuple):
+    """An operation, its request, the scope that it needs and the permission of a user."""
+
+    method: str
+    path: str
+    body: dict[str, Any] | None
+    scope: Scope
+    permission: str
+    status: int = 200
+
+
+_DESIGN = {"key": "new", "variants": [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]}
+_EVENT = {"event": "view", "userId": "u"}
+CALLS = (
+    Call("GET", "/v1/flags", None, Scope.SERVER, "flags.view_flag"),
+    Call("GET", "/v1/flags/known", None, Scope.SERVER, "flags.view_flag"),
+    Call("POST", "/v1/flags", {"key": "new"}, Scope.MANAGE, "flags.add_flag", 201),
+    Call("PATCH", "/v1/flags/known", {"enabled": True}, Scope.MANAGE, "flags.change_flag"),
+    Call("DELETE", "/v1/flags/known", None, Scope.MANAGE, "flags.delete_flag", 204),
+    Call("POST", "/v1/flags/known/evaluate", {"userId": "u"}, Scope.CLIENT, "flags.view_flag"),
+    Call("GET", "/v1/experiments", None, Scope.SERVER, "experiments.view_experiment"),
+    Call("GET", "/v1/experiments/draft", None, Scope.SERVER, "experiments.view_experiment"),
+    Call("POST", "/v1/experiments", _DESIGN, Scope.MANAGE, "experiments.add_experiment", 201),
+    Call("PATCH", "/v1/experiments/draft", {"description": "x"}, Scope.MANAGE, "experiments.change_experiment"),
+    Call("DELETE", "/v1/experiments/draft", None, Scope.MANAGE, "experiments.delete_experiment", 204),
+    Call("POST", "/v1/experiments/draft/start", None, Scope.MANAGE, "experiments.change_experiment"),
+    Call("POST", "/v1/experiments/running/stop", None, Scope.MANAGE, "experiments.change_experiment"),
+    Call("POST", "/v1/experiments/running/variant", {"userId": "u"}, Scope.CLIENT, "experiments.add_exposure"),
+    Call("POST", "/v1/events", _EVENT, Scope.CLIENT, "events.add_event", 202),
+    Call("POST", "/v1/events/batch", {"events": [_EVENT]}, Scope.CLIENT, "events.add_event", 202),
+    Call("GET", "/v1/events", None, Scope.SERVER, "events.view_event"),
+)
+every_call = pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.method} {call.path}")
+
+
+@pytest.fixture
+def things(db: None) -> None:
+    FlagFactory(key="known")
+    ExperimentFactory(key="draft")
+    ExperimentFactory(key="running", running=True)
+
+
+def call_with(client: Any, call: Call, **headers: str) -> Any:
+    return client.generic(
+        call.method,
+        call.path,
+        b"" if call.body is None else client._encode_data(call.body, "json")[0],
+        content_type="application/json",
+        **headers,
+    )
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+@every_call
+@pytest.mark.parametrize("scope", Scope)
+def test_key__of_each_scope__may_do_exactly_what_its_scope_says(things, client_of, call, scope):
+    response = call_with(client_of(scope), call)
+    if scope.includes(call.scope):
+        assert response.status_code == call.status, response.content
+    else:
+        found = error(response, 403, "forbidden")
+        assert call.scope.value in found["message"]
+        assert scope.value in found["message"]
+        assert not Flag.objects.filter(key="new").exists()
+
+
+@every_call
+def test_no_key__is_unauthenticated_for_every_operation(things, call):
+    response = call_with(CommittingClient(), call)
+    assert "Bearer" in error(response, 401, "unauthenticated")["message"]
+    assert response["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("header", ["Bearer {}", "bearer {}", "BEARER  {} "])
+def test_key__as_bearer__is_accepted(db, header):
+    _, secret = KeyFactory()
+    data(CommittingClient().get("/v1/flags", HTTP_AUTHORIZATION=header.format(secret)))
+
+
+def test_key__as_its_own_header__is_accepted(db):
+    _, secret = KeyFactory()
+    data(CommittingClient().get("/v1/flags", HTTP_X_API_KEY=secret))
+
+
+@pytest.mark.parametrize("change", [str.upper, lambda key: key[:-1], lambda key: key + "x", lambda key: key[:12]])
+def test_key__that_differs_in_a_character__is_unknown(db, change):
+    _, secret = KeyFactory()
+    response = CommittingClient().get("/v1/flags", HTTP_AUTHORIZATION=f"Bearer {change(secret)}")
+    error(response, 401, "unauthenticated")
+
+
+def test_key__its_stored_hash__opens_nothing(db):
+    key, _ = KeyFactory()
+    error(CommittingClient().get("/v1/flags", HTTP_AUTHORIZATION=f"Bearer {key.digest}"), 401, "unauthenticated")
+
+
+def test_key__secret__stands_in_no_column(db):
+    _, secret = KeyFactory()
+    assert all(secret not in str(value) for value in ApiKey.objects.values_list().get())
+
+
+def test_key__from_its_expiry_on__is_refused(db):
+    with time_machine.travel(NOON, tick=False):
+        _, secret = KeyFactory(expires_at=NOON + timedelta(hours=1))
+    client = CommittingClient(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    with time_machine.travel(NOON + timedelta(minutes=59), tick=False):
+        data(client.get("/v1/flags"))
+    with time_machine.travel(NOON + timedelta(hours=1), tick=False):
+        assert "expired" in error(client.get("/v1/flags"), 401, "unauthenticated")["message"]
+
+
+def test_key__revoked__is_refused_from_the_next_request_on(db):
+    key, secret = KeyFactory()
+    client = CommittingClient(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    data(client.get("/v1/flags"))
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        revoke_key(key, actor=ACTOR, at=NOON)
+    error(client.get("/v1/flags"), 401, "unauthenticated")
+
+
+def test_key__revoked__does_not_fall_back_to_anonymous_access(settings, db):
+    settings.ANONYMOUS_SCOPE = "manage"
+    error(CommittingClient().get("/v1/flags", HTTP_AUTHORIZATION="Bearer hyd_m_revoked"), 401, "unauthenticated")
+    error(CommittingClient().get("/v1/flags", HTTP_X_API_KEY="hyd_m_revoked"), 401, "unauthenticated")
+
+
+def test_key__of_one_environment__reads_and_writes_there_alone(api, staging_api):
+    data(staging_api.post("/v1/flags", {"key": "f", "enabled": True}), 201)
+    assert data(api.get("/v1/flags/f"))["enabled"] is False
+    assert data(staging_api.get("/v1/flags/f"))["enabled"] is True
+
+
+@pytest.mark.parametrize(("named", "status"), [("production", 200), ("staging", 400), ("nowhere", 400)])
+def test_key__sent_for_another_environment__is_refused_before_it_writes_where_nobody_looks(api, named, status):
+    FlagFactory(key="f")
+    response = api.patch("/v1/flags/f", {"enabled": True}, HTTP_X_ENVIRONMENT=named)
+    assert response.status_code == status
+    if status == 400:
+        assert error(response, 400, "invalid_parameter")["details"][0]["field"] == "X-Environment"
+    assert data(api.get("/v1/flags/f"))["enabled"] is (status == 200)
+
+
+# --- nobody in particular --------------------------------------------------------------------------------------------
+
+
+def anonymous(target: str = "/v1/flags", *, address: str = "127.0.0.1", **headers: str) -> Answer:
+    return send(
+        "GET", target, headers={name.replace("_", "-"): text for name, text in headers.items()}, address=address
+    )
+
+
+def test_anonymous__by_default__is_unauthenticated(db):
+    answer = anonymous()
+    assert answer.status == 401
+    assert "create_key" in failure(answer)["message"]
+
+
+@every_call
+@pytest.mark.parametrize("scope", Scope)
+def test_anonymous__of_each_scope__may_do_exactly_what_its_scope_says(settings, things, call, scope):
+    settings.ANONYMOUS_SCOPE = scope.value
+    response = call_with(CommittingClient(), call)
+    if scope.includes(call.scope):
+        assert response.status_code == call.status, response.content
+    else:
+        error(response, 403, "forbidden")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1"])
+def test_anonymous__from_this_machine__is_answered(settings, db, address):
+    settings.ANONYMOUS_SCOPE = "manage"
+    assert anonymous(address=address).status == 200
+
+
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1", "192.168.1.7", "8.8.8.8", "fe80::1%eth0", "2001:db8::1", "0.0.0.0", "", "x"]
+)
+def test_anonymous__from_elsewhere__is_refused(settings, db, address):
+    settings.ANONYMOUS_SCOPE = "manage"
+    assert "machine" in failure(anonymous(address=address))["message"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Forwarded",
+        "Via",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "X-Forwarded-Port",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Server",
+        "X-Real-IP",
+        "X-Client-IP",
+        "True-Client-IP",
+        "CF-Connecting-IP",
+    ],
+)
+@pytest.mark.parametrize("text", ["127.0.0.1", ""])
+def test_anonymous__through_a_proxy__is_refused(settings, db, header, text):
+    settings.ANONYMOUS_SCOPE = "manage"
+    answer = send("GET", "/v1/flags", headers={header: text})
+    assert answer.status == 401
+    assert "proxy" in failure(answer)["message"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://localhost"},
+        {"Origin": "http://testserver:8000"},
+        {"Origin": "http://testserver.evil.example"},
+        {"Origin": "http://testserver@evil.example"},
+        {"Origin": "null"},
+        {"Origin": ""},
+        {"Origin": "testserver"},
+        {"Origin": "http://["},
+        {"Origin": "https://shop.example"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Sec_Fetch_Site": "same-origin", "Origin": "https://evil.example"},
+        {"Sec_Fetch_Site": "anything"},
+    ],
+    ids=str,
+)
+def test_anonymous__from_a_page_of_another_site__is_refused(settings, db, headers):
+    settings.ANONYMOUS_SCOPE = "manage"
+    answer = anonymous(**headers)
+    assert answer.status == 401
+    assert "web site" in failure(answer)["message"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://testserver"},
+        {"Sec_Fetch_Site": "same-origin"},
+        {"Sec_Fetch_Site": "none"},
+        {"Sec_Fetch_Site": "same-origin", "Origin": "http://testserver"},
+    ],
+    ids=str,
+)
+def test_anonymous__from_its_own_pages__is_answered(settings, db, headers):
+    settings.ANONYMOUS_SCOPE = "manage"
+    assert anonymous(**headers).status == 200
+
+
+def test_anonymous__names_its_environment(settings, db):
+    settings.ANONYMOUS_SCOPE = "manage"
+    FlagFactory(key="f", on=True)
+    assert anonymous("/v1/flags/f").json()["data"]["enabled"] is True
+    assert anonymous("/v1/flags/f", X_Environment="production").json()["data"]["enabled"] is True
+    assert anonymous("/v1/flags/f", X_Environment="staging").json()["data"]["enabled"] is False
+    [detail] = failure(anonymous("/v1/flags/f", X_Environment="prod"))["details"]
+    assert (detail["field"], detail["code"]) == ("X-Environment", "unknown_reference")
+    assert "production" in detail["message"]
+
+
+# --- users of the admin ----------------------------------------------------------------------------------------------
+
+
+def signed_in(user: User, *, enforce_csrf_checks: bool = False) -> CommittingClient:
+    client = CommittingClient(enforce_csrf_checks=enforce_csrf_checks)
+    client.force_login(user)
+    return client
+
+
+@every_call
+def test_session__with_the_permission__may(things, call):
+    response = call_with(signed_in(UserFactory(permissions=[call.permission])), call)
+    assert response.status_code == call.status, response.content
+
+
+@every_call
+def test_session__with_every_other_permission__may_not(things, call):
+    others = {other.permission for other in CALLS} - {call.permission}
+    response = call_with(signed_in(UserFactory(permissions=others)), call)
+    assert call.permission in error(response, 403, "forbidden")["message"]
+
+
+@pytest.mark.parametrize("trait", ["outsider", "retired"])
+def test_session__of_no_user_of_the_admin__is_nobody(db, trait):
+    client = signed_in(UserFactory(permissions=["flags.view_flag"], **{trait: True}))
+    error(client.get("/v1/flags"), 401, "unauthenticated")
+
+
+def test_session__cookie_that_is_none__is_nobody(db):
+    client = CommittingClient()
+    client.cookies["halyard_session"] = "forged"
+    error(client.get("/v1/flags"), 401, "unauthenticated")
+
+
+def test_session__write_without_a_csrf_token__is_forbidden(db):
+    client = signed_in(UserFactory(is_superuser=True), enforce_csrf_checks=True)
+    assert "CSRF" in error(client.post("/v1/flags", {"key": "f"}, format="json"), 403, "forbidden")["message"]
+    assert not Flag.objects.exists()
+    data(client.get("/v1/flags"))
+
+
+def test_session__write_with_its_csrf_token__is_done_and_logged_by_name(db):
+    user = UserFactory(is_superuser=True, username="ada")
+    client = signed_in(user, enforce_csrf_checks=True)
+    token = "a" * 32
+    client.cookies["halyard_csrf"] = token
+    data(client.post("/v1/flags", {"key": "f"}, format="json", HTTP_X_CSRFTOKEN=token), 201)
+    error(client.post("/v1/flags", {"key": "g"}, format="json", HTTP_X_CSRFTOKEN="b" * 32), 403, "forbidden")
+    assert Change.objects.first().actor == "user ada"
+
+
+@pytest.mark.parametrize("body", [b"--x\r\nbroken", b"csrfmiddlewaretoken=" + b"a" * 32, b"a=1&" * 2000, b"\xff"])
+@pytest.mark.parametrize("content_type", ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded"])
+def test_session__form_instead_of_json__is_refused_whatever_is_in_it(db, body, content_type):
+    client = signed_in(UserFactory(is_superuser=True), enforce_csrf_checks=True)
+    client.raise_request_exception = False
+    client.cookies["halyard_csrf"] = "a" * 32
+    response = client.generic("POST", "/v1/flags", body, content_type=content_type)
+    assert response.status_code in (400, 403, 415), response.content
+    assert response.json()["error"]["requestId"]
+
+
+def test_session__environment__is_the_one_named_or_the_default(db):
+    FlagFactory(key="f")
+    client = signed_in(UserFactory(is_superuser=True))
+    data(client.patch("/v1/flags/f", {"enabled": True}, format="json", HTTP_X_ENVIRONMENT="staging"))
+    assert data(client.get("/v1/flags/f"))["enabled"] is False
+    assert data(client.get("/v1/flags/f", HTTP_X_ENVIRONMENT="staging"))["enabled"] is True
+    found = error(client.get("/v1/flags/f", HTTP_X_ENVIRONMENT="prod"), 400, "invalid_parameter")
+    assert found["details"][0]["field"] == "X-Environment"
+
+
+def test_session_and_key__the_key_decides(db):
+    _, secret = KeyFactory(scope=Scope.CLIENT)
+    client = signed_in(UserFactory(is_superuser=True))
+    error(client.get("/v1/flags", HTTP_X_API_KEY=secret), 403, "forbidden")

@@ -1,0 +1,163 @@
+"""The search for requests that the malformed ones lack: never a 500, always the envelope, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote, quote_from_bytes
+
+import pytest
+from django.db import transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.config.api.conftest import World
+from tests.config.api.malformed.cases import FORM, LISTS, OPERATIONS, Operation
+from tests.config.api.wire import Answer, failure, send
+
+# The same requests in every run: what was found is a row of the table before it is a coincidence.
+search = settings(
+    max_examples=60,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+any_text = st.text(st.characters(exclude_categories=()), max_size=12)
+awkward_texts = st.sampled_from(
+    ["", "\0", "\ud83d", "\ude00", "🙂", "a" * 201, "2026-02-30", "known", "é", "__proto__"]
+)
+texts = any_text | awkward_texts
+numbers = st.integers() | st.integers(-(10**40), 10**40) | st.floats() | st.sampled_from([2**63, 2**64, -(2**63) - 1])
+documents = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@st.composite
+def nearly_right(draw: Any, operation: Operation) -> Any:
+    """A body that the operation would accept, but for some fields that hold anything, and perhaps a field too many."""
+    body = dict(operation.body)
+    for name in draw(st.sets(st.sampled_from([*operation.body, "id", "key"]), max_size=3)):
+        body[name] = draw(documents | st.lists(st.dictionaries(st.sampled_from(_INNER_NAMES), documents, max_size=5)))
+    return body | draw(st.dictionaries(texts, documents, max_size=1))
+
+
+_INNER_NAMES = ["type", "percentage", "conditions", "userIds", "key", "weight", "event", "userId", "properties", "id"]
+
+
+def try_out(world: World, method: str, target: str, body: bytes = b"", **headers: str | None) -> Answer:
+    """Send a request, hold its answer to the promises that all answers keep, and take back what it did."""
+    before = world.stored()
+    with transaction.atomic():
+        answer = send(method, target, body, headers or None, key=world.key)
+        if answer.status >= 400:
+            error = failure(answer)
+            assert answer.status < 500, error
+            assert world.stored() == before
+        else:
+            assert answer.status == 204 or answer.json().keys() == {"data"}
+        transaction.set_rollback(True)
+    assert "x-request-id" in answer.headers
+    return answer
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_body__nearly_right__is_taken_or_refused_whole(world: World, operation: Operation) -> None:
+    @search
+    @given(nearly_right(operation))
+    def check(body: Any) -> None:
+        try_out(world, operation.method, operation.path, json.dumps(body).encode())
+
+    check()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_body__any_json_or_any_bytes__is_taken_or_refused_whole(world: World, operation: Operation) -> None:
+    @search
+    @given(documents.map(lambda document: json.dumps(document).encode()) | st.binary(min_size=1, max_size=60))
+    def check(body: bytes) -> None:
+        try_out(world, operation.method, operation.path, body)
+
+    check()
+
+
+@search
+@given(data=st.data())
+def test_batch__of_any_events__acknowledges_each_in_order_or_refuses_all(world: World, data: st.DataObject) -> None:
+    event = nearly_right(next(operation for operation in OPERATIONS if operation.name == "track"))
+    events = data.draw(st.lists(event | documents, min_size=1, max_size=6))
+    answer = try_out(world, "POST", "/v1/events/batch", json.dumps({"events": events}).encode())
+    if answer.status == 202:
+        statuses = [each["status"] for each in answer.json()["data"]]
+        assert len(statuses) == len(events)
+        assert "accepted" in statuses
+        assert set(statuses) <= {"accepted", "duplicate", "rejected"}
+
+
+_PARAMETERS = ["limit", "cursor", "search", "enabled", "status", "userId", "event", "experimentId", "from", "to", "x"]
+_escaped = any_text.map(lambda text: quote(text, safe="", errors="surrogatepass")) | st.binary(max_size=9).map(
+    quote_from_bytes
+)
+_queries = st.lists(st.tuples(st.sampled_from(_PARAMETERS), _escaped), max_size=4).map(
+    lambda pairs: "&".join(f"{name}={text}" for name, text in pairs)
+) | st.text(st.characters(min_codepoint=1, max_codepoint=255), max_size=30)
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_query_string__of_any_kind__is_taken_or_refused(world: World, path: str) -> None:
+    @search
+    @given(_queries)
+    def check(query: str) -> None:
+        try_out(world, "GET", f"{path}?{query}")
+
+    check()
+
+
+@search
+@given(
+    method=st.sampled_from(["GET", "HEAD", "POST", "PATCH", "DELETE", "PUT", "OPTIONS", "TRACE"]),
+    area=st.sampled_from(["flags", "experiments", "events", ""]),
+    parts=st.lists(_escaped, max_size=3),
+)
+def test_path__of_any_kind__is_found_or_not(world: World, method: str, area: str, parts: list[str]) -> None:
+    if method == "HEAD":
+        assert send(method, "/".join(["/v1", area, *parts]), key=world.key).status < 500
+    else:
+        try_out(world, method, "/".join(["/v1", area, *parts]))
+
+
+_HEADERS = [
+    "Content-Type",
+    "Authorization",
+    "X-API-Key",
+    "X-Environment",
+    "If-Match",
+    "Accept",
+    "X-Request-Id",
+    "Origin",
+    "Cookie",
+    "Host",
+    "X-Forwarded-For",
+    "Sec-Fetch-Site",
+    "X-CSRFToken",
+    "Content-Length",
+]
+_header_texts = st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=20) | st.sampled_from(
+    ["application/json; charset=hex", "http://[", "Bearer", "*", "null", FORM["Content-Type"], "multipart/form-data"]
+)
+
+
+@search
+@given(headers=st.dictionaries(st.sampled_from(_HEADERS), _header_texts, max_size=4), anonymous=st.booleans())
+def test_headers__of_any_kind__are_taken_or_refused(
+    world: World, settings: Any, headers: dict[str, str], anonymous: bool
+) -> None:
+    settings.ANONYMOUS_SCOPE = "manage" if anonymous else "none"
+    if anonymous:
+        headers = {"Authorization": None, **headers}  # type: ignore[dict-item]
+    for method, path, body in (("GET", "/v1/flags", b""), ("PATCH", "/v1/flags/known", b'{"enabled": true}')):
+        try_out(world, method, path, body, **headers)

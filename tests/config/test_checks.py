@@ -1,0 +1,95 @@
+"""What a production server refuses to start with: each insecure setting, named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.checks import Error, run_checks
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+
+from config.checks import check_threads
+
+SECURE = {
+    "DEBUG": False,
+    "SECRET_KEY": "".join(chr(33 + at * 7 % 90) for at in range(60)),
+    "ALLOWED_HOSTS": ["flags.example.com"],
+    "ANONYMOUS_SCOPE": "none",
+    "CORS_ALLOWED_ORIGINS": [],
+    "SECURE_SSL_REDIRECT": True,
+    "SECURE_HSTS_SECONDS": 31536000,
+    "SESSION_COOKIE_SECURE": True,
+    "CSRF_COOKIE_SECURE": True,
+}
+
+
+@pytest.fixture
+def production(settings: Any) -> Any:
+    """The settings of a server that may start; a test makes one of them worse."""
+    for name, value in SECURE.items():
+        setattr(settings, name, value)
+    return settings
+
+
+def complaints() -> list[Any]:
+    return run_checks(include_deployment_checks=True)
+
+
+def test_check__secure_settings__finds_nothing(production: Any) -> None:
+    assert complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SECRET_KEY", ""),
+        ("SECRET_KEY", "x" * 49),
+        ("ALLOWED_HOSTS", []),
+        ("ALLOWED_HOSTS", ["*"]),
+        ("ALLOWED_HOSTS", ["flags.example.com", "*"]),
+        ("ANONYMOUS_SCOPE", "client"),
+        ("ANONYMOUS_SCOPE", "manage"),
+        ("CORS_ALLOWED_ORIGINS", ["*"]),
+        ("SECURE_SSL_REDIRECT", False),
+        ("SECURE_HSTS_SECONDS", 0),
+        ("SECURE_HSTS_SECONDS", -1),
+        ("SESSION_COOKIE_SECURE", False),
+        ("CSRF_COOKIE_SECURE", False),
+    ],
+)
+def test_check__one_insecure_setting__is_an_error_that_names_it(production: Any, name: str, value: Any) -> None:
+    setattr(production, name, value)
+    found = [each for each in complaints() if isinstance(each, Error) and each.id == "halyard.E002"]
+    assert [each.msg.partition(" ")[0] for each in found] == [name]
+    with pytest.raises(SystemCheckError, match=f"{name} is insecure with DEBUG off"):
+        call_command("serve", port=0)
+
+
+def test_check__secret_key_of_one_character__is_refused_by_django(production: Any) -> None:
+    production.SECRET_KEY = "x" * 60
+    with pytest.raises(SystemCheckError, match="SECRET_KEY"):
+        call_command("serve", port=0)
+
+
+def test_check__several_insecure_settings__are_all_named(production: Any) -> None:
+    production.SECURE_SSL_REDIRECT = False
+    production.ANONYMOUS_SCOPE = "server"
+    with pytest.raises(SystemCheckError) as refused:
+        call_command("serve", port=0)
+    assert "SECURE_SSL_REDIRECT" in str(refused.value)
+    assert "ANONYMOUS_SCOPE" in str(refused.value)
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_check__unknown_scope_for_anonymous_callers__is_refused_always(production: Any, debug: bool) -> None:
+    production.DEBUG = debug
+    production.ANONYMOUS_SCOPE = "everything"
+    with pytest.raises(SystemCheckError, match="ANONYMOUS_SCOPE is not one of none, client, server, manage"):
+        call_command("serve", port=0)
+
+
+@pytest.mark.parametrize(("threads", "is_refused"), [(1, False), (4, False), (0, True), (-1, True)])
+def test_check__threads__are_one_or_more(settings: Any, threads: int, is_refused: bool) -> None:
+    settings.THREADS = threads
+    assert bool(check_threads()) is is_refused

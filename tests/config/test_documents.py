@@ -1,0 +1,55 @@
+"""Comparing JSON documents."""
+
+import json
+
+import pytest
+
+from config.documents import StoredJSONDecoder, describe, is_same
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(1, True), ("1", 1), ([1], [True]), ({"a": None}, {}), (0, False), ([1], [1, 2]), ([], {})]
+)
+def test_is_same__different_json__is_false(one: object, other: object) -> None:
+    assert not is_same(one, other)
+
+
+def test_is_same__order_of_names__does_not_matter() -> None:
+    assert is_same({"a": [1, {"b": 2, "c": 3}]}, {"a": [1, {"c": 3, "b": 2}]})
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 1.0), (0.0, 0), ([1e19], [10**19]), ({"a": [25.0]}, {"a": [25]})])
+def test_is_same__number_written_differently__is_true(one: object, other: object) -> None:
+    assert is_same(one, other)
+    assert describe({"value": one}, {"value": other}) == []
+
+
+def test_describe__nested_change__names_the_path_and_both_values() -> None:
+    before = {"states": {"production": {"enabled": False, "rules": [{"percentage": 10}]}}}
+    after = {"states": {"production": {"enabled": True, "rules": [{"percentage": 25}, {"type": "users"}]}}}
+
+    assert describe(before, after) == [
+        "states.production.enabled: false → true",
+        "states.production.rules[0].percentage: 10 → 25",
+        'states.production.rules[1]: nothing → {"type": "users"}',
+    ]
+
+
+def test_describe__number_becomes_boolean__is_a_change() -> None:
+    assert describe({"value": [1]}, {"value": [True]}) == ["value[0]: 1 → true"]
+
+
+def test_describe__creation_and_deletion__list_every_value() -> None:
+    assert describe(None, {"key": "a"}) == ['key: nothing → "a"']
+    assert describe({"key": "a"}, None) == ['key: "a" → nothing']
+
+
+@pytest.mark.parametrize(
+    ("stored", "value"),
+    [("18446744073709551615", 2**64 - 1), ("-9223372036854775808", -(2**63)), ("1" + "0" * 300, 1e300), ("7", 7)],
+)
+def test_stored_json__integers__are_what_an_answer_can_carry(stored: str, value: float) -> None:
+    read = json.loads(f"[{stored}]", cls=StoredJSONDecoder)
+
+    assert read == [value]
+    assert type(read[0]) is type(value)

@@ -1,0 +1,304 @@
+"""The OpenAPI document tells the truth: it is complete, its examples hold, and it accepts what the code accepts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+from django.urls import URLPattern
+from drf_spectacular.generators import SchemaGenerator
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from rest_framework.serializers import Serializer
+
+from config.api.fast import convert
+from config.errors import DetailCode, ErrorCode, ValidationFailed
+from config.timestamps import parse_timestamp
+from config.urls import urlpatterns
+from events.inputs import EventSerializer, _accept
+from events.properties import property_defects
+from events.views import EventViewSet
+from experiments.serializers import AssignmentRequestSerializer
+from experiments.views import AssignmentRequest, ExperimentViewSet
+from flags.engine.parsing import parse_rules
+from flags.serializers import EvaluationRequestSerializer
+from flags.views import EvaluationRequest, FlagViewSet
+from tests.conftest import NOON
+
+DOCUMENT: dict[str, Any] = json.loads(json.dumps(SchemaGenerator().get_schema(request=None, public=True)))
+SCHEMAS = DOCUMENT["components"]["schemas"]
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in DOCUMENT["paths"].items():
+        for method, operation in methods.items():
+            yield path, method, operation
+
+
+OPERATIONS = [pytest.param(*each, id=each[2]["operationId"]) for each in operations()]
+
+
+def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    return jsonschema_rs.Draft202012Validator({**schema, "components": DOCUMENT["components"]}, validate_formats=True)
+
+
+def resolve(schema: dict[str, Any]) -> dict[str, Any]:
+    return SCHEMAS[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+
+# --- completeness ----------------------------------------------------------------------------------------------------
+
+
+def test_document__codes__are_those_of_the_tables() -> None:
+    error = SCHEMAS["Error"]["properties"]["error"]["properties"]
+    assert error["code"]["enum"] == [code.value for code in ErrorCode]
+    assert SCHEMAS["ErrorDetail"]["properties"]["code"]["enum"] == [code.value for code in DetailCode]
+
+
+def test_document__operations__are_those_of_the_urls() -> None:
+    served = {
+        (f"/{str(pattern.pattern).replace('<str:', '{').replace('>', '}')}", method)
+        for pattern in urlpatterns
+        if isinstance(pattern, URLPattern)
+        for method in getattr(pattern.callback, "actions", {})
+        if method != "head"
+    }
+    assert len(served) == 17
+    assert {(path, method) for path, method, _ in operations()} == served
+
+
+def test_document__operation_ids__are_distinct_and_name_what_is_done() -> None:
+    ids = [operation["operationId"] for *_, operation in operations()]
+    assert len(set(ids)) == len(ids)
+    assert all("_" in each and each.islower() for each in ids)
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
+def test_operation__described__has_words_security_and_every_common_answer(
+    path: str, method: str, operation: dict[str, Any]
+) -> None:
+    assert operation["summary"]
+    assert operation["description"].endswith(".")
+    assert operation["security"] == [{"bearerKey": []}, {"headerKey": []}, {"adminSession": []}]
+    assert {"400", "401", "403", "500", "503"} <= operation["responses"].keys()
+    assert ("requestBody" in operation) == (method in ("post", "patch"))
+    assert ({"413", "415"} <= operation["responses"].keys()) == ("requestBody" in operation)
+    assert ("404" in operation["responses"]) == ("{" in path)
+    for status, response in operation["responses"].items():
+        assert response["description"]
+        assert response["headers"]["X-Request-Id"]["required"]
+        assert ("WWW-Authenticate" in response["headers"]) == (status == "401")
+        assert ("Retry-After" in response["headers"]) == (status == "503")
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
+def test_operation__failing__carries_the_codes_of_its_status(path: str, method: str, operation: dict[str, Any]) -> None:
+    for status, response in operation["responses"].items():
+        if status < "400":
+            continue
+        [content] = response["content"].values()
+        error = resolve(content["schema"])["properties"]["error"]
+        codes = error["properties"]["code"]["enum"]
+        assert codes
+        assert {ErrorCode(code).status for code in codes} == {int(status)}
+        assert ("details" in error["properties"]) == (status == "400")
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
+def test_operation__examples__are_there_and_hold(path: str, method: str, operation: dict[str, Any]) -> None:
+    contents = [response["content"] for response in operation["responses"].values() if "content" in response]
+    contents += [operation["requestBody"]["content"]] if "requestBody" in operation else []
+    for content in contents:
+        body = content["application/json"]
+        assert body["examples"]
+        for each in body["examples"].values():
+            validator(body["schema"]).validate(each["value"])
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
+def test_operation__that_succeeds__answers_data_alone_or_nothing(
+    path: str, method: str, operation: dict[str, Any]
+) -> None:
+    [(status, response)] = [each for each in operation["responses"].items() if each[0] < "400"]
+    if status == "204":
+        assert "content" not in response
+        return
+    schema = response["content"]["application/json"]["schema"]
+    assert list(schema["properties"]) == schema["required"] == ["data"]
+    assert schema["additionalProperties"] is False
+    assert ("Location" in response["headers"]) == (status == "201")
+
+
+@pytest.mark.parametrize(("view", "path"), [(FlagViewSet, "flags"), (ExperimentViewSet, "experiments")])
+def test_list__parameters__are_those_of_its_filters_and_paging(view: Any, path: str) -> None:
+    assert_parameters(view, DOCUMENT["paths"][f"/v1/{path}"]["get"])
+
+
+def test_query__parameters__are_those_of_its_filters_and_paging() -> None:
+    operation = DOCUMENT["paths"]["/v1/events"]["get"]
+    assert_parameters(EventViewSet, operation)
+    [limit] = [each["schema"] for each in operation["parameters"] if each["name"] == "limit"]
+    assert limit == {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 1000,
+        "default": EventViewSet.pagination_class.default_limit,
+    }
+
+
+def assert_parameters(view: Any, operation: dict[str, Any]) -> None:
+    described = {each["name"] for each in operation["parameters"] if each["in"] == "query"}
+    assert described == {*view.filterset_class.base_filters, *view.pagination_class.parameters}
+    lengths = {each["name"]: each["schema"].get("maxLength") for each in operation["parameters"]}
+    for name, each in view.filterset_class.base_filters.items():
+        assert lengths[name] == each.extra.get("max_length")
+    assert "Link" in operation["responses"]["200"]["headers"]
+    assert view.pagination_class.max_limit == 1000
+
+
+def test_document__every_object_but_free_content__is_closed() -> None:
+    free = {"attributes", "properties", "results"}
+
+    def objects(schema: Any, name: str = "") -> Iterator[str]:
+        if isinstance(schema, dict):
+            if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+                yield name
+            for key, value in schema.items():
+                inside = value.items() if key == "properties" and isinstance(value, dict) else [(name, value)]
+                for inner, part in inside:
+                    yield from objects(part, inner)
+        elif isinstance(schema, list):
+            for part in schema:
+                yield from objects(part, name)
+
+    assert {name for schema in SCHEMAS.values() for name in objects(schema)} == free
+
+
+# --- what is accepted ------------------------------------------------------------------------------------------------
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5) | st.sampled_from(
+    ["", "u", "ü" * 200, "u" * 200, "u" * 201, "ann", "in", "equals"]
+)
+NUMBERS = st.integers(-10, 110) | st.floats(-1, 101) | st.integers(0, 100_000).map(lambda number: number / 1000)
+SCALARS = TEXTS | NUMBERS | st.booleans()
+ANYTHING = st.recursive(
+    SCALARS | st.none(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3)
+)
+
+
+def objects(*alternatives: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Objects of one of these shapes, some of whose fields are missing, strange, or too many."""
+    return st.one_of(
+        st.fixed_dictionaries({}, optional={**shape, "unknown": st.none()} if at % 2 else shape)
+        for at, shape in enumerate([each for shape in alternatives for each in (shape, shape)])
+    ) | st.one_of(st.fixed_dictionaries(shape) for shape in alternatives)
+
+
+CONDITIONS = objects(
+    {"attribute": TEXTS, "operator": st.sampled_from(["equals", "notEquals", "in", "?"]), "value": SCALARS | ANYTHING},
+    {"attribute": TEXTS, "operator": st.sampled_from(["in", "notIn"]), "value": st.lists(SCALARS, max_size=3)},
+    {"attribute": TEXTS, "operator": st.sampled_from(["contains", "startsWith", "endsWith"]), "value": SCALARS},
+    {"attribute": TEXTS, "operator": st.sampled_from(["greaterThan", "lessThanOrEqual"]), "value": SCALARS},
+    {"attribute": TEXTS, "operator": st.sampled_from(["exists", "notExists"])},
+)
+RULES = objects(
+    {"type": st.just("percentage"), "percentage": NUMBERS},
+    {"type": st.just("percentage"), "percentage": NUMBERS | ANYTHING, "conditions": st.lists(CONDITIONS, max_size=2)},
+    {"type": st.just("attribute"), "conditions": st.lists(CONDITIONS, max_size=2)},
+    {"type": st.just("attribute"), "percentage": NUMBERS, "conditions": st.lists(CONDITIONS, max_size=2) | ANYTHING},
+    {"type": st.just("users"), "userIds": st.lists(TEXTS, max_size=3)},
+    {"type": st.just("users"), "userIds": st.lists(TEXTS | ANYTHING, max_size=3), "percentage": NUMBERS},
+    {"type": TEXTS, "percentage": NUMBERS, "userIds": st.lists(TEXTS, max_size=3)},
+)
+RULES_VALIDATOR = validator(SCHEMAS["FlagRequest"]["properties"]["rules"])
+
+
+def is_rules(value: Any) -> bool:
+    try:
+        parse_rules(value)
+    except ValidationFailed:
+        return False
+    return True
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(RULES | ANYTHING, max_size=2) | ANYTHING)
+@example([{"type": "percentage", "percentage": 100}] * 200)
+@example([{"type": "percentage", "percentage": 100}] * 201)
+@example([{"type": "percentage", "percentage": 0.0005}])
+@example([{"type": "percentage", "percentage": True}])
+@example([{"type": "users", "userIds": ["u", "u"]}])
+@example([{"type": "users", "userIds": [str(at) for at in range(10_001)]}])
+@example([{"type": "attribute", "conditions": []}])
+@example([{"type": "attribute", "conditions": [{"attribute": "a", "operator": "exists"}] * 101}])
+@example([{"type": "attribute", "conditions": [{"attribute": "a", "operator": "in", "value": [1] * 1001}]}])
+def test_rules__of_any_shape__are_described_exactly_as_they_are_parsed(rules: Any) -> None:
+    assert RULES_VALIDATOR.is_valid(rules) == is_rules(rules)
+
+
+@settings(max_examples=200, deadline=None)
+@given(RULES.filter(lambda rule: is_rules([rule])))
+def test_rule__that_is_parsed__is_described(rule: Any) -> None:
+    assert RULES_VALIDATOR.is_valid([rule])
+
+
+USERS = objects(
+    {"userId": TEXTS},
+    {"userId": TEXTS | ANYTHING, "attributes": st.dictionaries(TEXTS, ANYTHING, max_size=3) | ANYTHING},
+)
+UUIDS = st.uuids().map(str) | st.uuids().map(lambda each: str(each).upper()) | TEXTS
+MOMENTS = st.datetimes().map(lambda moment: moment.isoformat() + "Z") | st.dates().map(str) | TEXTS
+EVENTS = objects(
+    {"event": TEXTS, "userId": TEXTS},
+    {"event": TEXTS, "userId": TEXTS, "id": UUIDS, "timestamp": MOMENTS},
+    {
+        "event": TEXTS | ANYTHING,
+        "userId": TEXTS,
+        "id": UUIDS | ANYTHING,
+        "properties": st.dictionaries(TEXTS, ANYTHING),
+    },
+    {"event": TEXTS, "userId": TEXTS, "timestamp": MOMENTS | ANYTHING, "properties": ANYTHING},
+)
+
+
+def agree(body: Any, struct: type[msgspec.Struct], serializer: type[Serializer]) -> None:
+    assert (convert(body, struct) is not None) == serializer(data=body).is_valid()
+
+
+@settings(max_examples=300, deadline=None)
+@given(USERS | ANYTHING)
+@example({"userId": "u", "attributes": None})
+@example({"userId": "\ufeff"})
+def test_evaluation__of_any_body__is_accepted_by_struct_and_serializer_alike(body: Any) -> None:
+    agree(body, EvaluationRequest, EvaluationRequestSerializer)
+
+
+@settings(max_examples=300, deadline=None)
+@given(USERS | ANYTHING)
+def test_assignment__of_any_body__is_accepted_by_struct_and_serializer_alike(body: Any) -> None:
+    agree(body, AssignmentRequest, AssignmentRequestSerializer)
+
+
+@settings(max_examples=500, deadline=None)
+@given(EVENTS | ANYTHING)
+@example({"event": "e", "userId": "u", "timestamp": "2026-01-31 12:00:00"})
+@example({"event": "e", "userId": "u", "id": "01937A5E-9C1B-7D3A-8F00-4E1D2C3B4A59"})
+@example({"event": "e", "userId": "u", "id": "01937a5e9c1b7d3a8f004e1d2c3b4a59"})
+@example({"event": "e", "userId": "u", "properties": None})
+def test_event__of_any_shape__is_accepted_by_struct_and_serializer_alike(event: Any) -> None:
+    """What is reserved in `properties` is checked beside the serializer, and so is it here."""
+    is_valid = EventSerializer(data=event).is_valid() and not any(property_defects(event.get("properties", {})))
+    assert (_accept(event, NOON) is not None) == is_valid
+
+
+@settings(max_examples=300, deadline=None)
+@given(EVENTS.filter(lambda event: _accept(event, NOON) is not None))
+def test_event__that_is_accepted__is_described(event: Any) -> None:
+    described = validator(SCHEMAS["EventRequest"])
+    if "timestamp" in event:
+        event = {**event, "timestamp": parse_timestamp(event["timestamp"]).isoformat()}
+    described.validate(event)

@@ -1,0 +1,87 @@
+"""What every test starts from: its own runtime folder, a snapshot that knows nothing yet, clients of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import TestCase
+from hypothesis import HealthCheck, settings
+from rest_framework.test import APIClient
+
+from config import signal_file, snapshot
+from config.api_keys import create_key
+from config.change_log import Actor
+from config.models import Environment, Scope, Source
+
+pytest_plugins = ["tests.chromium"]
+
+# The same examples in every run: a test that fails does so again, and one that passes goes on passing.
+settings.register_profile(
+    "halyard",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+settings.load_profile("halyard")
+
+ACTOR = Actor("test", Source.COMMAND)
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+class CommittingClient(APIClient):
+    """A client whose every request ends as in production: what it committed is announced before the next one begins."""
+
+    def request(self, **kwargs: Any) -> Any:
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            return super().request(**kwargs)
+
+
+@pytest.fixture(autouse=True)
+def _own_runtime(settings: Any, tmp_path: Path) -> Iterator[None]:
+    settings.RUNTIME_DIR = tmp_path
+    settings.ANONYMOUS_SCOPE = "none"
+    snapshot.forget()
+    yield
+    snapshot.forget()
+    signal_file._shared.cache_clear()
+
+
+@pytest.fixture
+def production(db: None) -> Environment:
+    return Environment.objects.get(key="production")
+
+
+@pytest.fixture
+def staging(db: None) -> Environment:
+    return Environment.objects.get(key="staging")
+
+
+@pytest.fixture
+def client_of(db: None) -> Callable[..., CommittingClient]:
+    """Make a client with a key of a scope, in an environment."""
+
+    def make(scope: Scope, environment: str = "production") -> CommittingClient:
+        found = Environment.objects.get(key=environment)
+        _, secret = create_key(name=f"{scope} of {environment}", environment=found, scope=scope, actor=ACTOR, at=NOON)
+        client = CommittingClient()
+        client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+        client.default_format = "json"
+        return client
+
+    return make
+
+
+@pytest.fixture
+def api(client_of: Callable[..., CommittingClient]) -> CommittingClient:
+    """A client that may do everything in production."""
+    return client_of(Scope.MANAGE)
+
+
+@pytest.fixture
+def staging_api(client_of: Callable[..., CommittingClient]) -> CommittingClient:
+    """A client that may do everything in staging."""
+    return client_of(Scope.MANAGE, "staging")

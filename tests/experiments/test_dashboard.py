@@ -1,0 +1,55 @@
+"""The first page of the admin: what it says, to whom, and with how many queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from config.models import Environment
+from experiments.lifecycle import create_experiment, start_experiment
+from flags.changes import create_flag
+from tests.admin import sign_in, text_of
+from tests.conftest import ACTOR, NOON
+
+VARIANTS = [{"key": "blue", "weight": 1}, {"key": "green", "weight": 1}]
+
+
+@pytest.fixture
+def world(production: Environment) -> None:
+    for key, enabled in (("a", True), ("b", True), ("c", False)):
+        create_flag(key=key, enabled=enabled, environment=production, actor=ACTOR, at=NOON)
+    for key in ("draft-one", "runs"):
+        create_experiment(key=key, variants=VARIANTS, metrics=["buy"], environment=production, actor=ACTOR, at=NOON)
+    start_experiment(key="runs", environment=production, actor=ACTOR, at=NOON)
+
+
+def test_root__leads_to_the_admin(db: None) -> None:
+    assert sign_in().get("/").url == "/admin/"
+
+
+def test_overview__of_the_current_environment__says_what_is_on_and_what_runs(world: None) -> None:
+    client = sign_in()
+    text = text_of(client.get("/admin/"))
+    assert "Flags on 2 of 3 in Production" in text
+    assert "Experiments running 1 1 draft, 0 stopped" in text
+    assert 'runs status: "draft" → "running"' in text
+    client.post("/admin/config/environment/switch/", {"environment": "staging"})
+    text = text_of(client.get("/admin/"))
+    assert "Flags on 0 of 3 in Staging" in text
+    assert "Nothing is being tried in Staging" in text
+
+
+def test_overview__with_one_running_experiment__takes_eight_queries(
+    world: None, django_assert_num_queries: Any
+) -> None:
+    client = sign_in()
+    with django_assert_num_queries(8):  # session, user, environments, flags, statuses, running, results, changes
+        client.get("/admin/")
+
+
+def test_overview__without_permissions__shows_nothing_of_it(world: None) -> None:
+    text = text_of(sign_in("auth.view_group").get("/admin/"))
+    assert "Flags on" not in text
+    assert "Experiments running" not in text
+    assert "Latest changes" not in text

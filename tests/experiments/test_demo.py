@@ -1,0 +1,188 @@
+"""The demo: what `manage.py demo` writes, and where it writes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from io import StringIO
+from statistics import NormalDist
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db.models import Max, Min
+
+from config.models import Change, Source
+from config.timestamps import parse_timestamp
+from events.models import Event
+from experiments.demo import fill
+from experiments.demo.traffic import MOST_EVENTS_OF_A_STORY, SIGN_UP_FORM, draw
+from experiments.models import Experiment, Exposure
+from experiments.results import count_anomalies
+from flags.changes import create_flag
+from flags.engine.bucketing import compile_split
+from flags.models import Flag, FlagState
+from tests.conftest import ACTOR, NOON
+
+SMALL = ("--users", "40", "--events", "250", "--days", "3")
+
+
+def demo(*arguments: str) -> str:
+    out = StringIO()
+    call_command("demo", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def z_score(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """How many standard errors lie between two shares."""
+    total = one["sampleSize"] + other["sampleSize"]
+    pooled = sum(each["conversion"] * each["sampleSize"] for each in (one, other)) / total
+    error = (pooled * (1 - pooled) * (1 / one["sampleSize"] + 1 / other["sampleSize"])) ** 0.5
+    return (other["conversion"] - one["conversion"]) / error
+
+
+@pytest.mark.django_db
+class TestDemo:
+    def test_demo__defaults__look_right_through_the_api(self, api):
+        demo()
+        events = Event.objects.aggregate(first=Min("timestamp"), last=Max("timestamp"))
+        assert Event.objects.count() == 40_000
+        assert Event.objects.values("user_id").distinct().count() > 4_900
+        assert timedelta(days=13) < events["last"] - events["first"] <= timedelta(days=14)
+        statuses = {entry["key"]: entry["status"] for entry in api.get("/v1/experiments").json()["data"]}
+        assert statuses == {"checkout-button": "running", "sign-up-form": "stopped", "free-shipping-bar": "draft"}
+        for key in ("checkout-button", "sign-up-form"):
+            control, better = api.get(f"/v1/experiments/{key}").json()["data"]["results"].values()
+            assert min(control["sampleSize"], better["sampleSize"]) > 1_000
+            assert z_score(control, better) > NormalDist().inv_cdf(0.999)
+
+    def test_demo__flags__differ_between_the_environments(self, production, staging):
+        demo(*SMALL)
+        states = {
+            environment.key: {
+                state.flag.key: (state.enabled, str(state.rules))
+                for state in FlagState.objects.filter(environment=environment).select_related("flag")
+            }
+            for environment in (production, staging)
+        }
+        differing = [key for key, state in states["production"].items() if states["staging"][key] != state]
+        types = {rule["type"] for rules in FlagState.objects.values_list("rules", flat=True) for rule in rules}
+        assert 8 <= Flag.objects.count() <= 12
+        assert len(differing) >= 5
+        assert types == {"percentage", "attribute", "users"}
+        assert {enabled for enabled, _ in states["production"].values()} == {True, False}
+
+    def test_demo__exposures__lie_within_the_run_of_their_experiment(self, db):
+        demo("--users", "400", "--events", "2500")
+        for experiment in Experiment.objects.exclude(status="draft"):
+            exposures = Exposure.objects.filter(experiment=experiment)
+            reports = Event.objects.filter(name="experiment_viewed", experiment=experiment.key)
+            assert exposures.count() == reports.count() > 50
+            assert exposures.filter(exposed_at__lt=experiment.started_at).count() == 0
+            if experiment.stopped_at:
+                assert exposures.filter(exposed_at__gt=experiment.stopped_at).count() == 0
+            anomalies = count_anomalies(experiment)
+            assert (anomalies.users_in_several_variants, anomalies.events_of_unknown_variants) == (0, 0)
+
+    def test_demo__exposures__have_the_variant_that_the_service_would_assign(self, db):
+        demo("--users", "200", "--events", "1000")
+        split = compile_split(((arm.key, arm.weight) for arm in SIGN_UP_FORM.arms), SIGN_UP_FORM.key)
+        exposures = Exposure.objects.filter(experiment__key=SIGN_UP_FORM.key)
+        assert exposures
+        assert all(exposure.variant == split(exposure.user_id) for exposure in exposures)
+
+    def test_demo__purchases__carry_an_amount_in_a_currency(self, db):
+        demo("--users", "200", "--events", "1000")
+        purchases = Event.objects.filter(name="purchase")
+        assert purchases
+        assert all(event.properties["revenue"] > 0 and len(event.properties["currency"]) == 3 for event in purchases)
+        assert set(Event.objects.values_list("name", flat=True)) == {
+            "experiment_viewed",
+            "page_view",
+            "purchase",
+            "sign_up",
+        }
+
+    def test_demo__change_log__tells_when_and_by_whom_it_was_written(self, db):
+        demo(*SMALL)
+        changes = list(Change.objects.filter(reason="Demo data").order_by("revision"))
+        moments = list(Change.objects.order_by("revision").values_list("at", flat=True))
+        assert {change.kind for change in changes} == {"flag", "experiment"}
+        assert {change.source for change in changes} == {Source.COMMAND}
+        assert moments == sorted(moments)
+
+    def test_demo__experiments__ran_before_they_were_written(self, db):
+        demo(*SMALL)
+        written = Change.objects.latest("revision").at
+        stopped = Change.objects.filter(kind="experiment", key=SIGN_UP_FORM.key).first().after
+        assert written - timedelta(days=3) < parse_timestamp(stopped["startedAt"])
+        assert parse_timestamp(stopped["startedAt"]) < parse_timestamp(stopped["stoppedAt"]) < written
+
+    def test_demo__database_in_use__is_refused_and_writes_nothing(self, production):
+        create_flag(key="mine", environment=production, actor=ACTOR, at=NOON)
+        revision = Change.objects.latest_revision()
+        with pytest.raises(CommandError, match=r"^The database holds flags, experiments or events already; "):
+            demo(*SMALL)
+        assert Change.objects.latest_revision() == revision
+        assert not Event.objects.exists()
+
+    def test_demo__if_empty_on_a_database_in_use__says_and_writes_nothing(self, production):
+        create_flag(key="mine", environment=production, actor=ACTOR, at=NOON)
+        assert demo("--if-empty", *SMALL) == ""
+        assert list(Flag.objects.values_list("key", flat=True)) == ["mine"]
+
+    def test_demo__second_time__is_refused(self, db):
+        demo("--if-empty", *SMALL)
+        with pytest.raises(CommandError):
+            demo(*SMALL)
+        assert Event.objects.count() == 250
+
+    def test_demo__failure_half_way__leaves_nothing_behind(self, db, monkeypatch):
+        revision = Change.objects.latest_revision()
+
+        def fail(*_: Any) -> None:
+            raise OSError("disk full")
+
+        monkeypatch.setattr(fill, "record", fail)
+        with pytest.raises(OSError, match="disk full"):
+            demo(*SMALL)
+        assert Change.objects.latest_revision() == revision
+        assert fill.is_empty()
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("--users", "0"), "--users must be 1 to 1,000,000."),
+            (("--days", "-1"), "--days must be 1 to 3,650."),
+            (("--events", "10000001"), "--events must be 1 to 10,000,000."),
+            (("--users", "100", "--events", "499"), "--events must be 5 times --users or more."),
+        ],
+    )
+    def test_demo__extent_out_of_range__is_refused(self, arguments, message):
+        with pytest.raises(CommandError) as refusal:
+            demo(*arguments)
+        assert str(refusal.value) == message
+        assert fill.is_empty()
+
+
+class TestTraffic:
+    def test_draw__same_seed__gives_the_same_events(self):
+        assert draw(users=50, events=300, days=5, seed=7) == draw(users=50, events=300, days=5, seed=7)
+
+    def test_draw__another_seed__gives_other_events(self):
+        assert draw(users=50, events=300, days=5, seed=7) != draw(users=50, events=300, days=5, seed=8)
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_draw__fewest_events__is_exactly_as_many_in_order_within_the_span(self, seed):
+        events = draw(users=60, events=60 * MOST_EVENTS_OF_A_STORY, days=2, seed=seed)
+        seconds = [event.second for event in events]
+        assert len(events) == 300
+        assert seconds == sorted(seconds)
+        assert 0 <= seconds[0] <= seconds[-1] <= 2 * 24 * 3600
+
+    def test_draw__any_user__has_at_most_so_many_events_besides_page_views(self):
+        stories = Counter(
+            event.user_id for event in draw(users=3000, events=15_000, days=9, seed=3) if event.name != "page_view"
+        )
+        assert max(stories.values()) <= MOST_EVENTS_OF_A_STORY

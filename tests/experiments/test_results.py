@@ -1,0 +1,183 @@
+"""Results, recomputed by hand from random histories."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+
+import pytest
+
+from config.models import Environment
+from events.ingest import NewEvent, new_id, record
+from experiments.lifecycle import create_experiment, start_experiment, stop_experiment
+from experiments.models import Experiment
+from experiments.results import VariantResult, compute_results, count_anomalies
+from tests.conftest import ACTOR, NOON
+
+pytestmark = pytest.mark.django_db
+
+VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
+
+
+def make_experiment(environment: Environment, key: str = "e", stopped: float | None = None, **values) -> Experiment:
+    who = {"key": key, "environment": environment, "actor": ACTOR, "at": NOON}
+    create_experiment(**who, **{"variants": VARIANTS, "metrics": ["buy"], **values})
+    experiment = start_experiment(**who, started_at=NOON)
+    return experiment if stopped is None else stop_experiment(**who, stopped_at=NOON + timedelta(seconds=stopped))
+
+
+def happen(user: str, name: str, second: float, *, received: float | None = None, **properties: str) -> NewEvent:
+    at = NOON + timedelta(seconds=second)
+    received_at = NOON + timedelta(seconds=second if received is None else received)
+    return NewEvent(new_id(), user, name, at, received_at, properties)
+
+
+def results(experiment: Experiment) -> dict[str, tuple[int, int]]:
+    return {key: (found.sample_size, found.conversions) for key, found in compute_results(experiment).items()}
+
+
+def test_results__nobody_exposed__are_zero_for_every_variant(production: Environment) -> None:
+    experiment = make_experiment(production)
+
+    assert dict(compute_results(experiment)) == {"control": VariantResult(), "green": VariantResult()}
+    assert compute_results(experiment)["green"].conversion == 0
+
+
+def test_results__no_metrics__count_users_only(production: Environment) -> None:
+    experiment = make_experiment(production, metrics=[])
+    record([happen("u", "seen", 1, experimentId="e", variant="green"), happen("u", "buy", 2)], production)
+
+    assert results(experiment) == {"control": (0, 0), "green": (1, 0)}
+
+
+@pytest.mark.parametrize(
+    ("second", "received", "converts"),
+    [
+        (9.9, 9.9, False),  # before the second of the exposure
+        (10.0, 10.0, True),  # within the second of the exposure, by a client that sends whole seconds
+        (10.5, 10.5, True),
+        (60.0, 60.0, True),  # at the stop
+        (60.1, 60.1, False),
+        (50.0, 3600.0, True),  # late to arrive
+        (99999.0, 20.0, True),  # a clock ahead: counts as its receipt
+        (99999.0, 61.0, False),
+        (99999.0, 5.0, False),
+    ],
+)
+def test_results__conversion_at_a_moment__counts_within_the_run_and_after_the_exposure(
+    production: Environment, second: float, received: float, converts: bool
+) -> None:
+    experiment = make_experiment(production, stopped=60)
+    record([happen("u", "seen", 10.5, experimentId="e", variant="green")], production)
+    record([happen("u", "buy", second, received=received)], production)
+
+    assert results(experiment)["green"] == (1, int(converts))
+
+
+def test_results__event_names_an_experiment__counts_for_that_one_only(production: Environment) -> None:
+    one, other = make_experiment(production, "one"), make_experiment(production, "other")
+    for key in ("one", "other"):
+        for user in ("names id", "names key", "names none", "names unknown"):
+            record([happen(user, "seen", 1, experimentId=key, variant="green")], production)
+    record(
+        [
+            happen("names id", "buy", 2, experimentId=str(one.pk)),
+            happen("names key", "buy", 2, experimentId="one"),
+            happen("names none", "buy", 2),
+            happen("names unknown", "buy", 2, experimentId="nothing"),
+        ],
+        production,
+    )
+
+    assert results(one)["green"] == (4, 3)
+    assert results(other)["green"] == (4, 1)
+
+
+def test_results__several_conversions_of_one_user__count_once(production: Environment) -> None:
+    experiment = make_experiment(production)
+    record([happen("u", "seen", 1, experimentId="e", variant="green")], production)
+    record([happen("u", "buy", second) for second in range(2, 9)], production)
+
+    assert results(experiment)["green"] == (1, 1)
+
+
+def test_results__other_environment_user_and_event__do_not_count(production: Environment, staging: Environment) -> None:
+    experiment = make_experiment(production)
+    record([happen("u", "seen", 1, experimentId="e", variant="green")], production)
+    record([happen("u", "buy", 2)], staging)
+    record([happen("v", "buy", 2), happen("u", "look", 2)], production)
+
+    assert results(experiment)["green"] == (1, 0)
+
+
+def test_results__one_statement__counts_exposed_and_converted(
+    production: Environment, django_assert_num_queries
+) -> None:
+    experiment = make_experiment(production)
+    with django_assert_num_queries(1):
+        compute_results(experiment)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_results__random_history__is_what_counting_by_hand_gives(production: Environment, seed: int) -> None:
+    chance = random.Random(seed)
+    experiment = make_experiment(production, stopped=chance.choice([None, 30.0]))
+    history = [random_event(chance) for _ in range(300)]
+    for at in range(0, len(history), 37):
+        record(history[at : at + 37], production)
+
+    assert results(experiment) == count_by_hand(history, experiment)
+
+
+def random_event(chance: random.Random) -> NewEvent:
+    user, second = f"user-{chance.randrange(30)}", chance.randrange(-20, 500) / 10
+    received = max(0.0, second + chance.choice([0.0, 0.3, 40.0, -5.0]))
+    if chance.random() < 0.3:
+        variant = chance.choice(["control", "green", "blue"])
+        return happen(user, "seen", second, received=received, experimentId="e", variant=variant)
+    names = chance.choice([{}, {}, {"experimentId": "e"}, {"experimentId": "f"}])
+    return happen(user, chance.choice(["buy", "look"]), second, received=received, **names)
+
+
+def count_by_hand(history: list[NewEvent], experiment: Experiment) -> dict[str, tuple[int, int]]:
+    end = experiment.stopped_at or NOON + timedelta(days=1)
+    first: dict[str, tuple[datetime, str]] = {}
+    for event in history:
+        variant = event.properties.get("variant")
+        if variant in ("control", "green") and NOON <= event.counted_at <= end:
+            first[event.user_id] = min(
+                first.get(event.user_id, (event.counted_at, variant)), (event.counted_at, variant)
+            )
+    converted = {
+        event.user_id
+        for event in history
+        if event.name == "buy"
+        and event.properties.get("experimentId") in (None, "e")
+        and event.user_id in first
+        and first[event.user_id][0].replace(microsecond=0) <= event.counted_at <= end
+    }
+    return {
+        key: (
+            sum(variant == key for _, variant in first.values()),
+            sum(first[user][1] == key for user in converted),
+        )
+        for key in ("control", "green")
+    }
+
+
+def test_anomalies__second_and_unknown_variants__are_counted(production: Environment) -> None:
+    experiment = make_experiment(production)
+    record(
+        [
+            happen("u", "seen", 1, experimentId="e", variant="green"),
+            happen("u", "seen", 2, experimentId="e", variant="control"),
+            happen("v", "seen", 2, experimentId=str(experiment.pk), variant="blue"),
+            happen("v", "seen", 3, experimentId="f", variant="blue"),
+            happen("v", "buy", 3, experimentId="e", variant="blue"),
+            happen("v", "look", 3, experimentId="e"),
+        ],
+        production,
+    )
+
+    anomalies = count_anomalies(experiment)
+    assert (anomalies.users_in_several_variants, anomalies.events_of_unknown_variants) == (1, 1)

@@ -1,0 +1,46 @@
+"""Rules in words, by a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flags.engine.operators import OPERATORS
+from flags.summary import _WORDS, summarise
+
+
+def rule(*conditions: tuple[Any, ...], **fields: Any) -> dict[str, Any]:
+    named = [dict(zip(("attribute", "operator", "value"), each, strict=False)) for each in conditions]
+    return {"type": "attribute", **({"conditions": named} if named else {}), **fields}
+
+
+PRO = ("plan", "equals", "pro")
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([], "everyone"),
+        ([rule(type="percentage", percentage=25)], "25 % of everyone"),
+        ([rule(type="percentage", percentage=0.125)], "0.125 % of everyone"),
+        ([rule(type="percentage", percentage=100)], "everyone"),
+        ([rule(type="percentage", percentage=25), rule(PRO)], "25 % of everyone; plan equals pro"),
+        ([rule(PRO, percentage=10)], "10 % of those whose plan equals pro"),
+        ([rule(PRO, type="percentage", percentage=10)], "10 % of everyone whose plan equals pro"),
+        ([rule(PRO, ("age", "greaterThan", 17))], "plan equals pro and age is over 17"),
+        ([rule(("staff", "equals", True))], "staff equals yes"),
+        ([rule(("email", "exists"))], "email is known"),
+        ([rule(("country", "in", ["DE", "AT", "CH", "FR"]))], "country is one of DE, AT, CH and 1 more"),
+        ([rule(type="users", userIds=["a", "b"])], "a, b"),
+        ([rule(type="users", userIds=[str(at) for at in range(2000)], percentage=50)], "50 % of 2,000 users"),
+        ([rule(PRO, type="users", userIds=["a"])], "a whose plan equals pro"),
+        ([rule(PRO)] * 5, "plan equals pro; plan equals pro; plan equals pro; and 2 more"),
+    ],
+)
+def test_summary__of_rules__says_whom_they_take_in(rules: list[dict[str, Any]], words: str) -> None:
+    assert summarise(rules) == words
+
+
+def test_summary__every_operator__has_words() -> None:
+    assert set(_WORDS) == set(OPERATORS)

@@ -1,0 +1,22 @@
+"""Settings of the suite: as in production, whatever `.env` says, on the database that DATABASE_URL names."""
+
+import os
+import tempfile
+
+os.environ.update(
+    ENV_FILE=os.devnull,
+    DEBUG="false",
+    SECRET_KEY="only-for-tests-" * 5,
+    ALLOWED_HOSTS="testserver,localhost,127.0.0.1",
+    SECURE_SSL_REDIRECT="false",
+    SESSION_COOKIE_SECURE="false",
+    CSRF_COOKIE_SECURE="false",
+    CORS_ALLOWED_ORIGINS="https://shop.example",
+    ANONYMOUS_SCOPE="none",
+    RUNTIME_DIR=tempfile.mkdtemp(prefix="halyard-tests-"),
+)
+os.environ.setdefault("DATABASE_URL", "sqlite://:memory:")
+
+from config.settings import *  # noqa: F403 (the environment has to be set first)
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -1,0 +1,34 @@
+"""Servers for tests with real processes: one for the tests of a module, and a factory for tests that end theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.databases import fresh_database
+from tests.system.server import Server, serving
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A running server with two workers, shared by the tests of a module: let each use keys and users of its own."""
+    folder = tmp_path_factory.mktemp("server")
+    with fresh_database(folder) as url, serving(folder, url) as running:
+        yield running
+
+
+@pytest.fixture
+def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """Start a server of a test's own, on a fresh database or on the one given."""
+    with ExitStack() as running:
+
+        def start(database_url: str | None = None, **options: Any) -> Server:
+            folder: Path = tmp_path_factory.mktemp("server")
+            url = database_url or running.enter_context(fresh_database(folder))
+            return running.enter_context(serving(folder, url, **options))
+
+        yield start

@@ -1,0 +1,108 @@
+"""Clients that ask one question over and over until they are told to stop, and count what became of each request."""
+
+from __future__ import annotations
+
+import http.client
+import multiprocessing
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+ANSWERED, REFUSED = "answered", "refused"
+SECONDS_TO_ANSWER = 60
+
+_processes = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A POST and the text that its whole answer ends with."""
+
+    port: int
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    answer: bytes
+
+
+@contextmanager
+def load(question: Question, *, processes: int, on_fresh: int, on_kept: int) -> Iterator[Counter[str]]:
+    """Ask from so many threads on fresh connections and so many on kept ones, until the block ends.
+
+    Afterwards the counter holds `answered`, `refused` (nobody was listening), and every other thing that happened:
+    each of those is a request that was lost after its connection had been accepted.
+    """
+    counted: Counter[str] = Counter()
+    must_stop, results = _processes.RawValue("b", 0), _processes.Queue()
+    arguments = (question, on_fresh, on_kept, must_stop, results)
+    clients = [_processes.Process(target=_ask, args=arguments, daemon=True) for _ in range(processes)]
+    for client in clients:
+        client.start()
+    for _ in clients:
+        assert results.get(timeout=60) == "started"
+    try:
+        yield counted
+    finally:
+        must_stop.value = 1
+        for _ in clients:
+            counted.update(results.get(timeout=2 * SECONDS_TO_ANSWER))
+        for client in clients:
+            client.join()
+
+
+def _ask(question: Question, on_fresh: int, on_kept: int, must_stop: Any, results: Any) -> None:
+    counted: Counter[str] = Counter()
+    threads = [
+        threading.Thread(target=_repeat, args=(ask, question, must_stop, counted))
+        for ask, count in ((_ask_on_fresh_connection, on_fresh), (_ask_on_kept_connection, on_kept))
+        for _ in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    results.put("started")
+    for thread in threads:
+        thread.join()
+    results.put(counted)
+
+
+def _repeat(ask: Callable[..., None], question: Question, must_stop: Any, counted: Counter[str]) -> None:
+    while not must_stop.value:
+        try:
+            ask(question, must_stop, counted)
+        except ConnectionRefusedError:
+            counted[REFUSED] += 1
+            time.sleep(0.01)
+        except (OSError, http.client.HTTPException) as error:
+            counted[f"{ask.__name__}: {error!r}"] += 1
+
+
+def _ask_on_fresh_connection(question: Question, must_stop: Any, counted: Counter[str]) -> None:
+    headers = {**question.headers, "Content-Length": len(question.body), "Connection": "close"}
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    request = f"POST {question.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}\r\n".encode() + question.body
+    with socket.create_connection(("127.0.0.1", question.port), SECONDS_TO_ANSWER) as connection:
+        connection.sendall(request)
+        received = bytearray()
+        while chunk := connection.recv(2**16):
+            received += chunk
+    is_whole = received.startswith(b"HTTP/1.1 200 ") and received.endswith(question.answer)
+    counted[ANSWERED if is_whole else f"fresh: {bytes(received[:100])!r}"] += 1
+
+
+def _ask_on_kept_connection(question: Question, must_stop: Any, counted: Counter[str]) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", question.port, timeout=SECONDS_TO_ANSWER)
+    try:
+        while not must_stop.value:
+            connection.request("POST", question.path, question.body, dict(question.headers))
+            response = connection.getresponse()
+            is_whole = response.read() == question.answer and response.status == 200
+            counted[ANSWERED if is_whole else f"kept: {response.status}"] += 1
+            if response.getheader("Connection") == "close":
+                return
+    finally:
+        connection.close()

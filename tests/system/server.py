@@ -1,0 +1,157 @@
+"""A real `manage.py serve` with production settings: how tests start it, ask it, and end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS_TO_START = 60
+SECONDS_TO_STOP = 60
+
+PUBLIC_HOST = "flags.example.com"
+PROXY_HEADERS = {"X-Forwarded-Proto": "https"}
+"""What a proxy that ends TLS sends; without it the server, as it should, redirects to https."""
+
+
+class Server:
+    """One server and what it was given. `start` and `stop` may be called again: database and keys stay."""
+
+    def __init__(self, folder: Path, database_url: str, *, workers: int = 2, port: int | None = None, **settings: str):
+        self.folder = folder
+        self.workers = workers
+        self.port = port or free_port()
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "ENV_FILE": os.devnull,
+            "DATABASE_URL": database_url,
+            "RUNTIME_DIR": str(folder / "runtime"),
+            "SECRET_KEY": secrets.token_urlsafe(60),
+            "ALLOWED_HOSTS": f"127.0.0.1,{PUBLIC_HOST}",
+            "SECURE_PROXY_SSL_HEADER": "X-Forwarded-Proto",
+            **settings,
+        }
+        self.keys: dict[str, dict[str, str]] = {}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.log = folder / "serve.log"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    # --- processes ---------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Migrate the database and make the keys."""
+        self.keys = json.loads(self.run("-m", "tests.system.prepare"))
+
+    def run(self, *arguments: str) -> str:
+        """What another process with the settings of this server prints."""
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def start(self) -> None:
+        """Start serving, in a process group of its own, and wait until every worker answers."""
+        command = [sys.executable, "manage.py", "serve", "--port", str(self.port), "--workers", str(self.workers)]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
+        wait_until(self.answers, "the server answers", SECONDS_TO_START)
+
+    def answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"the server ended:\n{self.log.read_text()}"
+        try:
+            return httpx.get(f"{self.url}/v1/flags", headers=PROXY_HEADERS, timeout=30).status_code == 401
+        except httpx.TransportError:
+            return False
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit status once all has ended."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(SECONDS_TO_STOP)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL to the main process and to every worker at once."""
+        if self.process is None:
+            return
+        with suppress(ProcessLookupError):  # all have ended already
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(SECONDS_TO_STOP)
+
+    def worker_pids(self) -> list[int]:
+        """The processes that serve: the children of the main one that are not Python's resource tracker."""
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+    def pids(self) -> list[int]:
+        """The main process and those that serve."""
+        assert self.process is not None
+        return [self.process.pid, *self.worker_pids()]
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def headers(self, scope: str = "manage", *, key: str | None = None) -> dict[str, str]:
+        """What every request carries: the key given, or one for production with this scope."""
+        return {**PROXY_HEADERS, "Authorization": f"Bearer {key or self.keys['production'][scope]}"}
+
+    def client(self, scope: str = "manage", *, key: str | None = None) -> httpx.Client:
+        """A client on connections that it keeps."""
+        return httpx.Client(base_url=self.url, headers=self.headers(scope, key=key), timeout=60, verify=_no_tls)
+
+    def ask(self, method: str, path: str, *, key: str | None = None, **options: Any) -> httpx.Response:
+        """One request, on a connection of its own."""
+        with self.client(key=key) as client:
+            return client.request(method, path, **options)
+
+
+_no_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # made once: httpx would load certificates for every client
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float) -> None:
+    """Ask again and again, and fail after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds} seconds in vain until {what}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def serving(folder: Path, database_url: str, **options: Any) -> Iterator[Server]:
+    """A server on a database that is migrated and has keys, running until the end of the block."""
+    server = Server(folder, database_url, **options)
+    server.prepare()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()

@@ -1,0 +1,168 @@
+"""A client that a machine writes from the served schema: it compiles, and its calls work, one for each operation."""
+
+from __future__ import annotations
+
+import compileall
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.system.server import PROXY_HEADERS, Server
+
+pytestmark = pytest.mark.system
+
+PACKAGE = "generated_halyard_client"
+EVENT_ID = UUID("01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59")
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def generated(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a client that was generated without a single warning."""
+    folder = tmp_path_factory.mktemp("client")
+    schema, configuration = folder / "schema.yaml", folder / "configuration.yaml"
+    schema.write_bytes(server.ask("GET", "/v1/schema").content)
+    configuration.write_text("post_hooks: []\n")
+    package = folder / PACKAGE
+    command = ["generate", "--meta", "none", "--fail-on-warning", "--path", schema, "--config", configuration]
+    done = subprocess.run(
+        [sys.executable, "-m", "openapi_python_client", *map(str, command), "--output-path", str(package)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    sys.path.insert(0, str(folder))
+    yield package
+    sys.path.remove(str(folder))
+
+
+@pytest.fixture(scope="module")
+def models(generated: Path) -> ModuleType:
+    return importlib.import_module(f"{PACKAGE}.models")
+
+
+@pytest.fixture(scope="module")
+def call(generated: Path, server: Server) -> Iterator[Call]:
+    """Call an operation by its tag and id; returns status and what the answer was parsed to."""
+    client = importlib.import_module(f"{PACKAGE}.client").AuthenticatedClient(
+        base_url=server.url, token=server.keys["production"]["manage"], headers=PROXY_HEADERS
+    )
+
+    def make(operation: str, *arguments: Any, **options: Any) -> tuple[int, Any]:
+        module = importlib.import_module(f"{PACKAGE}.api.{operation}")
+        response = module.sync_detailed(*arguments, client=client, **options)
+        return response.status_code.value, response.parsed
+
+    with client:
+        yield make
+
+
+def test_client__generated__compiles_and_has_every_operation(generated: Path) -> None:
+    assert compileall.compile_dir(generated, quiet=1, force=True)
+    operations = {path.stem for path in generated.glob("api/*/*.py")} - {"__init__"}
+    flags = {"list_flags", "create_flag", "get_flag", "update_flag", "delete_flag", "evaluate_flag"}
+    experiments = {"list_experiments", "create_experiment", "get_experiment", "update_experiment", "delete_experiment"}
+    transitions = {"start_experiment", "stop_experiment", "get_variant"}
+    assert operations == flags | experiments | transitions | {"track_event", "batch_events", "query_events"}
+
+
+def test_client__of_flags__works(call: Call, models: ModuleType) -> None:
+    condition = models.ListCondition(attribute="plan", operator=models.ListConditionOperator.IN, value=["pro", 7, True])
+    rules = [
+        models.AttributeRule(models.AttributeRuleType.ATTRIBUTE, conditions=[condition]),
+        models.UsersRule(models.UsersRuleType.USERS, user_ids=["ann"], percentage=100),
+        models.PercentageRule(models.PercentageRuleType.PERCENTAGE, percentage=0.125),
+    ]
+    request = models.FlagRequest(key="client.flag", description="made by a machine", enabled=True, rules=rules)
+    status, created = call("flags.create_flag", body=request)
+    assert status == 201
+    assert created.data.rules == rules
+    assert isinstance(created.data.id, UUID)
+    assert created.data.created_at.tzinfo is not None
+
+    assert call("flags.get_flag", "client.flag") == (200, models.GetFlagResponse200(data=created.data))
+    _, evaluated = call("flags.evaluate_flag", "client.flag", body=models.EvaluationRequest(user_id="ann"))
+    assert evaluated.data == models.Evaluation(enabled=True, reason=models.EvaluationReason.RULE_MATCH)
+
+    status, listed = call("flags.list_flags", enabled=True, search="CLIENT", limit=1)
+    assert (status, [flag.key for flag in listed.data]) == (200, ["client.flag"])
+
+    status, updated = call("flags.update_flag", "client.flag", body=models.FlagUpdateRequest(enabled=False))
+    assert (status, updated.data.enabled, updated.data.description) == (200, False, "made by a machine")
+    status, refused = call("flags.update_flag", "client.flag", body=models.FlagUpdateRequest(), if_match='"0"')
+    assert (status, refused.error.code.value) == (412, "precondition_failed")
+
+    assert call("flags.delete_flag", "client.flag") == (204, None)
+    status, missing = call("flags.get_flag", "client.flag")
+    assert (status, missing.error.code.value) == (404, "flag_not_found")
+
+
+def test_client__sending_back_what_it_read__changes_nothing(call: Call, models: ModuleType) -> None:
+    _, created = call("flags.create_flag", body=models.FlagRequest(key="round-trip", enabled=True))
+    whole = models.FlagUpdateRequest.from_dict(created.data.to_dict())
+    status, updated = call("flags.update_flag", "round-trip", body=whole)
+    assert (status, updated.data) == (200, created.data)
+
+
+def test_client__refused__gets_the_fields_to_blame(call: Call, models: ModuleType) -> None:
+    status, refused = call("flags.create_flag", body=models.FlagRequest(key="no key!"))
+    assert status == 400
+    [detail] = refused.error.details
+    assert (detail.field, detail.code) == ("key", models.ErrorDetailCode.INVALID_VALUE)
+
+
+def test_client__of_experiments__works(call: Call, models: ModuleType) -> None:
+    variants = [models.Variant(key="control", weight=1), models.Variant(key="green", weight=2.5)]
+    request = models.ExperimentRequest(key="client-experiment", variants=variants, metrics=["buy"])
+    status, created = call("experiments.create_experiment", body=request)
+    assert (status, created.data.status) == (201, models.ExperimentStatus.DRAFT)
+    assert created.data.variants == variants
+
+    change = models.ExperimentUpdateRequest(description="Green or not?")
+    status, updated = call("experiments.update_experiment", "client-experiment", body=change)
+    assert (status, updated.data.description) == (200, "Green or not?")
+
+    status, started = call("experiments.start_experiment", "client-experiment", body=models.NoBodyRequest())
+    assert (status, started.data.status) == (200, models.ExperimentStatus.RUNNING)
+    assert started.data.started_at >= started.data.created_at
+    user = models.AssignmentRequest(user_id="ann")
+    status, assigned = call("experiments.get_variant", "client-experiment", body=user)
+    assert (status, assigned.data.experiment_id) == (200, created.data.id)
+
+    status, read = call("experiments.get_experiment", "client-experiment")
+    assert (status, read.data.results[assigned.data.variant].sample_size) == (200, 1)
+    status, listed = call("experiments.list_experiments", status=models.ListExperimentsStatus.RUNNING)
+    assert (status, [entry.variants for entry in listed.data]) == (200, [["control", "green"]])
+
+    status, stopped = call("experiments.stop_experiment", "client-experiment")
+    assert (status, stopped.data.status) == (200, models.ExperimentStatus.STOPPED)
+    status, refused = call("experiments.delete_experiment", "client-experiment")
+    assert (status, refused.error.code.value) == (409, "experiment_locked")
+    call("experiments.create_experiment", body=models.ExperimentRequest(key="client-draft", variants=variants))
+    assert call("experiments.delete_experiment", "client-draft") == (204, None)
+
+
+def test_client__of_events__works(call: Call, models: ModuleType) -> None:
+    properties = models.EventRequestProperties(revenue=19.99, currency="EUR")
+    properties["colour"] = "green"
+    at = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    event = models.EventRequest(event="client-buy", user_id="ann", id=EVENT_ID, timestamp=at, properties=properties)
+    status, tracked = call("events.track_event", body=event)
+    assert (status, tracked.data.id, tracked.data.status.value) == (202, EVENT_ID, "accepted")
+
+    batch = models.BatchRequest(events=[event, models.EventRequest(event="client-see", user_id="ann")])
+    status, acknowledged = call("events.batch_events", body=batch)
+    assert (status, [entry.status.value for entry in acknowledged.data]) == (202, ["duplicate", "accepted"])
+
+    status, found = call("events.query_events", user_id="ann", event="client-buy", from_=at, to=at.date(), limit=10)
+    assert (status, [record.id for record in found.data]) == (200, [EVENT_ID])
+    assert found.data[0].properties.to_dict() == {"revenue": 19.99, "currency": "EUR", "colour": "green"}

@@ -1,0 +1,52 @@
+"""The server is what its OpenAPI document says, as far as thousands of generated requests can tell."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.system.server import Server
+
+pytestmark = pytest.mark.system
+
+CONFIGURATION = Path(__file__).with_name("conformance.toml")
+EXPERIMENT = {"variants": [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}], "metrics": ["buy"]}
+
+
+def cursor(server: Server, path: str) -> str:
+    """Of the second page of a list, as `Link` gives it."""
+    link = server.ask("GET", path, params={"limit": 1}).headers["Link"]
+    [found] = re.findall(r"[?&]cursor=([A-Za-z0-9_-]+)", link)
+    return str(found)
+
+
+def test_server__asked_all_kinds_of_things__answers_as_its_schema_says(server: Server, tmp_path: Path) -> None:
+    for at in range(2):
+        server.ask("POST", "/v1/flags", json={"key": f"flag-{at}"}).raise_for_status()
+        server.ask("POST", "/v1/experiments", json={"key": f"experiment-{at}", **EXPERIMENT}).raise_for_status()
+        server.ask("POST", "/v1/events", json={"event": "buy", "userId": "u"}).raise_for_status()
+    environment = {
+        "PATH": server.environment["PATH"],
+        "HALYARD_KEY": server.keys["production"]["manage"],
+        "HALYARD_FLAG_CURSOR": cursor(server, "/v1/flags"),
+        "HALYARD_EXPERIMENT_CURSOR": cursor(server, "/v1/experiments"),
+        "HALYARD_EVENT_CURSOR": cursor(server, "/v1/events"),
+    }
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run"]
+    done = subprocess.run(
+        [*command, f"{server.url}/v1/schema"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    report = "\n".join(line[:1000] for line in done.stdout.splitlines())
+    assert done.returncode == 0, f"{report}\n{done.stderr}"
+    assert "Tested: 17" in report
+    [generated] = re.findall(r"(\d+) generated", report)
+    assert int(generated) > 1000

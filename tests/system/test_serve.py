@@ -1,0 +1,149 @@
+"""`manage.py serve` as an operator meets it: started, asked under load, hurt, and stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.system.load import ANSWERED, Question, load
+from tests.system.server import ROOT, Server, wait_until
+
+pytestmark = pytest.mark.system
+
+EVALUATION = b'{"data":{"enabled":true,"reason":"default"}}'
+
+
+def question_for(server: Server) -> Question:
+    """An evaluation of a flag that is made here."""
+    assert server.ask("POST", "/v1/flags", json={"key": "asked", "enabled": True}).status_code == 201
+    headers = {**server.headers("client"), "Content-Type": "application/json"}
+    return Question(server.port, "/v1/flags/asked/evaluate", headers, b'{"userId": "u"}', EVALUATION)
+
+
+@pytest.mark.parametrize("on_fresh", [32, 250], ids=["busy", "overloaded"])
+def test_serve__terminated_under_load__answers_every_request_whose_connection_it_accepted(
+    start_server: Callable[..., Server], on_fresh: int
+) -> None:
+    """No request is lost: whoever got a connection gets the whole answer; after that, connections are refused.
+
+    A kept connection may be closed once its owner was told so by `Connection: close`, or had nothing to ask.
+    """
+    server = start_server()
+    with load(question_for(server), processes=2, on_fresh=on_fresh, on_kept=8) as counted:
+        for _ in range(20):
+            assert server.answers()
+        assert server.stop() == 0
+    assert counted.pop(ANSWERED) > 500
+    assert set(counted) <= {"refused"}
+
+
+def test_serve__terminated__leaves_no_process_and_frees_the_port(start_server: Callable[..., Server]) -> None:
+    server = start_server()
+    workers = server.worker_pids()
+    assert server.stop() == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", server.port)) != 0
+
+
+def test_serve__worker_killed__is_replaced_while_every_connection_is_served(
+    start_server: Callable[..., Server],
+) -> None:
+    server = start_server()
+    first = server.worker_pids()
+    assert len(first) == 2
+    os.kill(first[0], signal.SIGKILL)
+    # Half of these wait in the queue of the worker that is no more.
+    for _ in range(40):
+        assert server.ask("GET", "/v1/flags").status_code == 200
+    wait_until(lambda: len(server.worker_pids()) == 2, "the worker is replaced", 30)
+    assert first[0] not in server.worker_pids()
+
+
+def test_serve__workers_killed_shortly_after_one_another__are_all_replaced(start_server: Callable[..., Server]) -> None:
+    server = start_server()
+    for _ in range(4):
+        before = server.worker_pids()
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(
+            lambda dead=before: len(server.worker_pids()) == 2 and not {*server.worker_pids()} & {*dead},
+            "both workers are replaced",
+            30,
+        )
+        assert server.ask("GET", "/v1/flags").status_code == 200
+
+
+def test_serve__workers_that_die_again_and_again__gives_up_with_an_error(start_server: Callable[..., Server]) -> None:
+    server = start_server()
+    process = server.process
+    assert process is not None
+    killed: set[int] = set()
+
+    def has_given_up() -> bool:
+        for pid in {*server.worker_pids()} - killed:
+            killed.add(pid)
+            os.kill(pid, signal.SIGKILL)
+        return process.poll() is not None
+
+    wait_until(has_given_up, "the server gives up", 60)
+    assert process.returncode == 1
+    assert "workers died within" in server.log.read_text()
+    assert len(killed) > 10
+
+
+def test_serve__main_process_killed__its_workers_end_too(start_server: Callable[..., Server]) -> None:
+    server = start_server()
+    workers = server.worker_pids()
+    assert server.process is not None
+    os.kill(server.process.pid, signal.SIGKILL)
+    server.process.wait()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the workers end", 30)
+
+
+def serve(server: Server, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Try to start another server with the settings of this one, but for those given."""
+    return subprocess.run(
+        [sys.executable, "manage.py", "serve", *arguments],
+        cwd=ROOT,
+        env={**server.environment, **settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--port", "{port}"), "Cannot listen on 127.0.0.1, port {port}: Address already in use."),
+        (("--port", "65536"), "Cannot listen on 127.0.0.1, port 65536: ports go from 0 to 65535."),
+        (("--host", "host.invalid"), "Cannot listen on host.invalid, port 8000: "),
+        (("--host", "192.0.2.1"), "Cannot listen on 192.0.2.1, port 8000: Cannot assign requested address."),
+        (("--workers", "0"), "--workers must be 1 or more."),
+    ],
+)
+def test_serve__address_that_it_cannot_have__says_so_in_one_line(
+    server: Server, arguments: tuple[str, ...], expected: str
+) -> None:
+    refused = serve(server, *(argument.format(port=server.port) for argument in arguments))
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    [line] = refused.stderr.splitlines()
+    assert line.startswith(f"CommandError: {expected.format(port=server.port)}")
+
+
+def test_serve__insecure_setting_in_production__refuses_to_start_and_names_it(server: Server) -> None:
+    refused = serve(server, "--port", "0", ANONYMOUS_SCOPE="manage", SECRET_KEY="")
+    assert refused.returncode == 1
+    assert "ANONYMOUS_SCOPE is insecure with DEBUG off" in refused.stderr
+    assert "SECRET_KEY is insecure with DEBUG off" in refused.stderr
+    assert "Traceback" not in refused.stderr

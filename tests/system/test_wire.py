@@ -1,0 +1,122 @@
+"""What arrives byte by byte: bodies in chunks, bodies that are too large, and requests that are none."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.system.server import Server
+
+pytestmark = pytest.mark.system
+
+MIB = 1024**2
+
+
+def send(server: Server, path: str, body: Iterable[bytes]) -> tuple[int, Any]:
+    """POST a body piece by piece, in chunks of the wire. A server that has heard enough may close while it is sent."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        headers = {**server.headers(), "Content-Type": "application/json"}
+        with suppress(BrokenPipeError, ConnectionResetError):  # its answer is there all the same
+            connection.request("POST", path, body, headers)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def speak(server: Server, request: bytes) -> bytes:
+    """All that the server answers to these bytes before it closes the connection."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(request)
+        received = bytearray()
+        while chunk := connection.recv(2**16):
+            received += chunk
+        return bytes(received)
+
+
+def padded(document: bytes, size: int) -> Iterator[bytes]:
+    """A document followed by so many bytes of white space in all."""
+    yield document
+    left = size - len(document)
+    while left:
+        yield b" " * min(left, 2**16)
+        left -= min(left, 2**16)
+
+
+def test_body__in_chunks__is_read_whole(server: Server) -> None:
+    pieces = (b'{"key": "in-', b"chunks", b'", "descr', b'iption": "', "ä".encode()[:1], "ä".encode()[1:], b'"}')
+    status, answer = send(server, "/v1/flags", iter(pieces))
+    assert status == 201
+    assert answer["data"]["key"] == "in-chunks"
+    assert answer["data"]["description"] == "ä"
+
+
+def test_body__in_chunks_of_exactly_5_mib__is_accepted(server: Server) -> None:
+    status, answer = send(server, "/v1/flags", padded(b'{"key": "at-the-limit"}', 5 * MIB))
+    assert status == 201, answer
+
+
+@pytest.mark.parametrize("size", [5 * MIB + 1, 6 * MIB, 40 * MIB])
+@pytest.mark.parametrize("path", ["/v1/flags", "/v1/events/batch"])
+def test_body__in_chunks_of_more_than_5_mib__is_too_large(server: Server, path: str, size: int) -> None:
+    status, answer = send(server, path, padded(b'{"key": "too-large"}', size))
+    assert status == 413
+    assert answer["error"]["code"] == "body_too_large"
+    assert server.ask("GET", "/v1/flags/too-large").status_code == 404
+
+
+@pytest.mark.parametrize("expectation", ["", "Expect: 100-continue\r\n"], ids=["sends at once", "asks before it sends"])
+def test_body__announced_with_more_than_5_mib__is_refused_before_a_byte_of_it_is_sent(
+    server: Server, expectation: str
+) -> None:
+    headers = "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
+    request = (
+        "POST /v1/flags HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        f"{headers}{expectation}Content-Length: {5 * MIB + 1}\r\n\r\n"
+    )
+    answer = speak(server, request.encode())
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "body_too_large"
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b"GARBAGE",
+        b"GET",
+        b"GET /v1/flags",
+        b"GET /v1/flags HTTP/9.9",
+        b"G\0T /v1/flags HTTP/1.1",
+        b"GET /v1/flags HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1",
+        b"GET /v1/flags HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\nContent-Length: 2",
+        b"GET /v1/flags HTTP/1.1\r\nHost: 127.0.0.1\r\nno colon",
+    ],
+)
+def test_request_line__malformed__is_answered_with_400(server: Server, request_line: bytes) -> None:
+    assert speak(server, request_line + b"\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert server.ask("GET", "/v1/flags").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "code"),
+    [
+        (b"GET /v1/%ff%fe HTTP/1.1", b"404", "not_found"),
+        (b"GET /v1/flags/%00 HTTP/1.1", b"401", "unauthenticated"),
+        (b"BREW /v1/flags HTTP/1.1", b"405", "method_not_allowed"),
+        (b"GET http://elsewhere.example/v1/flags HTTP/1.1", b"400", "invalid_parameter"),
+    ],
+)
+def test_request_line__unusual__is_answered_in_the_envelope(
+    server: Server, request_line: bytes, status: bytes, code: str
+) -> None:
+    host = b"" if b"://" in request_line else b"Host: 127.0.0.1\r\n"
+    answer = speak(server, request_line + b"\r\n" + host + b"X-Forwarded-Proto: https\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert f'"code":"{code}"'.encode() in answer

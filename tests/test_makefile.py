@@ -1,0 +1,75 @@
+"""What `make` does before anything of the service runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder in which everything is installed already."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "requirements.lock").touch()
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    (binaries / "python").symlink_to(sys.executable)
+    (tmp_path / ".venv" / "installed").touch()
+    return tmp_path
+
+
+def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # Nothing of a `make` that runs these tests is passed on.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(
+        ["make", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_env__new_checkout__is_for_development_and_readable_by_its_owner_alone(checkout):
+    assert make(checkout, ".env").returncode == 0
+    written = checkout / ".env"
+    settings = dict(line.split("=", maxsplit=1) for line in written.read_text().splitlines())
+    assert written.stat().st_mode & 0o777 == 0o600
+    assert len(settings.pop("SECRET_KEY")) >= 50
+    assert settings == {"DEBUG": "true", "ANONYMOUS_SCOPE": "manage"}
+
+
+def test_env__that_exists__stays_as_it_is(checkout):
+    (checkout / ".env").write_text("DEBUG=false\n")
+    assert make(checkout, ".env").returncode == 0
+    assert (checkout / ".env").read_text() == "DEBUG=false\n"
+
+
+def test_env__two_checkouts__have_different_secrets(checkout):
+    make(checkout, ".env")
+    first = (checkout / ".env").read_text()
+    (checkout / ".env").unlink()
+    make(checkout, ".env")
+    assert (checkout / ".env").read_text() != first
+
+
+def test_run__port_given__sets_up_and_then_serves_there(checkout):
+    printed = make(checkout, "--dry-run", "run", "PORT=9000").stdout.splitlines()
+    assert printed[-2:] == [
+        ".venv/bin/python manage.py setup",
+        "exec .venv/bin/python manage.py serve --port 9000",
+    ]
+
+
+def test_install__python_too_old__is_refused_before_anything_is_made(checkout):
+    shutil.rmtree(checkout / ".venv")
+    old = checkout / "python3.10"
+    old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "import sys; sys.version_info = (3, 10, 13)\n$2"\n')
+    old.chmod(0o700)
+    refused = make(checkout, "install", f"PYTHON={old}")
+    assert refused.returncode != 0
+    assert "Halyard needs Python 3.11 or newer" in refused.stderr
+    assert not (checkout / ".venv").exists()
