@@ -11,9 +11,10 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -23,8 +24,8 @@ SECONDS_TO_START = 60
 SECONDS_TO_STOP = 60
 
 PUBLIC_HOST = "flags.example.com"
-PROXY_HEADERS = {"X-Forwarded-Proto": "https"}
-"""What a proxy that ends TLS sends; without it the server, as it should, redirects to https."""
+PROXY_HEADERS: Mapping[str, str] = MappingProxyType({"X-Forwarded-Proto": "https"})
+"""What a proxy that ends TLS sends; without it the server, as it should, redirects to https. No client can add to it."""
 
 
 class Server:

@@ -54,7 +54,7 @@ def models(generated: Path) -> ModuleType:
 def call(generated: Path, server: Server) -> Iterator[Call]:
     """Call an operation by its tag and id; returns status and what the answer was parsed to."""
     client = importlib.import_module(f"{PACKAGE}.client").AuthenticatedClient(
-        base_url=server.url, token=server.keys["production"]["manage"], headers=PROXY_HEADERS
+        base_url=server.url, token=server.keys["production"]["manage"], headers=dict(PROXY_HEADERS)
     )
 
     def make(operation: str, *arguments: Any, **options: Any) -> tuple[int, Any]:

@@ -45,7 +45,7 @@ class Visit:
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Visit]:
-    context = browser.new_context(extra_http_headers=PROXY_HEADERS)
+    context = browser.new_context(extra_http_headers=dict(PROXY_HEADERS))
     yield Visit(context.new_page())
     context.close()
 
