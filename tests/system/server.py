@@ -25,7 +25,7 @@ SECONDS_TO_STOP = 60
 
 PUBLIC_HOST = "flags.example.com"
 PROXY_HEADERS: Mapping[str, str] = MappingProxyType({"X-Forwarded-Proto": "https"})
-"""What a proxy that ends TLS sends; without it the server, as it should, redirects to https. No client can add to it."""
+"""What a proxy that ends TLS sends; without it the server, as it should, redirects to https. No client adds to it."""
 
 
 class Server:
