@@ -94,6 +94,14 @@ class ChangeQuerySet(models.QuerySet["Change"]):
     def of(self, kind: str, object_id: object) -> ChangeQuerySet:
         return self.filter(kind=kind, object_id=str(object_id)).order_by("-revision")
 
+    def of_key(self, kind: str, key: str) -> ChangeQuerySet:
+        """Of every object that ever had this key, newest first: a key outlives the object that was deleted."""
+        return self.filter(kind=kind, key=key).order_by("-revision")
+
+    def as_of(self, moment: datetime) -> ChangeQuerySet:
+        """What had happened by then, the moment itself included."""
+        return self.filter(at__lte=moment)
+
     def latest_revision(self) -> int:
         return self.aggregate(revision=models.Max("revision"))["revision"] or 0
 
@@ -117,7 +125,10 @@ class Change(models.Model):
 
     class Meta:
         ordering = ("-revision",)
-        indexes = (models.Index(fields=("kind", "object_id", "-revision"), name="change_of_object"),)
+        indexes = (
+            models.Index(fields=("kind", "object_id", "-revision"), name="change_of_object"),
+            models.Index(fields=("kind", "key", "-revision"), name="change_of_key"),
+        )
         constraints = (
             models.CheckConstraint(condition=Q(source__in=Source.values), name="change_source_known"),
             models.CheckConstraint(
