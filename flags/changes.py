@@ -11,7 +11,7 @@ from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.keys import check_key, is_key
 from config.models import Environment
-from flags.engine.parsing import parse_rules
+from flags.engine.parsing import parse_flag
 from flags.models import DESCRIPTION_LENGTH, Flag, FlagState
 
 KIND = "flag"
@@ -159,7 +159,7 @@ def _check(found: list[Detail], values: Mapping[str, Any]) -> None:
         details.append(Detail("description", DetailCode.TOO_LONG, message))
     if "rules" in values:
         try:
-            parse_rules(values["rules"])
+            parse_flag({"key": "", "enabled": False, "rules": values["rules"]})
         except ValidationFailed as error:
             details.extend(error.details)
     if details:

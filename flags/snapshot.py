@@ -9,8 +9,7 @@ from config.documents import Document
 from config.models import Change
 from config.snapshot import Table
 from flags.changes import KIND
-from flags.engine.evaluation import compile_flag
-from flags.engine.parsing import parse_rules
+from flags.engine.parsing import compile_flag
 from flags.engine.types import Flag
 from flags.models import Flag as FlagRow
 from flags.models import FlagState
@@ -30,10 +29,10 @@ def find(environment_key: str, flag_key: str) -> Flag | None:
 def _load() -> Compiled:
     flags: dict[str, dict[str, Flag]] = defaultdict(dict)
     for key in FlagRow.objects.values_list("key", flat=True):
-        flags[""][key] = compile_flag(key, enabled=False, rules=())
+        flags[""][key] = compile_flag({"key": key, "enabled": False})
     for state in FlagState.objects.select_related("flag", "environment").iterator():
         key = state.flag.key
-        flags[state.environment.key][key] = compile_flag(key, enabled=state.enabled, rules=parse_rules(state.rules))
+        flags[state.environment.key][key] = compile_flag({"key": key, "enabled": state.enabled, "rules": state.rules})
     return {"": {}, **flags}
 
 
@@ -49,11 +48,8 @@ def _apply(flags: Compiled, change: Change) -> Compiled:
 
 def _compile(document: Document) -> Mapping[str, Flag]:
     key = document["key"]
-    states = {
-        name: compile_flag(key, enabled=state["enabled"], rules=parse_rules(state["rules"]))
-        for name, state in document["states"].items()
-    }
-    return {"": compile_flag(key, enabled=False, rules=()), **states}
+    states = {name: compile_flag({"key": key, **state}) for name, state in document["states"].items()}
+    return {"": compile_flag({"key": key, "enabled": False}), **states}
 
 
 compiled: Table[Compiled] = Table(KIND, load=_load, apply=_apply)

@@ -18,6 +18,7 @@ from config.errors import DomainError, ErrorCode
 from config.models import Scope
 from flags import changes, openapi, snapshot
 from flags.engine.evaluation import evaluate
+from flags.engine.types import Configuration, Context
 from flags.filters import FlagFilter
 from flags.models import Flag, FlagQuerySet
 from flags.serializers import (
@@ -118,8 +119,8 @@ class FlagViewSet(ApiViewSet):
         flag = snapshot.find(self.environment.key, flag_key)
         if flag is None:
             raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
-        evaluation = evaluate(flag, body.userId, body.attributes)
-        return Response({"enabled": evaluation.enabled, "reason": evaluation.reason})
+        context = Context(body.userId, body.attributes, Configuration({}, {}), self.now)
+        return Response(evaluate(flag, context).answer)
 
     def _answer(self, flag: Flag, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
         return Response(FlagSerializer(flag).data, status=status, headers={"ETag": flag.etag, **(headers or {})})

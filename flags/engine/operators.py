@@ -1,6 +1,6 @@
 """What a condition can compare, as one table: for each operator the values it takes and how it compiles to a predicate.
 
-Not here: where the attribute comes from, and how conditions add up to an audience.
+Not here: where the attribute comes from, negation, lists of values in an attribute, and how conditions add up.
 """
 
 from __future__ import annotations
@@ -8,14 +8,28 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from types import MappingProxyType
 from typing import Any
 
-from config.errors import Detail
-from flags.engine.shapes import Check, check_list, check_number, check_scalar, check_text
-from flags.engine.types import Predicate
+import re2
 
-Compiler = Callable[[Any], Predicate]
+from config.errors import Detail, DetailCode
+from config.timestamps import parse_timestamp
+from flags.engine.membership import is_member
+from flags.engine.moments import compile_moment
+from flags.engine.shapes import Check, check_key, check_list, check_number, check_scalar, check_text
+from flags.engine.types import Context
+from flags.engine.versions import precedence
+
+Predicate = Callable[[Any, Context], bool | None]
+"""Whether an attribute is as wanted; None where the two cannot be compared. It never raises."""
+
+Compiler = Callable[[Any, bool], Predicate]
+"""From the value of a condition, and whether case is ignored, to its predicate."""
+
+_LONGEST_PATTERN = 1_000
 
 _NUMBER: frozenset[type] = frozenset({int, float})
 # An attribute is compared only with values of its own kind: 1 equals 1.0, but neither True nor "1".
@@ -32,60 +46,214 @@ class Operator:
     """How one operator treats the value of its condition.
 
     `check` yields what is wrong with it; it is None where a condition has no value. `compile` takes a right one.
+    `is_negative` operators hold where the predicate says no. `needs_attribute` is false for those that ask about the
+    user as a whole, `takes_lists_whole` true for those to which a list is one value like any other.
     """
 
     check: Check | None
     compile: Compiler
+    is_negative: bool = False
+    needs_attribute: bool = True
+    takes_lists_whole: bool = False
 
 
 def _relation(holds: Callable[[Any, Any], bool]) -> Compiler:
-    def compile_value(value: Any) -> Predicate:
+    def compile_value(value: Any, ignore_case: bool) -> Predicate:
+        if ignore_case and isinstance(value, str):
+            folded = value.casefold()
+            return lambda actual, _: holds(actual.casefold(), folded) if type(actual) is str else None
         kind = _KINDS[type(value)]
-        return lambda actual: type(actual) in kind and holds(actual, value)
+        return lambda actual, _: holds(actual, value) if type(actual) in kind else None
 
     return compile_value
 
 
-def _membership(*, wanted: bool) -> Compiler:
-    def compile_values(values: list[Any]) -> Predicate:
-        by_type: dict[type, set[object]] = {}
-        for value in values:
-            for alike in _KINDS[type(value)]:
-                by_type.setdefault(alike, set()).add(value)
+def _membership(values: list[Any], ignore_case: bool) -> Predicate:
+    by_type: dict[type, set[object]] = {}
+    for value in values:
+        for alike in _KINDS[type(value)]:
+            by_type.setdefault(alike, set()).add(value.casefold() if ignore_case and alike is str else value)
 
-        def matches(actual: object) -> bool:
-            comparable = by_type.get(type(actual))
-            return comparable is not None and (actual in comparable) is wanted
+    def holds(actual: Any, _: Context) -> bool | None:
+        comparable = by_type.get(type(actual))
+        if comparable is None:
+            return None
+        return (actual.casefold() if ignore_case and type(actual) is str else actual) in comparable
 
-        return matches
-
-    return compile_values
+    return holds
 
 
-def _presence(*, wanted: bool) -> Compiler:
-    return lambda _: lambda actual: (actual is not None) is wanted
+def _pattern(text: str, ignore_case: bool) -> Predicate:
+    search = _compile_pattern(text, ignore_case).search
+
+    def holds(actual: Any, _: Context) -> bool | None:
+        if type(actual) is not str:
+            return None
+        try:
+            return search(actual) is not None
+        except UnicodeEncodeError:  # half a character, which matches nothing
+            return None
+
+    return holds
+
+
+def _compile_pattern(text: str, ignore_case: bool = False) -> Any:
+    """The pattern as RE2 runs it, in time that grows with the text alone. Raises re2.error."""
+    options = re2.Options()
+    options.log_errors = False
+    options.case_sensitive = not ignore_case
+    return re2.compile(text, options)
+
+
+def _time_relation(holds: Callable[[datetime, datetime], bool]) -> Compiler:
+    def compile_value(value: str, _: bool) -> Predicate:
+        moment = compile_moment(value)
+
+        def compare(actual: Any, context: Context) -> bool | None:
+            if type(actual) is not str:
+                return None
+            try:
+                return holds(parse_timestamp(actual), moment(context.now))
+            except ValueError:
+                return None
+
+        return compare
+
+    return compile_value
+
+
+def _version_relation(holds: Callable[[Any, Any], bool]) -> Compiler:
+    def compile_value(value: str, _: bool) -> Predicate:
+        wanted = precedence(value)
+
+        def compare(actual: Any, _: Context) -> bool | None:
+            found = precedence(actual) if type(actual) is str else None
+            return None if found is None else holds(found, wanted)
+
+        return compare
+
+    return compile_value
+
+
+def _network_membership(value: str | list[str], _: bool) -> Predicate:
+    networks = [ip_network(text, strict=False) for text in ([value] if isinstance(value, str) else value)]
+    return lambda actual, _: _is_in_networks(actual, networks)
+
+
+def _is_in_networks(actual: Any, networks: list[IPv4Network | IPv6Network]) -> bool | None:
+    if type(actual) is not str:
+        return None
+    try:
+        address = ip_address(actual)
+    except ValueError:
+        return None
+    # Sockets that take both families write IPv4 addresses so.
+    address = getattr(address, "ipv4_mapped", None) or address
+    return any(address in network for network in networks)
+
+
+def _presence(_value: Any, _ignore_case: bool) -> Predicate:
+    return lambda actual, _: actual is not None
+
+
+def _segment(key: str, _: bool) -> Predicate:
+    return lambda _, context: is_member(key, context)
 
 
 def check_scalars(value: object, field: str) -> Iterator[Detail]:
+    """Take 1 to 1,000 strings, numbers and booleans."""
     return check_list(value, field, least=1, most=1_000, noun="strings, numbers or booleans", check=check_scalar)
+
+
+def check_pattern(value: object, field: str) -> Iterator[Detail]:
+    """Take a regular expression that RE2 can run."""
+    yield from check_text(value, field)
+    if not isinstance(value, str) or not value:
+        return
+    if len(value) > _LONGEST_PATTERN:
+        yield Detail(field, DetailCode.TOO_LONG, f"Must have at most {_LONGEST_PATTERN:,} characters.")
+        return
+    try:
+        _compile_pattern(value)
+    except (re2.error, UnicodeEncodeError) as error:
+        said = error.args[0]
+        why = said.decode(errors="replace") if isinstance(said, bytes) else "not UTF-8"
+        message = f"Must be a regular expression of RE2, which has neither lookaround nor backreferences: {why[:100]}."
+        yield Detail(field, DetailCode.INVALID_VALUE, message)
+
+
+def check_time(value: object, field: str) -> Iterator[Detail]:
+    """Take an ISO 8601 timestamp or a relative time such as `-7d`."""
+    yield from _check_readable(
+        value,
+        field,
+        compile_moment,
+        "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z, or relative: -7d, +12h.",
+    )
+
+
+def check_version(value: object, field: str) -> Iterator[Detail]:
+    """Take a semantic version."""
+    yield from _check_readable(
+        value, field, _require_version, "Must be a semantic version such as 2.1.0 or 2.1.0-beta.1."
+    )
+
+
+def check_networks(value: object, field: str) -> Iterator[Detail]:
+    """Take an IP network in CIDR notation, or 1 to 1,000 of them."""
+    if isinstance(value, list):
+        yield from check_list(value, field, least=1, most=1_000, noun="networks", check=_check_network)
+    else:
+        yield from _check_network(value, field)
+
+
+def _check_network(value: object, field: str) -> Iterator[Detail]:
+    read = lambda text: ip_network(text, strict=False)  # noqa: E731 (a name for one line)
+    return _check_readable(value, field, read, "Must be an IP network such as 10.0.0.0/8 or 2001:db8::/32.")
+
+
+def _check_readable(value: object, field: str, read: Callable[[str], object], message: str) -> Iterator[Detail]:
+    if not isinstance(value, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, message)
+        return
+    try:
+        read(value)
+    except ValueError:
+        yield Detail(field, DetailCode.INVALID_VALUE, message)
+
+
+def _require_version(text: str) -> None:
+    if precedence(text) is None:
+        raise ValueError("not a version")
 
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {
         "equals": Operator(check_scalar, _relation(operator.eq)),
-        "notEquals": Operator(check_scalar, _relation(operator.ne)),
-        "in": Operator(check_scalars, _membership(wanted=True)),
-        "notIn": Operator(check_scalars, _membership(wanted=False)),
+        "notEquals": Operator(check_scalar, _relation(operator.eq), is_negative=True),
+        "in": Operator(check_scalars, _membership),
+        "notIn": Operator(check_scalars, _membership, is_negative=True),
         "contains": Operator(check_text, _relation(operator.contains)),
+        "notContains": Operator(check_text, _relation(operator.contains), is_negative=True),
         "startsWith": Operator(check_text, _relation(str.startswith)),
         "endsWith": Operator(check_text, _relation(str.endswith)),
+        "matches": Operator(check_pattern, _pattern),
         "greaterThan": Operator(check_number, _relation(operator.gt)),
         "greaterThanOrEqual": Operator(check_number, _relation(operator.ge)),
         "lessThan": Operator(check_number, _relation(operator.lt)),
         "lessThanOrEqual": Operator(check_number, _relation(operator.le)),
-        "exists": Operator(None, _presence(wanted=True)),
-        "notExists": Operator(None, _presence(wanted=False)),
+        "before": Operator(check_time, _time_relation(operator.lt)),
+        "after": Operator(check_time, _time_relation(operator.gt)),
+        "semverEquals": Operator(check_version, _version_relation(operator.eq)),
+        "semverGreaterThan": Operator(check_version, _version_relation(operator.gt)),
+        "semverGreaterThanOrEqual": Operator(check_version, _version_relation(operator.ge)),
+        "semverLessThan": Operator(check_version, _version_relation(operator.lt)),
+        "semverLessThanOrEqual": Operator(check_version, _version_relation(operator.le)),
+        "exists": Operator(None, _presence, takes_lists_whole=True),
+        "notExists": Operator(None, _presence, is_negative=True, takes_lists_whole=True),
+        "inCidr": Operator(check_networks, _network_membership),
+        "inSegment": Operator(check_key, _segment, needs_attribute=False, takes_lists_whole=True),
     }
 )
 """Every operator by the name that a condition calls it. A missing attribute, or one of another kind than the value,
-matches none of them, `notEquals` and `notIn` included; only `notExists` matches a missing one."""
+matches none of them, negative ones included; only `notExists`, and `exists` negated, match a missing one."""

@@ -6,10 +6,12 @@ Not here: which fields a rule or a condition has (`parsing`) and what an operato
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeGuard
 
 from config.errors import Detail, DetailCode
+from config.keys import check_key as key_details
+from config.timestamps import parse_timestamp
 
 Check = Callable[[object, str], Iterator[Detail]]
 """Given a value of decoded JSON and the caller's name for the field, yields what is wrong with it."""
@@ -72,3 +74,81 @@ def check_list(value: object, field: str, *, least: int, most: int, noun: str, c
     else:
         for index, entry in enumerate(value):
             yield from check(entry, f"{field}[{index}]")
+
+
+def check_key(value: object, field: str) -> Iterator[Detail]:
+    """Take a key of something: its form alone, not whether there is such a thing."""
+    if isinstance(value, str):
+        yield from key_details(value, field)
+    else:
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
+
+
+def check_switch(value: object, field: str) -> Iterator[Detail]:
+    """Take true or false."""
+    if not isinstance(value, bool):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be true or false.")
+
+
+def check_moment(value: object, field: str) -> Iterator[Detail]:
+    """Take an ISO 8601 timestamp."""
+    message = "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z."
+    if not isinstance(value, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, message)
+        return
+    try:
+        parse_timestamp(value)
+    except ValueError:
+        yield Detail(field, DetailCode.INVALID_VALUE, message)
+
+
+def check_choice(value: object, field: str, *, noun: str, choices: Collection[str]) -> Iterator[Detail]:
+    """Take one of the texts in `choices`."""
+    listed = ", ".join(choices)
+    if not isinstance(value, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, f"Must be a string, one of: {listed}.")
+    elif value not in choices:
+        yield Detail(field, DetailCode.INVALID_VALUE, f'Unknown {noun} "{echo(value)}"; use one of: {listed}.')
+
+
+def check_keys(
+    sent: Mapping[str, object], field: str, *, known: Collection[str], required: Collection[str]
+) -> Iterator[Detail]:
+    """Take an object with no other names than those `known`, and with all those `required`."""
+    for name in sent:
+        if name not in known:
+            message = f"There is no such field here; leave it out. Fields are: {', '.join(known)}."
+            yield Detail(f"{field}.{echo(name)}", DetailCode.UNKNOWN_FIELD, message)
+    for name in required:
+        if name not in sent:
+            yield Detail(f"{field}.{name}", DetailCode.REQUIRED, "Is missing; add it.")
+
+
+def check_object(
+    value: object,
+    field: str,
+    *,
+    checks: Mapping[str, Check],
+    required: Collection[str],
+    example: str,
+    known: Collection[str] | None = None,
+) -> Iterator[Detail]:
+    """Take an object of the fields in `checks`, or of those of them in `known`, each passing its check."""
+    if not isinstance(value, dict):
+        yield Detail(field, DetailCode.INVALID_TYPE, f"Must be an object, as {example}.")
+        return
+    names = checks if known is None else known
+    yield from check_keys(value, field, known=names, required=required)
+    for name in names:
+        if name in value:
+            yield from checks[name](value[name], f"{field}.{name}")
+
+
+def check_distinct(values: Iterable[object], fields: Iterable[str]) -> Iterator[Detail]:
+    """Take texts of which none stands there twice; what is no text is for other checks to name."""
+    seen: set[str] = set()
+    for value, field in zip(values, fields, strict=True):
+        if isinstance(value, str):
+            if value in seen:
+                yield Detail(field, DetailCode.DUPLICATE, f'"{echo(value)}" is in the list already; leave it out.')
+            seen.add(value)

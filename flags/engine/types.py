@@ -1,4 +1,4 @@
-"""The words of the engine: flags, rules and conditions as compiled, immutable values, and what an evaluation answers.
+"""The words of the engine: flags, rules and segments as compiled, immutable values, and what an evaluation answers.
 
 Not here: how they are read from JSON (`parsing`) and what they decide (`evaluation`).
 """
@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
+from typing import Any, Protocol
 
 Attributes = Mapping[str, object]
 """What a caller says about a user, as decoded JSON: str, bool, int, float, None, list or dict by name."""
-
-Predicate = Callable[[object], bool]
-"""Whether an attribute meets a condition. None stands for a missing attribute; a predicate never raises."""
 
 
 class RuleType(StrEnum):
@@ -22,53 +21,145 @@ class RuleType(StrEnum):
     PERCENTAGE = "percentage"
     ATTRIBUTE = "attribute"
     USERS = "users"
+    SEGMENT = "segment"
+
+
+class ValueType(StrEnum):
+    """`type` of a flag: what JSON the values of its variants are."""
+
+    BOOLEAN = "boolean"
+    STRING = "string"
+    NUMBER = "number"
+    OBJECT = "object"
 
 
 class Reason(StrEnum):
     """`reason` of an evaluation."""
 
     DISABLED = "disabled"
+    PREREQUISITE_FAILED = "prerequisite_failed"
     RULE_MATCH = "rule_match"
     NO_RULE_MATCH = "no_rule_match"
     DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """One demand on one attribute. `matches` is operator and value, compiled."""
-
-    attribute: str
-    operator: str
-    value: object
-    matches: Predicate = field(repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """An audience and a share of it.
-
-    The audience is who meets all `conditions` and, unless `user_ids` is None, is one of them. The share is the users
-    whose bucket, 0 to 99,999, is below `threshold`.
-    """
-
-    type: RuleType
-    threshold: int
-    conditions: tuple[Condition, ...] = ()
-    user_ids: frozenset[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A flag as it stands in one environment, ready to evaluate. Its key is the salt of its rules."""
+class Variant:
+    """One of the values that a flag may have."""
 
     key: str
-    enabled: bool
-    rules: tuple[Rule, ...] = ()
+    value: object
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The answer for one user."""
+    """The answer for one user. Flags share their few answers between all users, so none of them may be changed.
+
+    `answer` is the JSON of it; a flag without variants has no `variant` and no `value` there.
+    """
 
     enabled: bool
     reason: Reason
+    served: Variant | None = None
+    answer: Mapping[str, object] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        answer: dict[str, object] = {"enabled": self.enabled, "reason": self.reason.value}
+        if self.served is not None:
+            answer |= {"variant": self.served.key, "value": self.served.value}
+        object.__setattr__(self, "answer", answer)
+
+    @property
+    def variant(self) -> str | None:
+        return self.served.key if self.served else None
+
+    @property
+    def value(self) -> object:
+        return self.served.value if self.served else None
+
+
+@dataclass(slots=True)
+class Context:
+    """One user, asked about at one moment under one configuration. It also remembers what was found out on the way.
+
+    `user_id` has 1 to 200 characters; it is also the attribute `userId`, whatever the caller sends under that name.
+    Attributes of any type are fine. `now` is aware.
+    """
+
+    user_id: str
+    attributes: Attributes
+    configuration: Configuration
+    now: datetime
+    # A flag or segment that many ask for is worked out once.
+    evaluations: dict[str, Evaluation] = field(default_factory=dict, repr=False)
+    memberships: dict[str, bool] = field(default_factory=dict, repr=False)
+
+
+Test = Callable[[Context], bool]
+"""Whether the user passes. It never raises."""
+
+
+class Step(Protocol):
+    """One demand of a rule: facts that can be told, and the test compiled from them."""
+
+    @property
+    def test(self) -> Test: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An audience, a share of it, and what it serves. A rule takes in whoever passes all its tests.
+
+    `tests` are those of `steps`, which tell in words what is tested; two rules are equal if they were read from equal
+    JSON.
+    """
+
+    source: Mapping[str, Any]
+    salt: str
+    steps: tuple[Step, ...] = field(compare=False, repr=False)
+    tests: tuple[Test, ...] = field(compare=False, repr=False)
+    serve: Callable[[Context], Evaluation] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Prerequisite:
+    """Another flag that must be on for the user and, unless `variants` is empty, serve one of them."""
+
+    flag: str
+    variants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag as it stands in one environment, ready to evaluate.
+
+    `otherwise` is the answer to whoever no rule takes in. Where a flag is off, `enabled` is false and only `disabled`
+    is ever answered.
+    """
+
+    key: str
+    enabled: bool
+    rules: tuple[Rule, ...]
+    prerequisites: tuple[Prerequisite, ...]
+    disabled: Evaluation
+    prerequisite_failed: Evaluation
+    otherwise: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Users who belong together: those listed, and those who pass all `tests`, where there are any."""
+
+    key: str
+    source: Mapping[str, Any] = field(repr=False)
+    user_ids: frozenset[str] = field(compare=False, repr=False)
+    steps: tuple[Step, ...] = field(compare=False, repr=False)
+    tests: tuple[Test, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """All flags of one environment and all segments, by key, as they stand at one moment."""
+
+    flags: Mapping[str, Flag]
+    segments: Mapping[str, Segment]

@@ -1,0 +1,117 @@
+"""Conditions: what an attribute of a user must be like. How one is checked, and how it is compiled to a test.
+
+Not here: what the operators compare (`operators`), and what meeting a condition leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from config.errors import Detail, DetailCode
+from flags.engine.operators import OPERATORS, Operator, Predicate
+from flags.engine.shapes import Check, check_choice, check_list, check_name, check_object, check_switch
+from flags.engine.types import Context, Test
+
+USER_ID = "userId"
+_EXAMPLE = '{"attribute": "plan", "operator": "equals", "value": "pro"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition as it was written, the attribute that it asks about, and the test compiled from it."""
+
+    source: Mapping[str, Any]
+    read: Callable[[Context], object]
+    test: Test
+
+
+def check_conditions(value: object, field: str) -> Iterator[Detail]:
+    """Take a list of at most 100 conditions."""
+    return check_list(value, field, least=0, most=100, noun="conditions", check=_check_condition)
+
+
+def compile_condition(source: Mapping[str, Any]) -> Condition:
+    """Return the compiled form of a condition that passes its check."""
+    found = OPERATORS[source["operator"]]
+    predicate = found.compile(source.get("value"), source.get("ignoreCase", False))
+    read = reader(source.get("attribute", USER_ID))
+    wanted = found.is_negative is source.get("negate", False)
+    return Condition(source, read, _compile_test(read, predicate, wanted, looks_into_lists=not found.takes_lists_whole))
+
+
+def reader(attribute: str) -> Callable[[Context], object]:
+    """Return a function to the value of an attribute; a missing one is None."""
+    if attribute == USER_ID:
+        return lambda context: context.user_id
+    return lambda context: context.attributes.get(attribute)
+
+
+def _compile_test(
+    read: Callable[[Context], object], predicate: Predicate, wanted: bool, *, looks_into_lists: bool
+) -> Test:
+    def test(context: Context) -> bool:
+        actual = read(context)
+        holds = predicate(actual, context)
+        if holds is None and looks_into_lists and type(actual) is list:
+            holds = _holds_for_any(actual, predicate, context)
+        return holds is wanted  # None, where nothing could be compared, is neither
+
+    return test
+
+
+def _holds_for_any(values: list[object], predicate: Predicate, context: Context) -> bool | None:
+    """Whether any value is as wanted. None where there are values but none that could be compared."""
+    found = [predicate(value, context) for value in values]
+    if True in found:
+        return True
+    return False if False in found or not found else None
+
+
+def _check_attribute(value: object, field: str) -> Iterator[Detail]:
+    return check_name(value, field)
+
+
+def _check_operator(value: object, field: str) -> Iterator[Detail]:
+    return check_choice(value, field, noun="operator", choices=OPERATORS)
+
+
+def _leave_to_operator(_value: object, _field: str) -> Iterator[Detail]:
+    return iter(())
+
+
+_FIELDS: Mapping[str, Check] = {
+    "attribute": _check_attribute,
+    "operator": _check_operator,
+    "value": _leave_to_operator,
+    "ignoreCase": check_switch,
+    "negate": check_switch,
+}
+
+
+def _check_condition(condition: object, field: str) -> Iterator[Detail]:
+    operator = _operator_of(condition)
+    required = ("operator",) if operator and not operator.needs_attribute else ("attribute", "operator")
+    yield from check_object(condition, field, checks=_FIELDS, required=required, example=_EXAMPLE)
+    if operator is not None and isinstance(condition, dict):
+        yield from _check_value(condition, operator, f"{field}.value")
+        if not operator.needs_attribute and condition.get("attribute", USER_ID) != USER_ID:
+            message = f'The operator "{condition["operator"]}" asks about the user as a whole; leave the attribute out.'
+            yield Detail(f"{field}.attribute", DetailCode.INVALID_VALUE, message)
+
+
+def _operator_of(condition: object) -> Operator | None:
+    name = condition.get("operator") if isinstance(condition, dict) else None
+    return OPERATORS.get(name) if isinstance(name, str) else None
+
+
+def _check_value(condition: Mapping[str, object], operator: Operator, field: str) -> Iterator[Detail]:
+    name = condition["operator"]
+    if operator.check is None:
+        if "value" in condition:
+            yield Detail(field, DetailCode.UNKNOWN_FIELD, f'The operator "{name}" takes no value; leave it out.')
+    elif "value" not in condition:
+        yield Detail(field, DetailCode.REQUIRED, f'The operator "{name}" needs a value to compare with.')
+    else:
+        yield from operator.check(condition["value"], field)

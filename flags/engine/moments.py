@@ -1,0 +1,32 @@
+"""Points in time that a condition compares with: fixed ones, and those that move with the clock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from config.timestamps import parse_timestamp
+
+_relative = re.compile(r"([+-]\d{1,5})([smhdw])", re.ASCII)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def compile_moment(text: str) -> Callable[[datetime], datetime]:
+    """Return a function from now to the moment meant: an ISO 8601 one, or one such as `-7d`, a week ago.
+
+    Relative moments have a sign, up to five digits and one of s, m, h, d, w. Raises ValueError for any other text.
+    """
+    if found := _relative.fullmatch(text):
+        distance = timedelta(**{_UNITS[found[2]]: int(found[1])})
+        return lambda now: _shift(now, distance)
+    moment = parse_timestamp(text)
+    return lambda now: moment
+
+
+def _shift(now: datetime, distance: timedelta) -> datetime:
+    try:
+        return now + distance
+    except OverflowError:  # the clock may be any that a caller asks about
+        return _LAST if distance > timedelta(0) else _FIRST

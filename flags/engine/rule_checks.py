@@ -1,0 +1,170 @@
+"""What a rule may be written as: a check for each of its fields, and for what they say together.
+
+Not here: what the fields mean (`rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from config.errors import Detail, DetailCode
+from config.timestamps import parse_timestamp
+from flags.engine.bucketing import split_bounds, threshold
+from flags.engine.conditions import check_conditions
+from flags.engine.shapes import (
+    Check,
+    check_choice,
+    check_distinct,
+    check_key,
+    check_list,
+    check_moment,
+    check_name,
+    check_number,
+    check_object,
+    check_switch,
+    echo,
+    is_number,
+)
+from flags.engine.types import RuleType
+
+
+def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iterator[Detail]:
+    """Take a list of at most 200 rules that serve none but the variants of these keys."""
+
+    def check(rule: object, rule_field: str) -> Iterator[Detail]:
+        return _check_rule(rule, rule_field, variants)
+
+    return check_list(value, field, least=0, most=200, noun="rules", check=check)
+
+
+def check_percentage(value: object, field: str) -> Iterator[Detail]:
+    """Take a number from 0 to 100 in steps of 0.001."""
+    if not is_number(value):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a number from 0 to 100.")
+    elif not 0 <= value <= 100:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be a number from 0 to 100.")
+    else:
+        try:
+            threshold(value)
+        except ValueError:
+            yield Detail(field, DetailCode.INVALID_VALUE, "Must have at most three decimals, such as 12.5 or 0.125.")
+
+
+def check_user_ids(value: object, field: str, *, least: int = 1, most: int = 10_000) -> Iterator[Detail]:
+    """Take a list of distinct user ids."""
+    yield from check_list(value, field, least=least, most=most, noun="user ids", check=check_name)
+    if isinstance(value, list) and least <= len(value) <= most:
+        yield from check_distinct(value, (f"{field}[{at}]" for at in range(len(value))))
+
+
+def _check_rule_type(value: object, field: str) -> Iterator[Detail]:
+    return check_choice(value, field, noun="rule type", choices=[str(each) for each in RuleType])
+
+
+def _check_ramp(value: object, field: str) -> Iterator[Detail]:
+    def check_step(step: object, step_field: str) -> Iterator[Detail]:
+        checks = {"at": check_moment, "percentage": check_percentage}
+        example = '{"at": "2026-01-31T12:00:00Z", "percentage": 10}'
+        return check_object(step, step_field, checks=checks, required=checks, example=example)
+
+    found = list(check_list(value, field, least=1, most=100, noun="steps", check=check_step))
+    yield from found
+    if found or not isinstance(value, list):
+        return
+    moments = [parse_timestamp(step["at"]) for step in value]
+    for at in range(1, len(moments)):
+        if moments[at] <= moments[at - 1]:
+            message = "Must be later than the step before; put the steps in order of time."
+            yield Detail(f"{field}[{at}].at", DetailCode.INVALID_VALUE, message)
+
+
+def _check_split(value: object, field: str) -> Iterator[Detail]:
+    def check_part(part: object, part_field: str) -> Iterator[Detail]:
+        checks = {"variant": check_key, "weight": _check_weight}
+        example = '{"variant": "blue", "weight": 50}'
+        return check_object(part, part_field, checks=checks, required=checks, example=example)
+
+    found = list(check_list(value, field, least=1, most=50, noun="variants with weights", check=check_part))
+    yield from found
+    if found or not isinstance(value, list):
+        return
+    yield from check_distinct(
+        [part["variant"] for part in value], (f"{field}[{at}].variant" for at in range(len(value)))
+    )
+    try:
+        split_bounds(part["weight"] for part in value)
+    except ValueError:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must have weights with a sum above 0.")
+
+
+def _check_weight(value: object, field: str) -> Iterator[Detail]:
+    yield from check_number(value, field)
+    if is_number(value) and not 0 <= value <= 10**9:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be from 0 to 1,000,000,000.")
+
+
+_COMMON: Mapping[str, Check] = {
+    "type": _check_rule_type,
+    "name": check_name,
+    "enabled": check_switch,
+    "percentage": check_percentage,
+    "conditions": check_conditions,
+    "startAt": check_moment,
+    "endAt": check_moment,
+    "salt": check_name,
+    "bucketBy": check_name,
+    "ramp": _check_ramp,
+    "variant": check_key,
+    "split": _check_split,
+}
+_SPECIAL: Mapping[str, Check] = {"userIds": check_user_ids, "segment": check_key}
+_FIELDS: Mapping[str, Check] = {**_COMMON, **_SPECIAL}
+_REQUIRED: Mapping[str, str] = {
+    RuleType.PERCENTAGE: "percentage",
+    RuleType.ATTRIBUTE: "conditions",
+    RuleType.USERS: "userIds",
+    RuleType.SEGMENT: "segment",
+}
+_EXAMPLE = '{"type": "percentage", "percentage": 25}'
+
+
+def _check_rule(rule: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
+    sent = rule.get("type") if isinstance(rule, dict) else None
+    special = _REQUIRED.get(sent) if isinstance(sent, str) else None
+    # A rule of no known type may have the fields of any, so that one answer names every mistake in them.
+    known = [*_COMMON, *(name for name in _SPECIAL if special in (name, None))]
+    required = ["type"] if special is None or _is_ramped(rule, special) else ["type", special]
+    found = list(check_object(rule, field, checks=_FIELDS, known=known, required=required, example=_EXAMPLE))
+    yield from found
+    if not isinstance(rule, dict):
+        return
+    if special == "conditions" and rule.get("conditions") == []:
+        yield Detail(f"{field}.conditions", DetailCode.OUT_OF_RANGE, "Must have 1 to 100 conditions.")
+    yield from _check_serving(rule, field, variants)
+    if not found:
+        yield from _check_schedule(rule, field)
+
+
+def _is_ramped(rule: object, special: str) -> bool:
+    return special == "percentage" and isinstance(rule, dict) and "ramp" in rule
+
+
+def _check_schedule(rule: Mapping[str, Any], field: str) -> Iterator[Detail]:
+    if "startAt" in rule and "endAt" in rule and parse_timestamp(rule["endAt"]) <= parse_timestamp(rule["startAt"]):
+        yield Detail(f"{field}.endAt", DetailCode.INVALID_VALUE, "Must be later than startAt.")
+
+
+def _check_serving(rule: Mapping[str, Any], field: str, variants: Collection[str]) -> Iterator[Detail]:
+    if "variant" in rule and "split" in rule:
+        message = "A rule serves one variant or a split; leave one of the two out."
+        yield Detail(f"{field}.split", DetailCode.INVALID_VALUE, message)
+    split = rule.get("split")
+    named = [(f"{field}.variant", rule.get("variant"))]
+    for at, part in enumerate(split if isinstance(split, list) else ()):
+        named.append((f"{field}.split[{at}].variant", part.get("variant") if isinstance(part, dict) else None))
+    for where, key in named:
+        if isinstance(key, str) and key not in variants:
+            known = f"it has: {', '.join(variants)}" if variants else "it has none"
+            message = f'The flag has no variant "{echo(key)}"; {known}.'
+            yield Detail(where, DetailCode.UNKNOWN_REFERENCE, message)

@@ -1,0 +1,170 @@
+"""Rules: an audience, a share of it, and what it serves. How one is compiled to steps.
+
+Not here: how one may be written (`rule_checks`), what a condition is (`conditions`), and what a flag makes of its
+rules (`evaluation`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from config.timestamps import parse_timestamp
+from flags.engine.bucketing import bucket, compile_split, threshold
+from flags.engine.conditions import USER_ID, compile_condition, reader
+from flags.engine.membership import is_member
+from flags.engine.types import Context, Evaluation, Reason, Rule, Step, Test, Variant
+
+Unit = Callable[[Context], str | None]
+"""What of the user is put into a bucket; None where the user has no such thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """The rule is off, so it takes nobody in."""
+
+    test: Test
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The rule holds from `start` on and before `end`; None is no bound."""
+
+    start: datetime | None
+    end: datetime | None
+    test: Test
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The user is one of those listed."""
+
+    user_ids: frozenset[str]
+    test: Test
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The user is in a segment."""
+
+    segment: str
+    test: Test
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The user's bucket is below the threshold of the moment. `unit` is what is put into the bucket."""
+
+    salt: str
+    bucket_by: str | None
+    unit: Unit
+    threshold_at: Callable[[datetime], int]
+    test: Test
+
+
+def compile_rule(source: Mapping[str, Any], *, salt: str, variants: Mapping[str, Variant], default: str | None) -> Rule:
+    """Return the compiled form of a rule that passes its check. `salt` and `default` are those of its flag."""
+    salt = source.get("salt", salt)
+    steps = tuple(_compile_steps(source, salt))
+    return Rule(
+        source=source,
+        salt=salt,
+        steps=steps,
+        tests=tuple(step.test for step in steps),
+        serve=_compile_serving(source, salt, variants, default),
+    )
+
+
+def unit_of(attribute: str | None) -> Unit:
+    """Return a function to what is put into a bucket: the user id, or the text or whole number in an attribute."""
+    if attribute is None or attribute == USER_ID:
+        return lambda context: context.user_id
+    read = reader(attribute)
+    return lambda context: _as_unit(read(context))
+
+
+def _as_unit(value: object) -> str | None:
+    if type(value) is int:
+        return str(value) if abs(value) < 2**64 else None
+    if type(value) is not str or not value:
+        return None
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half a character has no place in a hash of UTF-8
+        return None
+    return value
+
+
+def _compile_steps(source: Mapping[str, Any], salt: str) -> Iterator[Step]:
+    if not source.get("enabled", True):
+        yield Switch(lambda _: False)
+    if "startAt" in source or "endAt" in source:
+        yield _compile_schedule(source)
+    if "userIds" in source:
+        user_ids = frozenset(source["userIds"])
+        yield Users(user_ids, lambda context: context.user_id in user_ids)
+    if "segment" in source:
+        segment = source["segment"]
+        yield Membership(segment, lambda context: is_member(segment, context))
+    yield from map(compile_condition, source.get("conditions", ()))
+    if "ramp" in source or "bucketBy" in source or source.get("percentage", 100) != 100:
+        yield _compile_share(source, salt)
+
+
+def _compile_schedule(source: Mapping[str, Any]) -> Schedule:
+    start, end = (parse_timestamp(source[name]) if name in source else None for name in ("startAt", "endAt"))
+    return Schedule(
+        start, end, lambda context: (start is None or start <= context.now) and (end is None or context.now < end)
+    )
+
+
+def _compile_share(source: Mapping[str, Any], salt: str) -> Share:
+    unit, threshold_at = unit_of(source.get("bucketBy")), _compile_threshold(source)
+    return Share(
+        salt, source.get("bucketBy"), unit, threshold_at, _compile_share_test(source, salt, unit, threshold_at)
+    )
+
+
+def _compile_share_test(
+    source: Mapping[str, Any], salt: str, unit: Unit, threshold_at: Callable[[datetime], int]
+) -> Test:
+    if "ramp" not in source and "bucketBy" not in source:  # most rules: nothing to look up
+        fixed = threshold(source["percentage"])
+        return lambda context: bucket(salt, context.user_id) < fixed
+
+    def test(context: Context) -> bool:
+        found = unit(context)
+        return found is not None and bucket(salt, found) < threshold_at(context.now)
+
+    return test
+
+
+def _compile_threshold(source: Mapping[str, Any]) -> Callable[[datetime], int]:
+    ramp = source.get("ramp", ())
+    moments = [parse_timestamp(step["at"]) for step in ramp]
+    percentages = [source.get("percentage", 0 if ramp else 100), *(step["percentage"] for step in ramp)]
+    thresholds = [threshold(percentage) for percentage in percentages]
+    return lambda now: thresholds[bisect_right(moments, now)]
+
+
+def _compile_serving(
+    source: Mapping[str, Any], salt: str, variants: Mapping[str, Variant], default: str | None
+) -> Callable[[Context], Evaluation]:
+    if "split" in source:
+        weights = [(part["variant"], part["weight"]) for part in source["split"]]
+        unit, choose = unit_of(source.get("bucketBy")), compile_split(weights, salt)
+        answers = {key: rule_match(variants[key]) for key, _ in weights}
+        # Whoever has no unit was not taken in: a rule with `bucketBy` has a share, which asks for it.
+        return lambda context: answers[choose(unit(context) or "")]
+    key = source.get("variant", default)
+    answer = rule_match(None if key is None else variants[key])
+    return lambda _: answer
+
+
+def rule_match(served: Variant | None) -> Evaluation:
+    """Return the answer to whoever a rule takes in: a flag of type boolean is what its value says, any other is on."""
+    enabled = served.value if served is not None and isinstance(served.value, bool) else True
+    return Evaluation(enabled, Reason.RULE_MATCH, served)

@@ -1,0 +1,194 @@
+"""Values of flags: their type, the variants that hold them, and the JSON Schema that they must meet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import re2
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.validators import extend
+from referencing.exceptions import Unresolvable
+
+from config.errors import Detail, DetailCode
+from flags.engine.shapes import (
+    Check,
+    check_choice,
+    check_distinct,
+    check_key,
+    check_list,
+    check_number,
+    check_object,
+    check_switch,
+    echo,
+)
+from flags.engine.types import ValueType
+
+_LARGEST_VALUE = 32 * 1024
+_MOST_MESSAGES = 5
+
+
+def check_values(document: Mapping[str, Any]) -> Iterator[Detail]:
+    """Take the type, variants, served variants and schema of a flag's document as far as they are there."""
+    if "type" in document:
+        yield from check_choice(document["type"], "type", noun="type", choices=[str(each) for each in ValueType])
+    if "variants" not in document:
+        yield from _check_without_variants(document)
+        return
+    found = list(_check_variants(document["variants"], document.get("type")))
+    if "type" not in document:
+        found.append(Detail("type", DetailCode.REQUIRED, "Variants need a type; say which their values have."))
+    yield from found
+    if not found:
+        yield from _check_served(document)
+        yield from _check_schema(document)
+
+
+def with_served_variants(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document with `defaultVariant` and `offVariant` filled in where its variants leave them out.
+
+    They are the first and the last variant or, of type boolean, the first that is true and the first that is false.
+    """
+    variants = document.get("variants")
+    if not variants:
+        return dict(document)
+    default, off = variants[0]["key"], variants[-1]["key"]
+    if document["type"] == ValueType.BOOLEAN:
+        default = next((each["key"] for each in variants if each["value"] is True), default)
+        off = next((each["key"] for each in variants if each["value"] is False), off)
+    return {"defaultVariant": default, "offVariant": off, **document}
+
+
+def _check_without_variants(document: Mapping[str, Any]) -> Iterator[Detail]:
+    if document.get("type", ValueType.BOOLEAN) in [each for each in ValueType if each is not ValueType.BOOLEAN]:
+        message = f"A flag of type {document['type']} needs variants, which hold its values."
+        yield Detail("variants", DetailCode.REQUIRED, message)
+    for name in ("offVariant", "defaultVariant", "schema"):
+        if name in document:
+            yield Detail(name, DetailCode.INVALID_VALUE, "The flag has no variants; add some, or leave this out.")
+
+
+def _check_variants(value: object, value_type: object) -> Iterator[Detail]:
+    check_value = _VALUE_CHECKS.get(value_type, _take_any) if isinstance(value_type, str) else _take_any
+
+    def check_variant(variant: object, field: str) -> Iterator[Detail]:
+        checks: Mapping[str, Check] = {"key": check_key, "value": check_value}
+        return check_object(variant, field, checks=checks, required=checks, example='{"key": "blue", "value": "#00f"}')
+
+    found = list(check_list(value, "variants", least=1, most=50, noun="variants", check=check_variant))
+    yield from found
+    if not found and isinstance(value, list):
+        yield from check_distinct(
+            [variant["key"] for variant in value], (f"variants[{at}].key" for at in range(len(value)))
+        )
+
+
+def _check_string(value: object, field: str) -> Iterator[Detail]:
+    if not isinstance(value, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string, as the flag's type says.")
+    else:
+        yield from _check_size(value, field)
+
+
+def _check_object(value: object, field: str) -> Iterator[Detail]:
+    if not isinstance(value, dict):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be an object, as the flag's type says.")
+    else:
+        yield from _check_size(value, field)
+
+
+def _check_size(value: object, field: str) -> Iterator[Detail]:
+    if len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")) > _LARGEST_VALUE:
+        yield Detail(field, DetailCode.TOO_LONG, "Must be at most 32 KiB as JSON.")
+
+
+def _take_any(_value: object, _field: str) -> Iterator[Detail]:
+    return iter(())
+
+
+_VALUE_CHECKS: Mapping[str, Check] = {
+    ValueType.BOOLEAN: check_switch,
+    ValueType.STRING: _check_string,
+    ValueType.NUMBER: check_number,
+    ValueType.OBJECT: _check_object,
+}
+
+
+def _check_served(document: Mapping[str, Any]) -> Iterator[Detail]:
+    values = {variant["key"]: variant["value"] for variant in document["variants"]}
+    served = with_served_variants(document)
+    for name, wanted in (("defaultVariant", True), ("offVariant", False)):
+        key = served[name]
+        if not isinstance(key, str):
+            yield Detail(name, DetailCode.INVALID_TYPE, "Must be a string, the key of a variant.")
+        elif key not in values:
+            message = f'The flag has no variant "{echo(key)}"; it has: {", ".join(values)}.'
+            yield Detail(name, DetailCode.UNKNOWN_REFERENCE, message)
+        elif document["type"] == ValueType.BOOLEAN and values[key] is not wanted:
+            state = "on" if wanted else "off"
+            message = (
+                f"Must be a variant whose value is {json.dumps(wanted)}, which is what a flag that is {state} says."
+            )
+            yield Detail(name, DetailCode.INVALID_VALUE, message)
+
+
+# --- JSON Schema ----------------------------------------------------------------------------------------------------
+
+
+def _pattern(_validator: Any, pattern: str, instance: object, _schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and not _compile(pattern).search(instance):
+        yield ValidationError(f"does not match {pattern!r}")
+
+
+def _compile(pattern: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(pattern, options)
+
+
+# A pattern of Python's own may take for ever on a text made for it.
+_Validator: Callable[[Any], Any] = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+
+
+def _check_schema(document: Mapping[str, Any]) -> Iterator[Detail]:
+    """Take a JSON Schema (2020-12) that every value of the flag meets. What it refers to must stand in it."""
+    if "schema" not in document:
+        return
+    schema = document["schema"]
+    if not isinstance(schema, dict):
+        yield Detail("schema", DetailCode.INVALID_TYPE, "Must be an object, a JSON Schema.")
+        return
+    found = list(_check_size(schema, "schema"))
+    yield from found
+    if not found:
+        yield from _apply_schema(schema, document["variants"])
+
+
+def _apply_schema(schema: dict[str, Any], variants: list[dict[str, Any]]) -> Iterator[Detail]:
+    try:
+        Draft202012Validator.check_schema(schema)
+        validator = _Validator(schema)
+        for at, variant in enumerate(variants):
+            for error in _first(validator.iter_errors(variant["value"])):
+                path = _path(f"variants[{at}].value", error.absolute_path)
+                yield Detail(path, DetailCode.INVALID_VALUE, f"Does not meet the schema: {error.message[:200]}.")
+    except SchemaError as error:
+        yield Detail(_path("schema", error.absolute_path), DetailCode.INVALID_VALUE, f"{error.message[:200]}.")
+    except Unresolvable as error:
+        message = f'"{echo(str(error.ref))}" is nowhere in the schema; only what stands in it can be referred to.'
+        yield Detail("schema", DetailCode.UNKNOWN_REFERENCE, message)
+    except re2.error:
+        yield Detail("schema", DetailCode.INVALID_VALUE, "Has a pattern that is no regular expression of RE2.")
+    except RecursionError:
+        yield Detail("schema", DetailCode.INVALID_VALUE, "Refers to itself without end.")
+
+
+def _first(errors: Iterator[ValidationError]) -> Iterator[ValidationError]:
+    for _, error in zip(range(_MOST_MESSAGES), errors, strict=False):
+        yield error
+
+
+def _path(start: str, path: Any) -> str:
+    return start + "".join(f"[{step}]" if isinstance(step, int) else f".{echo(str(step))}" for step in path)
