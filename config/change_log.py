@@ -10,6 +10,7 @@ from datetime import datetime
 from django.db import transaction
 
 from config import signal_file
+from config.announcements import announce
 from config.documents import Document
 from config.models import Change, Source
 
@@ -62,6 +63,7 @@ class Writing:
         )
         if not self.is_dirty:
             self.is_dirty = True
+            announce()
             transaction.on_commit(signal_file.poke)
 
 

@@ -9,29 +9,42 @@ import time
 from django.db import Error, connection
 
 from config import signal_file
+from config.announcements import Listener
 from config.models import Change
 
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LOOKS = 1.0
+"""At most. An announcement makes the next look come at once; but one may be lost, in a pool of connections say."""
 
 
 def watch_other_hosts() -> None:
     """Start looking, in a thread of its own, until the process ends."""
-    threading.Thread(target=_watch, name="change-log-watcher", daemon=True).start()
+    threading.Thread(target=_watch, args=(Listener(),), name="change-log-watcher", daemon=True).start()
 
 
-def _watch() -> None:
+def _watch(listener: Listener) -> None:
     seen: int | None = None
+    is_cut_off = False
     while True:
         try:
             signal_file.reopen_if_replaced()
-            revision = Change.objects.latest_revision()
+            listener.listen()  # first: what the look is too early for is announced to the wait
+            seen = _look(seen)
+            if is_cut_off:
+                logger.warning("Changes of other hosts are looked for again")
+                is_cut_off = False
+            listener.wait(SECONDS_BETWEEN_LOOKS)
         except (Error, OSError) as error:
-            logger.warning("Cannot look for changes of other hosts: %s", error)
+            if not is_cut_off:  # said once, however long the database is away
+                logger.warning("Cannot look for changes of other hosts, and will go on trying: %s", error)
+                is_cut_off = True
             connection.close()
-        else:
-            if revision != seen:
-                signal_file.poke()
-            seen = revision
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _look(seen: int | None) -> int:
+    revision = Change.objects.latest_revision()
+    if revision != seen:
+        signal_file.poke()
+    return revision
