@@ -1,24 +1,59 @@
-"""Rules as the OpenAPI document describes them, derived from the tables of the engine, whose parser decides."""
+"""Rules and conditions as the OpenAPI document describes them, derived from the tables of the engine, which decides.
+
+What a schema cannot say stands in the descriptions: moments are in order, patterns valid, variants those of the flag.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any
 
-from config.api.schema import NAME, Schema, closed_object, component
-from flags.engine.operators import OPERATORS, check_scalars
-from flags.engine.shapes import check_number, check_scalar, check_text
+from config.api.schema import KEY, MOMENT, NAME, Schema, closed_object, component
+from flags.engine.operators import (
+    OPERATORS,
+    check_networks,
+    check_pattern,
+    check_scalars,
+    check_time,
+    check_version,
+)
+from flags.engine.shapes import check_key, check_number, check_scalar, check_text
 from flags.engine.types import RuleType
 
 _SCALAR: Schema = {"type": ["string", "number", "boolean"]}
+_RELATIVE_TIME: Schema = {"type": "string", "pattern": "^[+-][0-9]{1,5}[smhdw]$"}
+_NETWORK: Schema = {"type": "string", "description": "An IP network in CIDR notation, such as `10.0.0.0/8`."}
+_VERSION: Schema = {"type": "string", "description": "A semantic version, such as `2.1.0` or `2.1.0-beta.1`."}
+_PATTERN: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 1000,
+    "description": "A regular expression of RE2, found anywhere in the attribute; `^` and `$` tie it down.",
+}
 _KINDS: dict[Any, tuple[str, Schema]] = {
     check_scalar: ("ScalarCondition", {"value": _SCALAR}),
     check_scalars: ("ListCondition", {"value": {"type": "array", "items": _SCALAR, "minItems": 1, "maxItems": 1000}}),
     check_text: ("TextCondition", {"value": {"type": "string", "minLength": 1}}),
+    check_pattern: ("PatternCondition", {"value": _PATTERN}),
     check_number: ("NumberCondition", {"value": {"type": "number"}}),
+    check_time: (
+        "TimeCondition",
+        {"value": {"anyOf": [*MOMENT["anyOf"], _RELATIVE_TIME], "description": "A moment, or `-7d`: a week ago."}},
+    ),
+    check_version: ("VersionCondition", {"value": _VERSION}),
+    check_networks: (
+        "NetworkCondition",
+        {"value": {"anyOf": [_NETWORK, {"type": "array", "items": _NETWORK, "minItems": 1, "maxItems": 1000}]}},
+    ),
+    check_key: ("SegmentCondition", {"value": {**KEY, "description": "The key of a segment."}}),
     None: ("PresenceCondition", {}),
 }
 """By what checks the value that an operator compares with."""
+
+_MODIFIERS: Schema = {
+    "ignoreCase": {"type": "boolean", "default": False, "description": "Compare texts without regard to case."},
+    "negate": {"type": "boolean", "default": False, "description": "Hold where the comparison does not."},
+}
 
 
 def _condition() -> Schema:
@@ -29,49 +64,95 @@ def _condition() -> Schema:
     alternatives = []
     for check, names in alike.items():
         kind, value = _KINDS[check]
-        attribute = {**NAME, "description": "`userId` is always there."}
+        needs_attribute = all(OPERATORS[name].needs_attribute for name in names)
+        attribute: Schema = (
+            {**NAME, "description": "`userId` is always there."}
+            if needs_attribute
+            else {"type": "string", "enum": ["userId"]}
+        )
         operators = {"type": "string", "enum": names}
-        alternatives.append(component(kind, closed_object({"attribute": attribute, "operator": operators, **value})))
+        optional = [*_MODIFIERS, *([] if needs_attribute else ["attribute"])]
+        fields = {"attribute": attribute, "operator": operators, **value, **_MODIFIERS}
+        alternatives.append(component(kind, closed_object(fields, optional=optional)))
     return {
-        "description": "What an attribute of the user must be like. A missing attribute, or one of another type than "
-        "the value, does not match; only `notExists` matches a missing one.",
+        "description": "What an attribute of the user must be like. An attribute that is a list is so if any of its "
+        "elements is. Negative operators, and `negate`, hold where the comparison does not. A missing attribute, or "
+        "one of another type than the value, matches neither way; only `notExists` matches a missing one.",
         "oneOf": alternatives,
     }
 
 
-_CONDITION = component("Condition", _condition())
+CONDITIONS: Schema = {"type": "array", "items": component("Condition", _condition()), "maxItems": 100}
+
+_PERCENTAGE: Schema = {
+    "type": "number",
+    "minimum": 0,
+    "maximum": 100,
+    "multipleOf": 0.001,
+    "description": "The share of the audience that the rule takes in.",
+}
+_SWITCH: Schema = {"type": "boolean", "default": True, "description": "Whether the rule takes anybody in."}
+_RAMP: Schema = {
+    "type": "array",
+    "items": component("RampStep", closed_object({"at": MOMENT, "percentage": _PERCENTAGE})),
+    "minItems": 1,
+    "maxItems": 100,
+    "description": "From the moment of each step on, its percentage holds; before the first, the rule's own or 0. "
+    "The steps stand in order of time.",
+}
+_SPLIT: Schema = {
+    "type": "array",
+    "items": component(
+        "SplitPart",
+        closed_object({"variant": KEY, "weight": {"type": "number", "minimum": 0, "maximum": 1_000_000_000}}),
+    ),
+    "minItems": 1,
+    "maxItems": 50,
+    "description": "Variants of the flag, each once, with weights of a sum above 0: who gets which is a matter of the "
+    "user's bucket under the salt with `:variant` behind it.",
+}
+_OPTIONAL: dict[str, Schema] = {
+    "name": {**NAME, "description": "What people call the rule."},
+    "enabled": _SWITCH,
+    "startAt": {**MOMENT, "description": "The rule takes nobody in before."},
+    "endAt": {**MOMENT, "description": "The rule takes nobody in from then on; later than `startAt`."},
+    "salt": {**NAME, "description": "In place of the flag's key, to draw other users."},
+    "bucketBy": {
+        **NAME,
+        "description": "An attribute with a text or a whole number that decides in place of the user id, such as a "
+        "company; the rule does not take in users without it.",
+    },
+    "ramp": _RAMP,
+    "variant": {**KEY, "description": "The variant that the rule serves, in place of `defaultVariant`."},
+    "split": _SPLIT,
+}
 
 
 def _rule() -> Schema:
-    """One alternative for each type of rule."""
-    conditions: Schema = {"type": "array", "items": _CONDITION, "maxItems": 100}
-    percentage: Schema = {
-        "type": "number",
-        "minimum": 0,
-        "maximum": 100,
-        "multipleOf": 0.001,
-        "description": "The share of the audience that the rule takes in.",
-    }
-    users: Schema = {"type": "array", "items": NAME, "minItems": 1, "maxItems": 10_000, "uniqueItems": True}
-    # The first of each is required.
-    fields: dict[RuleType, Schema] = {
-        RuleType.PERCENTAGE: {"percentage": percentage, "conditions": conditions},
-        RuleType.ATTRIBUTE: {"conditions": {**conditions, "minItems": 1}, "percentage": {**percentage, "default": 100}},
-        RuleType.USERS: {"userIds": users, "percentage": {**percentage, "default": 100}, "conditions": conditions},
+    """Alternatives for each type of rule; what stands first beside the type is required."""
+    share = {"percentage": {**_PERCENTAGE, "default": 100}, **_OPTIONAL}
+    conditions: dict[str, Schema] = {"conditions": CONDITIONS}
+    user_ids: Schema = {"type": "array", "items": NAME, "minItems": 1, "maxItems": 10_000, "uniqueItems": True}
+    segment: Schema = {**KEY, "description": "The key of a segment."}
+    alternatives: dict[str, tuple[RuleType, dict[str, Schema]]] = {
+        "PercentageRule": (RuleType.PERCENTAGE, {"percentage": _PERCENTAGE, **conditions, **_OPTIONAL}),
+        "RampRule": (RuleType.PERCENTAGE, {"ramp": _RAMP, **conditions, **_OPTIONAL}),
+        "AttributeRule": (RuleType.ATTRIBUTE, {"conditions": {**CONDITIONS, "minItems": 1}, **share}),
+        "UsersRule": (RuleType.USERS, {"userIds": user_ids, **conditions, **share}),
+        "SegmentRule": (RuleType.SEGMENT, {"segment": segment, **conditions, **share}),
     }
     return {
-        "description": "An audience, which is who meets all `conditions` and, of type `users`, is listed; and a share "
-        "of it. Rules are tried in order, and the first that takes the user in decides.",
-        "oneOf": [
-            component(
-                f"{kind.value.capitalize()}Rule",
-                closed_object(
-                    {"type": {"type": "string", "enum": [kind.value]}, **properties}, optional=list(properties)[1:]
-                ),
-            )
-            for kind, properties in fields.items()
-        ],
+        "description": "An audience, which is who meets all `conditions` and, of type `users` or `segment`, is listed "
+        "or a member; a share of it; and what they are served. Rules are tried in order, and the first that takes "
+        "the user in decides.",
+        "oneOf": [component(name, _alternative(kind, fields)) for name, (kind, fields) in alternatives.items()],
     }
+
+
+def _alternative(kind: RuleType, fields: dict[str, Schema]) -> Schema:
+    properties = {"type": {"type": "string", "enum": [kind.value]}, **fields}
+    described = closed_object(properties, optional=list(properties)[2:])
+    return {**described, "not": {"required": ["variant", "split"]}}
 
 
 RULES: Schema = {"type": "array", "items": component("Rule", _rule()), "maxItems": 200}
