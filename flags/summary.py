@@ -8,20 +8,32 @@ from typing import Any
 _SHOWN_RULES = 3
 _SHOWN_VALUES = 3
 
+# For each operator, how it reads, and how it reads negated.
 _WORDS = {
-    "equals": "equals",
-    "notEquals": "does not equal",
-    "in": "is one of",
-    "notIn": "is none of",
-    "contains": "contains",
-    "startsWith": "starts with",
-    "endsWith": "ends with",
-    "greaterThan": "is over",
-    "greaterThanOrEqual": "is at least",
-    "lessThan": "is under",
-    "lessThanOrEqual": "is at most",
-    "exists": "is known",
-    "notExists": "is not known",
+    "equals": ("equals", "does not equal"),
+    "notEquals": ("does not equal", "equals"),
+    "in": ("is one of", "is none of"),
+    "notIn": ("is none of", "is one of"),
+    "contains": ("contains", "does not contain"),
+    "notContains": ("does not contain", "contains"),
+    "startsWith": ("starts with", "does not start with"),
+    "endsWith": ("ends with", "does not end with"),
+    "matches": ("matches", "does not match"),
+    "greaterThan": ("is over", "is not over"),
+    "greaterThanOrEqual": ("is at least", "is not at least"),
+    "lessThan": ("is under", "is not under"),
+    "lessThanOrEqual": ("is at most", "is not at most"),
+    "before": ("is before", "is not before"),
+    "after": ("is after", "is not after"),
+    "semverEquals": ("is version", "is not version"),
+    "semverGreaterThan": ("is after version", "is not after version"),
+    "semverGreaterThanOrEqual": ("is at least version", "is not at least version"),
+    "semverLessThan": ("is before version", "is not before version"),
+    "semverLessThanOrEqual": ("is at most version", "is not at most version"),
+    "exists": ("is known", "is not known"),
+    "notExists": ("is not known", "is known"),
+    "inCidr": ("is in network", "is not in network"),
+    "inSegment": ("is in segment", "is not in segment"),
 }
 
 
@@ -29,23 +41,48 @@ def summarise(rules: Sequence[Mapping[str, Any]]) -> str:
     """Say whom the rules take in: `25 % of everyone; plan equals pro`."""
     if not rules:
         return "everyone"
-    shown = "; ".join(_rule(rule) for rule in rules[:_SHOWN_RULES])
-    more = len(rules) - _SHOWN_RULES
+    in_force = [rule for rule in rules if rule.get("enabled", True)]
+    if not in_force:
+        return "nobody: every rule is off"
+    shown = "; ".join(_rule(rule) for rule in in_force[:_SHOWN_RULES])
+    more = len(in_force) - _SHOWN_RULES
     return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def summarise_condition(condition: Mapping[str, Any]) -> str:
+    """Say what a condition asks: `plan equals pro`."""
+    words = _WORDS.get(condition["operator"], (condition["operator"], f"not {condition['operator']}"))
+    text = f"{condition.get('attribute', 'userId')} {words[bool(condition.get('negate'))]}"
+    if "value" not in condition:
+        return text
+    value = condition["value"]
+    return f"{text} {_listed(value) if isinstance(value, list) else _value(value)}"
 
 
 def _rule(rule: Mapping[str, Any]) -> str:
     audience = _audience(rule)
-    conditions = " and ".join(_condition(condition) for condition in rule.get("conditions", ()))
-    percentage = rule.get("percentage", 100)
+    conditions = " and ".join(map(summarise_condition, rule.get("conditions", ())))
     if conditions:
         who = conditions if audience is None else f"{audience} whose {conditions}"
     else:
         who = audience or "everyone"
-    if percentage == 100:
-        return who
     of = f"those whose {conditions}" if audience is None and conditions else who
-    return f"{percentage:g} % of {of}"
+    share = _share(rule)
+    return f"{share} of {of}{_served(rule)}" if share else f"{who}{_served(rule)}"
+
+
+def _share(rule: Mapping[str, Any]) -> str:
+    if ramp := rule.get("ramp"):
+        first, last = rule.get("percentage", ramp[0]["percentage"]), ramp[-1]["percentage"]
+        return f"{first:g} % to {last:g} %"
+    percentage = rule.get("percentage", 100)
+    return "" if percentage == 100 else f"{percentage:g} %"
+
+
+def _served(rule: Mapping[str, Any]) -> str:
+    if "split" in rule:
+        return f" → {' / '.join(part['variant'] for part in rule['split'])}"
+    return f" → {rule['variant']}" if "variant" in rule else ""
 
 
 def _audience(rule: Mapping[str, Any]) -> str | None:
@@ -53,15 +90,9 @@ def _audience(rule: Mapping[str, Any]) -> str | None:
     if "userIds" in rule:
         users = rule["userIds"]
         return _listed(users) if len(users) <= _SHOWN_VALUES else f"{len(users):,} users"
+    if "segment" in rule:
+        return f"segment {rule['segment']}"
     return None if rule.get("type") == "attribute" else "everyone"
-
-
-def _condition(condition: Mapping[str, Any]) -> str:
-    words = f"{condition['attribute']} {_WORDS.get(condition['operator'], condition['operator'])}"
-    if "value" not in condition:
-        return words
-    value = condition["value"]
-    return f"{words} {_listed(value) if isinstance(value, list) else _value(value)}"
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -35,6 +35,38 @@ PRO = ("plan", "equals", "pro")
         ([rule(type="users", userIds=["a", "b"])], "a, b"),
         ([rule(type="users", userIds=[str(at) for at in range(2000)], percentage=50)], "50 % of 2,000 users"),
         ([rule(PRO, type="users", userIds=["a"])], "a whose plan equals pro"),
+        ([rule(type="segment", segment="beta")], "segment beta"),
+        ([rule(PRO, type="segment", segment="beta", percentage=5)], "5 % of segment beta whose plan equals pro"),
+        ([rule(("userId", "inSegment", "beta"))], "userId is in segment beta"),
+        ([rule(PRO, variant="blue")], "plan equals pro → blue"),
+        (
+            [rule(PRO, percentage=5, split=[{"variant": "a", "weight": 1}, {"variant": "b", "weight": 3}])],
+            "5 % of those whose plan equals pro → a / b",
+        ),
+        (
+            [
+                rule(
+                    type="percentage",
+                    ramp=[{"at": "2026-01-01", "percentage": 5}, {"at": "2026-02-01", "percentage": 50}],
+                )
+            ],
+            "5 % to 50 % of everyone",
+        ),
+        (
+            [rule(type="percentage", percentage=0, ramp=[{"at": "2026-01-01", "percentage": 50}])],
+            "0 % to 50 % of everyone",
+        ),
+        ([rule(PRO, enabled=False), rule(type="percentage", percentage=5)], "5 % of everyone"),
+        ([rule(PRO, enabled=False)], "nobody: every rule is off"),
+        (
+            [
+                {
+                    "type": "attribute",
+                    "conditions": [{"attribute": "os", "operator": "matches", "value": "^a", "negate": True}],
+                }
+            ],
+            "os does not match ^a",
+        ),
         ([rule(PRO)] * 5, "plan equals pro; plan equals pro; plan equals pro; and 2 more"),
     ],
 )
