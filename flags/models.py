@@ -1,19 +1,30 @@
-"""Flags and their state in each environment. They are written by `flags.changes` alone."""
+"""Flags, their state in each environment, and segments. `flags.changes` and `flags.segments` alone write them."""
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
 from django.db import models
-from django.db.models import F, FilteredRelation, Q, QuerySet
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models import F, FilteredRelation, Model, Q, QuerySet
+from django.db.models.functions import Cast, Coalesce, Greatest
 from uuid_utils.compat import uuid7
 
 from config.documents import StoredJSONDecoder
-from config.keys import KEY_LENGTH, KEY_PATTERN
+from config.keys import KEY_LENGTH, KEY_PATTERN, NAME_LENGTH
 from config.models import Environment
+from flags.engine.types import ValueType
 
 DESCRIPTION_LENGTH = 2000
+TAG_LENGTH = 50
+
+Row = TypeVar("Row", bound=Model)
+
+
+def _mentioning(rows: QuerySet[Row], column: str, key: str) -> QuerySet[Row]:
+    """Rows whose JSON holds this key as a text somewhere: few enough to look into. Both databases can search so."""
+    text = Cast(column, models.TextField())
+    return rows.alias(text_to_search=text).filter(text_to_search__contains=f'"{key}"')
 
 
 class FlagQuerySet(QuerySet["Flag"]):
@@ -30,13 +41,51 @@ class FlagQuerySet(QuerySet["Flag"]):
             version=Greatest(F("common_version"), Coalesce(F("state__version"), F("common_version"))),
         )
 
+    def current(self) -> FlagQuerySet:
+        """Flags that are not archived."""
+        return self.filter(archived_at=None)
+
+    def archived(self) -> FlagQuerySet:
+        return self.exclude(archived_at=None)
+
+    def expired(self, at: datetime) -> FlagQuerySet:
+        """Flags that should be gone by now."""
+        return self.filter(expires_at__lte=at)
+
+    def unexpired(self, at: datetime) -> FlagQuerySet:
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=at))
+
+    def tagged(self, tag: str) -> FlagQuerySet:
+        return self.filter(tag_rows__name=tag)
+
+    def naming(self, key: str) -> QuerySet[Flag]:
+        """Flags whose prerequisites may name a flag; look into them to be sure."""
+        return _mentioning(self, "prerequisites", key)
+
 
 class Flag(models.Model):
-    """What all environments share of a flag."""
+    """What all environments share of a flag. A property that it does not have is empty, or None."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
     description = models.CharField(max_length=DESCRIPTION_LENGTH, blank=True, default="")
+    type = models.CharField(
+        max_length=10, blank=True, default="", choices=[(each.value, each.value) for each in ValueType]
+    )
+    variants: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
+        decoder=StoredJSONDecoder, default=list, blank=True
+    )
+    off_variant = models.CharField(max_length=KEY_LENGTH, blank=True, default="")
+    default_variant = models.CharField(max_length=KEY_LENGTH, blank=True, default="")
+    schema: models.JSONField[dict[str, Any] | None, Any] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, blank=True
+    )
+    prerequisites: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
+        decoder=StoredJSONDecoder, default=list, blank=True
+    )
+    owner = models.CharField(max_length=NAME_LENGTH, blank=True, default="")
+    expires_at = models.DateTimeField(null=True, blank=True)
+    archived_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(editable=False)
     common_updated_at = models.DateTimeField(editable=False)
     common_version = models.BigIntegerField(editable=False)
@@ -51,7 +100,12 @@ class Flag(models.Model):
 
     class Meta:
         ordering = ("key",)
-        constraints = (models.CheckConstraint(condition=Q(key__regex=KEY_PATTERN), name="flag_key_format"),)
+        constraints = (
+            models.CheckConstraint(condition=Q(key__regex=KEY_PATTERN), name="flag_key_format"),
+            models.CheckConstraint(
+                condition=Q(type__in=["", *(each.value for each in ValueType)]), name="flag_type_known"
+            ),
+        )
 
     def __str__(self) -> str:
         return self.key
@@ -61,8 +115,32 @@ class Flag(models.Model):
         return self.stored_rules or []
 
     @property
+    def tags(self) -> list[str]:
+        return [tag.name for tag in self.tag_rows.all()]
+
+    @property
     def etag(self) -> str:
         return f'"{self.version}"'
+
+
+class FlagTag(models.Model):
+    """A word that flags are found by. A row of its own, since only one of the databases can search lists in JSON."""
+
+    flag = models.ForeignKey(Flag, on_delete=models.CASCADE, related_name="tag_rows")
+    name = models.CharField(max_length=TAG_LENGTH)
+
+    class Meta:
+        ordering = ("pk",)  # as they were sent
+        constraints = (models.UniqueConstraint(fields=("name", "flag"), name="flag_tag_once_a_flag"),)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class FlagStateQuerySet(QuerySet["FlagState"]):
+    def naming(self, key: str) -> QuerySet[FlagState]:
+        """States whose rules may name a segment or variant; look into them to be sure."""
+        return _mentioning(self, "rules", key)
 
 
 class FlagState(models.Model):
@@ -77,8 +155,50 @@ class FlagState(models.Model):
     updated_at = models.DateTimeField()
     version = models.BigIntegerField()
 
+    objects = FlagStateQuerySet.as_manager()
+
     class Meta:
         constraints = (models.UniqueConstraint(fields=("flag", "environment"), name="flag_state_once_an_environment"),)
 
     def __str__(self) -> str:
         return f"{self.flag} in {self.environment}"
+
+
+class SegmentQuerySet(QuerySet["Segment"]):
+    def without_members(self) -> SegmentQuerySet:
+        """Segments for a list, which does not show who is in them: that may be a hundred thousand ids."""
+        return self.defer("conditions", "user_ids")
+
+    def naming(self, key: str) -> QuerySet[Segment]:
+        """Segments whose conditions may hold this word; look into them to be sure."""
+        return _mentioning(self, "conditions", key)
+
+
+class Segment(models.Model):
+    """Users who belong together, the same in all environments: those listed, and those who meet all conditions."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    key = models.CharField(max_length=KEY_LENGTH, unique=True)
+    description = models.CharField(max_length=DESCRIPTION_LENGTH, blank=True, default="")
+    conditions: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
+        decoder=StoredJSONDecoder, default=list, blank=True
+    )
+    user_ids: models.JSONField[list[str], list[str]] = models.JSONField(
+        decoder=StoredJSONDecoder, default=list, blank=True
+    )
+    created_at = models.DateTimeField(editable=False)
+    updated_at = models.DateTimeField(editable=False)
+    version = models.BigIntegerField(editable=False)
+
+    objects = SegmentQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("key",)
+        constraints = (models.CheckConstraint(condition=Q(key__regex=KEY_PATTERN), name="segment_key_format"),)
+
+    def __str__(self) -> str:
+        return self.key
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.version}"'
