@@ -34,7 +34,7 @@ class ErrorCode(StrEnum):
     FORBIDDEN = "forbidden", 403, "The caller is known, but lacks the scope or right that the message names."
     FLAG_NOT_FOUND = "flag_not_found", 404, "No flag has this key."
     EXPERIMENT_NOT_FOUND = "experiment_not_found", 404, "No experiment of this environment has this key."
-    NOT_FOUND = "not_found", 404, "Nothing lives at this path."
+    NOT_FOUND = "not_found", 404, "Nothing lives at this path, or no segment has this key."
     METHOD_NOT_ALLOWED = (
         "method_not_allowed",
         405,
@@ -48,8 +48,12 @@ class ErrorCode(StrEnum):
     )
     EXPERIMENT_NOT_RUNNING = "experiment_not_running", 409, "Only a running experiment assigns variants."
     EXPERIMENT_LOCKED = "experiment_locked", 409, "A started experiment can no longer be changed or deleted."
-    ENABLED_ELSEWHERE = "enabled_elsewhere", 409, "The flag is on in another environment, so it cannot be deleted."
-    IN_USE = "in_use", 409, "Something else still needs what was to be removed."
+    ENABLED_ELSEWHERE = (
+        "enabled_elsewhere",
+        409,
+        "The flag is on in another environment, so it cannot be deleted or archived.",
+    )
+    IN_USE = "in_use", 409, "Something else needs what was to be removed; the message names it."
     IDEMPOTENCY_CONFLICT = "idempotency_conflict", 409, "The same idempotency key came with another body."
     PRECONDITION_FAILED = "precondition_failed", 412, "The resource changed since the version that `If-Match` names."
     BODY_TOO_LARGE = "body_too_large", 413, "The body is over 5 MiB."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
-from config.api.schema import LOCATION, TEXT, answer, errors, key_in_path, paging, query
+from config.api.schema import LOCATION, REASON, TEXT, answer, errors, key_in_path, paging, query
 from config.api.serializers import NoBodySerializer
 from config.errors import ErrorCode
 from experiments.models import Status
@@ -80,7 +80,7 @@ create = extend_schema(
     summary="Create an experiment",
     description="`key` and at least two `variants` with distinct keys are required. It starts as a draft. The first "
     "of `metrics` is the one that `results` reports: the share of exposed users with an event of that name.",
-    parameters=[LOCATION],
+    parameters=[REASON, LOCATION],
     request=ExperimentSerializer,
     responses={
         201: answer(ExperimentSerializer, "The draft.", _DRAFT),
@@ -95,7 +95,7 @@ partial_update = extend_schema(
     description="What is sent replaces, what is not sent stays. The variants and metrics of a started experiment are "
     "fixed; its description is not. What was read may be edited and sent back: properties that cannot be changed are "
     "accepted as they were read.",
-    parameters=[_KEY],
+    parameters=[_KEY, REASON],
     request=ExperimentUpdateSerializer,
     responses={
         200: answer(ExperimentSerializer, "The experiment as it is now.", _DRAFT),
@@ -108,7 +108,7 @@ destroy = extend_schema(
     operation_id="delete_experiment",
     summary="Delete an experiment",
     description="Only a draft can be deleted; its history stays.",
-    parameters=[_KEY],
+    parameters=[_KEY, REASON],
     request=None,
     responses={204: None, **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED)},
 )
@@ -117,7 +117,7 @@ start = extend_schema(
     operation_id="start_experiment",
     summary="Start an experiment",
     description="A draft becomes running and assigns variants. Takes no body, an empty one or `{}`.",
-    parameters=[_KEY],
+    parameters=[_KEY, REASON],
     request=NoBodySerializer,
     responses={
         200: answer(ExperimentSerializer, "The running experiment.", _RUNNING),
@@ -131,7 +131,7 @@ stop = extend_schema(
     summary="Stop an experiment",
     description="A running experiment becomes stopped: nothing after this moment counts for it, and it assigns no "
     "more variants. Takes no body, an empty one or `{}`.",
-    parameters=[_KEY],
+    parameters=[_KEY, REASON],
     request=NoBodySerializer,
     responses={
         200: answer(ExperimentSerializer, "The stopped experiment.", _STOPPED),

@@ -74,9 +74,7 @@ class ExperimentViewSet(ApiViewSet):
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
         values = self.validated(request.data)
-        experiment = lifecycle.create_experiment(
-            **values, environment=self.environment, actor=self.caller.actor, at=self.now
-        )
+        experiment = lifecycle.create_experiment(**values, environment=self.environment, **self.provenance)
         location = request.build_absolute_uri(f"/v1/experiments/{experiment.key}")
         return Response(ExperimentSerializer(experiment).data, status=201, headers={"Location": location})
 
@@ -118,4 +116,4 @@ class ExperimentViewSet(ApiViewSet):
         return Response({"variant": assignment.variant, "experimentId": assignment.experiment_id})
 
     def _write(self, key: str) -> dict[str, Any]:
-        return {"key": key, "environment": self.environment, "actor": self.caller.actor, "at": self.now}
+        return {"key": key, "environment": self.environment, **self.provenance}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
-from config.api.schema import ETAG, IF_MATCH, LOCATION, TEXT, answer, errors, key_in_path, paging, query
+from config.api.schema import ETAG, IF_MATCH, LOCATION, REASON, TEXT, answer, errors, key_in_path, paging, query
 from config.errors import ErrorCode
 from flags.serializers import (
     EvaluationRequestSerializer,
@@ -51,7 +51,7 @@ create = extend_schema(
     summary="Create a flag",
     description="`key` is required. The flag is as given in the environment of the request; in all others it starts "
     "off, with the same rules.",
-    parameters=[LOCATION, ETAG],
+    parameters=[REASON, LOCATION, ETAG],
     request=FlagSerializer,
     responses={
         201: answer(FlagSerializer, "The flag as it was created.", _FLAG),
@@ -72,7 +72,7 @@ partial_update = extend_schema(
     description="What is sent replaces, what is not sent stays; `rules` is replaced whole. `enabled` and `rules` are "
     "those of the environment of the request. What was read may be edited and sent back: properties that cannot "
     "be changed are accepted as they were read.",
-    parameters=[_KEY, IF_MATCH, ETAG],
+    parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=FlagUpdateSerializer,
     responses={
         200: answer(FlagSerializer, "The flag as it is now.", _FLAG),
@@ -85,7 +85,7 @@ destroy = extend_schema(
     operation_id="delete_flag",
     summary="Delete a flag",
     description="Deletes it from every environment, unless it is on in another one. Its history stays.",
-    parameters=[_KEY, IF_MATCH],
+    parameters=[_KEY, IF_MATCH, REASON],
     request=None,
     responses={
         204: None,

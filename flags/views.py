@@ -75,7 +75,7 @@ class FlagViewSet(ApiViewSet):
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
         values = self.validated(request.data)
-        flag = changes.create_flag(**values, environment=self.environment, actor=self.caller.actor, at=self.now)
+        flag = changes.create_flag(**values, environment=self.environment, **self.provenance)
         return self._answer(flag, status=201, headers={"Location": request.build_absolute_uri(f"/v1/flags/{flag.key}")})
 
     @openapi.partial_update
@@ -90,9 +90,8 @@ class FlagViewSet(ApiViewSet):
             key=flag_key,
             environment=self.environment,
             changes=serializer.validated_data,
-            actor=self.caller.actor,
-            at=self.now,
             if_match=if_match,
+            **self.provenance,
         )
         return self._answer(flag)
 
@@ -103,9 +102,8 @@ class FlagViewSet(ApiViewSet):
         changes.delete_flag(
             key=flag_key,
             environment=self.environment,
-            actor=self.caller.actor,
-            at=self.now,
             if_match=request.headers.get("If-Match"),
+            **self.provenance,
         )
         return Response(status=204)
 

@@ -12,6 +12,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_field
 from rest_framework import serializers
 
+from config.api.change_reason import REASON_LENGTH
 from config.api.serializers import NoBodySerializer
 from config.errors import DetailCode, ErrorCode
 from config.keys import KEY_LENGTH, KEY_RULE, NAME_LENGTH
@@ -84,10 +85,26 @@ def paging(*, default: int | None = None) -> list[OpenApiParameter]:
     ]
 
 
-ETAG = header("ETag", "The version of the flag, for `If-Match`.", on=[200, 201])
+ETAG = header("ETag", "The version that was answered, for `If-Match`.", on=[200, 201])
 LOCATION = header("Location", "The address of what was created.", on=[201])
 IF_MATCH = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER, description="The `ETag` that was read; 412 if the flag has changed since."
+    "If-Match",
+    str,
+    OpenApiParameter.HEADER,
+    description="The `ETag` that was read; 412 if there is another version since.",
+)
+REASON = OpenApiParameter(
+    "X-Change-Reason",
+    str,
+    OpenApiParameter.HEADER,
+    description="Why you make this change, for its history: UTF-8, as it is or percent-encoded, of at most "
+    f"{REASON_LENGTH:,} characters.",
+)
+REVISION = header(
+    "X-Revision",
+    "The revision of the configuration that the answer is at least as new as: that of the newest change it has seen.",
+    on=[200],
+    schema=int,
 )
 _ON_EVERY_ANSWER = [
     header("X-Request-Id", "The id of this request: the one it came with, if that is acceptable, or a new one."),
@@ -144,7 +161,7 @@ def errors(*codes: ErrorCode, has_body: bool = False) -> dict[int, OpenApiRespon
     by_status: dict[int, list[ErrorCode]] = defaultdict(list)
     for code in dict.fromkeys((*codes, *(_WITH_BODY if has_body else ()), *_ALWAYS)):
         by_status[code.status].append(code)
-    if 404 in by_status:
+    if 404 in by_status and ErrorCode.NOT_FOUND not in by_status[404]:
         by_status[404].append(ErrorCode.NOT_FOUND)  # a key with a slash in it makes another path
     return {status: _failure(by_status[status]) for status in sorted(by_status)}
 

@@ -15,6 +15,7 @@ from rest_framework.viewsets import GenericViewSet
 from config import snapshot
 from config.api.authentication import Caller
 from config.api.bodies import Body, check
+from config.api.change_reason import change_reason
 from config.api.permissions import Access
 from config.api.serializers import NoBodySerializer
 from config.errors import DomainError, ErrorCode
@@ -47,6 +48,16 @@ class ApiViewSet(GenericViewSet[Any]):
     @property
     def now(self) -> datetime:
         return cast(datetime, self.request.now)  # type: ignore[attr-defined]  # set by initialize_request
+
+    @property
+    def reason(self) -> str:
+        """Why the caller writes what this request writes."""
+        return change_reason(self.request)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What every write of the domain is told of its caller: who, when and why."""
+        return {"actor": self.caller.actor, "at": self.now, "reason": self.reason}
 
     def validated(
         self, data: object, serializer_class: Callable[..., BaseSerializer[Any]] | None = None

@@ -1,0 +1,38 @@
+"""Why a write is made, in the caller's own words: the header `X-Change-Reason`, which the change log keeps."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote_to_bytes
+
+from rest_framework.request import Request
+
+from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+
+HEADER = "X-Change-Reason"
+REASON_LENGTH = 1000
+
+
+def change_reason(request: Request) -> str:
+    """The reason that came with a request, or "". Raises DomainError `invalid_parameter`."""
+    # WSGI hands every byte over as one character. Browsers send none beyond Latin-1, so they percent-encode.
+    raw = request.META.get("HTTP_X_CHANGE_REASON", "").strip().encode("latin-1", errors="replace")
+    reason = _decode(unquote_to_bytes(raw)) or _decode(raw)
+    if reason is None:
+        raise _refused(DetailCode.INVALID_VALUE, "Must be UTF-8, as it is or percent-encoded.")
+    if "\0" in reason:
+        raise _refused(DetailCode.INVALID_VALUE, "Must not contain the character U+0000.")
+    if len(reason) > REASON_LENGTH:
+        raise _refused(DetailCode.TOO_LONG, f"Must be at most {REASON_LENGTH} characters.")
+    return reason
+
+
+def _decode(raw: bytes) -> str | None:
+    """None for what is not UTF-8: the text "100%FF" is then not percent-encoded, but means what it says."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _refused(code: DetailCode, message: str) -> ValidationFailed:
+    return ValidationFailed([Detail(HEADER, code, message)], code=ErrorCode.INVALID_PARAMETER)

@@ -1,0 +1,83 @@
+"""The reason of a change, as it comes off the wire, for every kind of thing that the API writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from config.models import Change
+from tests.config.api.conftest import World
+from tests.config.api.wire import Answer, failure, send
+
+
+def patch(world: World, reason: str | None) -> Answer:
+    headers: Mapping[str, str | None] = {"X-Change-Reason": reason}
+    return send("PATCH", "/v1/flags/known", b'{"enabled": true}', headers, key=world.key)
+
+
+def on_the_wire(text: str) -> str:
+    """UTF-8 as WSGI hands it over: a character for each byte."""
+    return text.encode().decode("latin-1")
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("Launch day", "Launch day"),
+        (on_the_wire("Größer 🙂"), "Größer 🙂"),
+        (quote("Größer 🙂"), "Größer 🙂"),
+        ("more%20than%0Aone line", "more than\none line"),
+        ("now 50% of all", "now 50% of all"),
+        ("100%FF", "100%FF"),
+        ("  ", ""),
+        (None, ""),
+        ("x" * 1000, "x" * 1000),
+        (quote("🙂" * 1000), "🙂" * 1000),
+    ],
+)
+def test_reason__of_a_write__is_kept_with_the_change(world: World, sent: str | None, kept: str) -> None:
+    assert patch(world, sent).status == 200
+    assert Change.objects.first().reason == kept
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [("x" * 1001, "too_long"), (quote("🙂" * 1001), "too_long"), ("a%00b", "invalid_value"), ("\xfc", "invalid_value")],
+)
+def test_reason__that_cannot_be_kept__is_refused_and_nothing_written(world: World, sent: str, code: str) -> None:
+    before = world.stored()
+    answer = patch(world, sent)
+    error = failure(answer)
+    assert (answer.status, error["code"]) == (400, "invalid_parameter")
+    assert [(detail["field"], detail["code"]) for detail in error["details"]] == [("X-Change-Reason", code)]
+    assert world.stored() == before
+
+
+def test_reason__of_a_read__is_not_looked_at(world: World) -> None:
+    assert send("GET", "/v1/flags/known", headers={"X-Change-Reason": "\xfc"}, key=world.key).status == 200
+
+
+_DESIGN = {"key": "new", "variants": [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/flags", {"key": "new"}),
+        ("PATCH", "/v1/flags/known", {"description": "new"}),
+        ("DELETE", "/v1/flags/known", None),
+        ("POST", "/v1/experiments", _DESIGN),
+        ("PATCH", "/v1/experiments/draft", {"description": "new"}),
+        ("DELETE", "/v1/experiments/draft", None),
+        ("POST", "/v1/experiments/draft/start", None),
+        ("POST", "/v1/experiments/running/stop", None),
+    ],
+)
+def test_reason__of_every_operation_that_writes__is_kept(world: World, method: str, path: str, body: Any) -> None:
+    raw = b"" if body is None else json.dumps(body).encode()
+    assert send(method, path, raw, {"X-Change-Reason": "because"}, key=world.key).status < 300
+    assert Change.objects.first().reason == "because"
