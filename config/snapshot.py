@@ -16,10 +16,13 @@ State = TypeVar("State")
 
 
 class Table(Generic[State]):
-    """One app's compiled configuration. `state` is immutable by convention: applying a change makes a new one."""
+    """One app's compiled configuration, which changes of some kinds bear on.
 
-    def __init__(self, kind: str, *, load: Callable[[], State], apply: Callable[[State, Change], State]) -> None:
-        self.kind = kind
+    `state` is immutable by convention: applying a change makes a new one.
+    """
+
+    def __init__(self, *kinds: str, load: Callable[[], State], apply: Callable[[State, Change], State]) -> None:
+        self.kinds = frozenset(kinds)
         self._load = load
         self._apply = apply
         self._state: State | None = None
@@ -62,7 +65,7 @@ class _Snapshot:
             self.revision = revision
         for change in Change.objects.since(self.revision):
             for table in self.tables:
-                if table.kind == change.kind:
+                if change.kind in table.kinds:
                     table.apply(change)
             self.revision = change.revision
 

@@ -10,57 +10,43 @@ from config.change_log import Actor, Writing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.keys import check_key, is_key
-from config.models import Environment
-from flags.engine.parsing import parse_flag
-from flags.models import DESCRIPTION_LENGTH, Flag, FlagState
+from config.models import Change, Environment
+from flags import references
+from flags.models import Flag, FlagState, FlagTag
+from flags.properties import NEW, Values, checked, common_document, in_environment, merge, values_of
+from flags.versions import check_version as check_version  # for doors, which ask before they read a body
 
 KIND = "flag"
 
 
 def get_flag(key: str, environment: Environment) -> Flag:
     """The flag as it stands in an environment. Raises DomainError `flag_not_found`."""
-    flag = Flag.objects.in_environment(environment).filter(key=key).first() if is_key(key) else None
+    flags = Flag.objects.in_environment(environment).prefetch_related("tag_rows")
+    flag = flags.filter(key=key).first() if is_key(key) else None
     if flag is None:
         raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {key[:100]!r}; list them with GET /v1/flags.")
     return flag
 
 
 def create_flag(
-    *,
-    key: str,
-    environment: Environment,
-    actor: Actor,
-    at: datetime,
-    description: str = "",
-    enabled: bool = False,
-    rules: Any = (),
-    reason: str = "",
+    *, key: str, environment: Environment, actor: Actor, at: datetime, reason: str = "", **values: Any
 ) -> Flag:
-    """Create a flag: as given in this environment, in all others off with the same rules."""
-    rules = [] if rules == () else rules
-    _check(check_key(key), {"description": description, "rules": rules})
+    """Create a flag: as given in this environment, in all others off with the same rules.
+
+    `values` are any of description, enabled, rules, type, variants, off_variant, default_variant, schema,
+    prerequisites, tags, owner and expires_at. Raises ValidationFailed, or DomainError `already_exists`.
+    """
+    accepted = checked(key, merge(NEW, values), check_key(key))
     with writing(actor=actor, at=at, reason=reason) as log:
         if Flag.objects.filter(key=key).exists():
-            raise DomainError(
-                ErrorCode.ALREADY_EXISTS, f"A flag with the key {key} exists already; choose another key."
-            )
-        version = log.next_revision()
-        flag = Flag.objects.create(
-            key=key, description=description, created_at=log.at, common_updated_at=log.at, common_version=version
-        )
-        FlagState.objects.bulk_create(
-            FlagState(
-                flag=flag,
-                environment=each,
-                enabled=enabled and each.pk == environment.pk,
-                rules=rules,
-                updated_at=log.at,
-                version=version,
-            )
-            for each in Environment.objects.all()
-        )
-        log.append(KIND, object_id=flag.pk, key=key, before=None, after=document(flag))
-        return get_flag(key, environment)
+            message = f"A flag with the key {key} exists already; choose another key."
+            raise DomainError(ErrorCode.ALREADY_EXISTS, message)
+        _insert(log, key, environment, accepted)
+        flag = get_flag(key, environment)
+        after = document(flag)
+        references.check_flag(in_environment(after, environment.key))
+        log.append(KIND, object_id=flag.pk, key=key, before=None, after=after)
+        return flag
 
 
 def update_flag(
@@ -73,18 +59,75 @@ def update_flag(
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
-    """Merge `changes` (description, enabled, rules) into a flag. What is equal to what stands there changes nothing."""
-    _check([], changes)
+    """Merge `changes`, named as for `create_flag`, into a flag. None removes a property.
+
+    What is equal to what stands there changes nothing. Raises ValidationFailed, or DomainError `flag_not_found`,
+    `precondition_failed`, or `in_use` where a variant goes that other environments or flags name.
+    """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
         check_version(flag, if_match)
-        before = document(flag)
-        has_new_description = _update_common(log, flag, changes)
-        if _update_state(log, flag, environment, changes) or has_new_description:
-            # A description is common to all environments; a change of it is not one of this environment alone.
-            touched = "" if has_new_description else environment.key
-            log.append(KIND, object_id=flag.pk, key=key, environment=touched, before=before, after=document(flag))
-        return get_flag(key, environment)
+        return _change(log, flag, environment, changes)
+
+
+def revert_flag(
+    *,
+    key: str,
+    revision: int,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Flag:
+    """Make a flag what it was after a revision: in this environment, and in what is common to all, but not archived.
+
+    It is an edit like any other, and refused as one: where something that the flag needed then is gone by now.
+    """
+    with writing(actor=actor, at=at, reason=reason) as log:
+        flag = get_flag(key, environment)
+        check_version(flag, if_match)
+        change = Change.objects.of_key(KIND, key).filter(revision=revision).first()
+        if change is None or change.after is None:
+            message = "Must be a revision of this flag after which it existed; list them with its history."
+            raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
+        return _change(log, flag, environment, values_of(change.after, environment.key))
+
+
+def archive_flag(
+    *,
+    key: str,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Flag:
+    """Switch a flag off for everyone everywhere and put it aside, unless something still goes by it."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        flag = get_flag(key, environment)
+        check_version(flag, if_match)
+        if flag.archived_at is not None:
+            return flag
+        _require_off_elsewhere(flag, environment)
+        references.require_not_needed(flag, "archive", but_archived=True)
+        return _set_archived(log, flag, environment, log.at)
+
+
+def restore_flag(
+    *,
+    key: str,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Flag:
+    """Take a flag out of the archive, as it was when it was put there."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        flag = get_flag(key, environment)
+        check_version(flag, if_match)
+        return flag if flag.archived_at is None else _set_archived(log, flag, environment, None)
 
 
 def delete_flag(
@@ -96,71 +139,91 @@ def delete_flag(
     if_match: str | None = None,
     reason: str = "",
 ) -> None:
-    """Delete a flag from all environments, unless it is on in another one. Its history stays in the change log."""
+    """Delete a flag from all environments, unless something still goes by it. Its history stays in the change log."""
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
         check_version(flag, if_match)
-        elsewhere = flag.states.filter(enabled=True).exclude(environment=environment).order_by("environment__key")
-        if names := list(elsewhere.values_list("environment__key", flat=True)):
-            message = f"The flag is on in {', '.join(names)}; switch it off there first."
-            raise DomainError(ErrorCode.ENABLED_ELSEWHERE, message)
+        _require_off_elsewhere(flag, environment)
+        references.require_not_needed(flag, "delete")
         before, flag_id = document(flag), flag.pk
         flag.delete()
         log.append(KIND, object_id=flag_id, key=key, before=before, after=None)
-
-
-def check_version(flag: Flag, if_match: str | None) -> None:
-    """Raise DomainError `precondition_failed` unless `If-Match`, where it was sent, names the flag's version."""
-    if if_match is None or if_match.strip() == "*":
-        return
-    if flag.etag not in (tag.strip() for tag in if_match.split(",")):
-        message = f"The flag has changed since; read it again and send its ETag, now {flag.etag}."
-        raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
 
 
 def document(flag: Flag) -> Document:
     """The whole flag with its state in every environment, as the change log keeps it."""
     states = FlagState.objects.filter(flag=flag).select_related("environment").order_by("environment__key")
     return {
-        "id": str(flag.pk),
-        "key": flag.key,
-        "description": flag.description,
+        **common_document(flag),
         "states": {state.environment.key: {"enabled": state.enabled, "rules": state.rules} for state in states},
     }
 
 
-def _update_common(log: Writing, flag: Flag, changes: Mapping[str, Any]) -> bool:
-    if changes.get("description", flag.description) == flag.description:
-        return False
-    flag.description = changes["description"]
-    flag.common_updated_at = log.at
-    flag.common_version = log.next_revision()
-    flag.save(update_fields=["description", "common_updated_at", "common_version"])
-    return True
-
-
-def _update_state(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> bool:
-    old = {"enabled": flag.enabled, "rules": flag.rules}
-    new = {name: changes.get(name, value) for name, value in old.items()}
-    if is_same(new, old):
-        return False
-    FlagState.objects.update_or_create(
-        flag=flag,
-        environment=environment,
-        defaults={**new, "updated_at": log.at, "version": log.next_revision()},
+def _insert(log: Writing, key: str, environment: Environment, values: Values) -> None:
+    version = log.next_revision()
+    columns = {name: value for name, value in values.items() if name not in ("enabled", "rules", "tags")}
+    flag = Flag.objects.create(key=key, created_at=log.at, common_updated_at=log.at, common_version=version, **columns)
+    FlagTag.objects.bulk_create(FlagTag(flag=flag, name=name) for name in values["tags"])
+    FlagState.objects.bulk_create(
+        FlagState(
+            flag=flag,
+            environment=each,
+            enabled=values["enabled"] and each.pk == environment.pk,
+            rules=values["rules"],
+            updated_at=log.at,
+            version=version,
+        )
+        for each in Environment.objects.all()
     )
-    return True
 
 
-def _check(found: list[Detail], values: Mapping[str, Any]) -> None:
-    details = list(found)
-    if len(values.get("description", "")) > DESCRIPTION_LENGTH:
-        message = f"Must be at most {DESCRIPTION_LENGTH} characters."
-        details.append(Detail("description", DetailCode.TOO_LONG, message))
-    if "rules" in values:
-        try:
-            parse_flag({"key": "", "enabled": False, "rules": values["rules"]})
-        except ValidationFailed as error:
-            details.extend(error.details)
-    if details:
-        raise ValidationFailed(details)
+def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
+    before = document(flag)
+    old = values_of(before, environment.key)
+    values = checked(flag.key, merge(old, changes))
+    new = {name: value for name, value in values.items() if not is_same(value, old[name])}
+    if not new:
+        return flag
+    common = {name: value for name, value in new.items() if name not in ("enabled", "rules")}
+    if common:
+        _save_common(log, flag, common)
+    if common.keys() != new.keys():
+        state = {name: values[name] for name in ("enabled", "rules")}
+        defaults = {**state, "updated_at": log.at, "version": log.next_revision()}
+        FlagState.objects.update_or_create(flag=flag, environment=environment, defaults=defaults)
+    changed = get_flag(flag.key, environment)
+    after = document(changed)
+    if new.keys() & {"rules", "prerequisites"}:
+        references.check_flag(in_environment(after, environment.key))
+    if "variants" in new:
+        references.require_variants_not_needed(after, environment.key)
+    # What is common to all environments is not a change of this one alone.
+    touched = "" if common else environment.key
+    log.append(KIND, object_id=flag.pk, key=flag.key, environment=touched, before=before, after=after)
+    return changed
+
+
+def _save_common(log: Writing, flag: Flag, new: Values) -> None:
+    if "tags" in new:
+        flag.tag_rows.all().delete()
+        FlagTag.objects.bulk_create(FlagTag(flag=flag, name=name) for name in new["tags"])
+    columns = {name: value for name, value in new.items() if name != "tags"}
+    columns |= {"common_updated_at": log.at, "common_version": log.next_revision()}
+    for name, value in columns.items():
+        setattr(flag, name, value)
+    flag.save(update_fields=list(columns))
+
+
+def _set_archived(log: Writing, flag: Flag, environment: Environment, moment: datetime | None) -> Flag:
+    before = document(flag)
+    _save_common(log, flag, {"archived_at": moment})
+    changed = get_flag(flag.key, environment)
+    log.append(KIND, object_id=flag.pk, key=flag.key, before=before, after=document(changed))
+    return changed
+
+
+def _require_off_elsewhere(flag: Flag, environment: Environment) -> None:
+    elsewhere = flag.states.filter(enabled=True).exclude(environment=environment).order_by("environment__key")
+    if names := list(elsewhere.values_list("environment__key", flat=True)):
+        message = f"The flag is on in {', '.join(names)}; switch it off there first."
+        raise DomainError(ErrorCode.ENABLED_ELSEWHERE, message)

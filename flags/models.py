@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from django.db import models
-from django.db.models import F, FilteredRelation, Model, Q, QuerySet
+from django.db.models import F, FilteredRelation, Q, QuerySet
 from django.db.models.functions import Cast, Coalesce, Greatest
 from uuid_utils.compat import uuid7
 
@@ -18,13 +18,12 @@ from flags.engine.types import ValueType
 DESCRIPTION_LENGTH = 2000
 TAG_LENGTH = 50
 
-Row = TypeVar("Row", bound=Model)
 
-
-def _mentioning(rows: QuerySet[Row], column: str, key: str) -> QuerySet[Row]:
+def _mentioning(rows: QuerySet[Any], column: str, key: str) -> QuerySet[Any]:
     """Rows whose JSON holds this key as a text somewhere: few enough to look into. Both databases can search so."""
     text = Cast(column, models.TextField())
-    return rows.alias(text_to_search=text).filter(text_to_search__contains=f'"{key}"')
+    found: QuerySet[Any] = rows.alias(text_to_search=text).filter(text_to_search__contains=f'"{key}"')
+    return found
 
 
 class FlagQuerySet(QuerySet["Flag"]):

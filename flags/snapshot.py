@@ -1,55 +1,122 @@
-"""The flags of every environment as this process evaluates them, compiled from the documents of the change log."""
+"""The flags and segments of every environment as this process evaluates them, compiled from what the change log keeps.
+
+Applying a change compiles one flag or segment anew and copies dictionaries of one level; nothing else is touched.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from uuid import UUID
 
+from config import environments
 from config.documents import Document
-from config.models import Change
+from config.models import Change, Environment
 from config.snapshot import Table
-from flags.changes import KIND
-from flags.engine.parsing import compile_flag
-from flags.engine.types import Flag
+from flags import changes, segments
+from flags.engine.parsing import compile_flag, compile_segment
+from flags.engine.types import Configuration, Flag
 from flags.models import Flag as FlagRow
 from flags.models import FlagState
+from flags.models import Segment as SegmentRow
+from flags.properties import evaluated_document, in_environment
 
-Compiled = Mapping[str, Mapping[str, Flag]]
-"""Flags by environment key and flag key. Under the empty key stands every flag as it is where it has no state: off."""
+Entry = TypeVar("Entry")
+
+# Under this key stands every flag as it is where it has no state: off. A key of an environment is never empty.
+_ANYWHERE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Everything that evaluation reads, by environment key; and the keys of archived flags, which are off anyway."""
+
+    configurations: Mapping[str, Configuration]
+    archived: frozenset[str]
+
+
+def configuration(environment_key: str) -> Configuration:
+    """All flags of an environment, also those that have no state there, and all segments."""
+    known = compiled.state.configurations
+    # An environment of this very moment may be known here a little later than elsewhere in the process.
+    return known.get(environment_key, known[_ANYWHERE])
 
 
 def find(environment_key: str, flag_key: str) -> Flag | None:
     """The compiled flag, or None where no flag has this key."""
-    found = compiled.state.get(environment_key, {}).get(flag_key)
-    if found is None and flag_key in compiled.state[""]:
-        return compiled.state[""][flag_key]
-    return found
+    return configuration(environment_key).flags.get(flag_key)
+
+
+def is_archived(flag_key: str) -> bool:
+    return flag_key in compiled.state.archived
 
 
 def _load() -> Compiled:
-    flags: dict[str, dict[str, Flag]] = defaultdict(dict)
-    for key in FlagRow.objects.values_list("key", flat=True):
-        flags[""][key] = compile_flag({"key": key, "enabled": False})
-    for state in FlagState.objects.select_related("flag", "environment").iterator():
-        key = state.flag.key
-        flags[state.environment.key][key] = compile_flag({"key": key, "enabled": state.enabled, "rules": state.rules})
-    return {"": {}, **flags}
+    states: dict[UUID, dict[str, Document]] = defaultdict(dict)
+    rows = FlagState.objects.values_list("flag_id", "environment__key", "enabled", "rules")
+    for flag_id, environment_key, enabled, rules in rows.iterator():
+        states[flag_id][environment_key] = {"enabled": enabled, "rules": rules}
+    flags: dict[str, dict[str, Flag]] = {key: {} for key in Environment.objects.values_list("key", flat=True)}
+    flags[_ANYWHERE] = {}
+    for row in FlagRow.objects.iterator():
+        document = {**evaluated_document(row), "states": states[row.pk]}
+        for environment_key, flag in _compile(document, flags).items():
+            flags[environment_key][row.key] = flag
+    documents = (segments.document(row) for row in SegmentRow.objects.iterator())
+    by_key = {document["key"]: compile_segment(document) for document in documents}
+    archived = frozenset(FlagRow.objects.archived().values_list("key", flat=True))
+    return Compiled({key: Configuration(found, by_key) for key, found in flags.items()}, archived)
 
 
-def _apply(flags: Compiled, change: Change) -> Compiled:
-    changed = {name: dict(by_key) for name, by_key in flags.items()}
-    for by_key in changed.values():
-        by_key.pop(change.key, None)
-    if change.after is not None:
-        for name, flag in _compile(change.after).items():
-            changed.setdefault(name, {})[change.key] = flag
+def _compile(document: Document, environment_keys: Mapping[str, object]) -> Mapping[str, Flag]:
+    """A flag as it stands in each environment."""
+    anywhere = compile_flag(in_environment(document, _ANYWHERE))
+    return {
+        key: compile_flag(in_environment(document, key)) if key in document["states"] else anywhere
+        for key in environment_keys
+    }
+
+
+def _apply(now: Compiled, change: Change) -> Compiled:
+    return _APPLY[change.kind](now, change)
+
+
+def _apply_flag(now: Compiled, change: Change) -> Compiled:
+    compiled_anew = _compile(change.after, now.configurations) if change.after else {}
+    configurations = {
+        key: replace(known, flags=_with(known.flags, change.key, compiled_anew.get(key)))
+        for key, known in now.configurations.items()
+    }
+    is_archived = change.after is not None and "archivedAt" in change.after
+    return Compiled(configurations, now.archived - {change.key} | ({change.key} if is_archived else set()))
+
+
+def _apply_segment(now: Compiled, change: Change) -> Compiled:
+    known = now.configurations[_ANYWHERE].segments
+    changed = _with(known, change.key, compile_segment(change.after) if change.after else None)
+    return replace(
+        now, configurations={key: replace(each, segments=changed) for key, each in now.configurations.items()}
+    )
+
+
+def _apply_environment(now: Compiled, change: Change) -> Compiled:
+    # What is known of the environment stays: a change may be applied more than once.
+    known = {change.key: now.configurations[_ANYWHERE], **now.configurations}
+    return replace(now, configurations=known)
+
+
+def _with(entries: Mapping[str, Entry], key: str, entry: Entry | None) -> Mapping[str, Entry]:
+    """A copy with one entry in its place, or without it."""
+    changed = dict(entries)
+    if entry is None:
+        changed.pop(key, None)
+    else:
+        changed[key] = entry
     return changed
 
 
-def _compile(document: Document) -> Mapping[str, Flag]:
-    key = document["key"]
-    states = {name: compile_flag({"key": key, **state}) for name, state in document["states"].items()}
-    return {"": compile_flag({"key": key, "enabled": False}), **states}
+_APPLY = {changes.KIND: _apply_flag, segments.KIND: _apply_segment, environments.KIND: _apply_environment}
 
-
-compiled: Table[Compiled] = Table(KIND, load=_load, apply=_apply)
+compiled: Table[Compiled] = Table(*_APPLY, load=_load, apply=_apply)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -12,9 +11,9 @@ from config import signal_file, snapshot
 from config.api_keys import create_key, digest, live_keys, revoke_key
 from config.environments import create_environment, known
 from config.models import Environment, Scope
-from flags import snapshot as flag_snapshot
-from flags.changes import create_flag, delete_flag, update_flag
+from flags.changes import create_flag
 from flags.models import Flag
+from flags.snapshot import configuration
 from tests.conftest import ACTOR, NOON
 
 HALF = [{"type": "percentage", "percentage": 50}]
@@ -46,7 +45,7 @@ def test_refresh__one_flag_changed__reads_only_that_change(django_assert_num_que
 
     with django_assert_num_queries(1):
         snapshot.refresh()
-    assert flag_snapshot.find("production", "b") is not None
+    assert "b" in configuration("production").flags
 
 
 def test_refresh__rolled_back_change__is_never_seen() -> None:
@@ -56,7 +55,7 @@ def test_refresh__rolled_back_change__is_never_seen() -> None:
         make_flag_and_roll_back("ghost")
     snapshot.refresh()
 
-    assert flag_snapshot.find("production", "ghost") is None
+    assert "ghost" not in configuration("production").flags
     assert signal_file.read() == signal
 
 
@@ -78,52 +77,6 @@ def test_refresh__environment_created__has_every_flag_switched_off() -> None:
     create_environment(key="test", name="Test", actor=ACTOR, at=NOON)
     snapshot.refresh()
 
-    flag = flag_snapshot.find("test", "a")
+    flag = configuration("test").flags["a"]
     assert set(known.state.by_key) == {"production", "staging", "test"}
-    assert flag is not None
     assert (flag.enabled, flag.rules) == (False, ())
-
-
-def test_find__flag_that_does_not_exist__is_none_in_every_environment() -> None:
-    assert flag_snapshot.find("production", "nothing") is None
-    assert flag_snapshot.find("nowhere", "nothing") is None
-
-
-def test_apply__many_random_changes__ends_where_a_fresh_start_does() -> None:
-    chance = random.Random(11)
-    environments = list(Environment.objects.all())
-    keys = [f"flag-{at}" for at in range(12)]
-    snapshot.refresh()
-    for _ in range(150):
-        key, environment = chance.choice(keys), chance.choice(environments)
-        change_at_random(chance, key, environment)
-        if chance.random() < 0.3:
-            snapshot.refresh()
-    snapshot.refresh()
-
-    followed = summary()
-    snapshot.forget()
-    snapshot.refresh()
-    assert followed == summary()
-    assert len(followed) > len(environments)
-
-
-def change_at_random(chance: random.Random, key: str, environment: Environment) -> None:
-    who = {"key": key, "environment": environment, "actor": ACTOR, "at": NOON}
-    rules = [{"type": "percentage", "percentage": chance.randrange(101)} for _ in range(chance.randrange(3))]
-    if not Flag.objects.filter(key=key).exists():
-        create_flag(**who, enabled=chance.random() < 0.5, rules=rules)
-    elif chance.random() < 0.2:
-        for each in Environment.objects.all():
-            update_flag(**{**who, "environment": each}, changes={"enabled": False})
-        delete_flag(**who)
-    else:
-        update_flag(**who, changes={"enabled": chance.random() < 0.5, "rules": rules})
-
-
-def summary() -> dict[tuple[str, str], tuple[bool, list[int]]]:
-    return {
-        (environment, key): (flag.enabled, [rule.threshold for rule in flag.rules])
-        for environment, flags in flag_snapshot.compiled.state.items()
-        for key, flag in flags.items()
-    }

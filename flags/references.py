@@ -1,0 +1,186 @@
+"""What flags and segments name: that it is there, that nothing needs itself, and that nothing needed goes away.
+
+Called by writers while they hold the change log, so that what was found stays so until they are done.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+
+from config.documents import Document
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from flags.engine.parsing import Reference, parse_flag, references
+from flags.models import Flag, FlagState, Segment
+from flags.properties import in_environment
+
+LONGEST_CHAIN = 10
+"""How many flags, or segments, may ask for each other in a row: evaluation follows them all."""
+
+_SHOWN = 10
+_Needs = Mapping[str, Sequence[str]]
+"""The keys that each key asks for."""
+
+
+def check_flag(document: Document) -> None:
+    """Check what a flag names, given what the engine reads of it. Raises ValidationFailed."""
+    found = list(references(document))
+    flags = [each for each in found if each.kind == "flag"]
+    # One that names itself is no unknown one but the shortest circle.
+    others = [each for each in flags if each.key != document["key"]]
+    _refuse([*_unknown_flags(others), *_unknown_segments(each for each in found if each.kind == "segment")])
+    if flags:
+        needs = {flag.key: _flags_named(flag) for flag in Flag.objects.exclude(prerequisites=[])}
+        _refuse(_check_chain(document["key"], flags, needs, "flags"))
+
+
+def check_segment(document: Document) -> None:
+    """Check what a segment names. Raises ValidationFailed."""
+    found = list(references(document))
+    _refuse(_unknown_segments(each for each in found if each.key != document["key"]))
+    if found:
+        needs = {segment.key: _segments_named(segment) for segment in Segment.objects.naming("inSegment")}
+        _refuse(_check_chain(document["key"], found, needs, "segments"))
+
+
+def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False) -> None:
+    """Raise DomainError `in_use` where the flag is a prerequisite of others, of archived ones too unless told so."""
+    others = Flag.objects.current() if but_archived else Flag.objects.all()
+    if names := [other.key for other in others.naming(flag.key) if flag.key in _flags_named(other)]:
+        message = f"The flag is a prerequisite of {_listed(names)}; take it out there before you {what} it."
+        raise DomainError(ErrorCode.IN_USE, message)
+
+
+def require_variants_not_needed(document: Document, environment_key: str) -> None:
+    """Raise DomainError `in_use` where other environments or flags name variants that a changed flag has no more."""
+    users = [*_rules_of_other_environments(document, environment_key), *_flags_that_want_lost_variants(document)]
+    if users:
+        message = f"A variant that the flag would no longer have is named by {_listed(users)}; change that first."
+        raise DomainError(ErrorCode.IN_USE, message)
+
+
+def require_segment_not_needed(segment: Segment) -> None:
+    """Raise DomainError `in_use` where a flag in any environment, or a segment, asks for the segment."""
+    states = FlagState.objects.naming(segment.key).select_related("flag", "environment")
+    flags = defaultdict(list)
+    for state in states.order_by("flag__key", "environment__key"):
+        if any(each.key == segment.key for each in references({"rules": state.rules})):
+            flags[state.flag.key].append(state.environment.key)
+    users = [f"the flag {key} ({', '.join(environments)})" for key, environments in flags.items()]
+    segments = [other for other in Segment.objects.naming(segment.key) if segment.key in _segments_named(other)]
+    users += [f"the segment {other.key}" for other in segments]
+    if users:
+        message = f"The segment is used by {_listed(users)}; take it out there before you delete it."
+        raise DomainError(ErrorCode.IN_USE, message)
+
+
+def _unknown_flags(found: Sequence[Reference]) -> Iterator[Detail]:
+    keys = {each.key for each in found}
+    variants = dict(Flag.objects.filter(key__in=keys).values_list("key", "variants")) if keys else {}
+    for each in found:
+        if each.key not in variants:
+            yield Detail(each.field, DetailCode.UNKNOWN_REFERENCE, f"No flag has the key {each.key}; create it first.")
+            continue
+        known = [variant["key"] for variant in variants[each.key]]
+        for variant, field in each.variants:
+            if variant not in known:
+                message = f"The flag {each.key} has no variant {variant}; it has: {', '.join(known) or 'none'}."
+                yield Detail(field, DetailCode.UNKNOWN_REFERENCE, message)
+
+
+def _unknown_segments(found: Iterable[Reference]) -> Iterator[Detail]:
+    named = list(found)
+    keys = {each.key for each in named}
+    known = set(Segment.objects.filter(key__in=keys).values_list("key", flat=True)) if keys else set()
+    for each in named:
+        if each.key not in known:
+            message = f"No segment has the key {each.key}; create it first."
+            yield Detail(each.field, DetailCode.UNKNOWN_REFERENCE, message)
+
+
+def _flags_named(flag: Flag) -> list[str]:
+    return [each["flag"] for each in flag.prerequisites]
+
+
+def _segments_named(segment: Segment) -> list[str]:
+    return [each.key for each in references({"conditions": segment.conditions})]
+
+
+def _rules_of_other_environments(document: Document, environment_key: str) -> Iterator[str]:
+    for other in document["states"]:
+        if other != environment_key:
+            try:
+                parse_flag(in_environment(document, other))
+            except ValidationFailed as error:
+                yield f"{error.details[0].field} in {other}"
+
+
+def _flags_that_want_lost_variants(document: Document) -> Iterator[str]:
+    left = {variant["key"] for variant in document.get("variants", ())}
+    for other in Flag.objects.naming(document["key"]):
+        for each in other.prerequisites:
+            if each["flag"] == document["key"] and not left.issuperset(each.get("variants", ())):
+                yield f"the prerequisites of {other.key}"
+
+
+def _check_chain(key: str, found: Sequence[Reference], needs: _Needs, noun: str) -> Iterator[Detail]:
+    """Yield one detail where the things that ask for each other would form a circle, or too long a chain."""
+    needs = {**needs, key: [each.key for each in found]}
+    if circle := _circle(key, needs):
+        field = next(each.field for each in found if each.key == circle[1])
+        message = f"Would ask for itself: {' → '.join(circle)}; take one of them out."
+        yield Detail(field, DetailCode.INVALID_VALUE, message)
+        return
+    down = _longest(key, needs)
+    chain = [*reversed(_longest(key, _turned_round(needs))), *down[1:]]
+    if len(chain) > LONGEST_CHAIN:
+        field = next(each.field for each in found if each.key == down[1])
+        message = f"Would make a chain of {len(chain)} {noun}, {' → '.join(chain)}; {LONGEST_CHAIN} may hang together."
+        yield Detail(field, DetailCode.OUT_OF_RANGE, message)
+
+
+def _circle(key: str, needs: _Needs) -> list[str]:
+    """The shortest way from a key back to itself, or nothing."""
+    asked_by: dict[str, str] = {}
+    waiting = deque([key])
+    while waiting:
+        at = waiting.popleft()
+        for needed in needs.get(at, ()):
+            if needed == key:
+                way = [at]
+                while way[-1] != key:
+                    way.append(asked_by[way[-1]])
+                return [*reversed(way), key]
+            if needed not in asked_by:
+                asked_by[needed] = at
+                waiting.append(needed)
+    return []
+
+
+def _longest(key: str, needs: _Needs) -> tuple[str, ...]:
+    """The longest chain that begins at a key. There is no circle in it, and so an end."""
+
+    @cache
+    def chain(at: str) -> tuple[str, ...]:
+        return (at, *max((chain(needed) for needed in needs.get(at, ())), key=len, default=()))
+
+    return chain(key)
+
+
+def _turned_round(needs: _Needs) -> _Needs:
+    asked_by = defaultdict(list)
+    for key, needed in needs.items():
+        for each in needed:
+            asked_by[each].append(key)
+    return asked_by
+
+
+def _refuse(found: Iterable[Detail]) -> None:
+    if details := list(found):
+        raise ValidationFailed(details)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

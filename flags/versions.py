@@ -1,0 +1,16 @@
+"""Optimistic locking: whoever writes may say which version of a flag or segment they have seen."""
+
+from __future__ import annotations
+
+from config.errors import DomainError, ErrorCode
+from flags.models import Flag, Segment
+
+
+def check_version(row: Flag | Segment, if_match: str | None) -> None:
+    """Raise DomainError `precondition_failed` unless `If-Match`, where it was sent, names the version of the row."""
+    if if_match is None or if_match.strip() == "*":
+        return
+    if row.etag not in (tag.strip() for tag in if_match.split(",")):
+        name = row._meta.verbose_name
+        message = f"The {name} has changed since; read it again and send its ETag, now {row.etag}."
+        raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
