@@ -41,14 +41,15 @@ def compile_flag(document: Mapping[str, Any]) -> Flag:
     default, off = (variants.get(served.get(name, "")) for name in ("defaultVariant", "offVariant"))
     default_key = default.key if default else None
     rules = served.get("rules", ())
+    otherwise = (False, Reason.NO_RULE_MATCH, off) if rules else (True, Reason.DEFAULT, default)
     return Flag(
         key=served["key"],
         enabled=served["enabled"] and not served.get("archivedAt"),
         rules=tuple(compile_rule(rule, salt=served["key"], variants=variants, default=default_key) for rule in rules),
         prerequisites=tuple(map(_compile_prerequisite, served.get("prerequisites", ()))),
-        disabled=Evaluation(False, Reason.DISABLED, off),
-        prerequisite_failed=Evaluation(False, Reason.PREREQUISITE_FAILED, off),
-        otherwise=Evaluation(False, Reason.NO_RULE_MATCH, off) if rules else Evaluation(True, Reason.DEFAULT, default),
+        disabled=Evaluation.of(False, Reason.DISABLED, off),
+        prerequisite_failed=Evaluation.of(False, Reason.PREREQUISITE_FAILED, off),
+        otherwise=Evaluation.of(*otherwise),
     )
 
 

@@ -167,4 +167,4 @@ def _compile_serving(
 def rule_match(served: Variant | None) -> Evaluation:
     """Return the answer to whoever a rule takes in: a flag of type boolean is what its value says, any other is on."""
     enabled = served.value if served is not None and isinstance(served.value, bool) else True
-    return Evaluation(enabled, Reason.RULE_MATCH, served)
+    return Evaluation.of(enabled, Reason.RULE_MATCH, served)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any, Protocol
 
 Attributes = Mapping[str, object]
@@ -69,6 +70,11 @@ class Evaluation:
             answer |= {"variant": self.served.key, "value": self.served.value}
         object.__setattr__(self, "answer", answer)
 
+    @classmethod
+    def of(cls, enabled: bool, reason: Reason, served: Variant | None) -> Evaluation:
+        """Return the answer; flags without variants, which most are, share a handful between them."""
+        return _plain(enabled, reason) if served is None else cls(enabled, reason, served)
+
     @property
     def variant(self) -> str | None:
         return self.served.key if self.served else None
@@ -76,6 +82,11 @@ class Evaluation:
     @property
     def value(self) -> object:
         return self.served.value if self.served else None
+
+
+@cache
+def _plain(enabled: bool, reason: Reason) -> Evaluation:
+    return Evaluation(enabled, reason)
 
 
 @dataclass(slots=True)

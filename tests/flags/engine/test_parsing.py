@@ -12,23 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from flags.engine.bucketing import BUCKETS
-from flags.engine.evaluation import compile_flag, evaluate
+from flags.engine.evaluation import evaluate
 from flags.engine.operators import OPERATORS
-from flags.engine.parsing import parse_rules
-from flags.engine.types import Reason, Rule, RuleType
+from flags.engine.parsing import Reference, parse_flag, parse_segment, references, with_served_variants
+from flags.engine.types import Configuration, Context, Reason, Rule, RuleType
+from tests.flags.engine.strategies import ANY_JSON, ATTRIBUTES, NOW, RIGHT_RULES, TEXT
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=300)
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
-
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=10,
-)
-SCALAR = TEXT | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-NAMES = st.sampled_from(["plan", "age", "userId", "country"])
 
 
 def one_of_or_anything(*values: object) -> st.SearchStrategy[object]:
@@ -56,44 +47,27 @@ NEARLY_A_RULE = st.fixed_dictionaries(
 )
 
 
-def condition_with(name: str) -> st.SearchStrategy[dict[str, Any]]:
-    number = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    values: dict[str, st.SearchStrategy[Any]] = {
-        **dict.fromkeys(("equals", "notEquals"), SCALAR),
-        **dict.fromkeys(("in", "notIn"), st.lists(SCALAR, min_size=1, max_size=5)),
-        **dict.fromkeys(("contains", "startsWith", "endsWith"), TEXT.filter(bool)),
-        **dict.fromkeys(("greaterThan", "greaterThanOrEqual", "lessThan", "lessThanOrEqual"), number),
-    }
-    value = {"value": values[name]} if name in values else {}
-    return st.fixed_dictionaries({"attribute": NAMES, "operator": st.just(name), **value})
+def parse_rules(value: object) -> tuple[Rule, ...]:
+    return parse_flag({"key": "new-checkout", "enabled": True, "rules": value}).rules
 
 
-CONDITIONS = st.lists(st.sampled_from(list(OPERATORS)).flatmap(condition_with), min_size=1, max_size=3)
-PERCENTAGES = st.integers(0, BUCKETS).map(lambda step: step / 1_000)
-USER_IDS = st.lists(TEXT.filter(bool), min_size=1, max_size=3, unique=True)
-RIGHT_RULE = st.one_of(
-    st.fixed_dictionaries(
-        {"type": st.just("percentage"), "percentage": PERCENTAGES}, optional={"conditions": CONDITIONS}
-    ),
-    st.fixed_dictionaries(
-        {"type": st.just("attribute"), "conditions": CONDITIONS}, optional={"percentage": PERCENTAGES}
-    ),
-    st.fixed_dictionaries(
-        {"type": st.just("users"), "userIds": USER_IDS},
-        optional={"percentage": PERCENTAGES, "conditions": CONDITIONS},
-    ),
-)
-
-
-def details_of(value: object, **options: Any) -> list[Detail]:
+def refused(document: dict[str, Any], parse: Any = parse_flag) -> list[Detail]:
     with pytest.raises(ValidationFailed) as caught:
-        parse_rules(value, **options)
+        parse({"key": "new-checkout", "enabled": True, **document})
     assert caught.value.code is ErrorCode.VALIDATION_FAILED
     return list(caught.value.details)
 
 
-def blamed(value: object, **options: Any) -> list[tuple[str, str]]:
-    return [(detail.field, str(detail.code)) for detail in details_of(value, **options)]
+def details_of(value: object) -> list[Detail]:
+    return refused({"rules": value})
+
+
+def blamed_in(document: dict[str, Any], parse: Any = parse_flag) -> list[tuple[str, str]]:
+    return [(detail.field, str(detail.code)) for detail in refused(document, parse)]
+
+
+def blamed(value: object) -> list[tuple[str, str]]:
+    return blamed_in({"rules": value})
 
 
 def percentage_rule(percentage: object) -> list[object]:
@@ -106,30 +80,6 @@ def users_rule(user_ids: object) -> list[object]:
 
 def attribute_rule(*conditions: object) -> list[object]:
     return [{"type": "attribute", "conditions": list(conditions)}]
-
-
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ({"type": "percentage", "percentage": 12.5}, Rule(RuleType.PERCENTAGE, 12_500)),
-        ({"type": "percentage", "percentage": 0, "conditions": []}, Rule(RuleType.PERCENTAGE, 0)),
-        ({"type": "users", "userIds": ["a", "b"]}, Rule(RuleType.USERS, BUCKETS, (), frozenset({"a", "b"}))),
-        ({"type": "users", "userIds": ["a"], "percentage": 5}, Rule(RuleType.USERS, 5_000, (), frozenset({"a"}))),
-    ],
-)
-def test_parse_rules__right_rule__is_compiled(rule: dict[str, Any], expected: Rule) -> None:
-    assert parse_rules([rule]) == (expected,)
-
-
-def test_parse_rules__conditions__keep_what_was_sent_beside_the_predicate() -> None:
-    (rule,) = parse_rules(attribute_rule(PRO, {"attribute": "age", "operator": "exists"}))
-    assert (rule.type, rule.threshold, rule.user_ids) == (RuleType.ATTRIBUTE, BUCKETS, None)
-    assert [(one.attribute, one.operator, one.value) for one in rule.conditions] == [
-        ("plan", "equals", "pro"),
-        ("age", "exists", None),
-    ]
-    assert [one.matches("pro") for one in rule.conditions] == [True, True]
-    assert [one.matches(None) for one in rule.conditions] == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +107,7 @@ def test_parse_rules__value_at_a_limit__is_taken(value: list[object]) -> None:
         *[([value], [("rules[0]", "invalid_type")]) for value in (None, [], "percentage", 1, False)],
         ([{}], [("rules[0].type", "required")]),
         *[([{"type": value}], [("rules[0].type", "invalid_type")]) for value in (None, 1, True, [], {}, ["users"])],
-        *[([{"type": value}], [("rules[0].type", "invalid_value")]) for value in ("", "Percentage", "segment")],
+        *[([{"type": value}], [("rules[0].type", "invalid_value")]) for value in ("", "Percentage", "experiment")],
         ([{"type": "percentage"}], [("rules[0].percentage", "required")]),
         *[
             (percentage_rule(value), [("rules[0].percentage", "invalid_type")])
@@ -233,7 +183,12 @@ def test_parse_rules__wrong_rule__is_blamed_on_its_field(value: object, expected
         (PRO | {"operator": "lessThan"}, [(".value", "invalid_type")]),
         (PRO | {"operator": "exists"}, [(".value", "unknown_field")]),
         (PRO | {"operator": "notExists", "value": None}, [(".value", "unknown_field")]),
-        (PRO | {"negate": True}, [(".negate", "unknown_field")]),
+        (PRO | {"negate": 1, "ignoreCase": "yes"}, [(".ignoreCase", "invalid_type"), (".negate", "invalid_type")]),
+        (PRO | {"not": True}, [(".not", "unknown_field")]),
+        ({"operator": "inSegment", "value": "beta", "attribute": "plan"}, [(".attribute", "invalid_value")]),
+        ({"operator": "inSegment"}, [(".value", "required")]),
+        ({"operator": "inSegment", "value": "no key"}, [(".value", "invalid_value")]),
+        ({"attribute": "os", "operator": "matches", "value": "(?=x)"}, [(".value", "invalid_value")]),
     ],
 )
 def test_parse_rules__wrong_condition__is_blamed_on_its_field(
@@ -252,17 +207,17 @@ def test_parse_rules__many_mistakes__are_all_named_with_the_callers_path() -> No
         {"type": "nobody", "percentage": -1, "userIds": [1], "extra": None},
         7,
     ]
-    assert sorted(blamed(rules, path="flags[2].rules")) == [
-        ("flags[2].rules[0].percentage", "out_of_range"),
-        ("flags[2].rules[1].percentage", "invalid_type"),
-        ("flags[2].rules[1].userIds[1]", "duplicate"),
-        ("flags[2].rules[2].conditions[0].operator", "invalid_value"),
-        ("flags[2].rules[2].conditions[1].operator", "required"),
-        ("flags[2].rules[3].extra", "unknown_field"),
-        ("flags[2].rules[3].percentage", "out_of_range"),
-        ("flags[2].rules[3].type", "invalid_value"),
-        ("flags[2].rules[3].userIds[0]", "invalid_type"),
-        ("flags[2].rules[4]", "invalid_type"),
+    assert sorted(blamed(rules)) == [
+        ("rules[0].percentage", "out_of_range"),
+        ("rules[1].percentage", "invalid_type"),
+        ("rules[1].userIds[1]", "duplicate"),
+        ("rules[2].conditions[0].operator", "invalid_value"),
+        ("rules[2].conditions[1].operator", "required"),
+        ("rules[3].extra", "unknown_field"),
+        ("rules[3].percentage", "out_of_range"),
+        ("rules[3].type", "invalid_value"),
+        ("rules[3].userIds[0]", "invalid_type"),
+        ("rules[4]", "invalid_type"),
     ]
 
 
@@ -271,15 +226,19 @@ def test_parse_rules__many_mistakes__are_all_named_with_the_callers_path() -> No
     [
         (percentage_rule("10"), "Must be a number from 0 to 100."),
         (percentage_rule(0.0001), "Must have at most three decimals, such as 12.5 or 0.125."),
-        ([{"type": "everyone"}], 'Unknown rule type "everyone"; use one of: percentage, attribute, users.'),
+        ([{"type": "everyone"}], 'Unknown rule type "everyone"; use one of: percentage, attribute, users, segment.'),
         (
             attribute_rule(PRO | {"operator": "equalz"}),
             f'Unknown operator "equalz"; use one of: {", ".join(OPERATORS)}.',
         ),
-        ([{"type": "x" * 1_000}], f'Unknown rule type "{"x" * 50}"; use one of: percentage, attribute, users.'),
+        (
+            [{"type": "x" * 1_000}],
+            f'Unknown rule type "{"x" * 50}"; use one of: percentage, attribute, users, segment.',
+        ),
         (
             [{"type": "percentage", "percentage": 1, "userIds": []}],
-            "There is no such field here; leave it out. Fields are: type, percentage, conditions.",
+            "There is no such field here; leave it out. Fields are: type, name, enabled, percentage, conditions, "
+            "startAt, endAt, salt, bucketBy, ramp, variant, split.",
         ),
         (users_rule([]), "Must have 1 to 10,000 user ids."),
         ([{}] * 201, "Must have at most 200 rules."),
@@ -308,21 +267,299 @@ def test_parse_rules__any_json__is_taken_or_blamed_within_the_path(value: object
     rules: tuple[Rule, ...] = ()
     details: Sequence[Detail] = ()
     try:
-        rules = parse_rules(value, path="body.rules")
+        rules = parse_rules(value)
     except ValidationFailed as refusal:
         details = refusal.details
     assert details or (isinstance(value, list) and len(rules) == len(value))
     for detail in details:
-        assert detail.field.startswith("body.rules")
+        assert detail.field.startswith("rules")
         assert isinstance(detail.code, DetailCode)
         assert detail.message.endswith(".")
 
 
 @FIXED
-@given(st.lists(RIGHT_RULE, max_size=3), TEXT, st.dictionaries(NAMES | TEXT, ANY_JSON, max_size=4))
-def test_parse_rules__what_parses__evaluates_whatever_the_attributes(
+@given(RIGHT_RULES, TEXT.filter(bool), ATTRIBUTES)
+def test_parse_flag__what_parses__evaluates_whatever_the_attributes(
     value: list[Any], user_id: str, attributes: dict[str, object]
 ) -> None:
-    answer = evaluate(compile_flag("new-checkout", True, parse_rules(value)), user_id, attributes)
+    flag = parse_flag({"key": "new-checkout", "enabled": True, "rules": value})
+    answer = evaluate(flag, Context(user_id, attributes, Configuration({}, {}), NOW))
     assert answer.reason in ({Reason.RULE_MATCH, Reason.NO_RULE_MATCH} if value else {Reason.DEFAULT})
     assert answer.enabled is (answer.reason is not Reason.NO_RULE_MATCH)
+
+
+# --- further fields of a rule ----------------------------------------------------------------------------------------
+
+ALL = {"type": "percentage", "percentage": 100}
+AT = "2026-03-15T12:00:00Z"
+LATER = "2026-03-16T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        *[
+            ({name: value}, [(name, "invalid_type")])
+            for name in ("name", "salt", "bucketBy")
+            for value in (None, 1, [])
+        ],
+        *[({name: ""}, [(name, "invalid_value")]) for name in ("name", "salt", "bucketBy")],
+        *[({name: "x" * 201}, [(name, "too_long")]) for name in ("name", "salt", "bucketBy")],
+        *[({"enabled": value}, [("enabled", "invalid_type")]) for value in (None, 0, "true")],
+        *[({name: value}, [(name, "invalid_type")]) for name in ("startAt", "endAt") for value in (None, 1, True)],
+        *[({name: value}, [(name, "invalid_value")]) for name in ("startAt", "endAt") for value in ("", "-7d", "soon")],
+        ({"startAt": AT, "endAt": AT}, [("endAt", "invalid_value")]),
+        ({"startAt": LATER, "endAt": AT}, [("endAt", "invalid_value")]),
+        ({"ramp": {}}, [("ramp", "invalid_type")]),
+        ({"ramp": []}, [("ramp", "out_of_range")]),
+        ({"ramp": [{"at": AT, "percentage": 1}] * 101}, [("ramp", "out_of_range")]),
+        ({"ramp": [7]}, [("ramp[0]", "invalid_type")]),
+        ({"ramp": [{}]}, [("ramp[0].at", "required"), ("ramp[0].percentage", "required")]),
+        (
+            {"ramp": [{"at": "-7d", "percentage": 101}]},
+            [("ramp[0].at", "invalid_value"), ("ramp[0].percentage", "out_of_range")],
+        ),
+        ({"ramp": [{"at": AT, "percentage": 1}, {"at": AT, "percentage": 2}]}, [("ramp[1].at", "invalid_value")]),
+        ({"ramp": [{"at": LATER, "percentage": 1}, {"at": AT, "percentage": 2}]}, [("ramp[1].at", "invalid_value")]),
+        ({"variant": 7}, [("variant", "invalid_type")]),
+        ({"variant": "red"}, [("variant", "unknown_reference")]),
+        ({"split": []}, [("split", "out_of_range")]),
+        ({"split": [{"variant": "red", "weight": 1}]}, [("split[0].variant", "unknown_reference")]),
+        ({"segment": "beta"}, [("segment", "unknown_field")]),
+    ],
+)
+def test_parse_flag__wrong_field_of_a_rule__is_blamed(more: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert blamed([ALL | more]) == [(f"rules[0].{field}", code) for field, code in expected]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"type": "percentage", "ramp": [{"at": AT, "percentage": 1}, {"at": LATER, "percentage": 0}]},
+        {"type": "segment", "segment": "beta", "percentage": 12.345, "conditions": [PRO]},
+        {"type": "attribute", "conditions": [{"operator": "inSegment", "value": "beta", "negate": True}]},
+        ALL | {"name": "x" * 200, "salt": "x" * 200, "bucketBy": "x" * 200, "enabled": False},
+        ALL | {"startAt": "2026-03-15", "endAt": "2026-03-15T00:00:00.000001Z"},
+    ],
+)
+def test_parse_flag__right_rule__is_taken_and_remembers_what_was_sent(rule: dict[str, Any]) -> None:
+    (parsed,) = parse_rules([rule])
+    assert parsed.source == rule
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"type": "segment"}, [("segment", "required")]),
+        ({"type": "segment", "segment": 7}, [("segment", "invalid_type")]),
+        ({"type": "segment", "segment": "no key"}, [("segment", "invalid_value")]),
+        ({"type": "users", "userIds": ["u"], "segment": "beta"}, [("segment", "unknown_field")]),
+    ],
+)
+def test_parse_flag__wrong_segment_rule__is_blamed(rule: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert blamed([rule]) == [(f"rules[0].{field}", code) for field, code in expected]
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+RED, BLUE = {"key": "red", "value": "#f00"}, {"key": "blue", "value": "#00f"}
+COLOURS = {"type": "string", "variants": [RED, BLUE]}
+YES, NO = {"key": "yes", "value": True}, {"key": "no", "value": False}
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"type": "integer"}, [("type", "invalid_value")]),
+        ({"type": 7}, [("type", "invalid_type")]),
+        *[({"type": name}, [("variants", "required")]) for name in ("string", "number", "object")],
+        ({"variants": [RED]}, [("type", "required")]),
+        ({"type": "string", "variants": {}}, [("variants", "invalid_type")]),
+        ({"type": "string", "variants": []}, [("variants", "out_of_range")]),
+        (
+            {"type": "string", "variants": [{"key": f"v{n}", "value": ""} for n in range(51)]},
+            [("variants", "out_of_range")],
+        ),
+        ({"type": "string", "variants": ["red"]}, [("variants[0]", "invalid_type")]),
+        ({"type": "string", "variants": [{"key": "red"}]}, [("variants[0].value", "required")]),
+        ({"type": "string", "variants": [RED, RED]}, [("variants[1].key", "duplicate")]),
+        ({"type": "string", "variants": [{"key": "no key", "value": "x"}]}, [("variants[0].key", "invalid_value")]),
+        *[
+            ({"type": "string", "variants": [{"key": "a", "value": value}]}, [("variants[0].value", "invalid_type")])
+            for value in (None, 1, True, [], {})
+        ],
+        *[
+            ({"type": "number", "variants": [{"key": "a", "value": value}]}, [("variants[0].value", "invalid_type")])
+            for value in (None, "1", True, [], {})
+        ],
+        ({"type": "number", "variants": [{"key": "a", "value": math.inf}]}, [("variants[0].value", "invalid_value")]),
+        *[
+            ({"type": "object", "variants": [{"key": "a", "value": value}]}, [("variants[0].value", "invalid_type")])
+            for value in (None, "{}", 1, True, [])
+        ],
+        *[
+            ({"type": "boolean", "variants": [{"key": "a", "value": value}]}, [("variants[0].value", "invalid_type")])
+            for value in (None, "true", 1, [], {})
+        ],
+        ({"type": "string", "variants": [{"key": "a", "value": "x" * 32_767}]}, [("variants[0].value", "too_long")]),
+        (COLOURS | {"offVariant": "green"}, [("offVariant", "unknown_reference")]),
+        (COLOURS | {"defaultVariant": 7}, [("defaultVariant", "invalid_type")]),
+        ({"offVariant": "red"}, [("offVariant", "invalid_value")]),
+        ({"schema": {}}, [("schema", "invalid_value")]),
+        ({"type": "boolean", "variants": [YES, NO], "offVariant": "yes"}, [("offVariant", "invalid_value")]),
+        ({"type": "boolean", "variants": [YES]}, [("offVariant", "invalid_value")]),
+        ({"type": "boolean", "variants": [NO]}, [("defaultVariant", "invalid_value")]),
+        (
+            COLOURS | {"rules": [ALL | {"variant": "red", "split": [{"variant": "blue", "weight": 1}]}]},
+            [("rules[0].split", "invalid_value")],
+        ),
+        (COLOURS | {"rules": [ALL | {"variant": "green"}]}, [("rules[0].variant", "unknown_reference")]),
+        (
+            COLOURS | {"rules": [ALL | {"split": [{"variant": "red", "weight": 0}]}]},
+            [("rules[0].split", "out_of_range")],
+        ),
+        (
+            COLOURS | {"rules": [ALL | {"split": [{"variant": "red", "weight": 1}] * 2}]},
+            [("rules[0].split[1].variant", "duplicate")],
+        ),
+        (
+            COLOURS | {"rules": [ALL | {"split": [{"variant": "red", "weight": -1}]}]},
+            [("rules[0].split[0].weight", "out_of_range")],
+        ),
+        (
+            COLOURS | {"rules": [ALL | {"split": [{"variant": "red", "weight": "1"}]}]},
+            [("rules[0].split[0].weight", "invalid_type")],
+        ),
+    ],
+)
+def test_parse_flag__wrong_values__are_blamed(document: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert blamed_in(document) == expected
+
+
+@pytest.mark.parametrize(
+    ("document", "default", "off"),
+    [
+        (COLOURS, "red", "blue"),
+        (COLOURS | {"offVariant": "red"}, "red", "red"),
+        (COLOURS | {"defaultVariant": "blue"}, "blue", "blue"),
+        ({"type": "boolean", "variants": [NO, YES]}, "yes", "no"),
+        ({"type": "number", "variants": [{"key": "one", "value": 1}]}, "one", "one"),
+        ({"type": "object", "variants": [{"key": "one", "value": {"a": [1]}}]}, "one", "one"),
+    ],
+)
+def test_with_served_variants__left_out__are_filled_in(document: dict[str, Any], default: str, off: str) -> None:
+    full = with_served_variants(document)
+    assert full == {**document, "defaultVariant": default, "offVariant": off}
+    assert parse_flag({"key": "f", "enabled": True, **full}) == parse_flag({"key": "f", "enabled": True, **document})
+    assert with_served_variants({"type": "boolean"}) == {"type": "boolean"}
+
+
+LIMITS = {
+    "type": "object",
+    "variants": [{"key": "few", "value": {"limit": 3}}, {"key": "many", "value": {"limit": 300}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ([], [("schema", "invalid_type")]),
+        ({"type": "objekt"}, [("schema.type", "invalid_value")]),
+        ({"properties": {"limit": {"maximum": 100}}}, [("variants[1].value.limit", "invalid_value")]),
+        ({"required": ["name"]}, [("variants[0].value", "invalid_value"), ("variants[1].value", "invalid_value")]),
+        ({"$ref": "https://example.com/schema.json"}, [("schema", "unknown_reference")]),
+        ({"$ref": "file:///etc/passwd"}, [("schema", "unknown_reference")]),
+        ({"$ref": "#"}, [("schema", "invalid_value")]),
+        ({"description": "x" * 33_000}, [("schema", "too_long")]),
+        ({"propertyNames": {"pattern": "(?=x)"}}, [("schema", "invalid_value")]),
+        (
+            {"propertyNames": {"pattern": "^[A-Z]"}},
+            [("variants[0].value", "invalid_value"), ("variants[1].value", "invalid_value")],
+        ),
+    ],
+)
+def test_parse_flag__schema__must_be_one_that_every_value_meets(schema: Any, expected: list[tuple[str, str]]) -> None:
+    assert blamed_in(LIMITS | {"schema": schema}) == expected
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"properties": {"limit": {"type": "integer", "minimum": 1}}, "additionalProperties": False},
+        {"$defs": {"limit": {"type": "integer"}}, "properties": {"limit": {"$ref": "#/$defs/limit"}}},
+        {"propertyNames": {"pattern": "^[a-z]+$"}},
+    ],
+)
+def test_parse_flag__schema_that_values_meet__is_taken(schema: dict[str, Any]) -> None:
+    assert parse_flag({"key": "f", "enabled": True, **LIMITS, "schema": schema}).otherwise.value == {"limit": 3}
+
+
+# --- prerequisites, segments, references -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prerequisites", "expected"),
+    [
+        ({}, [("prerequisites", "invalid_type")]),
+        ([{"flag": f"f{n}"} for n in range(21)], [("prerequisites", "out_of_range")]),
+        (["other"], [("prerequisites[0]", "invalid_type")]),
+        ([{}], [("prerequisites[0].flag", "required")]),
+        ([{"flag": 7}], [("prerequisites[0].flag", "invalid_type")]),
+        ([{"flag": "other"}, {"flag": "other"}], [("prerequisites[1].flag", "duplicate")]),
+        ([{"flag": "other", "variants": []}], [("prerequisites[0].variants", "out_of_range")]),
+        ([{"flag": "other", "variants": [7]}], [("prerequisites[0].variants[0]", "invalid_type")]),
+        ([{"flag": "other", "variant": "on"}], [("prerequisites[0].variant", "unknown_field")]),
+    ],
+)
+def test_parse_flag__wrong_prerequisites__are_blamed(prerequisites: Any, expected: list[tuple[str, str]]) -> None:
+    assert blamed_in({"prerequisites": prerequisites}) == expected
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"conditions": {}}, [("conditions", "invalid_type")]),
+        ({"conditions": [PRO] * 101}, [("conditions", "out_of_range")]),
+        ({"conditions": [PRO | {"operator": "is"}]}, [("conditions[0].operator", "invalid_value")]),
+        ({"userIds": "u"}, [("userIds", "invalid_type")]),
+        ({"userIds": ["u", "u"]}, [("userIds[1]", "duplicate")]),
+        ({"userIds": ["u"] * 100_001}, [("userIds", "out_of_range")]),
+    ],
+)
+def test_parse_segment__wrong_document__is_blamed(document: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert blamed_in(document, parse_segment) == expected
+
+
+def test_parse_segment__of_100_000_users__is_taken() -> None:
+    assert len(parse_segment({"key": "s", "userIds": [f"user-{n}" for n in range(100_000)]}).user_ids) == 100_000
+
+
+def test_references__of_a_flag__are_all_that_it_names() -> None:
+    in_beta = {"operator": "inSegment", "value": "beta"}
+    document = {
+        "prerequisites": [{"flag": "a"}, {"flag": "b", "variants": ["on", "off"]}],
+        "rules": [
+            ALL,
+            {"type": "segment", "segment": "gamma", "conditions": [PRO, in_beta]},
+        ],
+    }
+    assert list(references(document)) == [
+        Reference("flag", "a", "prerequisites[0].flag"),
+        Reference(
+            "flag",
+            "b",
+            "prerequisites[1].flag",
+            (("on", "prerequisites[1].variants[0]"), ("off", "prerequisites[1].variants[1]")),
+        ),
+        Reference("segment", "gamma", "rules[1].segment"),
+        Reference("segment", "beta", "rules[1].conditions[1].value"),
+    ]
+    assert list(references({"conditions": [PRO, in_beta]})) == [Reference("segment", "beta", "conditions[1].value")]
+
+
+def test_parse_flag__equal_documents__give_equal_flags() -> None:
+    document = {"key": "f", "enabled": True, "rules": [ALL, {"type": "attribute", "conditions": [PRO]}], **COLOURS}
+    assert parse_flag(document) == parse_flag(json.loads(json.dumps(document)))
+    for change in ({"enabled": False}, {"rules": [ALL]}, {"offVariant": "red"}, {"prerequisites": [{"flag": "a"}]}):
+        assert parse_flag(document | change) != parse_flag(document)

@@ -1,0 +1,146 @@
+"""Flags, segments and users of every shape that the engine takes, for tests of what holds for all of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+from flags.engine.bucketing import BUCKETS
+from flags.engine.operators import OPERATORS
+
+NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+NAME = TEXT.filter(bool)
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+# A few values that attributes and conditions share, so that they meet.
+FEW = st.sampled_from(["pro", "Pro", "a", "1.2.3", "2.0.0-rc.1", "10.1.2.3", "2026-03-10", 1, 2.5, True, False])
+SCALAR = FEW | TEXT | st.booleans() | NUMBER
+NAMES = st.sampled_from(["plan", "age", "userId", "country"])
+ATTRIBUTES = st.dictionaries(NAMES | TEXT, FEW | st.lists(FEW, max_size=3) | ANY_JSON, max_size=4)
+
+FLAG_KEYS = ["flag-a", "flag-b", "flag-c", "flag-d"]
+SEGMENT_KEYS = ["segment-a", "segment-b"]
+VARIANT_KEYS = ["red", "green", "blue"]
+
+_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(("equals", "notEquals"), SCALAR),
+    **dict.fromkeys(("in", "notIn"), st.lists(SCALAR, min_size=1, max_size=5)),
+    **dict.fromkeys(("contains", "notContains", "startsWith", "endsWith"), st.sampled_from(["p", "P", "1"]) | NAME),
+    "matches": st.sampled_from(["^p", "o$", "[0-9]+", ".", "a|b"]),
+    **dict.fromkeys(("greaterThan", "greaterThanOrEqual", "lessThan", "lessThanOrEqual"), NUMBER),
+    **dict.fromkeys(("before", "after"), st.sampled_from(["-7d", "+1h", "2026-03-10", "2026-03-15T12:00:00+02:00"])),
+    **{name: st.sampled_from(["1", "1.2.3", "2.0.0"]) for name in OPERATORS if name.startswith("semver")},
+    "inCidr": st.sampled_from(["10.0.0.0/8", "::/0", ["10.1.2.3", "192.0.2.0/24"]]),
+}
+_MODIFIERS = {"ignoreCase": st.booleans(), "negate": st.booleans()}
+
+
+def _condition(name: str) -> st.SearchStrategy[dict[str, Any]]:
+    value = {"value": _VALUES[name]} if name in _VALUES else {}
+    fields: dict[str, st.SearchStrategy[Any]] = {"attribute": NAMES, "operator": st.just(name), **value}
+    return st.fixed_dictionaries(fields, optional=_MODIFIERS)
+
+
+IN_SEGMENT = st.fixed_dictionaries(
+    {"operator": st.just("inSegment"), "value": st.sampled_from([*SEGMENT_KEYS, "gone"])}, optional=_MODIFIERS
+)
+PLAIN_CONDITION = st.sampled_from([name for name in OPERATORS if name != "inSegment"]).flatmap(_condition)
+CONDITIONS = st.lists(PLAIN_CONDITION | IN_SEGMENT, min_size=1, max_size=2)
+
+PERCENTAGES = st.integers(0, BUCKETS).map(lambda step: step / 1_000)
+USER_IDS = st.lists(st.sampled_from(["user-1", "user-2"]) | NAME, min_size=1, max_size=3, unique=True)
+MOMENTS = st.integers(-100, 100).map(lambda hours: (NOW + timedelta(hours=hours)).isoformat())
+_RAMPS = (
+    st.lists(st.integers(-100, 100), min_size=1, max_size=3, unique=True)
+    .map(sorted)
+    .flatmap(
+        lambda hours: st.lists(PERCENTAGES, min_size=len(hours), max_size=len(hours)).map(
+            lambda shares: [
+                {"at": (NOW + timedelta(hours=hour)).isoformat(), "percentage": share}
+                for hour, share in zip(hours, shares, strict=True)
+            ]
+        )
+    )
+)
+_COMMON: dict[str, st.SearchStrategy[Any]] = {
+    "percentage": PERCENTAGES,
+    "conditions": CONDITIONS,
+    "enabled": st.booleans(),
+    "salt": NAME,
+    "bucketBy": NAMES,
+    "ramp": _RAMPS,
+}
+_TYPES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "percentage": {"percentage": PERCENTAGES},
+    "attribute": {"conditions": CONDITIONS},
+    "users": {"userIds": USER_IDS},
+    "segment": {"segment": st.sampled_from([*SEGMENT_KEYS, "gone"])},
+}
+
+
+def _rule(name: str, serving: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    required: dict[str, st.SearchStrategy[Any]] = {"type": st.just(name), **_TYPES[name]}
+    fields = st.fixed_dictionaries(
+        required, optional={field: value for field, value in _COMMON.items() if field not in required}
+    )
+    bounds = st.just({}) | st.fixed_dictionaries({"startAt": MOMENTS}) | st.fixed_dictionaries({"endAt": MOMENTS})
+    return st.tuples(fields, bounds, serving).map(lambda parts: {**parts[0], **parts[1], **parts[2]})
+
+
+def _rules(serving: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[dict[str, Any]]]:
+    return st.lists(st.sampled_from(list(_TYPES)).flatmap(lambda name: _rule(name, serving)), max_size=3)
+
+
+RIGHT_RULES = _rules(st.just({}))
+
+_SPLITS = st.lists(st.sampled_from(VARIANT_KEYS), min_size=1, max_size=3, unique=True).map(
+    lambda keys: {"split": [{"variant": key, "weight": at + 1} for at, key in enumerate(keys)]}
+)
+_SERVING = st.just({}) | st.sampled_from(VARIANT_KEYS).map(lambda key: {"variant": key}) | _SPLITS
+_VALUED = {"type": "number", "variants": [{"key": key, "value": at} for at, key in enumerate(VARIANT_KEYS)]}
+
+
+def _flag(at: int) -> st.SearchStrategy[dict[str, Any]]:
+    """A flag that depends on none but those before it, so that there is no cycle."""
+    needed = st.lists(st.sampled_from([*FLAG_KEYS[:at], "gone"]), max_size=2, unique=True) if at else st.just([])
+    variants = st.sampled_from([{}, {"variants": ["red"]}, {"variants": ["red", "blue"]}])
+    prerequisites = needed.flatmap(
+        lambda keys: st.tuples(*(variants.map(lambda more, key=key: {"flag": key, **more}) for key in keys)).map(list)  # type: ignore[misc]
+    )
+    body = st.one_of(
+        st.fixed_dictionaries({"rules": RIGHT_RULES}),
+        st.fixed_dictionaries({"rules": _rules(_SERVING)}).map(lambda fields: fields | _VALUED),
+    )
+    enabled = st.sampled_from([True, True, True, False])
+    return st.tuples(body, enabled, prerequisites).map(
+        lambda parts: {**parts[0], "key": FLAG_KEYS[at], "enabled": parts[1], "prerequisites": parts[2]}
+    )
+
+
+FLAGS = st.tuples(*map(_flag, range(len(FLAG_KEYS)))).map(list)
+"""Four flags, of which later ones may depend on earlier ones."""
+
+SEGMENTS = st.tuples(
+    st.fixed_dictionaries(
+        {"key": st.just("segment-a")},
+        optional={"userIds": USER_IDS, "conditions": st.lists(PLAIN_CONDITION, max_size=2)},
+    ),
+    st.fixed_dictionaries(
+        {"key": st.just("segment-b")},
+        optional={
+            "userIds": USER_IDS,
+            "conditions": st.lists(IN_SEGMENT.filter(lambda each: each["value"] == "segment-a"), max_size=1),
+        },
+    ),
+).map(list)
+"""Two segments, of which the second may ask for the first."""
+
+USERS = st.sampled_from(["user-1", "user-2"]) | NAME
