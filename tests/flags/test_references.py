@@ -1,0 +1,238 @@
+"""What flags and segments name: it must exist, may not lead back to itself, and does not go away while it is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from config.errors import DomainError, ValidationFailed
+from config.models import Change, Environment
+from flags.changes import create_flag, update_flag
+from flags.references import LONGEST_CHAIN
+from flags.segments import create_segment, delete_segment, update_segment
+from tests.conftest import ACTOR, NOON
+
+pytestmark = pytest.mark.django_db
+
+WRITE = {"actor": ACTOR, "at": NOON}
+COLOURS = [{"key": "blue", "value": "#00f"}, {"key": "red", "value": "#f00"}]
+
+
+@pytest.fixture(autouse=True)
+def environment(production: Environment) -> Environment:
+    return production
+
+
+def flag(key: str, *needed: str, **values: Any) -> None:
+    prerequisites = [{"flag": each} for each in needed]
+    here = Environment.objects.get(key="production")
+    create_flag(**{"key": key, "environment": here, "prerequisites": prerequisites, **values, **WRITE})
+
+
+def require(key: str, *prerequisites: dict[str, Any]) -> None:
+    here = Environment.objects.get(key="production")
+    update_flag(key=key, environment=here, changes={"prerequisites": list(prerequisites)}, **WRITE)
+
+
+def within(*keys: str) -> list[dict[str, Any]]:
+    return [{"operator": "inSegment", "value": key} for key in keys]
+
+
+def segment(key: str, *needed: str) -> None:
+    create_segment(key=key, conditions=within(*needed), **WRITE)
+
+
+def refusal(write: Any, *arguments: Any, **values: Any) -> tuple[str, str, str]:
+    """The field, code and message of the one thing that is wrong; and that nothing was written."""
+    before = Change.objects.latest_revision()
+    with pytest.raises(ValidationFailed) as refused:
+        write(*arguments, **values)
+    assert Change.objects.latest_revision() == before
+    [detail] = refused.value.details
+    return detail.field, detail.code, detail.message
+
+
+def in_use(write: Any, *arguments: Any, **values: Any) -> str:
+    before = Change.objects.latest_revision()
+    with pytest.raises(DomainError) as refused:
+        write(*arguments, **values)
+    assert Change.objects.latest_revision() == before
+    assert refused.value.code == "in_use"
+    return refused.value.message
+
+
+# what is not there
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "named"),
+    [
+        ({"prerequisites": [{"flag": "a"}, {"flag": "ghost"}]}, "prerequisites[1].flag", "No flag has the key ghost"),
+        (
+            {"prerequisites": [{"flag": "a", "variants": ["blue", "pink"]}]},
+            "prerequisites[0].variants[1]",
+            "has no variant pink; it has: blue, red",
+        ),
+        ({"prerequisites": [{"flag": "b", "variants": ["x"]}]}, "prerequisites[0].variants[0]", "it has: none"),
+        ({"rules": [{"type": "segment", "segment": "ghost"}]}, "rules[0].segment", "No segment has the key ghost"),
+        (
+            {"rules": [{"type": "attribute", "conditions": within("beta", "ghost")}]},
+            "rules[0].conditions[1].value",
+            "No segment has the key ghost",
+        ),
+        # A flag's own key is no segment.
+        ({"rules": [{"type": "segment", "segment": "c"}]}, "rules[0].segment", "No segment has the key c"),
+    ],
+)
+def test_flag__names_what_does_not_exist__is_refused_by_its_field(
+    values: dict[str, Any], field: str, named: str, production: Environment
+) -> None:
+    segment("beta")
+    flag("a", type="string", variants=COLOURS)
+    flag("b")
+    flag("d")
+    created = refusal(flag, "c", **values)
+    updated = refusal(update_flag, key="d", environment=production, changes=values, **WRITE)
+
+    assert created[:2] == (field, "unknown_reference")
+    assert named in created[2]
+    if "key c" not in named:
+        assert updated == created
+
+
+def test_segment__names_a_segment_that_does_not_exist__is_refused_by_its_field() -> None:
+    segment("beta")
+    field, code, message = refusal(segment, "b", "beta", "ghost")
+
+    assert (field, code) == ("conditions[1].value", "unknown_reference")
+    assert "ghost" in message
+
+
+def test_flag__names_what_exists__is_accepted_everywhere() -> None:
+    segment("beta")
+    segment("inner", "beta")
+    flag("a", type="string", variants=COLOURS)
+    asks = [
+        {"type": "segment", "segment": "inner"},
+        {"type": "percentage", "percentage": 5, "conditions": within("beta")},
+    ]
+    flag("b", rules=asks, prerequisites=[{"flag": "a", "variants": ["red"]}])
+
+
+# circles
+
+
+def test_flag__asks_for_itself__is_told_the_way_round() -> None:
+    expected = ("prerequisites[0].flag", "invalid_value", "Would ask for itself: a → a; take one of them out.")
+    assert refusal(flag, "a", "a") == expected
+
+
+def test_flag__asks_for_one_that_asks_for_it__is_told_the_shortest_way_round() -> None:
+    flag("a")
+    flag("b", "a")
+    flag("c", "b")
+    flag("d", "c", "b")
+    flag("other")
+
+    field, code, message = refusal(require, "a", {"flag": "other"}, {"flag": "d"})
+    assert (field, code) == ("prerequisites[1].flag", "invalid_value")
+    assert "a → d → b → a" in message
+
+
+def test_segment__asks_for_itself__is_told_the_way_round() -> None:
+    segment("a")
+    segment("b", "a")
+    field, code, message = refusal(update_segment, key="a", changes={"conditions": within("b")}, **WRITE)
+
+    assert (field, code) == ("conditions[0].value", "invalid_value")
+    assert "a → b → a" in message
+    assert refusal(segment, "c", "c")[0] == "conditions[0].value"
+
+
+def test_flag__two_ways_to_the_same_flag__are_no_circle() -> None:
+    flag("a")
+    flag("b", "a")
+    flag("c", "a")
+    flag("d", "b", "c", "a")
+
+
+# depth
+
+
+@pytest.mark.parametrize(("write", "field"), [(flag, "prerequisites[0].flag"), (segment, "conditions[0].value")])
+def test_chain__one_too_many__is_refused_with_the_whole_chain(write: Any, field: str) -> None:
+    keys = [f"x{at}" for at in range(LONGEST_CHAIN + 1)]
+    write(keys[0])
+    for at in range(1, LONGEST_CHAIN):
+        write(keys[at], keys[at - 1])
+
+    found = refusal(write, keys[-1], keys[-2])
+    assert found[:2] == (field, "out_of_range")
+    assert " → ".join(reversed(keys)) in found[2]
+
+
+def test_chain__lengthened_in_the_middle__counts_who_asks_and_who_is_asked() -> None:
+    half = LONGEST_CHAIN // 2
+    for name in "lr":
+        flag(f"{name}0")
+        for at in range(1, half):
+            flag(f"{name}{at}", f"{name}{at - 1}")
+    require("l0", {"flag": f"r{half - 1}"})
+    flag("more")
+
+    found = refusal(require, "r0", {"flag": "more"})
+    assert found[:2] == ("prerequisites[0].flag", "out_of_range")
+    assert f"chain of {LONGEST_CHAIN + 1} flags, l{half - 1} → " in found[2]
+
+
+# what is needed stays
+
+
+def test_segment__asked_for_by_flags_and_segments__is_in_use_there(
+    production: Environment, staging: Environment
+) -> None:
+    segment("beta")
+    segment("inner", "beta")
+    flag("a", rules=[{"type": "segment", "segment": "beta"}])
+    flag("b")
+    conditions = [{"type": "attribute", "conditions": within("beta")}]
+    update_flag(key="b", environment=staging, changes={"rules": conditions}, **WRITE)
+
+    message = in_use(delete_segment, key="beta", **WRITE)
+    assert "the flag a (production, staging), the flag b (staging), the segment inner;" in message
+
+
+def test_segment__key_stands_in_rules_and_conditions_as_something_else__is_not_in_use(production: Environment) -> None:
+    segment("beta")
+    create_segment(key="other", conditions=[{"attribute": "beta", "operator": "equals", "value": "beta"}], **WRITE)
+    flag("beta", rules=[{"type": "users", "userIds": ["beta"]}])
+    flag("b", "beta")
+
+    delete_segment(key="beta", **WRITE)
+
+
+def test_segment__last_use_taken_out__can_be_deleted(production: Environment) -> None:
+    segment("beta")
+    flag("a", rules=[{"type": "segment", "segment": "beta"}])
+    for environment in Environment.objects.all():
+        update_flag(key="a", environment=environment, changes={"rules": []}, **WRITE)
+
+    delete_segment(key="beta", **WRITE)
+
+
+def test_in_use__by_very_many__names_some_and_counts_the_rest() -> None:
+    segment("beta")
+    for at in range(13):
+        segment(f"s{at:02}", "beta")
+
+    assert "the segment s09 and 3 more;" in in_use(delete_segment, key="beta", **WRITE)
+
+
+@pytest.mark.parametrize(("key", "other"), [("a.b", "axb"), ("a_b", "axb"), ("A", "a")])
+def test_in_use__keys_that_look_alike__are_told_apart(key: str, other: str) -> None:
+    segment(key)
+    segment(other)
+    segment("asks", other)
+
+    delete_segment(key=key, **WRITE)
