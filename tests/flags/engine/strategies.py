@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -26,7 +27,6 @@ SCALAR = FEW | TEXT | st.booleans() | NUMBER
 NAMES = st.sampled_from(["plan", "age", "userId", "country"])
 ATTRIBUTES = st.dictionaries(NAMES | TEXT, FEW | st.lists(FEW, max_size=3) | ANY_JSON, max_size=4)
 
-FLAG_KEYS = ["flag-a", "flag-b", "flag-c", "flag-d"]
 SEGMENT_KEYS = ["segment-a", "segment-b"]
 VARIANT_KEYS = ["red", "green", "blue"]
 
@@ -55,9 +55,14 @@ IN_SEGMENT = st.fixed_dictionaries(
 PLAIN_CONDITION = st.sampled_from([name for name in OPERATORS if name != "inSegment"]).flatmap(_condition)
 CONDITIONS = st.lists(PLAIN_CONDITION | IN_SEGMENT, min_size=1, max_size=2)
 
-PERCENTAGES = st.integers(0, BUCKETS).map(lambda step: step / 1_000)
+PERCENTAGES = st.sampled_from([100, 100, 50]) | st.integers(0, BUCKETS).map(lambda step: step / 1_000)
 USER_IDS = st.lists(st.sampled_from(["user-1", "user-2"]) | NAME, min_size=1, max_size=3, unique=True)
-MOMENTS = st.integers(-100, 100).map(lambda hours: (NOW + timedelta(hours=hours)).isoformat())
+
+
+def _moments(first: int, last: int) -> st.SearchStrategy[str]:
+    return st.integers(first, last).map(lambda hours: (NOW + timedelta(hours=hours)).isoformat())
+
+
 _RAMPS = (
     st.lists(st.integers(-100, 100), min_size=1, max_size=3, unique=True)
     .map(sorted)
@@ -73,7 +78,7 @@ _RAMPS = (
 _COMMON: dict[str, st.SearchStrategy[Any]] = {
     "percentage": PERCENTAGES,
     "conditions": CONDITIONS,
-    "enabled": st.booleans(),
+    "enabled": st.sampled_from([True, True, True, False]),
     "salt": NAME,
     "bucketBy": NAMES,
     "ramp": _RAMPS,
@@ -91,42 +96,53 @@ def _rule(name: str, serving: st.SearchStrategy[dict[str, Any]]) -> st.SearchStr
     fields = st.fixed_dictionaries(
         required, optional={field: value for field, value in _COMMON.items() if field not in required}
     )
-    bounds = st.just({}) | st.fixed_dictionaries({"startAt": MOMENTS}) | st.fixed_dictionaries({"endAt": MOMENTS})
+    bounds = (
+        st.just({})
+        | st.fixed_dictionaries({"startAt": _moments(-99, 9)})
+        | st.fixed_dictionaries({"endAt": _moments(-9, 99)})
+    )
     return st.tuples(fields, bounds, serving).map(lambda parts: {**parts[0], **parts[1], **parts[2]})
 
 
-def _rules(serving: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[dict[str, Any]]]:
-    return st.lists(st.sampled_from(list(_TYPES)).flatmap(lambda name: _rule(name, serving)), max_size=3)
+def _rules(serving: st.SearchStrategy[dict[str, Any]], **sizes: int) -> st.SearchStrategy[list[dict[str, Any]]]:
+    return st.lists(st.sampled_from(list(_TYPES)).flatmap(lambda name: _rule(name, serving)), **sizes)
 
 
-RIGHT_RULES = _rules(st.just({}))
+RIGHT_RULES = _rules(st.just({}), max_size=3)
 
 _SPLITS = st.lists(st.sampled_from(VARIANT_KEYS), min_size=1, max_size=3, unique=True).map(
     lambda keys: {"split": [{"variant": key, "weight": at + 1} for at, key in enumerate(keys)]}
 )
 _SERVING = st.just({}) | st.sampled_from(VARIANT_KEYS).map(lambda key: {"variant": key}) | _SPLITS
 _VALUED = {"type": "number", "variants": [{"key": key, "value": at} for at, key in enumerate(VARIANT_KEYS)]}
+_WANTED: list[dict[str, Any]] = [{}, {"variants": ["red"]}, {"variants": ["red", "blue"]}]
+
+FLAGS_AT_ONCE = 40
 
 
-def _flag(at: int) -> st.SearchStrategy[dict[str, Any]]:
-    """A flag that depends on none but those before it, so that there is no cycle."""
-    needed = st.lists(st.sampled_from([*FLAG_KEYS[:at], "gone"]), max_size=2, unique=True) if at else st.just([])
-    variants = st.sampled_from([{}, {"variants": ["red"]}, {"variants": ["red", "blue"]}])
-    prerequisites = needed.flatmap(
-        lambda keys: st.tuples(*(variants.map(lambda more, key=key: {"flag": key, **more}) for key in keys)).map(list)  # type: ignore[misc]
-    )
-    body = st.one_of(
-        st.fixed_dictionaries({"rules": RIGHT_RULES}),
-        st.fixed_dictionaries({"rules": _rules(_SERVING)}).map(lambda fields: fields | _VALUED),
-    )
-    enabled = st.sampled_from([True, True, True, False])
-    return st.tuples(body, enabled, prerequisites).map(
-        lambda parts: {**parts[0], "key": FLAG_KEYS[at], "enabled": parts[1], "prerequisites": parts[2]}
-    )
+def _assemble(pool: list[dict[str, Any]], random: Random) -> list[dict[str, Any]]:
+    return [_put_together(at, pool, random) for at in range(FLAGS_AT_ONCE)]
 
 
-FLAGS = st.tuples(*map(_flag, range(len(FLAG_KEYS)))).map(list)
-"""Four flags, of which later ones may depend on earlier ones."""
+def _put_together(at: int, pool: list[dict[str, Any]], random: Random) -> dict[str, Any]:
+    rules = random.choices(pool, k=random.randint(0, 4))
+    has_variants = random.random() < 0.5
+    if not has_variants:
+        rules = [{name: rule[name] for name in rule if name not in ("variant", "split")} for rule in rules]
+    # None but those before it, so that there is no cycle; and now and then one that there is not.
+    others = [f"flag-{other}" for other in range(at)] + ["gone"]
+    needed = random.sample(others, k=min(len(others), random.choice([0, 0, 0, 1, 2])))
+    return {
+        "key": f"flag-{at}",
+        "enabled": random.random() < 0.8,
+        "rules": rules,
+        "prerequisites": [{"flag": key, **random.choice(_WANTED)} for key in needed],
+        **(_VALUED if has_variants else {}),
+    }
+
+
+FLAGS = st.builds(_assemble, _rules(_SERVING, min_size=6, max_size=6), st.integers(0, 2**64).map(Random))
+"""Flags put together from a few rules, of which later ones may depend on earlier ones."""
 
 SEGMENTS = st.tuples(
     st.fixed_dictionaries(

@@ -13,7 +13,7 @@ from flags.engine.parsing import parse_flag, parse_segment
 from flags.engine.tracing import explain
 from flags.engine.types import Attributes, Configuration, Context
 from tests.flags.engine.reference import reference_bucket
-from tests.flags.engine.strategies import ATTRIBUTES, FLAGS, NOW, SEGMENTS, USERS
+from tests.flags.engine.strategies import ATTRIBUTES, FLAGS, FLAGS_AT_ONCE, NOW, SEGMENTS, USERS
 
 AT = datetime(2026, 3, 15, 12, tzinfo=UTC)
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
@@ -34,12 +34,11 @@ def told(
     return explain(flag, Context("user-1", attributes or {}, among, AT))
 
 
-@settings(derandomize=True, deadline=None, max_examples=2_500)
+@settings(derandomize=True, deadline=None, max_examples=10_000 // FLAGS_AT_ONCE)
 @given(FLAGS, SEGMENTS, USERS, ATTRIBUTES)
 def test_explain__any_flag_and_user__answers_what_evaluate_answers(
     flags: list[dict[str, Any]], segments: list[dict[str, Any]], user_id: str, attributes: dict[str, object]
 ) -> None:
-    """Four flags an example, so 10,000 in all."""
     parsed = {document["key"]: parse_flag(document) for document in flags}
     among = Configuration(parsed, {document["key"]: parse_segment(document) for document in segments})
     for flag in parsed.values():
