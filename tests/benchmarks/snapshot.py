@@ -1,0 +1,60 @@
+"""The process that `bench_snapshot` times: it prints the CPU seconds of a build and of following one change.
+
+Run as `python -m tests.benchmarks.snapshot 5000` with the settings of a database that may be filled.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from statistics import median
+from time import process_time
+
+import django
+from django.core.management import call_command
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+BUILDS, CHANGES = 5, 50
+
+
+def main(count: int) -> None:
+    from django.utils import timezone  # noqa: PLC0415 (models are there only after django.setup)
+
+    from config import snapshot  # noqa: PLC0415
+    from config.change_log import Actor  # noqa: PLC0415
+    from config.models import Environment, Source  # noqa: PLC0415
+    from flags import changes  # noqa: PLC0415
+    from flags.snapshot import configuration  # noqa: PLC0415
+
+    call_command("migrate", verbosity=0)
+    production = Environment.objects.default()
+    writer = {"environment": production, "actor": Actor("benchmark", Source.COMMAND), "at": timezone.now()}
+    condition = {"attribute": "country", "operator": "in", "value": ["CH", "DE"]}
+    rules = [{"type": "percentage", "percentage": 50, "conditions": [condition]}]
+    for at in range(count):
+        changes.create_flag(key=f"flag-{at}", enabled=True, rules=rules, **writer)
+
+    def build() -> None:
+        snapshot.forget()
+        snapshot.refresh()
+
+    builds = [timed(build) for _ in range(BUILDS)]
+    follows = []
+    for at in range(CHANGES):
+        key = f"flag-{at}"
+        changes.update_flag(key=key, changes={"enabled": False}, **writer)
+        follows.append(timed(snapshot.refresh))
+        assert not configuration(production.key).flags[key].enabled
+    print(median(builds), median(follows))
+
+
+def timed(act: Callable[[], object]) -> float:
+    started = process_time()
+    act()
+    return process_time() - started
+
+
+if __name__ == "__main__":
+    django.setup()
+    main(int(sys.argv[1]))
