@@ -1,0 +1,152 @@
+"""The compiled flags and segments: applying changes one by one leads where loading everything does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from config.environments import create_environment, update_environment
+from config.models import Change, Environment
+from flags.changes import archive_flag, create_flag, restore_flag, update_flag
+from flags.segments import create_segment, delete_segment
+from flags.snapshot import compiled, configuration, is_archived
+from tests.conftest import ACTOR, NOON
+from tests.flags.random_changes import RandomChanges
+
+pytestmark = pytest.mark.django_db
+
+WRITE = {"actor": ACTOR, "at": NOON}
+HALF = [{"type": "percentage", "percentage": 50}]
+
+
+@pytest.fixture(autouse=True)
+def loaded(db: None) -> None:
+    compiled.load()
+
+
+def apply_new_changes(since: int) -> int:
+    for change in Change.objects.since(since):
+        if change.kind in compiled.kinds:
+            compiled.apply(change)
+        since = change.revision
+    return since
+
+
+def revision() -> int:
+    return Change.objects.latest_revision()
+
+
+def test_apply__a_thousand_random_changes__ends_where_a_fresh_start_does() -> None:
+    changes = RandomChanges(seed=7)
+    applied = revision()
+    for at in range(1000):
+        changes.make()
+        applied = apply_new_changes(applied)
+        if at % 100 == 99:
+            followed = compiled.state
+            compiled.load()
+            assert followed == compiled.state
+
+    assert len(changes.made) == 10
+    assert sum(changes.made.values()) > 300
+    state = compiled.state
+    assert state.archived
+    assert len(state.configurations) > 3
+    assert len({len(each.flags) for each in state.configurations.values()}) == 1
+
+
+def test_apply__change_that_was_loaded_already__does_no_harm() -> None:
+    before = revision()
+    create_environment(key="qa", name="QA", **WRITE)
+    qa = Environment.objects.get(key="qa")
+    create_segment(key="beta", **WRITE)
+    create_flag(key="a", environment=qa, enabled=True, rules=HALF, **WRITE)
+    archive_flag(key="a", environment=qa, **WRITE)
+    compiled.load()
+    loaded = compiled.state
+    apply_new_changes(before)
+
+    assert compiled.state == loaded
+
+
+def test_apply__one_flag_changed__leaves_every_other_entry_the_same_object(production: Environment) -> None:
+    create_segment(key="beta", **WRITE)
+    for key in ("a", "b"):
+        create_flag(key=key, environment=production, rules=HALF, **WRITE)
+    compiled.load()
+    before, applied = compiled.state, revision()
+    update_flag(key="a", environment=production, changes={"enabled": True}, **WRITE)
+    apply_new_changes(applied)
+
+    for key, now in compiled.state.configurations.items():
+        assert now.flags["b"] is before.configurations[key].flags["b"]
+        assert now.segments is before.configurations[key].segments
+    assert configuration("production").flags["a"] != before.configurations["production"].flags["a"]
+    assert before.configurations["production"].flags["a"].enabled is False
+
+
+def test_apply__segment_deleted__is_gone_from_every_environment(production: Environment) -> None:
+    create_segment(key="beta", user_ids=["u"], **WRITE)
+    compiled.load()
+    applied = revision()
+    assert "beta" in configuration("staging").segments
+    delete_segment(key="beta", **WRITE)
+    apply_new_changes(applied)
+
+    assert not any(each.segments for each in compiled.state.configurations.values())
+
+
+def test_apply__environment_renamed__keeps_its_flags(production: Environment) -> None:
+    create_flag(key="a", environment=production, enabled=True, **WRITE)
+    compiled.load()
+    applied = revision()
+    update_environment(production, name="Live", is_default=True, **WRITE)
+    apply_new_changes(applied)
+
+    assert configuration("production").flags["a"].enabled
+
+
+def test_configuration__environment_that_is_not_known__has_every_flag_off(production: Environment) -> None:
+    create_flag(key="a", environment=production, enabled=True, rules=HALF, **WRITE)
+    compiled.load()
+
+    flag = configuration("nowhere").flags["a"]
+    assert (flag.enabled, flag.rules) == (False, ())
+
+
+def test_configuration__flag_without_a_state__is_off_but_has_what_is_common(production: Environment) -> None:
+    values = [{"key": "on", "value": 1}, {"key": "off", "value": 0}]
+    create_flag(key="a", environment=production, enabled=True, type="number", variants=values, **WRITE)
+    create_environment(key="qa", name="QA", **WRITE)
+    compiled.load()
+
+    flag = configuration("qa").flags["a"]
+    assert not flag.enabled
+    assert flag.disabled.value == 0
+
+
+def test_is_archived__archived_and_restored__is_followed(production: Environment) -> None:
+    create_flag(key="a", environment=production, enabled=True, **WRITE)
+    applied = apply_new_changes(0)
+    archive_flag(key="a", environment=production, **WRITE)
+    applied = apply_new_changes(applied)
+    assert is_archived("a")
+    assert not configuration("production").flags["a"].enabled
+
+    restore_flag(key="a", environment=production, **WRITE)
+    apply_new_changes(applied)
+    assert not is_archived("a")
+    assert configuration("production").flags["a"].enabled
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_load__any_number_of_flags__takes_as_many_queries(
+    production: Environment, count: int, django_assert_num_queries: Any
+) -> None:
+    for at in range(count):
+        create_segment(key=f"s{at}", **WRITE)
+        create_flag(key=f"f{at}", environment=production, tags=["a"], rules=HALF, **WRITE)
+
+    with django_assert_num_queries(5):
+        compiled.load()
