@@ -128,10 +128,10 @@ SECURE_HSTS_PRELOAD = True
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 
-CORS_URLS_REGEX = r"^/v1/(flags/[^/]+/evaluate|experiments/[^/]+/variant|events|events/batch)$"
+CORS_URLS_REGEX = r"^/v1/(evaluate|flags/[^/]+/evaluate|experiments/[^/]+/variant|events|events/batch)$"
 CORS_ALLOW_METHODS = ["POST"]
 CORS_ALLOW_HEADERS = ["authorization", "content-type", "x-api-key", "x-request-id"]
-CORS_EXPOSE_HEADERS = ["ETag", "Retry-After", "X-Request-Id"]
+CORS_EXPOSE_HEADERS = ["ETag", "Retry-After", "X-Request-Id", "X-Revision"]
 CORS_PREFLIGHT_MAX_AGE = 3600
 
 REST_FRAMEWORK = {

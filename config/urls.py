@@ -7,9 +7,12 @@ from django.urls import path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
 
+from config.audit_views import AuditViewSet
 from events.views import EventViewSet
 from experiments.views import ExperimentViewSet
-from flags.views import FlagViewSet
+from flags.evaluation_views import EvaluationViewSet
+from flags.segment_views import SegmentViewSet
+from flags.views import FlagHistoryViewSet, FlagViewSet
 
 urlpatterns = [
     path("v1/flags", FlagViewSet.as_view({"get": "list", "post": "create"})),
@@ -17,7 +20,18 @@ urlpatterns = [
         "v1/flags/<str:flag_key>",
         FlagViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
     ),
-    path("v1/flags/<str:flag_key>/evaluate", FlagViewSet.as_view({"post": "evaluate"})),
+    path("v1/flags/<str:flag_key>/evaluate", EvaluationViewSet.as_view({"post": "evaluate"})),
+    path("v1/flags/<str:flag_key>/explain", EvaluationViewSet.as_view({"post": "explain"})),
+    path("v1/flags/<str:flag_key>/history", FlagHistoryViewSet.as_view({"get": "list"})),
+    path("v1/flags/<str:flag_key>/revert", FlagViewSet.as_view({"post": "revert"})),
+    path("v1/flags/<str:flag_key>/archive", FlagViewSet.as_view({"post": "archive"})),
+    path("v1/flags/<str:flag_key>/restore", FlagViewSet.as_view({"post": "restore"})),
+    path("v1/evaluate", EvaluationViewSet.as_view({"post": "evaluate_all"})),
+    path("v1/segments", SegmentViewSet.as_view({"get": "list", "post": "create"})),
+    path(
+        "v1/segments/<str:segment_key>",
+        SegmentViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
+    ),
     path("v1/experiments", ExperimentViewSet.as_view({"get": "list", "post": "create"})),
     path(
         "v1/experiments/<str:experiment_key>",
@@ -28,6 +42,7 @@ urlpatterns = [
     path("v1/experiments/<str:experiment_key>/variant", ExperimentViewSet.as_view({"post": "variant"})),
     path("v1/events", EventViewSet.as_view({"get": "list", "post": "create"})),
     path("v1/events/batch", EventViewSet.as_view({"post": "batch"})),
+    path("v1/audit", AuditViewSet.as_view({"get": "list"})),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
     path("redoc", SpectacularRedocView.as_view(url_name="schema"), name="redoc"),

@@ -1,29 +1,70 @@
-"""Flags as JSON. What a rule may hold is read by `flags.engine.parsing` and described by `flags.rule_schema`."""
+"""Flags as JSON. What their rules, values and prerequisites may be is read by `flags.engine.parsing`.
+
+Here are their JSON types and, for the OpenAPI document, their schemas.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from config.api.schema import KEY, closed_object, component
 from config.api.serializers import (
+    ChoiceField,
     KeyField,
-    ObjectField,
+    RawField,
     StrictSerializer,
     SwitchField,
     TextField,
     TimestampField,
+    WholeNumberField,
 )
 from config.keys import KEY_RULE, NAME_LENGTH
-from flags.engine.types import Reason
-from flags.models import DESCRIPTION_LENGTH
+from flags.engine.types import ValueType
+from flags.models import DESCRIPTION_LENGTH, TAG_LENGTH
+from flags.properties import MOST_TAGS
 from flags.rule_schema import RULES
 
-
-@extend_schema_field(RULES)
-class RulesField(serializers.JSONField):
-    """Rules as they were sent; the domain parses them."""
+TYPE_HELP = "Of what JSON type the values of its variants are."
+DEFAULT_HELP = "The variant served where no rule names one; the first, or of type boolean the first that is true."
+OFF_HELP = "The variant served to those the flag is off for; the last, or of type boolean the first that is false."
+VARIANTS = {
+    "type": "array",
+    "items": component(
+        "FlagVariant",
+        closed_object({"key": KEY, "value": {"description": "Of the flag's type; at most 32 KiB as JSON."}}),
+    ),
+    "maxItems": 50,
+    "description": "The values that the flag may have, by distinct keys; they need a `type`.",
+}
+SCHEMA = {
+    "type": "object",
+    "description": "A JSON Schema (2020-12) that the value of every variant must meet.",
+    "additionalProperties": True,
+}
+PREREQUISITES = {
+    "type": "array",
+    "items": component(
+        "Prerequisite",
+        closed_object(
+            {
+                "flag": KEY,
+                "variants": {"type": "array", "items": KEY, "minItems": 1, "maxItems": 50, "uniqueItems": True},
+            },
+            "Another flag that must be on for the user and, where `variants` are named, serve one of them.",
+            optional=["variants"],
+        ),
+    ),
+    "maxItems": 20,
+}
+TAGS = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": TAG_LENGTH},
+    "maxItems": MOST_TAGS,
+    "uniqueItems": True,
+    "description": "Words to find it by.",
+}
 
 
 class FlagEntrySerializer(StrictSerializer):
@@ -37,34 +78,62 @@ class FlagEntrySerializer(StrictSerializer):
 
 
 class FlagSerializer(FlagEntrySerializer):
-    """A flag as it stands in the environment of the request."""
+    """A flag as it stands in the environment of the request. A property that it does not have is left out."""
 
-    rules = RulesField(required=False)
+    rules = RawField(RULES, required=False)
+    type = ChoiceField(choices=[each.value for each in ValueType], required=False, allow_null=True, help_text=TYPE_HELP)
+    variants = RawField(VARIANTS, required=False, allow_null=True)
+    defaultVariant = KeyField(source="default_variant", required=False, allow_null=True, help_text=DEFAULT_HELP)
+    offVariant = KeyField(source="off_variant", required=False, allow_null=True, help_text=OFF_HELP)
+    schema = RawField(SCHEMA, required=False, allow_null=True)
+    prerequisites = RawField(PREREQUISITES, required=False, allow_null=True)
+    tags = RawField(TAGS, required=False, allow_null=True)
+    owner = TextField(required=False, allow_null=True, allow_blank=True, max_length=NAME_LENGTH)
+    expiresAt = TimestampField(source="expires_at", required=False, allow_null=True)
+    archivedAt = TimestampField(source="archived_at", read_only=True)
     updatedAt = TimestampField(source="updated_at", read_only=True)
+
+    left_out_while_empty = (
+        "type",
+        "variants",
+        "defaultVariant",
+        "offVariant",
+        "schema",
+        "prerequisites",
+        "tags",
+        "owner",
+        "expiresAt",
+        "archivedAt",
+    )
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
         shown = super().to_representation(instance)
-        return {name: shown[name] for name in _AS_DOCUMENTED}
+        return {
+            name: shown[name]
+            for name in _IN_ORDER
+            if name not in self.left_out_while_empty or shown[name] not in (None, "", [])
+        }
 
 
-_AS_DOCUMENTED = ("id", "key", "description", "enabled", "rules", "createdAt", "updatedAt")
+_IN_ORDER = (
+    "id",
+    "key",
+    "description",
+    "enabled",
+    "rules",
+    *FlagSerializer.left_out_while_empty,
+    "createdAt",
+    "updatedAt",
+)
 
 
 class FlagUpdateSerializer(FlagSerializer):
-    """What of a flag can be changed; the rest may be sent back as it was read."""
+    """What of a flag can be changed; the rest may be sent back as it was read. Null removes a property."""
 
     key = KeyField(read_only=True)
 
 
-class EvaluationRequestSerializer(StrictSerializer):
-    """The user to evaluate a flag for."""
+class RevertSerializer(StrictSerializer):
+    """Which version of a flag to go back to."""
 
-    userId = TextField(min_length=1, max_length=NAME_LENGTH)
-    attributes = ObjectField(required=False, help_text="What rules may ask about the user.")
-
-
-class EvaluationSerializer(serializers.Serializer[Any]):
-    """Whether the flag is on for the user, and why."""
-
-    enabled = serializers.BooleanField()
-    reason = serializers.ChoiceField(choices=[reason.value for reason in Reason])
+    revision = WholeNumberField(min_value=1, help_text="As the history numbers it: the flag becomes what it was after.")

@@ -1,41 +1,29 @@
-"""The /v1/flags operations: parse, one call of the domain, serialise."""
+"""The operations that read and write flags: parse, one call of the domain, serialise."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.fast import Name, convert
 from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.history import HistoryViewSet
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
-from config.models import Scope
-from flags import changes, openapi, snapshot
-from flags.engine.evaluation import evaluate
-from flags.engine.types import Configuration, Context
+from config.keys import is_key
+from config.models import Change, Scope
+from flags import changes, openapi
 from flags.filters import FlagFilter
 from flags.models import Flag, FlagQuerySet
-from flags.serializers import (
-    EvaluationRequestSerializer,
-    FlagEntrySerializer,
-    FlagSerializer,
-    FlagUpdateSerializer,
-)
+from flags.serializers import FlagEntrySerializer, FlagSerializer, FlagUpdateSerializer, RevertSerializer
 
 
 class FlagPagination(KeysetPagination):
     ordering = ("key",)
-
-
-class EvaluationRequest(msgspec.Struct, forbid_unknown_fields=True):
-    userId: Name
-    attributes: dict[str, Any] = {}
 
 
 @extend_schema(tags=["Flags"])
@@ -46,7 +34,9 @@ class FlagViewSet(ApiViewSet):
         "create": Access(Scope.MANAGE, "flags.add_flag"),
         "partial_update": Access(Scope.MANAGE, "flags.change_flag"),
         "destroy": Access(Scope.MANAGE, "flags.delete_flag"),
-        "evaluate": Access(Scope.CLIENT, "flags.view_flag"),
+        "archive": Access(Scope.MANAGE, "flags.change_flag"),
+        "restore": Access(Scope.MANAGE, "flags.change_flag"),
+        "revert": Access(Scope.MANAGE, "flags.change_flag"),
     }
     serializer_class = FlagSerializer
     pagination_class = FlagPagination
@@ -81,44 +71,51 @@ class FlagViewSet(ApiViewSet):
     @openapi.partial_update
     def partial_update(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
-        if_match = request.headers.get("If-Match")
         flag = changes.get_flag(flag_key, self.environment)
-        changes.check_version(flag, if_match)  # before the body, for what was read of another version differs
+        changes.check_version(flag, self.if_match)  # before the body, for what was read of another version differs
         serializer = FlagUpdateSerializer(flag, data=self.sent_changes(request), partial=True)
         serializer.is_valid(raise_exception=True)
-        flag = changes.update_flag(
-            key=flag_key,
-            environment=self.environment,
-            changes=serializer.validated_data,
-            if_match=if_match,
-            **self.provenance,
-        )
-        return self._answer(flag)
+        return self._answer(changes.update_flag(**self._write(flag_key), changes=serializer.validated_data))
 
     @openapi.destroy
     def destroy(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
-        changes.delete_flag(
-            key=flag_key,
-            environment=self.environment,
-            if_match=request.headers.get("If-Match"),
-            **self.provenance,
-        )
+        changes.delete_flag(**self._write(flag_key))
         return Response(status=204)
 
-    @openapi.evaluate
-    def evaluate(self, request: Request, flag_key: str) -> Response:
+    @openapi.archive
+    def archive(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
-        data = request.data
-        body = convert(data, EvaluationRequest)
-        if body is None:
-            body = EvaluationRequest(**self.validated(data, EvaluationRequestSerializer))
-        flag = snapshot.find(self.environment.key, flag_key)
-        if flag is None:
-            raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
-        context = Context(body.userId, body.attributes, Configuration({}, {}), self.now)
-        return Response(evaluate(flag, context).answer)
+        self.refuse_body(request)
+        return self._answer(changes.archive_flag(**self._write(flag_key)))
+
+    @openapi.restore
+    def restore(self, request: Request, flag_key: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        return self._answer(changes.restore_flag(**self._write(flag_key)))
+
+    @openapi.revert
+    def revert(self, request: Request, flag_key: str) -> Response:
+        refuse_parameters(request)
+        revision = self.validated(request.data, RevertSerializer)["revision"]
+        return self._answer(changes.revert_flag(**self._write(flag_key), revision=revision))
+
+    def _write(self, key: str) -> dict[str, Any]:
+        return {"key": key, "environment": self.environment, "if_match": self.if_match, **self.provenance}
 
     def _answer(self, flag: Flag, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
         return Response(FlagSerializer(flag).data, status=status, headers={"ETag": flag.etag, **(headers or {})})
+
+
+@extend_schema(tags=["Flags"])
+class FlagHistoryViewSet(HistoryViewSet):
+    access = {"list": Access(Scope.SERVER, "flags.view_flag")}
+
+    @openapi.history
+    def list(self, request: Request, flag_key: str) -> Response:
+        rows = Change.objects.of_key(changes.KIND, flag_key if is_key(flag_key) else "")
+        if not rows.exists():
+            raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag ever had the key {flag_key[:100]!r}.")
+        return self.history(request, rows)

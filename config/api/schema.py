@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 from django.conf import settings
@@ -130,7 +131,7 @@ def _error(codes: Sequence[ErrorCode]) -> Schema:
         "message": {"type": "string", "description": "For people: what went wrong and what to do."},
         "requestId": {"type": "string", "description": "Also the `X-Request-Id` header."},
     }
-    if any(code.status == 400 for code in codes):
+    if any(code.status == 400 or code is ErrorCode.FLAG_NOT_FOUND for code in codes):
         properties["details"] = {"type": "array", "items": _DETAIL}
     return closed_object({"error": closed_object(properties, optional=["details"])}, _meanings(codes))
 
@@ -253,7 +254,15 @@ class EnvelopeSchema(AutoSchema):
         schema = super()._map_serializer_field(field, direction, bypass_extensions)
         if schema:
             schema.pop("x-spec-enum-id", None)  # meant for a hook that we do without
+            if direction == "response" and _is_left_out_while_empty(field):
+                schema |= {"enum": [each for each in schema["enum"] if each is not None]} if "enum" in schema else {}
         return schema
+
+    def _get_serializer_field_meta(self, field: Any, direction: Any) -> Any:
+        meta = super()._get_serializer_field_meta(field, direction)
+        if direction == "response" and _is_left_out_while_empty(field):
+            meta.pop("nullable", None)  # null takes a property away, and none is answered
+        return meta
 
     def get_serializer_name(self, serializer: Any, direction: Any) -> str:
         """`Request` is put behind the names of what is sent anyway."""
@@ -264,6 +273,10 @@ class EnvelopeSchema(AutoSchema):
 
     def _get_paginator(self) -> None:
         return None  # DRF's paginators change the body; ours does not
+
+
+def _is_left_out_while_empty(field: Any) -> bool:
+    return field.field_name in getattr(field.parent, "left_out_while_empty", ())
 
 
 class KeyExtension(OpenApiSerializerFieldExtension):
@@ -280,4 +293,11 @@ class TimestampExtension(OpenApiSerializerFieldExtension):
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: Any) -> Schema:
         is_read = direction == "request" and not self.target.read_only
-        return dict(MOMENT) if is_read else {"type": "string", "format": "date-time"}
+        return deepcopy(MOMENT) if is_read else {"type": "string", "format": "date-time"}
+
+
+class RawExtension(OpenApiSerializerFieldExtension):
+    target_class = "config.api.serializers.RawField"
+
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: Any) -> Schema:
+        return deepcopy(self.target.schema)

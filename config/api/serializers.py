@@ -86,6 +86,33 @@ class KeyField(TextField):
     """A key of the caller's choice. Its form is for the domain to check; the schema tells it."""
 
 
+class ChoiceField(serializers.ChoiceField):
+    """A JSON string, one of a few."""
+
+    default_error_messages = {_WRONG_TYPE: "Must be a string.", "null": "Must be a string."}
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        if data is not serializers.empty and data is not None and not isinstance(data, str):
+            self.fail(_WRONG_TYPE)
+        return super().run_validation(data)
+
+    def to_internal_value(self, data: Any) -> Any:
+        if data not in self.choices:
+            message = f"Must be one of: {', '.join(map(str, self.choices))}."
+            raise serializers.ValidationError(message, code=DetailCode.INVALID_VALUE)
+        return data
+
+
+class RawField(serializers.JSONField):
+    """JSON as it was sent, for the domain to check; the schema tells what it may be."""
+
+    default_error_messages = {"null": "Must not be null."}
+
+    def __init__(self, schema: dict[str, Any], **options: Any) -> None:
+        super().__init__(**options)
+        self.schema = schema
+
+
 class SwitchField(serializers.BooleanField):
     """A JSON boolean."""
 
@@ -114,6 +141,25 @@ class NumberField(serializers.FloatField):
 
     def to_representation(self, value: Any) -> Any:
         return value
+
+
+class WholeNumberField(serializers.IntegerField):
+    """A JSON number without a fraction, small enough for a column."""
+
+    default_error_messages = {
+        _WRONG_TYPE: "Must be a whole number.",
+        "null": "Must be a whole number.",
+        "min_value": "Must be at least {min_value}.",
+        "max_value": "Must be at most {max_value}.",
+    }
+
+    def __init__(self, *, min_value: int, max_value: int = 2**63 - 1, **options: Any) -> None:
+        super().__init__(min_value=min_value, max_value=max_value, **options)
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, (int, float)) or data != int(data):
+            self.fail(_WRONG_TYPE)
+        return int(data)
 
 
 class ObjectField(serializers.DictField):

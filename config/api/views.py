@@ -55,6 +55,11 @@ class ApiViewSet(GenericViewSet[Any]):
         return change_reason(self.request)
 
     @property
+    def if_match(self) -> str | None:
+        """The version that the caller has seen of what this request writes, if they care."""
+        return self.request.headers.get("If-Match")
+
+    @property
     def provenance(self) -> dict[str, Any]:
         """What every write of the domain is told of its caller: who, when and why."""
         return {"actor": self.caller.actor, "at": self.now, "reason": self.reason}

@@ -15,7 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rest_framework.serializers import Serializer
 
+from config import snapshot
 from config.api.fast import convert
+from config.audit_views import KINDS, AuditViewSet
 from config.errors import DetailCode, ErrorCode, ValidationFailed
 from config.timestamps import parse_timestamp
 from config.urls import urlpatterns
@@ -24,9 +26,15 @@ from events.properties import property_defects
 from events.views import EventViewSet
 from experiments.serializers import AssignmentRequestSerializer
 from experiments.views import AssignmentRequest, ExperimentViewSet
-from flags.engine.parsing import parse_rules
-from flags.serializers import EvaluationRequestSerializer
-from flags.views import EvaluationRequest, FlagViewSet
+from flags.engine.parsing import parse_flag
+from flags.evaluation_serializers import (
+    EvaluationRequest,
+    EvaluationRequestSerializer,
+    EvaluationsRequest,
+    EvaluationsRequestSerializer,
+)
+from flags.segment_views import SegmentViewSet
+from flags.views import FlagHistoryViewSet, FlagViewSet
 from tests.conftest import NOON
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(SchemaGenerator().get_schema(request=None, public=True)))
@@ -67,7 +75,7 @@ def test_document__operations__are_those_of_the_urls() -> None:
         for method in getattr(pattern.callback, "actions", {})
         if method != "head"
     }
-    assert len(served) == 17
+    assert len(served) == 29
     assert {(path, method) for path, method, _ in operations()} == served
 
 
@@ -105,7 +113,8 @@ def test_operation__failing__carries_the_codes_of_its_status(path: str, method: 
         codes = error["properties"]["code"]["enum"]
         assert codes
         assert {ErrorCode(code).status for code in codes} == {int(status)}
-        assert ("details" in error["properties"]) == (status == "400")
+        # The only one to blame for a 404 is the moment at which there was no such flag.
+        assert ("details" in error["properties"]) == (status == "400" or "flag_not_found" in codes)
 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
@@ -133,35 +142,46 @@ def test_operation__that_succeeds__answers_data_alone_or_nothing(
     assert ("Location" in response["headers"]) == (status == "201")
 
 
-@pytest.mark.parametrize(("view", "path"), [(FlagViewSet, "flags"), (ExperimentViewSet, "experiments")])
+@pytest.mark.parametrize(
+    ("view", "path"), [(FlagViewSet, "flags"), (SegmentViewSet, "segments"), (ExperimentViewSet, "experiments")]
+)
 def test_list__parameters__are_those_of_its_filters_and_paging(view: Any, path: str) -> None:
     assert_parameters(view, DOCUMENT["paths"][f"/v1/{path}"]["get"])
 
 
-def test_query__parameters__are_those_of_its_filters_and_paging() -> None:
-    operation = DOCUMENT["paths"]["/v1/events"]["get"]
-    assert_parameters(EventViewSet, operation)
+@pytest.mark.parametrize(
+    ("view", "path"),
+    [(EventViewSet, "events"), (AuditViewSet, "audit"), (FlagHistoryViewSet, "flags/{flag_key}/history")],
+)
+def test_query__parameters__are_those_of_its_filters_and_paging(view: Any, path: str) -> None:
+    operation = DOCUMENT["paths"][f"/v1/{path}"]["get"]
+    assert_parameters(view, operation)
     [limit] = [each["schema"] for each in operation["parameters"] if each["name"] == "limit"]
     assert limit == {
         "type": "integer",
         "minimum": 1,
         "maximum": 1000,
-        "default": EventViewSet.pagination_class.default_limit,
+        "default": view.pagination_class.default_limit,
     }
 
 
 def assert_parameters(view: Any, operation: dict[str, Any]) -> None:
     described = {each["name"] for each in operation["parameters"] if each["in"] == "query"}
-    assert described == {*view.filterset_class.base_filters, *view.pagination_class.parameters}
+    filters = view.filterset_class.base_filters if hasattr(view, "filterset_class") else {}
+    assert described == {*filters, *view.pagination_class.parameters}
     lengths = {each["name"]: each["schema"].get("maxLength") for each in operation["parameters"]}
-    for name, each in view.filterset_class.base_filters.items():
+    for name, each in filters.items():
         assert lengths[name] == each.extra.get("max_length")
     assert "Link" in operation["responses"]["200"]["headers"]
     assert view.pagination_class.max_limit == 1000
 
 
+def test_audit__kinds_of_objects__are_all_that_the_snapshot_hears_of() -> None:
+    assert {kind for table in snapshot._snapshot.tables for kind in table.kinds} == set(KINDS)
+
+
 def test_document__every_object_but_free_content__is_closed() -> None:
-    free = {"attributes", "properties", "results"}
+    free = {"attributes", "properties", "results", "schema", "EvaluationsByKey"}
 
     def objects(schema: Any, name: str = "") -> Iterator[str]:
         if isinstance(schema, dict):
@@ -175,7 +195,7 @@ def test_document__every_object_but_free_content__is_closed() -> None:
             for part in schema:
                 yield from objects(part, name)
 
-    assert {name for schema in SCHEMAS.values() for name in objects(schema)} == free
+    assert {name for title, schema in SCHEMAS.items() for name in objects(schema, title)} == free
 
 
 # --- what is accepted ------------------------------------------------------------------------------------------------
@@ -218,8 +238,10 @@ RULES_VALIDATOR = validator(SCHEMAS["FlagRequest"]["properties"]["rules"])
 
 
 def is_rules(value: Any) -> bool:
+    """Whether a flag with the variants `a` and `b` may have these rules."""
+    variants = [{"key": "a", "value": "A"}, {"key": "b", "value": "B"}]
     try:
-        parse_rules(value)
+        parse_flag({"key": "f", "enabled": True, "rules": value, "type": "string", "variants": variants})
     except ValidationFailed:
         return False
     return True
@@ -275,6 +297,22 @@ def agree(body: Any, struct: type[msgspec.Struct], serializer: type[Serializer])
 @example({"userId": "\ufeff"})
 def test_evaluation__of_any_body__is_accepted_by_struct_and_serializer_alike(body: Any) -> None:
     agree(body, EvaluationRequest, EvaluationRequestSerializer)
+
+
+KEYS = st.lists(TEXTS | st.sampled_from(["a" * 100, "a" * 101]), max_size=3)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    objects({"userId": TEXTS, "flags": KEYS}, {"userId": TEXTS, "attributes": ANYTHING, "flags": ANYTHING}) | ANYTHING
+)
+@example({"userId": "u", "flags": None})
+@example({"userId": "u", "flags": []})
+@example({"userId": "u", "flags": ["f", "f"]})
+@example({"userId": "u", "flags": [f"f{at}" for at in range(1000)]})
+@example({"userId": "u", "flags": [f"f{at}" for at in range(1001)]})
+def test_evaluations__of_any_body__are_accepted_by_struct_and_serializer_alike(body: Any) -> None:
+    agree(body, EvaluationsRequest, EvaluationsRequestSerializer)
 
 
 @settings(max_examples=300, deadline=None)

@@ -340,7 +340,8 @@ def test_evaluate__each_reason__is_as_documented(api, flag, answer):
     [
         ({"plan": "pro"}, True),
         ({"plan": "free"}, False),
-        ({"plan": ["pro"]}, False),
+        ({"plan": ["free", "pro"]}, True),
+        ({"plan": [["pro"]]}, False),
         ({"plan": None}, False),
         ({}, False),
         ({"Plan": "pro"}, False),

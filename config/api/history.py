@@ -1,0 +1,98 @@
+"""Lists of what was changed: how they are paged, filtered and described. `config.history` says what an entry tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.filters import StrictFilterBackend
+from config.api.pagination import KeysetPagination
+from config.api.schema import Schema, closed_object, component
+from config.api.views import ApiViewSet
+from config.history import MOST_CHANGES, MOST_ELEMENTS, concerning, entries
+from config.models import ChangeQuerySet, Source
+
+
+class HistoryPagination(KeysetPagination):
+    ordering = ("-revision",)
+    default_limit = 100
+
+
+class HistoryViewSet(ApiViewSet):
+    """A list of changes, as the environment of the request sees them."""
+
+    pagination_class = HistoryPagination
+    filter_backends = (StrictFilterBackend,)
+
+    def history(self, request: Request, rows: ChangeQuerySet) -> Response:
+        self.refuse_body(request)
+        # The documents of a change may be large: they are read one after the other, once it is known which.
+        seen = concerning(rows, self.environment.key).defer("before", "after")
+        page: Any = self.paginate_queryset(self.filter_queryset(seen))
+        return self.get_paginated_response(entries(page, self.environment.key))
+
+
+_ANY: Schema = {}
+_VALUE = {
+    "field": {"type": "string", "description": "Such as `enabled` or `rules[0].percentage`."},
+    "before": {**_ANY, "description": "What stood there; left out where nothing did."},
+    "after": {**_ANY, "description": "What stands there now; left out where nothing does."},
+}
+_SCALARS: Schema = {"type": "array", "items": {"type": ["string", "number", "boolean", "null"]}}
+_COUNT: Schema = {"type": "integer", "minimum": 1}
+_ELEMENTS = {
+    "field": {"type": "string", "description": "A list of texts or numbers, such as `rules[0].userIds`."},
+    "added": {**_SCALARS, "maxItems": MOST_ELEMENTS},
+    "removed": {
+        **_SCALARS,
+        "maxItems": MOST_ELEMENTS,
+        "description": "If nothing was added either, only their order changed.",
+    },
+    "moreAdded": {**_COUNT, "description": f"How many were added beyond the first {MOST_ELEMENTS}."},
+    "moreRemoved": {**_COUNT, "description": f"How many were removed beyond the first {MOST_ELEMENTS}."},
+}
+_DIFFERENCE: Schema = {
+    "oneOf": [
+        component("ValueDifference", closed_object(_VALUE, optional=["before", "after"])),
+        component("ListDifference", closed_object(_ELEMENTS, optional=["moreAdded", "moreRemoved"])),
+    ]
+}
+ENTRY: Schema = component(
+    "HistoryEntry",
+    closed_object(
+        {
+            "revision": {"type": "integer", "description": "The number of the change; one for the whole service."},
+            "at": {"type": "string", "format": "date-time"},
+            "actor": {"type": "string", "description": "Such as `key terraform`, `user ada` or `anonymous`."},
+            "source": {"type": "string", "enum": [str(source) for source in Source]},
+            "reason": {"type": "string", "description": "As `X-Change-Reason` gave it."},
+            "action": {"type": "string", "enum": ["created", "changed", "deleted"]},
+            "object": component(
+                "HistoryObject",
+                closed_object({name: {"type": "string"} for name in ("kind", "id", "key")}, "What was changed."),
+            ),
+            "environment": {"type": "string", "description": "Left out where the change is common to all of them."},
+            "changes": {"type": "array", "items": _DIFFERENCE, "maxItems": MOST_CHANGES},
+            "moreChanges": {
+                **_COUNT,
+                "description": f"How many differences there are beyond the first {MOST_CHANGES}.",
+            },
+        },
+        "One change, as the environment of the request sees it.",
+        optional=["reason", "environment", "moreChanges"],
+    ),
+)
+ENTRIES: Schema = {"type": "array", "items": ENTRY}
+EXAMPLE = {
+    "revision": 42,
+    "at": "2026-01-31T12:00:00.000000Z",
+    "actor": "user ada",
+    "source": "admin",
+    "reason": "Half of them is enough",
+    "action": "changed",
+    "object": {"kind": "flag", "id": "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59", "key": "new-checkout"},
+    "environment": "production",
+    "changes": [{"field": "rules[0].percentage", "before": 25, "after": 12.5}],
+}

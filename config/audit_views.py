@@ -1,0 +1,73 @@
+"""The /v1/audit operation: everything that was changed, whatever it was."""
+
+from __future__ import annotations
+
+import django_filters
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.filters import MomentFilter, TextFilter
+from config.api.history import ENTRIES, EXAMPLE, HistoryPagination, HistoryViewSet
+from config.api.permissions import Access
+from config.api.schema import MOMENT, TEXT, answer, errors, paging, query
+from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.models import Change, ChangeQuerySet, Scope, Source
+
+KINDS = ("api_key", "environment", "experiment", "flag", "segment")
+
+_OBJECT = {"type": "string", "maxLength": 300, "pattern": f"^({'|'.join(KINDS)})(/.+)?$"}
+
+list_changes = extend_schema(
+    operation_id="list_changes",
+    summary="List what was changed",
+    description="Every write of configuration that concerns the environment of the request, by API, admin or command, "
+    "newest first: who, when, from where, why, and what was there before and after.",
+    parameters=[
+        query(
+            "object",
+            _OBJECT,
+            "Only changes of this kind of object, such as `flag`, or of one object, such as `flag/new-checkout`.",
+        ),
+        query("actor", {**TEXT, "maxLength": 250}, "Only changes by this actor, such as `user ada`."),
+        query("source", {"type": "string", "enum": Source.values}, "Only changes that came through this door."),
+        query("from", MOMENT, "Only changes at this moment or later; a date is its first instant."),
+        query("to", MOMENT, "Only changes at this moment or earlier; a date is its last instant."),
+        *paging(default=HistoryPagination.default_limit),
+    ],
+    responses={200: answer(ENTRIES, "The changes.", [EXAMPLE]), **errors()},
+)
+
+
+class AuditFilter(django_filters.FilterSet):
+    object = TextFilter(method="choose_object", max_length=300)
+    actor = TextFilter(field_name="actor", max_length=250)
+    source = django_filters.ChoiceFilter(choices=Source.choices)
+
+    class Meta:
+        model = Change
+        fields = ()
+
+    def choose_object(self, rows: ChangeQuerySet, _name: str, text: str) -> ChangeQuerySet:
+        kind, slash, key = text.partition("/")
+        if kind not in KINDS:
+            message = f"Must be {', '.join(KINDS)}, or one of them with a key, such as flag/new-checkout."
+            raise ValidationFailed(
+                [Detail("object", DetailCode.INVALID_VALUE, message)], code=ErrorCode.INVALID_PARAMETER
+            )
+        return rows.filter(kind=kind, key=key) if slash else rows.filter(kind=kind)
+
+
+# `from` is a word of Python's own.
+AuditFilter.base_filters["from"] = MomentFilter(field_name="at", lookup_expr="gte")
+AuditFilter.base_filters["to"] = MomentFilter(field_name="at", lookup_expr="lte", end_of_day=True)
+
+
+@extend_schema(tags=["Audit"])
+class AuditViewSet(HistoryViewSet):
+    access = {"list": Access(Scope.SERVER, "config.view_change")}
+    filterset_class = AuditFilter
+
+    @list_changes
+    def list(self, request: Request) -> Response:
+        return self.history(request, Change.objects.all())
