@@ -1,35 +1,52 @@
-"""What was written is in force for the next request, whichever worker, process or host serves it."""
+"""What was written is in force for the next request, whichever worker serves it and whoever wrote; nothing else is."""
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.system.server import Server, wait_until
+from tests.system.afresh import is_on, is_on_everywhere
+from tests.system.processes import run_script, script
+from tests.system.server import PROXY_HEADERS, Server, wait_until
 
 pytestmark = pytest.mark.system
+
+TOGGLES = 10_000
+
+
+def create_flag(server: Server, key: str, **values: object) -> None:
+    assert server.ask("POST", "/v1/flags", json={"key": key, **values}).status_code == 201
+
+
+def count_stale(server: Server, key: str, *, toggles: int) -> int:
+    """Toggle on one connection, asking after each toggle on a fresh one, so that either worker answers."""
+    writer = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    headers = {**server.headers(), "Content-Type": "application/json"}
+    stale = 0
+    for at in range(toggles):
+        enabled = at % 2 == 0
+        writer.request("PATCH", f"/v1/flags/{key}", json.dumps({"enabled": enabled}), headers)
+        response = writer.getresponse()
+        response.read()
+        assert response.status == 200
+        stale += is_on(server, key) is not enabled
+    writer.close()
+    return stale
 
 
 def test_toggle__followed_by_an_evaluation_on_a_fresh_connection__is_never_stale(server: Server) -> None:
     assert len(server.worker_pids()) == 2
-    assert server.ask("POST", "/v1/flags", json={"key": "toggled"}).status_code == 201
-    stale = []
-    with server.client() as writer:
-        for at in range(2000):
-            enabled = at % 2 == 0
-            assert writer.patch("/v1/flags/toggled", json={"enabled": enabled}).status_code == 200
-            answer = server.ask("POST", "/v1/flags/toggled/evaluate", json={"userId": "u"})
-            if answer.json() != {"data": {"enabled": enabled, "reason": "default" if enabled else "disabled"}}:
-                stale.append(at)
-    assert stale == []
+    create_flag(server, "toggled")
+    assert count_stale(server, "toggled", toggles=TOGGLES) == 0
 
 
 def test_toggle__seen_through_every_operation_that_shows_it__is_the_same(server: Server) -> None:
-    assert server.ask("POST", "/v1/flags", json={"key": "shown"}).status_code == 201
+    create_flag(server, "shown")
     for enabled in (True, False) * 10:
         server.ask("PATCH", "/v1/flags/shown", json={"enabled": enabled})
         assert server.ask("GET", "/v1/flags/shown").json()["data"]["enabled"] is enabled
@@ -60,43 +77,93 @@ def test_experiment__started__assigns_at_once_on_every_worker(server: Server) ->
         assert {response.status_code for response in asked} == {409}
 
 
-def test_servers__of_two_hosts_on_one_database__follow_each_other(start_server: Callable[..., Server]) -> None:
-    """What the hosts share is the database alone: each has a RUNTIME_DIR of its own."""
-    here = start_server()
-    there = start_server(here.environment["DATABASE_URL"])
-    assert here.environment["RUNTIME_DIR"] != there.environment["RUNTIME_DIR"]
-    for writer, reader in ((here, there), (there, here)) * 2:
-        key = f"flag-{writer.port}"
-        writer.ask("POST", "/v1/flags", json={"key": key})
+def test_flags__switched_in_one_transaction_of_another_process__are_all_on_for_the_next_request(server: Server) -> None:
+    keys = [f"bulk-{at}" for at in range(20)]
+    for key in keys:
+        create_flag(server, key)
+    for enabled in (True, False, True):
+        run_script(server, f"with transaction.atomic():\n    for key in {keys!r}:\n        switch(key, {enabled})\n")
+        assert {key: is_on_everywhere(server, key) for key in keys} == {key: {enabled} for key in keys}
+
+
+def test_flag__switched_in_the_admin__is_so_for_the_next_request(server: Server) -> None:
+    create_flag(server, "by-hand")
+    flag_id = server.ask("GET", "/v1/flags/by-hand").json()["data"]["id"]
+    headers = admin_headers(server)
+    for enabled in (True, False, True):
+        switch = {"switch": f"production:{'on' if enabled else 'off'}"}
+        pressed = server.ask("POST", f"/admin/flags/flag/{flag_id}/toggle/", data=switch, headers=headers)
+        assert pressed.status_code == 302
+        assert is_on_everywhere(server, "by-hand") == {enabled}
+
+
+def admin_headers(server: Server) -> dict[str, str]:
+    """What the browser of a signed-in superuser sends with a form."""
+    session = run_script(
+        server,
+        "from importlib import import_module\n"
+        "from django.conf import settings\n"
+        "from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY\n"
+        "from django.contrib.auth.models import User\n"
+        "user = User.objects.create_superuser('ada')\n"
+        "session = import_module(settings.SESSION_ENGINE).SessionStore()\n"
+        "session[SESSION_KEY] = str(user.pk)\n"
+        "session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]\n"
+        "session[HASH_SESSION_KEY] = user.get_session_auth_hash()\n"
+        "session.create()\n"
+        "print(session.session_key)\n",
+    ).strip()
+    token = "c" * 32
+    return {
+        **PROXY_HEADERS,
+        "Cookie": f"halyard_session={session}; halyard_csrf={token}",
+        "X-CSRFToken": token,
+        "Referer": f"https://127.0.0.1:{server.port}/admin/",
+    }
+
+
+def test_change__rolled_back__is_never_seen_and_its_revision_not_missed(server: Server) -> None:
+    """Workers that look while the transaction is open, after it, and at the change that then takes its revision."""
+    create_flag(server, "undecided")
+    code = """
+with transaction.atomic():
+    switch("undecided", True)
+    signal_file.poke()
+    pause()
+    transaction.set_rollback(True)
+signal_file.poke()
+pause()
+"""
+    for _ in range(3):
+        with script(server, code) as writer:
+            writer.wait_for_pause()
+            for _ in range(20):
+                assert is_on_everywhere(server, "undecided") == {False}
+            writer.go_on()
+            writer.wait_for_pause()
+            assert is_on_everywhere(server, "undecided") == {False}
+            writer.go_on()
         for enabled in (True, False):
-            assert writer.ask("PATCH", f"/v1/flags/{key}", json={"enabled": enabled}).status_code == 200
+            assert server.ask("PATCH", "/v1/flags/undecided", json={"enabled": enabled}).status_code == 200
+            assert is_on_everywhere(server, "undecided") == {enabled}
 
-            def is_followed(key: str = key, enabled: bool = enabled, reader: Server = reader) -> bool:
-                answer = reader.ask("POST", f"/v1/flags/{key}/evaluate", json={"userId": "u"})
-                return answer.status_code == 200 and answer.json()["data"]["enabled"] is enabled
 
-            wait_until(is_followed, "the other host follows", 10)
-    secret = here.run("manage.py", "create_key", "--name", "shared", "--scope", "server").strip()
-    wait_until(lambda: there.ask("GET", "/v1/flags", key=secret).status_code == 200, "the key is known there", 10)
-    here.run("manage.py", "revoke_key", secret[:12])
-    wait_until(lambda: there.ask("GET", "/v1/flags", key=secret).status_code == 401, "it is revoked there", 10)
+def test_change__committed_after_a_while__is_seen_from_then_on(server: Server) -> None:
+    create_flag(server, "decided")
+    with script(server, 'with transaction.atomic():\n    switch("decided", True)\n    pause()\npause()\n') as writer:
+        writer.wait_for_pause()
+        assert is_on_everywhere(server, "decided") == {False}
+        writer.go_on()
+        writer.wait_for_pause()
+        assert is_on_everywhere(server, "decided") == {True}
+        writer.go_on()
 
 
 def test_toggle__after_the_signal_file_was_removed_and_a_worker_died__is_soon_never_stale_again(server: Server) -> None:
     """Temporary folders are cleaned by others; a worker that starts then must not share a file of its own."""
-    assert server.ask("POST", "/v1/flags", json={"key": "cleaned"}).status_code == 201
+    create_flag(server, "cleaned")
     (Path(server.environment["RUNTIME_DIR"]) / "signal").unlink()
     dead = server.worker_pids()[0]
     os.kill(dead, signal.SIGKILL)
     wait_until(lambda: len({*server.worker_pids()} - {dead}) == 2, "the worker is replaced", 30)
     wait_until(lambda: count_stale(server, "cleaned", toggles=60) == 0, "the workers share one file again", 30)
-
-
-def count_stale(server: Server, key: str, *, toggles: int) -> int:
-    stale = 0
-    for at in range(toggles):
-        enabled = at % 2 == 0
-        assert server.ask("PATCH", f"/v1/flags/{key}", json={"enabled": enabled}).status_code == 200
-        answer = server.ask("POST", f"/v1/flags/{key}/evaluate", json={"userId": "u"})
-        stale += answer.json()["data"]["enabled"] is not enabled
-    return stale

@@ -1,0 +1,103 @@
+"""Servers that share nothing but a database follow each other, by PostgreSQL's announcements and without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from tests.system.afresh import ask_afresh
+from tests.system.server import Server, wait_until
+
+pytestmark = pytest.mark.system
+
+_LISTENERS = "FROM pg_stat_activity WHERE application_name = 'halyard-watcher' AND datname = current_database()"
+
+
+_OTHERS = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+
+_AWAY, _BACK = "Cannot look for changes of other hosts", "Changes of other hosts are looked for again"
+
+
+@pytest.fixture
+def hosts(start_server: Callable[..., Server]) -> tuple[Server, Server]:
+    """Two servers with a RUNTIME_DIR each, as on two hosts."""
+    here = start_server()
+    there = start_server(here.environment["DATABASE_URL"])
+    assert here.environment["RUNTIME_DIR"] != there.environment["RUNTIME_DIR"]
+    assert here.ask("POST", "/v1/flags", json={"key": "followed"}).status_code == 201
+    return here, there
+
+
+@pytest.fixture
+def database(hosts: tuple[Server, Server]) -> Iterator[psycopg.Connection]:
+    """A connection of our own to the hosts' database."""
+    url = hosts[0].environment["DATABASE_URL"]
+    if url.startswith("sqlite"):
+        pytest.skip("SQLite announces nothing")
+    with psycopg.connect(url.replace("postgres://", "postgresql://"), autocommit=True) as connection:
+        yield connection
+
+
+def check_following(hosts: tuple[Server, Server]) -> None:
+    here, there = hosts
+    for writer, reader in ((here, there), (there, here)) * 2:
+        for enabled in (True, False):
+            assert writer.ask("PATCH", "/v1/flags/followed", json={"enabled": enabled}).status_code == 200
+            wait_until(lambda reader=reader, enabled=enabled: follows(reader, enabled), "the other host follows", 10)
+
+
+def follows(reader: Server, enabled: bool) -> bool:
+    answer = ask_afresh(reader, "/v1/flags/followed/evaluate", {"userId": "u"})
+    return answer.status == 200 and answer.data["enabled"] is enabled
+
+
+def told(host: Server, message: str) -> int:
+    """How often the workers of a host have logged it."""
+    return host.log.read_text().count(message)
+
+
+def test_hosts__on_one_database__follow_each_other(hosts: tuple[Server, Server]) -> None:
+    check_following(hosts)
+
+
+def test_hosts__key_made_and_revoked_on_one__counts_on_the_other(hosts: tuple[Server, Server]) -> None:
+    here, there = hosts
+    secret = here.run("manage.py", "create_key", "--name", "shared", "--scope", "server").strip()
+    wait_until(lambda: there.ask("GET", "/v1/flags", key=secret).status_code == 200, "the key is known there", 10)
+    here.run("manage.py", "revoke_key", secret[:12])
+    wait_until(lambda: there.ask("GET", "/v1/flags", key=secret).status_code == 401, "it is revoked there", 10)
+
+
+def test_hosts__whose_listening_connections_are_killed__still_follow_and_listen_again(
+    hosts: tuple[Server, Server], database: psycopg.Connection
+) -> None:
+    def listeners() -> set[int]:
+        return {pid for (pid,) in database.execute(f"SELECT pid {_LISTENERS}")}
+
+    wait_until(lambda: len(listeners()) == 4, "every worker listens", 30)
+    for _ in range(3):
+        before = listeners()
+        database.execute(f"SELECT pg_terminate_backend(pid) {_LISTENERS}")
+        check_following(hosts)
+        wait_until(lambda before=before: len(listeners() - before) == 4, "every worker listens again", 30)
+    check_following(hosts)
+    assert [told(host, _AWAY) for host in hosts] == [told(host, _BACK) for host in hosts] == [6, 6]
+
+
+def test_hosts__whose_database_is_away_for_a_while__say_so_once_and_follow_afterwards(
+    hosts: tuple[Server, Server], database: psycopg.Connection
+) -> None:
+    connections = SQL("ALTER DATABASE {} ALLOW_CONNECTIONS").format(Identifier(database.info.dbname))
+    with psycopg.connect(
+        database.info.dsn, password=database.info.password, dbname="postgres", autocommit=True
+    ) as other:
+        other.execute(connections + SQL(" false"))
+        database.execute(f"SELECT pg_terminate_backend(pid) {_OTHERS}")
+        wait_until(lambda: [told(host, _AWAY) for host in hosts] == [2, 2], "every worker says so", 30)
+        other.execute(connections + SQL(" true"))
+    wait_until(lambda: [told(host, _BACK) for host in hosts] == [2, 2], "every worker is back", 30)
+    check_following(hosts)
+    assert [told(host, _AWAY) for host in hosts] == [2, 2]
