@@ -6,17 +6,21 @@ import http.client
 import json
 import os
 import signal
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.system.afresh import is_on, is_on_everywhere
+from tests.system.afresh import ENOUGH_FOR_EVERY_WORKER, ask_afresh, is_on, is_on_everywhere
 from tests.system.processes import run_script, script
+from tests.system.random_changes import FLAGS, USERS, RandomChanges
 from tests.system.server import PROXY_HEADERS, Server, wait_until
 
 pytestmark = pytest.mark.system
 
 TOGGLES = 10_000
+RANDOM_CHANGES = 400
 
 
 def create_flag(server: Server, key: str, **values: object) -> None:
@@ -157,6 +161,34 @@ def test_change__committed_after_a_while__is_seen_from_then_on(server: Server) -
         writer.wait_for_pause()
         assert is_on_everywhere(server, "decided") == {True}
         writer.go_on()
+
+
+def test_workers__after_many_random_changes__answer_as_a_server_that_starts_afresh(
+    start_server: Callable[..., Server],
+) -> None:
+    server = start_server()
+    changes = RandomChanges(server, seed=5)
+    for _ in range(RANDOM_CHANGES):
+        changes.make_one()
+        ask_afresh(server, "/v1/evaluate", USERS[0])  # either worker catches up now and then, from wherever it stands
+    assert changes.done.keys() == {operation.__name__ for operation in changes.operations}
+    newcomer = start_server(server.environment["DATABASE_URL"], workers=1)
+    for environment in sorted(server.keys):
+        key = server.keys[environment]["client"]
+        for user in USERS:
+            [expected] = answers(newcomer, key, user, times=1)
+            assert answers(server, key, user, times=ENOUGH_FOR_EVERY_WORKER) == [expected]
+
+
+def answers(server: Server, key: str, user: Mapping[str, Any], *, times: int) -> list[Any]:
+    """The different accounts of all flags that so many questions get: of each by itself, and of all at once."""
+    found: list[Any] = []
+    for _ in range(times):
+        each = {flag: ask_afresh(server, f"/v1/flags/{flag}/evaluate", user, key=key) for flag in FLAGS}
+        account = (each, ask_afresh(server, "/v1/evaluate", user, key=key))
+        if account not in found:
+            found.append(account)
+    return found
 
 
 def test_toggle__after_the_signal_file_was_removed_and_a_worker_died__is_soon_never_stale_again(server: Server) -> None:
