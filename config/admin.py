@@ -33,12 +33,12 @@ from config.admin_site import (
     column,
     moment,
     reason_of,
-    told,
     writer,
 )
 from config.current_environment import current_environment, environments_of, is_production, switch_environment
 from config.forms import DomainForm, TextField
-from config.models import ApiKey, Change, Environment, Scope, Source
+from config.models import ApiKey, Change, ChangeQuerySet, Environment, Scope, Source
+from config.told_changes import in_brief, told, told_in_brief
 
 
 def show_environment(environment: Environment | None) -> SafeString:
@@ -279,7 +279,7 @@ class ChangeAdmin(ReadOnly, DomainAdmin):
 
     @column("What changed")
     def shown_differences(self, change: Change) -> str:
-        return told(change).summary
+        return told_in_brief(change).summary
 
     @column("Environment")
     def shown_environment(self, change: Change) -> str:
@@ -288,6 +288,9 @@ class ChangeAdmin(ReadOnly, DomainAdmin):
     @column("By way of", label=True)
     def shown_source(self, change: Change) -> str:
         return Source(change.source).label
+
+    def for_list(self, queryset: ChangeQuerySet) -> ChangeQuerySet:
+        return in_brief(queryset, [kind for kind, each in admin_of_kind().items() if each.has_long_documents])
 
     def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> Any:
         change = self.find(request, object_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar, TypeVar
 
 from django.contrib import admin, messages
@@ -20,7 +20,6 @@ from django.utils.dateformat import format as date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.timesince import timesince
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
@@ -28,12 +27,14 @@ from unfold.views import ChangeList
 
 from config.change_log import Actor
 from config.current_environment import check_environment, current_environment
-from config.documents import describe
 from config.errors import DomainError
 from config.models import Change, ChangeQuerySet, Source
 from config.timestamps import format_timestamp
+from config.told_changes import ToldChange
+from config.told_changes import told as told  # for the pages of other apps
 
 _CHANGES_A_PAGE = 50
+_LONG_CHANGES_A_PAGE = 10
 
 
 class ListPage(ChangeList):
@@ -44,15 +45,27 @@ class ListPage(ChangeList):
         self.has_filters = False
 
 
+class DomainListPage(ListPage):
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        return self.model_admin.for_list(super().get_queryset(request, exclude_parameters))
+
+
 class ChoiceFilter(admin.SimpleListFilter):
-    """A filter of a few choices, shown side by side."""
+    """A filter of a few choices, shown side by side. `otherwise` is what one sees where none is chosen."""
 
     template = "admin/segmented_filter.html"
+    otherwise: ClassVar[str] = ""
 
     def value(self) -> str | None:
         """The choice in the address, if it is one."""
         chosen: str | None = super().value()
         return chosen if chosen in [value for value, _ in self.lookup_choices] else None
+
+
+class MenuFilter(ChoiceFilter):
+    """A filter of any number of choices, behind a button."""
+
+    template = "admin/menu_filter.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +82,14 @@ class DomainAdmin(ModelAdmin):
     """Pages of a model that only functions of the domain write. What these refuse is shown where it was typed.
 
     `kind` is what the change log calls such objects. `is_common`: the same objects are found in every environment.
-    `is_environmental`: what is written is so in the current environment alone.
+    `is_environmental`: what is written is so in the current environment alone. `has_long_documents`: what the change
+    log has of one object may be megabytes, so that lists do not look into it.
     """
 
     kind: ClassVar[str]
     is_common: ClassVar[bool] = True
     is_environmental: ClassVar[bool] = False
+    has_long_documents: ClassVar[bool] = False
     actions = None
     change_form_before_template = "admin/includes/hidden_fields.html"
     show_full_result_count = False
@@ -97,6 +112,10 @@ class DomainAdmin(ModelAdmin):
 
     def deletion(self, request: HttpRequest, obj: Any) -> Confirmation:
         return Confirmation(f"Delete {obj}?", ("Its history stays in the change log.",), "Delete")
+
+    def for_list(self, queryset: Any) -> Any:
+        """The rows of a list, with no more of each than the list shows."""
+        return queryset
 
     # from Django's hooks to those
 
@@ -179,12 +198,17 @@ class DomainAdmin(ModelAdmin):
             return self.missing(request, object_id)
         if not self.has_view_permission(request, obj):
             raise PermissionDenied
-        page = Paginator(self.history_of(obj), _CHANGES_A_PAGE).get_page(request.GET.get("p"))
-        context = {"page": page, "changes": list(map(told, page)), "original": obj, "title": f"History of {obj}"}
+        size = _LONG_CHANGES_A_PAGE if self.has_long_documents else _CHANGES_A_PAGE
+        page = Paginator(self.history_of(obj), size).get_page(request.GET.get("p"))
+        changes = [self.told(request, obj, change) for change in page]
+        context = {"page": page, "changes": changes, "original": obj, "title": f"History of {obj}"}
         return self.page(request, "admin/change_history.html", context)
 
     def history_of(self, obj: Any) -> ChangeQuerySet:
         return Change.objects.of(self.kind, obj.pk)
+
+    def told(self, request: HttpRequest, obj: Any, change: Change) -> ToldChange:
+        return told(change)
 
     # Django's own log is not kept: the change log has every write, whichever door it came through.
 
@@ -204,7 +228,7 @@ class DomainAdmin(ModelAdmin):
     # what pages of our own need
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
-        return ListPage
+        return DomainListPage
 
     def find(self, request: HttpRequest, object_id: str) -> Any:
         return self.get_object(request, unquote(object_id))
@@ -281,38 +305,6 @@ class ReadOnly:
 
     def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class ToldChange:
-    """A change in words."""
-
-    change: Change
-    lines: Sequence[str]
-
-    @property
-    def kind(self) -> str:
-        return self.change.kind.replace("_", " ")
-
-    @property
-    def summary(self) -> str:
-        """One line for where there is room for no more."""
-        if self.change.action != "changed":
-            return self.change.action
-        more = f" and {len(self.lines) - 1} more" if len(self.lines) > 1 else ""
-        return f"{self.lines[0][:140]}{more}" if self.lines else "changed"
-
-    @property
-    def ago(self) -> str:
-        return (
-            "just now"
-            if timezone.now() - self.change.at < timedelta(minutes=1)
-            else f"{timesince(self.change.at, depth=1)} ago"
-        )
-
-
-def told(change: Change) -> ToldChange:
-    return ToldChange(change, describe(change.before, change.after))
 
 
 def writer(request: HttpRequest) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from django import forms
@@ -18,7 +20,9 @@ from unfold.widgets import (
 from config.api.bodies import Body, check, decode
 from config.errors import Detail, DomainError, ErrorCode
 from config.models import Change
+from config.timestamps import format_timestamp, parse_timestamp
 
+_LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?)?", re.ASCII)
 _head = re.compile(r"[A-Za-z]+")
 _capital = re.compile(r"[A-Z]")
 
@@ -57,29 +61,94 @@ class ReasonField(forms.CharField):
 
 
 class JSONField(forms.CharField):
-    """A JSON array in a textarea, which the script named by `editor` turns into something friendlier."""
+    """JSON in a textarea, which the script named by `editor` turns into something friendlier.
 
-    def __init__(self, *, name: str, editor: str, **options: Any) -> None:
+    With nothing typed it is what `blank` makes.
+    """
+
+    def __init__(
+        self, *, name: str, editor: str = "", blank: Callable[[], Any] = list, rows: int = 12, **options: Any
+    ) -> None:
         self.name = name
+        self.blank = blank
         classes = " ".join([*TEXTAREA_CLASSES, "hy-json"])
-        attributes = {"data-editor": editor, "rows": 12, "spellcheck": "false", "class": classes}
-        super().__init__(
-            required=False, strip=False, initial=[], widget=UnfoldAdminTextareaWidget(attributes), **options
-        )
+        attributes = {"rows": rows, "spellcheck": "false", "class": classes}
+        if editor:
+            attributes["data-editor"] = editor
+        widget = UnfoldAdminTextareaWidget(attributes)
+        super().__init__(**{"required": False, "strip": False, "initial": blank(), "widget": widget, **options})
 
     def prepare_value(self, value: Any) -> Any:
         # What was typed is text already, and is shown again as it was typed.
-        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+        if isinstance(value, str):
+            return value
+        return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
 
     def clean(self, value: Any) -> Any:
         if not (value or "").strip():
-            return []
+            return self.blank()
         try:
             body = decode(value.encode("utf-8", "surrogatepass"))
             # By its name, as in a body, so that what is wrong is found under the same path.
             return check(Body({self.name: body.value}, body.is_suspect))[self.name]
         except DomainError as refusal:
             raise forms.ValidationError([_text(detail) for detail in refusal.details] or refusal.message) from refusal
+
+
+class LinesField(TextField):
+    """A list of texts, one a line. Empty lines say nothing."""
+
+    def __init__(self, **options: Any) -> None:
+        classes = " ".join([*TEXTAREA_CLASSES, "hy-lines"])
+        # A long list would be laid out anew with every letter if its lines were wrapped.
+        attributes = {"rows": 10, "wrap": "off", "spellcheck": "false", "autocomplete": "off", "class": classes}
+        super().__init__(**{"widget": UnfoldAdminTextareaWidget(attributes), **options})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> Any:
+        return [line for line in self.to_python(value).split("\n") if line.strip()]
+
+
+class WordsField(TextField):
+    """A list of texts on one line, with commas between them."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> Any:
+        return [word.strip() for word in self.to_python(value).split(",") if word.strip()]
+
+
+class MomentInput(UnfoldAdminTextInputWidget):
+    """A date and a time of day in UTC. A fraction of a second, for which browsers have no input, is shown as text."""
+
+    def format_value(self, value: Any) -> str | None:
+        if not isinstance(value, datetime):
+            return str(value) if value else None
+        return format_timestamp(value) if value.microsecond else f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S}".zfill(19)
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        context: dict[str, Any] = super().get_context(name, value, attrs)
+        if _LOCAL.fullmatch(context["widget"]["value"] or ""):
+            context["widget"]["type"] = "datetime-local"
+            context["widget"]["attrs"]["step"] = "any" if isinstance(value, datetime) and value.second else 60
+        return context
+
+
+class MomentField(forms.CharField):
+    """A point in time, read as the API reads one."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"required": False, "widget": MomentInput(), **options})
+
+    def clean(self, value: Any) -> datetime | None:
+        text = super().clean(value)
+        try:
+            return parse_timestamp(text) if text else None
+        except ValueError as error:
+            raise forms.ValidationError("Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z.") from error
 
 
 class DomainForm(forms.ModelForm):  # type: ignore[type-arg]  # of any model
@@ -98,7 +167,7 @@ class DomainForm(forms.ModelForm):  # type: ignore[type-arg]  # of any model
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or self.cleaned_data
-        texts = {name: value for name, value in values.items() if isinstance(value, str)}
+        texts = {_api_name(name): value for name, value in values.items() if isinstance(value, str | list)}
         try:
             check(Body(texts, is_suspect=True))
         except DomainError as refusal:
@@ -120,6 +189,12 @@ class DomainForm(forms.ModelForm):  # type: ignore[type-arg]  # of any model
         if not refusal.details:
             is_about_key = refusal.code is ErrorCode.ALREADY_EXISTS and "key" in self.fields
             self.add_error("key" if is_about_key else None, refusal.message)
+
+
+def _api_name(field: str) -> str:
+    """`expiresAt` for `expires_at`."""
+    first, *more = field.split("_")
+    return first + "".join(word.capitalize() for word in more)
 
 
 def _field_name(detail: Detail) -> str:

@@ -12,6 +12,7 @@ _GROUPS: tuple[tuple[str | None, tuple[tuple[str, str, str, str], ...]], ...] = 
         None,
         (
             ("Flags", "flag", "flags", "flag"),
+            ("Segments", "groups", "flags", "segment"),
             ("Experiments", "science", "experiments", "experiment"),
             ("Events", "bolt", "events", "event"),
             ("Change log", "history", "config", "change"),

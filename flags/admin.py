@@ -1,4 +1,4 @@
-"""Flags in the admin, as they stand in the environment that one works in."""
+"""Flags in the admin, as they stand in the environment that one works in: their list and their form."""
 
 from __future__ import annotations
 
@@ -6,56 +6,70 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseNotAllowed, HttpResponseRedirect
-from django.urls import path
-from django.utils.html import format_html
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from config.admin_site import ChoiceFilter, Confirmation, DomainAdmin, column, in_two_lines, moment, writer_here
-from config.current_environment import check_environment, current_environment
+from config.admin_site import Confirmation, column, in_two_lines, moment, writer_here
+from config.current_environment import current_environment
+from config.documents import is_same
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
-from flags import changes
+from config.told_changes import vocabulary
+from flags import changes, segments
+from flags.admin_filters import EnabledFilter, OwnerFilter, ShelfFilter, TagFilter
+from flags.flag_pages import FlagPages
 from flags.forms import FlagForm
-from flags.models import Flag, FlagQuerySet, FlagState
+from flags.history_words import rules_in_words
+from flags.models import Flag, FlagQuerySet, FlagState, Segment
+from flags.segment_admin import SegmentAdmin
 from flags.summary import summarise
+from flags.tryout import TryoutPage
 
+_VALUES = ("type", "variants", "default_variant", "off_variant", "schema")
+_ABOUT = ("tags", "owner", "expires_at")
+_WRITTEN = ("description", "enabled", "rules", *_VALUES, "prerequisites", *_ABOUT)
+_TYPES = {"boolean": "true or false", "string": "text", "number": "number", "object": "JSON"}
+_LONG = ("variants", "schema", "prerequisites")
 
-class EnabledFilter(ChoiceFilter):
-    title = "state"
-    parameter_name = "enabled"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("true", "On"), ("false", "Off")]
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        return queryset.filter(enabled=self.value() == "true") if self.value() else queryset
+vocabulary[changes.KIND] = vocabulary[segments.KIND] = rules_in_words
+admin.site.register(Segment, SegmentAdmin)
 
 
 @admin.register(Flag)
-class FlagAdmin(DomainAdmin):
+class FlagAdmin(TryoutPage, FlagPages):
     kind = changes.KIND
     is_environmental = True
     form = FlagForm
-    list_filter = (EnabledFilter,)
+    list_filter = (EnabledFilter, ShelfFilter, TagFilter, OwnerFilter)
     search_fields = ("key", "description")
     search_help_text = "Key or description"
     ordering = ("key",)
-    change_form_outer_before_template = "admin/flags/flag/elsewhere.html"
+    change_form_outer_before_template = "admin/flags/flag/standing.html"
+    change_form_after_template = "admin/flags/known.html"
+    actions_detail = ("try_it", "archive", "restore")
 
     def get_queryset(self, request: HttpRequest) -> FlagQuerySet:
-        return Flag.objects.in_environment(current_environment(request))
+        return Flag.objects.in_environment(current_environment(request)).prefetch_related("tag_rows")
 
     # the list
 
+    def for_list(self, queryset: Any) -> Any:
+        return queryset.defer(*_LONG)
+
     def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Flag], Any]]:
-        return ["shown_key", self._switch(request), "shown_rules", "shown_update"]
+        return ["shown_key", self._switch_button(request), "shown_rules", "shown_update"]
 
     @column("Flag", ordering="key")
     def shown_key(self, flag: Flag) -> SafeString:
-        return in_two_lines(flag.key, flag.description[:100])
+        tags = format_html_join("", '<span class="hy-word">{}</span>', ((tag,) for tag in flag.tags))
+        return format_html(
+            "{}{}",
+            in_two_lines(format_html("{} {}", flag.key, _badge(flag)), flag.description[:100]),
+            format_html('<span class="hy-words">{}</span>', tags) if tags else "",
+        )
 
     @column("For whom")
     def shown_rules(self, flag: Flag) -> str:
@@ -65,7 +79,7 @@ class FlagAdmin(DomainAdmin):
     def shown_update(self, flag: Flag) -> SafeString | None:
         return moment(flag.updated_at)
 
-    def _switch(self, request: HttpRequest) -> Callable[[Flag], SafeString]:
+    def _switch_button(self, request: HttpRequest) -> Callable[[Flag], SafeString]:
         """The column that switches a flag: a button of the list's own form, which carries the CSRF token."""
         environment = current_environment(request)
         may_change = self.has_change_permission(request)
@@ -74,7 +88,7 @@ class FlagAdmin(DomainAdmin):
         @column("On", ordering="enabled")
         def switch(flag: Flag) -> SafeString:
             state = "on" if flag.enabled else "off"
-            if not may_change:
+            if not may_change or flag.archived_at:
                 return format_html('<span class="hy-state hy-state-{0}">{0}</span>', state)
             return format_html(
                 '<button type="submit" class="hy-switch" role="switch" aria-checked="{}" name="switch" value="{}" '
@@ -89,38 +103,20 @@ class FlagAdmin(DomainAdmin):
 
         return switch
 
-    def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.toggle_view)
-        return [path("<path:object_id>/toggle/", view, name="flags_flag_toggle"), *super().get_urls()]
-
-    def toggle_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Switch to the state that the button named: whoever presses it twice does not switch back."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        if not self.has_change_permission(request):
-            raise PermissionDenied
-        flag = self.find(request, object_id)
-        if flag is None:
-            return self.missing(request, object_id)
-        opened_in, _, wanted = request.POST.get("switch", "").partition(":")
-        if wanted not in ("on", "off"):
-            return HttpResponseBadRequest("The button says neither on nor off.")
-        try:
-            check_environment(request, opened_in)
-            changes.update_flag(key=flag.key, changes={"enabled": wanted == "on"}, **writer_here(request))
-        except DomainError as refusal:
-            messages.error(request, refusal.message)
-        else:
-            messages.success(request, f"{flag.key} is {wanted} in {current_environment(request).name}.")
-        query = request.GET.urlencode()
-        return HttpResponseRedirect(self.address_of("changelist") + (f"?{query}" if query else ""))
-
     # the form
 
     def get_fieldsets(self, request: HttpRequest, obj: Flag | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
-            return [(None, {"fields": ["key", "description", "shown_state", "shown_rules", "shown_update"]})]
-        return [(None, {"fields": ["key", "description", "enabled", "rules", "reason"]})]
+            shown = ["shown_state", "shown_rules", "shown_values", "shown_prerequisites", "shown_tags", "owner"]
+            return [(None, {"fields": ["key", "description", *shown, "shown_expiry", "shown_update"]})]
+        folded = {"classes": ["collapse"]}
+        return [
+            (None, {"fields": ["key", "description", "enabled", "rules"]}),
+            (_title("Values", self.shown_values(obj)), {**folded, "fields": list(_VALUES)}),
+            (_title("Prerequisites", self.shown_prerequisites(obj)), {**folded, "fields": ["prerequisites"]}),
+            (_title("About", _about(obj)), {**folded, "fields": list(_ABOUT)}),
+            (None, {"fields": ["reason"]}),
+        ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Flag | None = None) -> Any:
         return [] if obj is None else ["key"]
@@ -129,26 +125,63 @@ class FlagAdmin(DomainAdmin):
     def shown_state(self, flag: Flag) -> str:
         return "on" if flag.enabled else "off"
 
+    @column("Values", empty_value="on or off")
+    def shown_values(self, flag: Flag | None) -> str | None:
+        if flag is None or not flag.type:
+            return None
+        return f"{_TYPES[flag.type]}: {_listed([each['key'] for each in flag.variants])}"
+
+    @column("Prerequisites", empty_value="none")
+    def shown_prerequisites(self, flag: Flag | None) -> str | None:
+        return (_listed([each["flag"] for each in flag.prerequisites]) or None) if flag else None
+
+    @column("Tags", empty_value="none")
+    def shown_tags(self, flag: Flag) -> str | None:
+        return ", ".join(flag.tags) or None
+
+    @column("Expires", empty_value="never")
+    def shown_expiry(self, flag: Flag) -> SafeString | None:
+        return moment(flag.expires_at)
+
     def loaded(self, request: HttpRequest, obj: Flag | None) -> dict[str, Any]:
         here = super().loaded(request, obj)
-        return here if obj is None else {**here, "enabled": obj.enabled, "rules": obj.rules, "version": obj.etag}
+        if obj is None:
+            return here
+        return {**here, "enabled": obj.enabled, "rules": obj.rules, "tags": obj.tags, "version": obj.etag}
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
     ) -> Any:
         # Not looked up before Django knows that there is such a flag.
-        context = {"elsewhere": partial(_elsewhere, object_id, current_environment(request))}
-        return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
+        context = {
+            "elsewhere": partial(_elsewhere, object_id, current_environment(request)),
+            "now": timezone.now(),
+            "known_flags": partial(_known_flags, object_id),
+            "known_segments": _known_segments,
+        }
+        return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        flag = self.find(request, str(object_id))
+        unfit = "archive" if flag and flag.archived_at else "restore"
+        found = super().get_actions_detail(request, object_id)
+        return [each for each in found if each.action_name != f"flags_flag_{unfit}"]
 
     # the domain
 
     def write(self, request: HttpRequest, obj: Flag, values: dict[str, Any], *, is_new: bool) -> Flag:
-        new = {name: values[name] for name in ("description", "enabled", "rules")}
+        new = {name: values[name] for name in _WRITTEN}
         common = {"reason": values["reason"], **writer_here(request)}
         if is_new:
             return changes.create_flag(key=values["key"], **new, **common)
+        # What stands as it was loaded is left to the domain, which then follows the variants that are left.
+        edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
         try:
-            return changes.update_flag(key=obj.key, changes=new, if_match=values["version"], **common)
+            return changes.update_flag(key=obj.key, changes=edited, if_match=values["version"], **common)
         except DomainError as refusal:
             if refusal.code is not ErrorCode.PRECONDITION_FAILED:
                 raise
@@ -163,14 +196,46 @@ class FlagAdmin(DomainAdmin):
             f"Delete {obj.key}?",
             (
                 "The flag goes from every environment. Code that still asks for it is told that there is no such flag.",
-                "While it is on in another environment it cannot be deleted.",
-                "Its history stays in the change log.",
+                "While it is on in another environment, or a prerequisite of another flag, it cannot be deleted.",
+                "Its history stays in the change log. To be able to come back to it, archive it instead.",
             ),
             "Delete the flag",
         )
 
 
-def _elsewhere(flag_id: str, here: Environment) -> list[tuple[FlagState, str]]:
+def _badge(flag: Flag) -> SafeString | str:
+    if flag.archived_at:
+        return format_html('<span class="hy-state hy-state-off">{}</span>', "archived")
+    if flag.expires_at and flag.expires_at <= timezone.now():
+        return format_html('<span class="hy-state hy-state-warning">{}</span>', "expired")
+    return ""
+
+
+def _title(name: str, content: str | None) -> str:
+    """The line that unfolds a part of the form tells what is in it."""
+    return f"{name} · {content}" if content else name
+
+
+def _about(flag: Flag | None) -> str:
+    return " · ".join(filter(None, (", ".join(flag.tags[:5]), flag.owner))) if flag else ""
+
+
+def _listed(keys: list[str]) -> str:
+    more = len(keys) - 5
+    return ", ".join(keys[:5]) + (f" and {more} more" if more > 0 else "")
+
+
+def _elsewhere(flag_id: Any, here: Environment) -> list[tuple[FlagState, str]]:
     """How the flag stands in the other environments."""
     states = FlagState.objects.filter(flag_id=flag_id).exclude(environment=here).select_related("environment")
     return [(state, summarise(state.rules)) for state in states.order_by("environment__key")]
+
+
+def _known_flags(flag_id: Any) -> dict[str, list[str]]:
+    """The flags that this one may depend on, each with the keys of its variants."""
+    others = Flag.objects.current().exclude(pk=flag_id) if flag_id else Flag.objects.current()
+    return {key: [each["key"] for each in variants] for key, variants in others.values_list("key", "variants")}
+
+
+def _known_segments() -> list[str]:
+    return list(Segment.objects.values_list("key", flat=True))

@@ -42,7 +42,7 @@ def test_flag_list__any_number_of_flags__takes_the_same_queries(
     for number in range(count):
         create_flag(key=f"flag-{number}", rules=QUARTER, environment=production, actor=ACTOR, at=NOON)
     client = sign_in()
-    with django_assert_num_queries(5):  # session, user, environments, count, flags
+    with django_assert_num_queries(8):  # session, user, environments, tags, owners, count, flags, their tags
         response = client.get(reverse(LIST))
     assert len(response.context["cl"].result_list) == count
 
@@ -308,7 +308,7 @@ def test_history__every_door__is_told_with_who_when_why_and_what(flag: Flag, pro
     change = Change.objects.latest("revision")
     assert f"{change.at:%Y, %H:%M:%S} UTC · Command · revision {change.revision}" in text
     assert "It went well" in text
-    assert "states.production.rules[0].percentage: 25 → 50" in text
+    assert "production, rule 1, percentage: 25 → 50" in text
 
 
 def test_flag_page__of_no_flag__leads_back(production: Environment) -> None:

@@ -2,48 +2,9 @@
 // is sent: every edit writes the array back into it, and what is not edited stays as it was. Without this script, or
 // where the text is no array that the cards can hold, the textarea itself is edited.
 
-/** Make an element: attributes by name, `on...` as listeners, then its children. */
-export function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value != null) element.setAttribute(name, value);
-  }
-  element.append(...children.filter((child) => child != null));
-  return element;
-}
+import { iconButton, make } from "./elements.js";
 
-/** A button that is only an icon, with a name for those who cannot see it. */
-export function iconButton(icon, label, onclick, disabled = false) {
-  const symbol = make("span", { class: "material-symbols-outlined", "aria-hidden": "true" }, icon);
-  return make("button", { type: "button", class: "hy-icon-button", title: label, "aria-label": label, onclick, disabled }, symbol);
-}
-
-/** A labelled control with a place for its errors; `path` is where it stands in the item, such as `.percentage`. */
-export function field(path, label, control, extra = "") {
-  if (!control.getAttribute("aria-label")) control.setAttribute("aria-label", label);
-  return make("div", { class: `hy-field ${extra}`, "data-path": path }, control);
-}
-
-export function textInput(value, attributes, oninput) {
-  return Object.assign(make("input", { type: "text", class: "hy-input", autocomplete: "off", ...attributes, oninput }), { value });
-}
-
-export function choice(options, chosen, attributes, onchange) {
-  const known = options.some(([value]) => value === chosen);
-  const all = known ? options : [[chosen, String(chosen ?? "choose")], ...options];
-  const select = make("select", { class: "hy-input", ...attributes, onchange },
-    ...all.map(([value, text]) => make("option", { value }, text)));
-  select.value = chosen;
-  return select;
-}
-
-/** A number where the text is one that JavaScript keeps, else the text itself, which the server says something about. */
-export function numberOrText(text) {
-  const trimmed = text.trim();
-  return /^-?\d{1,15}(\.\d{1,15})?$/.test(trimmed) ? Number(trimmed) : text;
-}
+export { choice, field, iconButton, make, numberOrText, textInput } from "./elements.js";
 
 const strings = /"(?:[^"\\]|\\.)*"/g;
 // Digits that a JavaScript number would not keep: such a text is safe only as text.
@@ -79,6 +40,7 @@ function showErrors(card, errors) {
   for (const { path, message } of errors) {
     const place = places.find((each) => path.startsWith(each.dataset.path)) ?? card.querySelector(".hy-editor-body") ?? card;
     place.classList.add("hy-wrong");
+    for (let folded = place.closest("details"); folded && card.contains(folded); folded = folded.parentElement.closest("details")) folded.open = true;
     place.append(make("em", { class: "hy-error", role: "alert" }, message));
   }
 }
@@ -88,9 +50,10 @@ function showErrors(card, errors) {
  *
  * `blank()` makes a new item, `card(item, { save, redraw, replace })` returns the elements that edit one: `head` in its
  * bar and `body` below. `save()` after an edit in place, `redraw()` when the card must look different, `replace(other)`
- * for items that are no objects.
+ * for items that are no objects. The order of items that are not `isOrdered` says nothing. The cards are drawn again
+ * when one of the elements that `watched` selects changes.
  */
-export function listEditor({ name, noun, blank, card, empty }) {
+export function listEditor({ name, noun, blank, card, empty, isOrdered = true, watched = null }) {
   for (const textarea of document.querySelectorAll(`textarea[data-editor="${name}"]`)) mount(textarea);
 
   function mount(textarea) {
@@ -136,9 +99,11 @@ export function listEditor({ name, noun, blank, card, empty }) {
         change([...others.slice(0, to), each, ...others.slice(to)]);
       };
       const element = make("section", { class: "hy-editor-card", "aria-label": `${noun} ${at + 1}` },
-        make("header", {}, make("span", { class: "hy-number-badge" }, String(at + 1)), make("div", { class: "hy-grow" }, ...head),
-          iconButton("arrow_upward", `Move ${noun} ${at + 1} up`, () => moved(at - 1), at === 0),
-          iconButton("arrow_downward", `Move ${noun} ${at + 1} down`, () => moved(at + 1), at === entries.length - 1),
+        make("header", {}, isOrdered ? make("span", { class: "hy-number-badge" }, String(at + 1)) : null, make("div", { class: "hy-grow" }, ...head),
+          ...(isOrdered ? [
+            iconButton("arrow_upward", `Move ${noun} ${at + 1} up`, () => moved(at - 1), at === 0),
+            iconButton("arrow_downward", `Move ${noun} ${at + 1} down`, () => moved(at + 1), at === entries.length - 1),
+          ] : []),
           iconButton("delete", `Remove ${noun} ${at + 1}`, () => change(entries.filter((other) => other !== each)))),
         body.length ? make("div", { class: "hy-editor-body" }, ...body) : null);
       showErrors(element, each.errors);
@@ -173,5 +138,8 @@ export function listEditor({ name, noun, blank, card, empty }) {
 
     const errors = parse(textarea.value) === null ? new Map() : takeErrors(textarea, name);
     showCards(errors);
+    if (watched) {
+      for (const element of document.querySelectorAll(watched)) element.addEventListener("change", () => isRaw || draw());
+    }
   }
 }

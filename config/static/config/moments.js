@@ -1,0 +1,34 @@
+// Points in time as people type them. Stored they are ISO 8601 in UTC; what is not edited stays as it was written.
+import { textInput } from "./elements.js";
+
+/** A moment as an `<input type="datetime-local">` shows it, in UTC; null where the text is none. */
+export function toLocal(text) {
+  const moment = new Date(/([zZ]|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`);
+  if (Number.isNaN(moment.getTime())) return null;
+  const iso = moment.toISOString();
+  return iso.length > 24 ? null : iso.slice(0, moment.getUTCSeconds() ? 19 : 16);
+}
+
+export function fromLocal(text) {
+  if (!text) return "";
+  return text.length === 16 ? `${text}:00Z` : `${text}Z`;
+}
+
+/** A control for a moment. What is stored and is no moment is shown as the text that it is. */
+export function momentInput(value, attributes, onvalue) {
+  const local = value ? toLocal(value) : "";
+  if (local === null) {
+    const text = textInput(String(value), attributes, () => onvalue(text.value));
+    return text;
+  }
+  const input = textInput(local, { ...attributes, type: "datetime-local", step: local.length > 16 ? 1 : 60 }, () => onvalue(fromLocal(input.value)));
+  return input;
+}
+
+/** A moment in words, such as `1 Mar 2026, 10:00`. */
+export function inWords(text) {
+  const local = toLocal(text);
+  if (local === null) return text;
+  const day = new Date(`${local.slice(0, 10)}T00:00Z`).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+  return `${day}, ${local.slice(11, 16)}`;
+}

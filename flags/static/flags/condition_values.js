@@ -1,0 +1,106 @@
+// The value of a condition: the control that fits its operator, and what becomes of the value when that changes.
+import { choice, field, isObject, jsonControl, keyChoice, known, linesArea, numberOrText, textInput } from "../config/elements.js";
+import { momentInput, toLocal } from "../config/moments.js";
+import { valueOf } from "./operators.js";
+
+const KINDS = [
+  ["text", "text"],
+  ["number", "number"],
+  ["boolean", "yes / no"],
+];
+const MOMENTS = [
+  ["fixed", "UTC"],
+  ["relative", "relative"],
+];
+const PLACEHOLDERS = { version: "such as 2.1.0", text: "text", number: "number" };
+
+/** The value carried over to another operator, as far as that takes it. */
+export function carriedOver(operator, value) {
+  const takes = valueOf(operator);
+  const single = Array.isArray(value) ? value[0] : value;
+  const text = isObject(single) ? "" : String(single ?? "");
+  if (takes === "none") return undefined;
+  if (takes === "list") return Array.isArray(value) ? value : text === "" ? [] : [value];
+  if (takes === "networks") return Array.isArray(value) ? value.map(String) : text === "" ? [] : [text];
+  if (takes === "number") return numberOrText(text);
+  if (takes === "moment") return /^[+-]\d/.test(text) || (text && toLocal(text)) ? text : "";
+  if (takes === "segment") return "";
+  return takes === "any" ? (single ?? "") : text;
+}
+
+/** The fields of a value, to stand behind its operator. */
+export function valueFields(condition, path, tools) {
+  const takes = valueOf(condition.operator);
+  const set = (value) => {
+    condition.value = value;
+    tools.save();
+  };
+  if (takes === "none") return [];
+  const kind = kindOf(condition.value ?? (takes === "list" ? [] : ""));
+  const isMisfit = kind === "json" || (Array.isArray(condition.value) && takes !== "list" && takes !== "networks");
+  if (isMisfit) return [field(`${path}.value`, "Value", jsonControl("input", condition.value, { "aria-label": "Value as JSON" }, set))];
+  const control = (CONTROLS[takes] ?? textValue)(condition.value, set, kind, takes);
+  return [field(`${path}.value`, "Value", control), ...kindField(condition, takes, kind, path, tools)];
+}
+
+const CONTROLS = {
+  any: (value, set, kind, takes) => (kind === "boolean" ? yesOrNo(value, set) : textValue(value, set, kind, takes)),
+  list: (value, set, kind) => lines(Array.isArray(value) ? value : [], (texts) => set(texts.map((text) => read(text, kind)))),
+  networks: (value, set) => lines([value ?? []].flat(), set, "10.0.0.0/8, one a line"),
+  number: (value, set) => textValue(value, set, "number", "number"),
+  moment: (value, set) => (isRelative(value) ? textValue(value, set, "text", "-7d, +12h") : momentInput(value, { "aria-label": "Value" }, set)),
+  segment: (value, set) => keyChoice(known("hy-segments", []), value, { "aria-label": "Segment", placeholder: "choose a segment" }, set),
+};
+
+function textValue(value, set, kind, takes) {
+  const attributes = { placeholder: PLACEHOLDERS[takes] ?? (takes === "any" ? "value" : takes), "aria-label": "Value", inputmode: kind === "number" ? "decimal" : "text" };
+  const input = textInput(String(value ?? ""), attributes, () => set(read(input.value, kind)));
+  return input;
+}
+
+function yesOrNo(value, set) {
+  const select = choice([["true", "yes"], ["false", "no"]], String(value), { "aria-label": "Value" }, () => set(select.value === "true"));
+  return select;
+}
+
+function lines(values, set, placeholder = "One value a line") {
+  const rows = Math.min(6, Math.max(2, values.length));
+  return linesArea(values, { rows, placeholder, "aria-label": "Values, one a line" }, set);
+}
+
+/** The choice between kinds of values, where the operator leaves it open. */
+function kindField(condition, takes, kind, path, tools) {
+  const changes = {
+    any: [KINDS, kind, (to) => converted([condition.value], to)[0]],
+    list: [KINDS, kind, (to) => converted(condition.value ?? [], to)],
+    moment: [MOMENTS, isRelative(condition.value) ? "relative" : "fixed", (to) => (to === "relative" ? "-7d" : "")],
+  }[takes];
+  if (!changes) return [];
+  const [kinds, chosen, convert] = changes;
+  const select = choice(kinds, chosen, { "aria-label": "Kind of value" }, () => {
+    condition.value = convert(select.value);
+    tools.redraw();
+  });
+  return [field(`${path}.kind`, "Kind of value", select, "hy-narrow")];
+}
+
+function isRelative(value) {
+  return /^[+-]/.test(value ?? "");
+}
+
+function kindOf(value) {
+  const kinds = new Set([value].flat().map((each) => ({ string: "text", number: "number", boolean: "boolean" })[typeof each] ?? "json"));
+  if (!kinds.size) return "text";
+  return kinds.size === 1 ? [...kinds][0] : "json";
+}
+
+function read(text, kind) {
+  if (kind === "number") return numberOrText(text);
+  if (kind === "boolean") return text.trim() === "true";
+  return text;
+}
+
+function converted(values, kind) {
+  const texts = values.map((each) => (typeof each === "string" ? each : JSON.stringify(each ?? "")));
+  return texts.map((text) => (kind === "number" && numberOrText(text) === text ? 0 : read(text, kind)));
+}

@@ -1,0 +1,81 @@
+// Conditions as rows, for rules and segments alike.
+import { addButton, choice, field, iconButton, make, textInput, toggleButton } from "../config/elements.js";
+import { carriedOver, valueFields } from "./condition_values.js";
+import { knowsCase, OPERATORS, valueOf } from "./operators.js";
+
+export function blankCondition() {
+  return { attribute: "", operator: "equals", value: "" };
+}
+
+/** Whether a row can hold it. */
+export function isCondition(value) {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}
+
+/** All conditions of a rule, with the button that adds one. */
+export function conditionRows(rule, caption, tools) {
+  const conditions = rule.conditions ?? [];
+  const remove = (condition) => {
+    rule.conditions = rule.conditions.filter((other) => other !== condition);
+    if (!rule.conditions.length && rule.type !== "attribute") delete rule.conditions;
+    tools.redraw();
+  };
+  const add = () => {
+    rule.conditions = [...conditions, blankCondition()];
+    tools.redraw();
+  };
+  return make("div", { class: "hy-editor-cards", "data-path": ".conditions" },
+    conditions.length ? make("span", { class: "hy-caption" }, caption) : null,
+    ...conditions.map((condition, at) => make("div", { class: "hy-row hy-condition", "data-path": `.conditions[${at}]` },
+      ...conditionFields(condition, `.conditions[${at}]`, tools),
+      iconButton("close", "Remove this condition", () => remove(condition)))),
+    addButton(conditions.length ? "and another condition" : "Add a condition", add));
+}
+
+/** The fields of one condition; `path` is where it stands in the item. */
+export function conditionFields(condition, path, tools) {
+  return [
+    valueOf(condition.operator) === "segment" ? make("span", { class: "hy-whole-user" }, "the user") : attributeField(condition, path, tools),
+    field(`${path}.operator`, "Operator", operatorChoice(condition, tools)),
+    ...valueFields(condition, path, tools),
+    toggles(condition, path, tools),
+  ];
+}
+
+function attributeField(condition, path, { save }) {
+  const input = textInput(condition.attribute ?? "", { placeholder: "attribute, such as plan", "aria-label": "Attribute" }, () => {
+    condition.attribute = input.value;
+    save();
+  });
+  return field(`${path}.attribute`, "Attribute", input);
+}
+
+function operatorChoice(condition, { redraw }) {
+  const select = choice(OPERATORS, condition.operator, { "aria-label": "Operator" }, () => {
+    const value = carriedOver(select.value, condition.value);
+    condition.operator = select.value;
+    if (value === undefined) delete condition.value;
+    else condition.value = value;
+    if (valueOf(select.value) === "segment") delete condition.attribute;
+    else condition.attribute ??= "";
+    if (!knowsCase(select.value)) delete condition.ignoreCase;
+    redraw();
+  });
+  return select;
+}
+
+/** What turns a condition around, or makes it less strict: small, for few need them. */
+function toggles(condition, path, { save }) {
+  const toggle = (name, text, label) => {
+    const button = toggleButton(text, label, condition[name] === true, (isOn) => {
+      if (isOn) condition[name] = true;
+      else delete condition[name];
+      save();
+    });
+    return make("span", { "data-path": `${path}.${name}` }, button);
+  };
+  const ignoresCase = knowsCase(condition.operator) || condition.ignoreCase !== undefined;
+  return make("div", { class: "hy-toggles" },
+    toggle("negate", "not", "Turn around: holds for those for whom this does not hold"),
+    ignoresCase ? toggle("ignoreCase", "aA", "Ignore upper and lower case") : null);
+}

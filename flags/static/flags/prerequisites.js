@@ -1,0 +1,48 @@
+// The editor of the flags that must be on before this one is, over the textarea that holds them as JSON.
+import { choice, field, jsonControl, keyChoice, known, make } from "../config/elements.js";
+import { listEditor } from "../config/list_editor.js";
+
+const flags = known("hy-flags", {});
+
+listEditor({
+  name: "prerequisites",
+  noun: "prerequisite",
+  empty: "None: this flag depends on no other.",
+  isOrdered: false,
+  blank: () => ({ flag: "" }),
+  card: (prerequisite, tools) => {
+    if (prerequisite === null || typeof prerequisite !== "object" || Array.isArray(prerequisite)) {
+      return { head: [jsonControl("input", prerequisite, { "aria-label": "Prerequisite as JSON" }, tools.replace)], body: [] };
+    }
+    return { head: [make("div", { class: "hy-row" }, flagField(prerequisite, tools), ...variantFields(prerequisite, tools))], body: [] };
+  },
+});
+
+function flagField(prerequisite, { redraw, save }) {
+  const control = keyChoice(Object.keys(flags), prerequisite.flag, { "aria-label": "Flag", placeholder: "choose a flag" }, (key) => {
+    prerequisite.flag = key;
+    delete prerequisite.variants;
+    // While a text is being typed, its field stays.
+    (control.tagName === "SELECT" || key in flags ? redraw : save)();
+  });
+  return field(".flag", "Flag", control);
+}
+
+/** Whether any variant will do, or which ones. */
+function variantFields(prerequisite, { redraw, save }) {
+  const keys = [...new Set([...(flags[prerequisite.flag] ?? []), ...(prerequisite.variants ?? [])])];
+  if (!keys.length) return [make("span", { class: "hy-muted" }, "must be on for the user")];
+  const select = choice([["any", "must be on"], ["some", "must be on and serve"]], prerequisite.variants ? "some" : "any", { "aria-label": "What is demanded" }, () => {
+    if (select.value === "any") delete prerequisite.variants;
+    else prerequisite.variants = keys.slice(0, 1);
+    redraw();
+  });
+  const boxes = prerequisite.variants && make("div", { class: "hy-checks", "data-path": ".variants" }, ...keys.map((key) => {
+    const box = make("input", { type: "checkbox", checked: prerequisite.variants.includes(key), onchange: () => {
+      prerequisite.variants = keys.filter((each) => (each === key ? box.checked : prerequisite.variants.includes(each)));
+      save();
+    } });
+    return make("label", {}, box, key);
+  }));
+  return [field(".kind", "What is demanded", select), ...(boxes ? [boxes] : [])];
+}

@@ -1,0 +1,81 @@
+// The parts of a rule that few need, folded behind "More": its name, its schedule and ramp, and how users are hashed.
+import { addButton, choice, iconButton, labelled, make, numberOrText, textInput } from "../config/elements.js";
+import { inWords, momentInput } from "../config/moments.js";
+
+const unfolded = new WeakSet();
+
+/** The folded parts; what is set is told in the line that unfolds them. */
+export function moreParts(rule, tools) {
+  const set = parts(rule);
+  const details = make("details", { class: "hy-more", open: unfolded.has(rule), ontoggle: () => (details.open ? unfolded.add(rule) : unfolded.delete(rule)) },
+    make("summary", {}, "More", set.length ? make("span", { class: "hy-muted" }, set.join(" · ")) : null),
+    make("div", { class: "hy-more-parts" },
+      text(rule, "name", "Name", "such as Beta testers", tools),
+      inUse(rule, tools),
+      moment(rule, "startAt", "Starts", tools),
+      moment(rule, "endAt", "Ends", tools),
+      ramp(rule, tools),
+      text(rule, "bucketBy", "Share by", "an attribute, such as company; by user if empty", tools),
+      text(rule, "salt", "Salt", "the flag's key if empty", tools)));
+  return details;
+}
+
+function parts(rule) {
+  return [
+    rule.startAt && `from ${inWords(rule.startAt)}`,
+    rule.endAt && `until ${inWords(rule.endAt)}`,
+    rule.ramp && `${rule.ramp.length} step${rule.ramp.length === 1 ? "" : "s"}`,
+    rule.bucketBy && `by ${rule.bucketBy}`,
+    rule.salt && "own salt",
+  ].filter(Boolean);
+}
+
+/** Set a part, or drop it where there is nothing to say: an empty text is none. */
+function put(rule, name, value, save) {
+  if (value === "" || value === undefined) delete rule[name];
+  else rule[name] = value;
+  save();
+}
+
+function text(rule, name, label, placeholder, { save }) {
+  const input = textInput(rule[name] ?? "", { placeholder, "aria-label": label }, () => put(rule, name, input.value, save));
+  return labelled(`.${name}`, label, input);
+}
+
+function moment(rule, name, label, { save }) {
+  const input = momentInput(rule[name], { "aria-label": label }, (value) => put(rule, name, value, save));
+  return labelled(`.${name}`, label, input, make("span", { class: "hy-muted" }, "UTC"));
+}
+
+function inUse(rule, { redraw }) {
+  const select = choice([["true", "in use"], ["false", "switched off: takes nobody in"]], String(rule.enabled ?? true), { "aria-label": "State" }, () => {
+    if (select.value === "true") delete rule.enabled;
+    else rule.enabled = false;
+    redraw();
+  });
+  return labelled(".enabled", "State", select);
+}
+
+function ramp(rule, tools) {
+  const steps = rule.ramp ?? [];
+  const change = (changed) => {
+    if (changed.length) rule.ramp = changed;
+    else delete rule.ramp;
+    tools.redraw();
+  };
+  const rows = steps.map((step, at) => {
+    const when = momentInput(step.at, { "aria-label": `Step ${at + 1} starts` }, (value) => {
+      step.at = value;
+      tools.save();
+    });
+    const share = textInput(String(step.percentage ?? ""), { inputmode: "decimal", "aria-label": `Step ${at + 1} percentage` }, () => {
+      step.percentage = numberOrText(share.value);
+      tools.save();
+    });
+    return make("div", { class: "hy-row", "data-path": `.ramp[${at}]` }, make("div", { class: "hy-field" }, when),
+      make("span", { class: "hy-muted" }, "UTC, from then on"), make("div", { class: "hy-field hy-narrow" }, share), make("span", { class: "hy-muted" }, "%"),
+      iconButton("close", `Remove step ${at + 1}`, () => change(steps.filter((other) => other !== step))));
+  });
+  const add = addButton(steps.length ? "and another step" : "Raise the share step by step", () => change([...steps, { at: "", percentage: 100 }]));
+  return labelled(".ramp", "Ramp", make("div", { class: "hy-editor-cards hy-grow" }, ...rows, add));
+}
