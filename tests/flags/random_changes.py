@@ -83,7 +83,8 @@ class RandomChanges:
         create_environment(key=f"environment-{self.chance.randrange(6)}", name="E", actor=ACTOR, at=self.at)
 
     def _flag(self) -> dict[str, Any]:
-        environment = self.chance.choice(list(Environment.objects.order_by("key")))
+        environments = list(Environment.objects.all())  # the default one first
+        [environment] = self.chance.choices(environments, [len(environments)] + [1] * (len(environments) - 1))
         return {"key": self.chance.choice(FLAGS), "environment": environment, "actor": ACTOR, "at": self.at}
 
     def _segment(self) -> dict[str, Any]:
@@ -92,11 +93,11 @@ class RandomChanges:
     def _values(self) -> dict[str, Any]:
         chance = self.chance
         has_variants = chance.random() < 0.5
-        needed = chance.sample(FLAGS, k=chance.choice([0, 0, 0, 1, 1, 2]))
+        needed = chance.sample(FLAGS, k=chance.choice([0, 0, 0, 0, 0, 1, 1, 2]))
         wanted = {"variants": [chance.choice(VARIANTS)["key"]]} if chance.random() < 0.3 else {}
         return {
             "description": chance.choice(["", "A", "B"]),
-            "enabled": chance.random() < 0.5,
+            "enabled": chance.random() < 0.75,
             "rules": [self._rule() for _ in range(chance.randrange(3))],
             "type": "string" if has_variants else None,
             "variants": chance.sample(VARIANTS, k=chance.randrange(1, 4)) if has_variants else None,
