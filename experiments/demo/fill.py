@@ -18,11 +18,12 @@ from config.models import Environment
 from events.ingest import NewEvent, new_id, record
 from events.models import Event
 from experiments import lifecycle
-from experiments.demo.flags import FLAGS, DemoFlag
+from experiments.demo.flags import FLAGS, SEGMENTS, DemoFlag, DemoSegment
 from experiments.demo.traffic import TRIALS, Occurrence, Trial, draw
 from experiments.models import Experiment
-from flags.changes import create_flag, update_flag
-from flags.models import Flag
+from flags.changes import archive_flag, create_flag, update_flag
+from flags.models import Flag, Segment
+from flags.segments import create_segment
 
 _EVENTS_A_CALL = 1000
 
@@ -39,7 +40,7 @@ class Extent:
 
 def is_empty() -> bool:
     """Whether nobody has put anything into this database yet."""
-    return not (Flag.objects.exists() or Experiment.objects.exists() or Event.objects.exists())
+    return not any(model.objects.exists() for model in (Flag, Segment, Experiment, Event))
 
 
 def fill(
@@ -57,8 +58,10 @@ def fill(
     happened = draw(users=extent.users, events=extent.events, days=extent.days, seed=extent.seed)
     with transaction.atomic():
         if not is_empty():
-            message = "The database holds flags, experiments or events already; the demo wants an empty one."
+            message = "The database holds flags, segments, experiments or events already; the demo wants an empty one."
             raise DomainError(ErrorCode.IN_USE, message)
+        for segment in SEGMENTS:
+            _write_segment(segment, **write)
         for flag in FLAGS:
             _write_flag(flag, production, staging, **write)
         for trial in TRIALS:
@@ -66,6 +69,16 @@ def fill(
         for some in _chunks(happened):
             record([_event(each, begin, at) for each in some], production)
             on_progress(len(some))
+
+
+def _write_segment(segment: DemoSegment, **write: Any) -> None:
+    create_segment(
+        key=segment.key,
+        description=segment.description,
+        conditions=segment.conditions,
+        user_ids=segment.user_ids,
+        **write,
+    )
 
 
 def _write_flag(flag: DemoFlag, production: Environment, staging: Environment, **write: Any) -> None:
@@ -76,9 +89,13 @@ def _write_flag(flag: DemoFlag, production: Environment, staging: Environment, *
         environment=production,
         enabled=here.enabled,
         rules=here.rules,
+        expires_at=None if flag.expires_in is None else write["at"] + flag.expires_in,
+        **flag.properties,
         **write,
     )
     update_flag(key=flag.key, environment=staging, changes={"enabled": there.enabled, "rules": there.rules}, **write)
+    if flag.is_archived:
+        archive_flag(key=flag.key, environment=production, **write)
 
 
 def _write_trial(trial: Trial, environment: Environment, begin: datetime, **write: Any) -> None:

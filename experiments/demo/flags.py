@@ -1,8 +1,10 @@
-"""The flags of the invented shop, as they stand in production and in staging."""
+"""The flags of the invented shop, as they stand in production and in staging, and the segments that they ask for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 Rules = list[dict[str, Any]]
@@ -18,29 +20,73 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class DemoFlag:
-    """A flag with its two states."""
+    """A flag with its two states, and with what of `properties` both have in common."""
 
     key: str
     description: str
     production: State
     staging: State
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    expires_in: timedelta | None = None
+    is_archived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSegment:
+    """Users who belong together."""
+
+    key: str
+    description: str
+    conditions: list[dict[str, Any]]
+    user_ids: list[str] = field(default_factory=list)
 
 
 def _share(percentage: float) -> dict[str, Any]:
     return {"type": "percentage", "percentage": percentage}
 
 
-def _where(*conditions: tuple[Any, ...], **share: float) -> dict[str, Any]:
+def _conditions(*conditions: tuple[Any, ...]) -> list[dict[str, Any]]:
     names = ("attribute", "operator", "value")
     # An operator such as `exists` takes no value.
-    return {"type": "attribute", "conditions": [dict(zip(names, each, strict=False)) for each in conditions], **share}
+    return [dict(zip(names, each, strict=False)) for each in conditions]
+
+
+def _where(*conditions: tuple[Any, ...], **others: Any) -> dict[str, Any]:
+    return {"type": "attribute", "conditions": _conditions(*conditions), **others}
+
+
+def _segment(key: str, **others: Any) -> dict[str, Any]:
+    return {"type": "segment", "segment": key, **others}
+
+
+def _split(**weights: float) -> dict[str, Any]:
+    return {"split": [{"variant": key, "weight": weight} for key, weight in weights.items()]}
+
+
+def _values(kind: str, **values: Any) -> dict[str, Any]:
+    return {"type": kind, "variants": [{"key": key, "value": value} for key, value in values.items()]}
 
 
 ON = State(enabled=True)
 OFF = State(enabled=False)
 _EVERYONE = State(enabled=True, rules=[_share(100)])
 _COLLEAGUES = _where(("email", "endsWith", "@shop.example"))
+_BANNER = {
+    "type": "object",
+    "properties": {"title": {"type": "string", "maxLength": 60}, "colour": {"enum": ["sun", "sea"]}},
+    "required": ["title", "colour"],
+}
 _TESTERS = {"type": "users", "userIds": ["user-00007", "user-00042", "user-01234"]}
+
+SEGMENTS = (
+    DemoSegment("colleagues", "Everyone who works for the shop.", _conditions(("email", "endsWith", "@shop.example"))),
+    DemoSegment(
+        "good-customers",
+        "Who bought three times or more, and a few whom support put on the list.",
+        _conditions(("purchases", "greaterThanOrEqual", 3)),
+        ["user-00003", "user-00256"],
+    ),
+)
 
 FLAGS = (
     DemoFlag("new-checkout", "The whole checkout on one page.", State(True, [_COLLEAGUES, _share(25)]), _EVERYONE),
@@ -66,6 +112,51 @@ FLAGS = (
         State(True, [_where(("platform", "notEquals", "web"))]),
     ),
     DemoFlag("support-chat", "A chat with support on every page.", State(False, [_share(10)]), ON),
-    DemoFlag("legacy-search", "The old search; off since the new one holds.", OFF, OFF),
+    DemoFlag(
+        "legacy-search",
+        "The old search; off since the new one holds.",
+        OFF,
+        OFF,
+        {"tags": ["search", "cleanup"], "owner": "Search team"},
+        expires_in=-timedelta(days=3),
+    ),
     DemoFlag("maintenance-banner", "Says that the shop closes for the night.", OFF, State(False, [_TESTERS])),
+    DemoFlag(
+        "product-layout",
+        "How the products of a search are laid out.",
+        State(True, [_segment("colleagues", variant="list"), {**_share(100), **_split(grid=60, list=40)}]),
+        ON,
+        {**_values("string", grid="grid", list="list"), "off_variant": "grid", "tags": ["search"]},
+    ),
+    DemoFlag(
+        "shipping-fee",
+        "What delivery costs, in euros.",
+        State(
+            True,
+            [_segment("good-customers", variant="free"), _where(("country", "equals", "CH"), variant="abroad")],
+        ),
+        State(True, [{**_share(100), "variant": "free"}]),
+        {**_values("number", standard=4.9, abroad=9.9, free=0), "off_variant": "standard", "tags": ["checkout"]},
+    ),
+    DemoFlag(
+        "welcome-banner",
+        "The banner on the front page, as its text and colour.",
+        State(True, [{**_share(50), "name": "Half of the visitors, to begin with", "variant": "sea"}]),
+        ON,
+        {
+            **_values("object", sun={"title": "Hello!", "colour": "sun"}, sea={"title": "Ahoy!", "colour": "sea"}),
+            "schema": _BANNER,
+            "off_variant": "sun",
+            "owner": "Marketing",
+        },
+        expires_in=timedelta(days=30),
+    ),
+    DemoFlag(
+        "one-click-order",
+        "An order with one click, for those who have the new checkout.",
+        State(True, [_segment("good-customers")]),
+        ON,
+        {"prerequisites": [{"flag": "new-checkout"}], "tags": ["checkout"]},
+    ),
+    DemoFlag("summer-sale", "The sale of last summer.", OFF, OFF, {"tags": ["cleanup"]}, is_archived=True),
 )

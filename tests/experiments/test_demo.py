@@ -22,7 +22,8 @@ from experiments.models import Experiment, Exposure
 from experiments.results import count_anomalies
 from flags.changes import create_flag
 from flags.engine.bucketing import compile_split
-from flags.models import Flag, FlagState
+from flags.models import Flag, FlagState, Segment
+from flags.segments import create_segment
 from tests.conftest import ACTOR, NOON
 
 SMALL = ("--users", "40", "--events", "250", "--days", "3")
@@ -68,10 +69,25 @@ class TestDemo:
         }
         differing = [key for key, state in states["production"].items() if states["staging"][key] != state]
         types = {rule["type"] for rules in FlagState.objects.values_list("rules", flat=True) for rule in rules}
-        assert 8 <= Flag.objects.count() <= 12
+        assert 12 <= Flag.objects.count() <= 18
         assert len(differing) >= 5
-        assert types == {"percentage", "attribute", "users"}
+        assert types == {"percentage", "attribute", "users", "segment"}
         assert {enabled for enabled, _ in states["production"].values()} == {True, False}
+
+    def test_demo__flags__have_what_there_is_to_see(self, production):
+        demo(*SMALL)
+        flags = Flag.objects.in_environment(production)
+        assert {flag.type for flag in flags} == {"", "string", "number", "object"}
+        assert [flag.key for flag in flags.archived()] == ["summer-sale"]
+        assert [flag.key for flag in flags.expired(Change.objects.latest("revision").at)] == ["legacy-search"]
+        assert [flag.key for flag in flags.exclude(prerequisites=[])] == ["one-click-order"]
+        assert {flag.key for flag in flags.tagged("checkout")} == {"one-click-order", "shipping-fee"}
+        assert Segment.objects.count() == 2
+
+    def test_demo__segment_alone__is_a_database_in_use(self, db):
+        create_segment(key="mine", actor=ACTOR, at=NOON)
+        with pytest.raises(CommandError):
+            demo(*SMALL)
 
     def test_demo__exposures__lie_within_the_run_of_their_experiment(self, db):
         demo("--users", "400", "--events", "2500")
@@ -108,7 +124,7 @@ class TestDemo:
         demo(*SMALL)
         changes = list(Change.objects.filter(reason="Demo data").order_by("revision"))
         moments = list(Change.objects.order_by("revision").values_list("at", flat=True))
-        assert {change.kind for change in changes} == {"flag", "experiment"}
+        assert {change.kind for change in changes} == {"flag", "segment", "experiment"}
         assert {change.source for change in changes} == {Source.COMMAND}
         assert moments == sorted(moments)
 
@@ -122,7 +138,7 @@ class TestDemo:
     def test_demo__database_in_use__is_refused_and_writes_nothing(self, production):
         create_flag(key="mine", environment=production, actor=ACTOR, at=NOON)
         revision = Change.objects.latest_revision()
-        with pytest.raises(CommandError, match=r"^The database holds flags, experiments or events already; "):
+        with pytest.raises(CommandError, match=r"^The database holds flags, segments, experiments or events already; "):
             demo(*SMALL)
         assert Change.objects.latest_revision() == revision
         assert not Event.objects.exists()
