@@ -169,8 +169,8 @@ class SegmentQuerySet(QuerySet["Segment"]):
         return self.defer("conditions", "user_ids")
 
     def naming(self, key: str) -> QuerySet[Segment]:
-        """Segments whose conditions may hold this word; look into them to be sure."""
-        return _mentioning(self, "conditions", key)
+        """Segments whose conditions may hold this word; look into them to be sure. Their users are left unread."""
+        return _mentioning(self.defer("user_ids"), "conditions", key)
 
 
 class Segment(models.Model):

@@ -31,7 +31,9 @@ def check_flag(document: Document) -> None:
     others = [each for each in flags if each.key != document["key"]]
     _refuse([*_unknown_flags(others), *_unknown_segments(each for each in found if each.kind == "segment")])
     if flags:
-        needs = {flag.key: _flags_named(flag) for flag in Flag.objects.exclude(prerequisites=[])}
+        needs = {
+            flag.key: _flags_named(flag) for flag in Flag.objects.exclude(prerequisites=[]).only("key", "prerequisites")
+        }
         _refuse(_check_chain(document["key"], flags, needs, "flags"))
 
 

@@ -44,15 +44,6 @@ def configuration(environment_key: str) -> Configuration:
     return known.get(environment_key, known[_ANYWHERE])
 
 
-def find(environment_key: str, flag_key: str) -> Flag | None:
-    """The compiled flag, or None where no flag has this key."""
-    return configuration(environment_key).flags.get(flag_key)
-
-
-def is_archived(flag_key: str) -> bool:
-    return flag_key in compiled.state.archived
-
-
 def _load() -> Compiled:
     states: dict[UUID, dict[str, Document]] = defaultdict(dict)
     rows = FlagState.objects.values_list("flag_id", "environment__key", "enabled", "rules")

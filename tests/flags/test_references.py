@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
 from flags.changes import create_flag, update_flag
+from flags.models import Flag, Segment
 from flags.references import LONGEST_CHAIN
 from flags.segments import create_segment, delete_segment, update_segment
 from tests.conftest import ACTOR, NOON
@@ -236,3 +240,54 @@ def test_in_use__keys_that_look_alike__are_told_apart(key: str, other: str) -> N
     segment("asks", other)
 
     delete_segment(key=key, **WRITE)
+
+
+# at the same time
+
+
+def at_once(*writes: Callable[[], Any]) -> int:
+    """Run each in a thread of its own and return how many were refused."""
+    refused: list[DomainError] = []
+    start = threading.Barrier(len(writes))
+
+    def run(write: Callable[[], Any]) -> None:
+        try:
+            start.wait(30)
+            write()
+        except DomainError as error:
+            refused.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=(write,)) for write in writes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return len(refused)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_segment__deleted_while_a_flag_starts_to_use_it__is_never_missing() -> None:
+    if connection.vendor == "sqlite" and connection.is_in_memory_db():
+        pytest.skip("a database in memory is shared by no threads")
+    for at in range(10):
+        key = f"beta{at}"
+        segment(key)
+        asks = [{"type": "segment", "segment": key}]
+        refused = at_once(lambda: flag(key, rules=asks), lambda: delete_segment(key=key, **WRITE))  # noqa: B023 (they end within the loop)
+
+        assert refused == 1
+        assert Flag.objects.filter(key=key).exists() == Segment.objects.filter(key=key).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_flags__made_to_need_each_other_at_once__never_form_a_circle() -> None:
+    if connection.vendor == "sqlite" and connection.is_in_memory_db():
+        pytest.skip("a database in memory is shared by no threads")
+    for at in range(5):
+        one, other = f"a{at}", f"b{at}"
+        flag(one)
+        flag(other)
+
+        assert at_once(lambda: require(one, {"flag": other}), lambda: require(other, {"flag": one})) == 1  # noqa: B023 (they end within the loop)

@@ -10,7 +10,7 @@ from config.environments import create_environment, update_environment
 from config.models import Change, Environment
 from flags.changes import archive_flag, create_flag, restore_flag, update_flag
 from flags.segments import create_segment, delete_segment
-from flags.snapshot import compiled, configuration, is_archived
+from flags.snapshot import compiled, configuration
 from tests.conftest import ACTOR, NOON
 from tests.flags.random_changes import RandomChanges
 
@@ -126,17 +126,17 @@ def test_configuration__flag_without_a_state__is_off_but_has_what_is_common(prod
     assert flag.disabled.value == 0
 
 
-def test_is_archived__archived_and_restored__is_followed(production: Environment) -> None:
+def test_apply__flag_archived_and_restored__is_followed(production: Environment) -> None:
     create_flag(key="a", environment=production, enabled=True, **WRITE)
     applied = apply_new_changes(0)
     archive_flag(key="a", environment=production, **WRITE)
     applied = apply_new_changes(applied)
-    assert is_archived("a")
+    assert compiled.state.archived == {"a"}
     assert not configuration("production").flags["a"].enabled
 
     restore_flag(key="a", environment=production, **WRITE)
     apply_new_changes(applied)
-    assert not is_archived("a")
+    assert not compiled.state.archived
     assert configuration("production").flags["a"].enabled
 
 
