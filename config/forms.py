@@ -23,6 +23,7 @@ from config.models import Change
 from config.timestamps import format_timestamp, parse_timestamp
 
 _LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?)?", re.ASCII)
+_MOST_ERRORS = 20
 _head = re.compile(r"[A-Za-z]+")
 _capital = re.compile(r"[A-Z]")
 
@@ -100,8 +101,7 @@ class LinesField(TextField):
 
     def __init__(self, **options: Any) -> None:
         classes = " ".join([*TEXTAREA_CLASSES, "hy-lines"])
-        # A long list would be laid out anew with every letter if its lines were wrapped.
-        attributes = {"rows": 10, "wrap": "off", "spellcheck": "false", "autocomplete": "off", "class": classes}
+        attributes = {"rows": 10, "spellcheck": "false", "autocomplete": "off", "class": classes}
         super().__init__(**{"widget": UnfoldAdminTextareaWidget(attributes), **options})
 
     def prepare_value(self, value: Any) -> Any:
@@ -180,12 +180,14 @@ class DomainForm(forms.ModelForm):  # type: ignore[type-arg]  # of any model
         """Django would check the model's own fields here, in other words than the API's."""
 
     def _add(self, refusal: DomainError) -> None:
-        for detail in refusal.details:
+        for detail in refusal.details[:_MOST_ERRORS]:
             name = _field_name(detail)
             if name in self.fields:
                 self.add_error(name, _text(detail))
             else:
                 self.add_error(None, _text(detail))
+        if (more := len(refusal.details) - _MOST_ERRORS) > 0:
+            self.add_error(None, f"And {more:,} more fields are not acceptable.")
         if not refusal.details:
             is_about_key = refusal.code is ErrorCode.ALREADY_EXISTS and "key" in self.fields
             self.add_error("key" if is_about_key else None, refusal.message)

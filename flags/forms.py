@@ -94,7 +94,7 @@ class SegmentForm(DomainForm):
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 
     class Media:
-        js = (Script("flags/segment.js", type="module"),)
+        js = (Script("flags/segment.js", type="module"), Script("flags/user_ids.js", type="module"))
 
     def is_multipart(self) -> bool:
         # Line breaks would take six bytes each in the other encoding, and lists can be long.
