@@ -90,15 +90,22 @@ def test_flags__switched_in_one_transaction_of_another_process__are_all_on_for_t
         assert {key: is_on_everywhere(server, key) for key in keys} == {key: {enabled} for key in keys}
 
 
-def test_flag__switched_in_the_admin__is_so_for_the_next_request(server: Server) -> None:
-    create_flag(server, "by-hand")
-    flag_id = server.ask("GET", "/v1/flags/by-hand").json()["data"]["id"]
+def test_flags__switched_in_the_admin__are_so_for_the_next_request(server: Server) -> None:
+    """One by its switch, and several that were selected in the list."""
+    keys = ["by-hand-1", "by-hand-2", "by-hand-3"]
+    for key in keys:
+        create_flag(server, key)
+    ids = [server.ask("GET", f"/v1/flags/{key}").json()["data"]["id"] for key in keys]
     headers = admin_headers(server)
-    for enabled in (True, False, True):
-        switch = {"switch": f"production:{'on' if enabled else 'off'}"}
-        pressed = server.ask("POST", f"/admin/flags/flag/{flag_id}/toggle/", data=switch, headers=headers)
+    for wanted in ("on", "off") * 2:
+        switch = {"switch": f"production:{wanted}"}
+        pressed = server.ask("POST", f"/admin/flags/flag/{ids[0]}/toggle/", data=switch, headers=headers)
         assert pressed.status_code == 302
-        assert is_on_everywhere(server, "by-hand") == {enabled}
+        assert is_on_everywhere(server, keys[0]) == {wanted == "on"}
+        action = {"action": f"production:{wanted}", "_selected_action": ids[1:]}
+        pressed = server.ask("POST", "/admin/flags/flag/", data=action, headers=headers)
+        assert pressed.status_code == 302
+        assert [is_on_everywhere(server, key) for key in keys[1:]] == [{wanted == "on"}] * 2
 
 
 def admin_headers(server: Server) -> dict[str, str]:
