@@ -9,6 +9,7 @@ from django.db.models import Max
 
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode
+from config.keys import is_key
 from config.models import Change, ChangeQuerySet
 from flags import changes, segments
 from flags.engine.parsing import compile_flag, compile_segment, references
@@ -22,7 +23,8 @@ def configuration_at(flag_key: str, environment_key: str, moment: datetime) -> t
     Raises DomainError `flag_not_found` where there was no such flag.
     """
     then = Change.objects.as_of(moment)
-    flags = _closure(then, changes.KIND, [flag_key], lambda document: in_environment(document, environment_key))
+    asked = [flag_key] if is_key(flag_key) else []
+    flags = _closure(then, changes.KIND, asked, lambda document: in_environment(document, environment_key))
     if flag_key not in flags:
         message = "There was no such flag at that moment."
         detail = Detail("at", DetailCode.UNKNOWN_REFERENCE, message)

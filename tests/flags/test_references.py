@@ -13,7 +13,7 @@ from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
 from flags.changes import create_flag, update_flag
 from flags.models import Flag, Segment
-from flags.references import LONGEST_CHAIN
+from flags.references import LONGEST_CHAIN, check_flag
 from flags.segments import create_segment, delete_segment, update_segment
 from tests.conftest import ACTOR, NOON
 
@@ -240,6 +240,19 @@ def test_in_use__keys_that_look_alike__are_told_apart(key: str, other: str) -> N
     segment("asks", other)
 
     delete_segment(key=key, **WRITE)
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_check__any_number_of_references__takes_as_many_queries(count: int, django_assert_num_queries: Any) -> None:
+    for at in range(count):
+        segment(f"s{at}")
+        flag(f"f{at}")
+    rules = [{"type": "attribute", "conditions": within(*(f"s{at}" for at in range(count)))}]
+    needed = [{"flag": f"f{at}"} for at in range(count)]
+    document = {"key": "a", "rules": rules, "prerequisites": needed}
+
+    with django_assert_num_queries(3):
+        check_flag(document)
 
 
 # at the same time
