@@ -1,4 +1,8 @@
-"""A world to attack: a flag, a draft and a running experiment in production, and a key that may do everything there."""
+"""A world to attack: flags, segments, a draft and a running experiment in production, and a key that may do everything.
+
+`child` needs the flag `base`, whose variant `b` it asks for, and the segment `used`; `archived` had no description in
+revision 3, and `base` no variant in revision 6.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,11 @@ from config.models import ApiKey, Change, Environment, Scope
 from events.models import Event
 from experiments.lifecycle import create_experiment, start_experiment
 from experiments.models import Exposure
-from flags.changes import create_flag
+from flags.changes import archive_flag, create_flag, update_flag
+from flags.segments import create_segment
 from tests.conftest import ACTOR, NOON
+
+VALUES = [{"key": "a", "value": "A"}, {"key": "b", "value": "B"}]
 
 
 class World(NamedTuple):
@@ -32,6 +39,15 @@ class World(NamedTuple):
 @pytest.fixture
 def world(production: Environment) -> World:
     common = {"environment": production, "actor": ACTOR, "at": NOON}
+    create_flag(key="archived", **common)
+    update_flag(key="archived", changes={"description": "Old"}, **common)
+    archive_flag(key="archived", **common)
+    create_flag(key="base", **common)
+    update_flag(key="base", changes={"type": "string", "variants": VALUES}, **common)
+    create_segment(key="used", user_ids=["v"], actor=ACTOR, at=NOON)
+    create_segment(key="listed", user_ids=["v"], actor=ACTOR, at=NOON)
+    needs = {"prerequisites": [{"flag": "base", "variants": ["b"]}], "rules": [{"type": "segment", "segment": "used"}]}
+    create_flag(key="child", **needs, **common)
     _, secret = create_key(name="attacker", scope=Scope.MANAGE, **common)
     create_flag(key="known", enabled=False, **common)
     variants = [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -9,10 +10,13 @@ import pytest
 import time_machine
 from django.contrib.auth.models import User
 from django.test import TestCase
+from django.urls import URLPattern
 
 from config.api_keys import revoke_key
 from config.models import ApiKey, Change, Scope
-from flags.models import Flag
+from config.urls import urlpatterns
+from flags.models import Flag, Segment
+from flags.segments import create_segment
 from tests.answers import data, error
 from tests.config.api.wire import Answer, failure, send
 from tests.conftest import ACTOR, NOON, CommittingClient
@@ -32,6 +36,7 @@ class Call(NamedTuple):
 
 _DESIGN = {"key": "new", "variants": [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]}
 _EVENT = {"event": "view", "userId": "u"}
+REVISION = 3  # the first after those of the environments of a new database: what `things` creates first
 CALLS = (
     Call("GET", "/v1/flags", None, Scope.SERVER, "flags.view_flag"),
     Call("GET", "/v1/flags/known", None, Scope.SERVER, "flags.view_flag"),
@@ -39,6 +44,18 @@ CALLS = (
     Call("PATCH", "/v1/flags/known", {"enabled": True}, Scope.MANAGE, "flags.change_flag"),
     Call("DELETE", "/v1/flags/known", None, Scope.MANAGE, "flags.delete_flag", 204),
     Call("POST", "/v1/flags/known/evaluate", {"userId": "u"}, Scope.CLIENT, "flags.view_flag"),
+    Call("POST", "/v1/evaluate", {"userId": "u"}, Scope.CLIENT, "flags.view_flag"),
+    Call("POST", "/v1/flags/known/explain", {"userId": "u"}, Scope.SERVER, "flags.view_flag"),
+    Call("GET", "/v1/flags/known/history", None, Scope.SERVER, "flags.view_flag"),
+    Call("POST", "/v1/flags/known/archive", None, Scope.MANAGE, "flags.change_flag"),
+    Call("POST", "/v1/flags/known/restore", None, Scope.MANAGE, "flags.change_flag"),
+    Call("POST", "/v1/flags/known/revert", {"revision": REVISION}, Scope.MANAGE, "flags.change_flag"),
+    Call("GET", "/v1/segments", None, Scope.SERVER, "flags.view_segment"),
+    Call("GET", "/v1/segments/known", None, Scope.SERVER, "flags.view_segment"),
+    Call("POST", "/v1/segments", {"key": "new"}, Scope.MANAGE, "flags.add_segment", 201),
+    Call("PATCH", "/v1/segments/known", {"userIds": ["u"]}, Scope.MANAGE, "flags.change_segment"),
+    Call("DELETE", "/v1/segments/known", None, Scope.MANAGE, "flags.delete_segment", 204),
+    Call("GET", "/v1/audit", None, Scope.SERVER, "config.view_change"),
     Call("GET", "/v1/experiments", None, Scope.SERVER, "experiments.view_experiment"),
     Call("GET", "/v1/experiments/draft", None, Scope.SERVER, "experiments.view_experiment"),
     Call("POST", "/v1/experiments", _DESIGN, Scope.MANAGE, "experiments.add_experiment", 201),
@@ -51,12 +68,29 @@ CALLS = (
     Call("POST", "/v1/events/batch", {"events": [_EVENT]}, Scope.CLIENT, "events.add_event", 202),
     Call("GET", "/v1/events", None, Scope.SERVER, "events.view_event"),
 )
+
+
+def test_calls__of_the_matrix__are_all_operations():
+    served = {
+        (method.upper(), re.sub(r"<str:\w+>", "[^/]+", f"/{pattern.pattern}"))
+        for pattern in urlpatterns
+        if isinstance(pattern, URLPattern)
+        for method in getattr(pattern.callback, "actions", {})
+        if method != "head"
+    }
+    assert len(CALLS) == len(served)
+    assert all(
+        any(method == call.method and re.fullmatch(path, call.path) for call in CALLS) for method, path in served
+    )
+
+
 every_call = pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.method} {call.path}")
 
 
 @pytest.fixture
 def things(db: None) -> None:
     FlagFactory(key="known")
+    create_segment(key="known", actor=ACTOR, at=NOON)
     ExperimentFactory(key="draft")
     ExperimentFactory(key="running", running=True)
 
@@ -85,6 +119,7 @@ def test_key__of_each_scope__may_do_exactly_what_its_scope_says(things, client_o
         assert call.scope.value in found["message"]
         assert scope.value in found["message"]
         assert not Flag.objects.filter(key="new").exists()
+        assert not Segment.objects.filter(key="new").exists()
 
 
 @every_call

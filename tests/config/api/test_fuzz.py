@@ -41,12 +41,16 @@ documents = st.recursive(
 def nearly_right(draw: Any, operation: Operation) -> Any:
     """A body that the operation would accept, but for some fields that hold anything, and perhaps a field too many."""
     body = dict(operation.body)
-    for name in draw(st.sets(st.sampled_from([*operation.body, "id", "key"]), max_size=3)):
+    for name in draw(st.sets(st.sampled_from([*operation.body, *_OUTER_NAMES]), max_size=3)):
         body[name] = draw(documents | st.lists(st.dictionaries(st.sampled_from(_INNER_NAMES), documents, max_size=5)))
     return body | draw(st.dictionaries(texts, documents, max_size=1))
 
 
-_INNER_NAMES = ["type", "percentage", "conditions", "userIds", "key", "weight", "event", "userId", "properties", "id"]
+_INNER_NAMES = [
+    "type", "percentage", "conditions", "userIds", "key", "weight", "event", "userId", "properties", "id", "attribute",
+    "operator", "value", "variant", "split", "ramp", "at", "startAt", "segment", "flag", "variants", "salt", "bucketBy",
+]  # fmt: skip
+_OUTER_NAMES = ["id", "key", "type", "variants", "schema", "prerequisites", "tags", "owner", "expiresAt", "offVariant"]
 
 
 def try_out(world: World, method: str, target: str, body: bytes = b"", **headers: str | None) -> Answer:
@@ -98,7 +102,10 @@ def test_batch__of_any_events__acknowledges_each_in_order_or_refuses_all(world: 
         assert set(statuses) <= {"accepted", "duplicate", "rejected"}
 
 
-_PARAMETERS = ["limit", "cursor", "search", "enabled", "status", "userId", "event", "experimentId", "from", "to", "x"]
+_PARAMETERS = [
+    "limit", "cursor", "search", "enabled", "status", "userId", "event", "experimentId", "from", "to", "x", "tag",
+    "owner", "archived", "expired", "object", "actor", "source",
+]  # fmt: skip
 _escaped = any_text.map(lambda text: quote(text, safe="", errors="surrogatepass")) | st.binary(max_size=9).map(
     quote_from_bytes
 )
@@ -120,7 +127,7 @@ def test_query_string__of_any_kind__is_taken_or_refused(world: World, path: str)
 @search
 @given(
     method=st.sampled_from(["GET", "HEAD", "POST", "PATCH", "DELETE", "PUT", "OPTIONS", "TRACE"]),
-    area=st.sampled_from(["flags", "experiments", "events", ""]),
+    area=st.sampled_from(["flags", "segments", "audit", "evaluate", "experiments", "events", ""]),
     parts=st.lists(_escaped, max_size=3),
 )
 def test_path__of_any_kind__is_found_or_not(world: World, method: str, area: str, parts: list[str]) -> None:
@@ -136,6 +143,7 @@ _HEADERS = [
     "X-API-Key",
     "X-Environment",
     "If-Match",
+    "X-Change-Reason",
     "Accept",
     "X-Request-Id",
     "Origin",

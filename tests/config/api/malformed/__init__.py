@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.config.api.malformed import bodies, events, fields, queries, requests, types
+from tests.config.api.malformed import bodies, events, fields, queries, requests, targeting, types
 from tests.config.api.malformed.cases import Case
 
 CASES: list[Case] = [
@@ -13,10 +13,16 @@ CASES: list[Case] = [
     *fields.designs(),
     *fields.texts(),
     *fields.read_only(),
+    *targeting.rules(),
+    *targeting.values(),
+    *targeting.segments(),
+    *targeting.moments(),
+    *targeting.in_use(),
     *events.events(),
     *queries.lists(),
     *queries.tampered(),
     *queries.filters(),
+    *queries.choices(),
     *requests.paths_and_methods(),
     *requests.headers(),
 ]

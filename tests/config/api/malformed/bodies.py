@@ -9,15 +9,21 @@ from tests.config.api.malformed.cases import (
     BATCH,
     CREATE_EXPERIMENT,
     CREATE_FLAG,
+    CREATE_SEGMENT,
     DRAFT,
     EVALUATE,
+    EVALUATE_ALL,
+    EXPLAIN,
     FLAG,
     FORM,
     OPERATIONS,
+    REVERT,
+    SEGMENT,
     STOP,
     TRACK,
     UPDATE_EXPERIMENT,
     UPDATE_FLAG,
+    UPDATE_SEGMENT,
     VARIANT,
     Case,
 )
@@ -143,12 +149,16 @@ def sizes() -> Iterator[Case]:
     yield Case("delete experiment: a body", "DELETE", DRAFT, b'{"force": true}', field="force")
     yield Case("get flag: a body", "GET", FLAG, b'{"fields": []}', field="fields")
     yield Case("get flag: a parameter", "GET", f"{FLAG}?fields=key", code="invalid_parameter", field="fields")
+    yield Case("delete segment: a body", "DELETE", SEGMENT, b'{"force": true}', field="force")
+    yield Case("get segment: a body", "GET", SEGMENT, b'{"fields": []}', field="fields")
+    yield Case("get segment: a parameter", "GET", f"{SEGMENT}?fields=key", code="invalid_parameter", field="fields")
     yield Case("get experiment: a body", "GET", DRAFT, b'{"fields": []}', field="fields")
-    for operation in (CREATE_FLAG, CREATE_EXPERIMENT):
+    for operation in (CREATE_FLAG, CREATE_SEGMENT, CREATE_EXPERIMENT):
         yield Case(f"{operation.name}: no body", operation.method, operation.path, field="key")
-    for operation in (UPDATE_FLAG, UPDATE_EXPERIMENT):
+    yield Case("revert: no body", "POST", REVERT.path, field="revision")
+    for operation in (UPDATE_FLAG, UPDATE_SEGMENT, UPDATE_EXPERIMENT):
         yield Case(f"{operation.name}: no body", operation.method, operation.path, code="malformed_json")
-    for operation in (EVALUATE, VARIANT):
+    for operation in (EVALUATE, EVALUATE_ALL, EXPLAIN, VARIANT):
         yield Case(f"{operation.name}: no body", operation.method, operation.path, field="userId")
         yield Case(
             f"{operation.name}: no body, as a form", operation.method, operation.path, headers=FORM, field="userId"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 FLAG = "/v1/flags/known"
+SEGMENT = "/v1/segments/listed"
 DRAFT = "/v1/experiments/draft"
 RUNNING = "/v1/experiments/running"
 ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
@@ -43,6 +44,25 @@ CREATE_FLAG = Operation(
 )
 UPDATE_FLAG = Operation("update flag", "PATCH", FLAG, {"description": "other", "enabled": True, "rules": []})
 EVALUATE = Operation("evaluate", "POST", f"{FLAG}/evaluate", {"userId": "u", "attributes": {"plan": "pro"}})
+EVALUATE_ALL = Operation("evaluate all", "POST", "/v1/evaluate", {"userId": "u", "attributes": {}, "flags": ["known"]})
+EXPLAIN = Operation("explain", "POST", f"{FLAG}/explain", {"userId": "u", "attributes": {}, "at": "2099-01-31"})
+ARCHIVE = Operation("archive", "POST", f"{FLAG}/archive", {})
+RESTORE = Operation("restore", "POST", "/v1/flags/archived/restore", {})
+REVERT = Operation("revert", "POST", "/v1/flags/archived/revert", {"revision": 3})
+CREATE_SEGMENT = Operation(
+    "create segment",
+    "POST",
+    "/v1/segments",
+    {
+        "key": "new",
+        "description": "d",
+        "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}],
+        "userIds": ["u"],
+    },
+)
+UPDATE_SEGMENT = Operation(
+    "update segment", "PATCH", SEGMENT, {"description": "other", "conditions": [], "userIds": ["u"]}
+)
 CREATE_EXPERIMENT = Operation(
     "create experiment",
     "POST",
@@ -72,6 +92,13 @@ OPERATIONS = (
     CREATE_FLAG,
     UPDATE_FLAG,
     EVALUATE,
+    EVALUATE_ALL,
+    EXPLAIN,
+    ARCHIVE,
+    RESTORE,
+    REVERT,
+    CREATE_SEGMENT,
+    UPDATE_SEGMENT,
     CREATE_EXPERIMENT,
     UPDATE_EXPERIMENT,
     START,
@@ -80,7 +107,7 @@ OPERATIONS = (
     TRACK,
     BATCH,
 )
-LISTS = ("/v1/flags", "/v1/experiments", "/v1/events")
+LISTS = ("/v1/flags", "/v1/flags/known/history", "/v1/segments", "/v1/audit", "/v1/experiments", "/v1/events")
 
 
 BAD_KEYS = {

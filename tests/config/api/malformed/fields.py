@@ -11,11 +11,15 @@ from tests.config.api.malformed.cases import (
     BAD_TIMESTAMPS,
     CREATE_EXPERIMENT,
     CREATE_FLAG,
+    CREATE_SEGMENT,
     EVALUATE,
+    EVALUATE_ALL,
+    EXPLAIN,
     ID,
     TRACK,
     UPDATE_EXPERIMENT,
     UPDATE_FLAG,
+    UPDATE_SEGMENT,
     VARIANT,
     VARIANTS,
     Case,
@@ -28,7 +32,7 @@ _BAD_RULES: Mapping[str, tuple[list[Any], str]] = {
     "a rule is a string": (["percentage"], "rules[0]"),
     "a rule is empty": ([{}], "rules[0].type"),
     "the second is at fault": ([{"type": "percentage", "percentage": 5}, {"type": "x"}], "rules[1].type"),
-    "type is a number": ([{"type": 1}], "rules[0].type"),
+    "the type of a rule is a number": ([{"type": 1}], "rules[0].type"),
     "type is unknown": ([{"type": "segmnt"}], "rules[0].type"),
     "percentage is missing": ([{"type": "percentage"}], "rules[0].percentage"),
     "percentage is a string": ([{"type": "percentage", "percentage": "10"}], "rules[0].percentage"),
@@ -111,7 +115,7 @@ _BAD_METRICS: Mapping[str, tuple[Any, str]] = {
 }
 
 
-def _row(operation: Operation, name: str, changed: Mapping[str, Any], field: str) -> Case:
+def row(operation: Operation, name: str, changed: Mapping[str, Any], field: str) -> Case:
     body = json.dumps({**operation.body, **changed}).encode()
     return Case(f"{operation.name}: {name}", operation.method, operation.path, body, field=field)
 
@@ -120,28 +124,31 @@ def designs() -> Iterator[Case]:
     """Rules, variants and metrics."""
     for operation in (CREATE_FLAG, UPDATE_FLAG):
         for name, (rules, field) in _BAD_RULES.items():
-            yield _row(operation, name, {"rules": rules}, field)
+            yield row(operation, name, {"rules": rules}, field)
     for operation in (CREATE_EXPERIMENT, UPDATE_EXPERIMENT):
         for name, (variants, field) in _BAD_VARIANTS.items():
-            yield _row(operation, name, {"variants": variants}, field)
+            yield row(operation, name, {"variants": variants}, field)
         for name, (metrics, field) in _BAD_METRICS.items():
-            yield _row(operation, name, {"metrics": metrics}, field)
+            yield row(operation, name, {"metrics": metrics}, field)
 
 
 def texts() -> Iterator[Case]:
     """Keys, descriptions, names, user ids and timestamps; the required ones left out, too."""
-    for operation in (CREATE_FLAG, CREATE_EXPERIMENT):
+    for operation in (CREATE_FLAG, CREATE_SEGMENT, CREATE_EXPERIMENT):
         for name, key in BAD_KEYS.items():
-            yield _row(operation, f"key is {name}", {"key": key}, "key")
-    for operation in (CREATE_FLAG, UPDATE_FLAG, CREATE_EXPERIMENT, UPDATE_EXPERIMENT):
-        yield _row(operation, "description of 2,001 characters", {"description": "d" * 2001}, "description")
+            yield row(operation, f"key is {name}", {"key": key}, "key")
+    for operation in (CREATE_FLAG, UPDATE_FLAG, CREATE_SEGMENT, UPDATE_SEGMENT, CREATE_EXPERIMENT, UPDATE_EXPERIMENT):
+        yield row(operation, "description of 2,001 characters", {"description": "d" * 2001}, "description")
     for name, text in BAD_TIMESTAMPS.items():
-        yield _row(TRACK, f"timestamp is {name}", {"timestamp": text}, "timestamp")
-    for operation, field in ((EVALUATE, "userId"), (VARIANT, "userId"), (TRACK, "userId"), (TRACK, "event")):
+        yield row(TRACK, f"timestamp is {name}", {"timestamp": text}, "timestamp")
+        yield row(EXPLAIN, f"at is {name}", {"at": text}, "at")
+        yield row(UPDATE_FLAG, f"expiresAt is {name}", {"expiresAt": text}, "expiresAt")
+    users = ((EVALUATE, "userId"), (EVALUATE_ALL, "userId"), (EXPLAIN, "userId"))
+    for operation, field in (*users, (VARIANT, "userId"), (TRACK, "userId"), (TRACK, "event")):
         for name, text in {"empty": "", "of 201 characters": "u" * 201, "of 201 emoji": "\U0001f642" * 201}.items():
-            yield _row(operation, f"{field} is {name}", {field: text}, field)
+            yield row(operation, f"{field} is {name}", {field: text}, field)
         rest = {name: value for name, value in operation.body.items() if name != field}
-        yield _row(operation._replace(body=rest), f"{field} is missing", {}, field)
+        yield row(operation._replace(body=rest), f"{field} is missing", {}, field)
 
 
 def read_only() -> Iterator[Case]:
@@ -150,6 +157,13 @@ def read_only() -> Iterator[Case]:
         (CREATE_FLAG, "id", ID),
         (CREATE_FLAG, "createdAt", "2026-01-31T12:00:00Z"),
         (CREATE_FLAG, "updatedAt", "2026-01-31T12:00:00Z"),
+        (CREATE_FLAG, "archivedAt", "2026-01-31T12:00:00Z"),
+        (UPDATE_FLAG, "archivedAt", "2026-01-31T12:00:00Z"),
+        (CREATE_SEGMENT, "id", ID),
+        (CREATE_SEGMENT, "updatedAt", "2026-01-31T12:00:00Z"),
+        (UPDATE_SEGMENT, "id", ID),
+        (UPDATE_SEGMENT, "key", "other"),
+        (UPDATE_SEGMENT, "createdAt", "2026-01-31"),
         (UPDATE_FLAG, "id", ID),
         (UPDATE_FLAG, "id", None),
         (UPDATE_FLAG, "key", "other"),
@@ -166,4 +180,4 @@ def read_only() -> Iterator[Case]:
         (UPDATE_EXPERIMENT, "createdAt", "2026-01-31"),
         (UPDATE_EXPERIMENT, "stoppedAt", "2026-01-31T12:00:00Z"),
     ):
-        yield _row(operation, f"{field} is sent as {value!r}", {field: value}, field)
+        yield row(operation, f"{field} is sent as {value!r}", {field: value}, field)

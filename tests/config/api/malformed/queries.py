@@ -76,6 +76,9 @@ def tampered() -> Iterator[Case]:
     before_time = "0001-01-01 00:00:00+14:00"
     yield _refused("/v1/events", "cursor of experiments", f"cursor={cursor({'created_at': _AT, 'id': ID})}", "cursor")
     yield _refused("/v1/experiments", "cursor of events", f"cursor={cursor({'timestamp': _AT, 'id': ID})}", "cursor")
+    yield _refused("/v1/audit", "cursor of flags", f"cursor={cursor({'key': 'a'})}", "cursor")
+    yield _refused("/v1/audit", "cursor with no number", f"cursor={cursor({'revision': 'a'})}", "cursor")
+    yield _refused("/v1/audit", "cursor with a fraction", f"cursor={cursor({'revision': '1.5'})}", "cursor")
     yield _refused("/v1/flags", "cursor of events", f"cursor={cursor({'timestamp': _AT, 'id': ID})}", "cursor")
     for name, document in {
         "with no offset": {"timestamp": _LATER, "id": ID},
@@ -91,6 +94,8 @@ def filters() -> Iterator[Case]:
     """The filters of each list."""
     for path, name in (
         ("/v1/flags", "search"),
+        ("/v1/flags", "owner"),
+        ("/v1/segments", "search"),
         ("/v1/experiments", "search"),
         ("/v1/events", "userId"),
         ("/v1/events", "event"),
@@ -102,11 +107,23 @@ def filters() -> Iterator[Case]:
         yield _refused(path, f"{name} of too many characters", f"{name}={'x' * (longest + 1)}", name)
         yield _refused(path, f"{name} twice", f"{name}=a&{name}=a", name)
         yield _refused(path, f"{name} is empty", f"{name}=", name)
-    for text in ("1", "yes", "True", "on", "null", ""):
-        yield _refused("/v1/flags", f"enabled is {text!r}", f"enabled={text}", "enabled")
-    for text in ("started", "Running", "draft,running", ""):
-        yield _refused("/v1/experiments", f"status is {text!r}", f"status={text}", "status")
+    for name in ("enabled", "archived", "expired"):
+        for text in ("1", "yes", "True", "on", "null", ""):
+            yield _refused("/v1/flags", f"{name} is {text!r}", f"{name}={text}", name)
     for name in ("from", "to"):
         for kind, text in BAD_TIMESTAMPS.items():
             quoted = "".join(f"%{byte:02X}" for byte in text.encode())
-            yield _refused("/v1/events", f"{name} is {kind}", f"{name}={quoted}", name)
+            for path in ("/v1/events", "/v1/audit"):
+                yield _refused(path, f"{name} is {kind}", f"{name}={quoted}", name)
+
+
+def choices() -> Iterator[Case]:
+    """Filters that take one of a few, or a text of another length."""
+    yield _refused("/v1/flags", "tag of 51 characters", f"tag={'x' * 51}", "tag")
+    yield _refused("/v1/audit", "actor of 251 characters", f"actor={'x' * 251}", "actor")
+    for text in ("flags", "/known", "flag%2F%00", "x" * 301, ""):
+        yield _refused("/v1/audit", f"object is {text[:10]!r}", f"object={text}", "object")
+    for text in ("API", "web", ""):
+        yield _refused("/v1/audit", f"source is {text!r}", f"source={text}", "source")
+    for text in ("started", "Running", "draft,running", ""):
+        yield _refused("/v1/experiments", f"status is {text!r}", f"status={text}", "status")

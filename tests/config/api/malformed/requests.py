@@ -5,7 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from tests.config.api.malformed.cases import BATCH, CREATE_FLAG, DRAFT, EVALUATE, FLAG, START, STOP, VARIANT, Case
+from tests.config.api.malformed.cases import (
+    ARCHIVE,
+    BATCH,
+    CREATE_FLAG,
+    DRAFT,
+    EVALUATE,
+    EVALUATE_ALL,
+    EXPLAIN,
+    FLAG,
+    RESTORE,
+    REVERT,
+    SEGMENT,
+    START,
+    STOP,
+    VARIANT,
+    Case,
+)
 
 
 def paths_and_methods() -> Iterator[Case]:
@@ -27,6 +43,14 @@ def paths_and_methods() -> Iterator[Case]:
         yield Case(f"update flag: key is {name}", "PATCH", f"/v1/flags/{key}", b"{}", **flag)
         yield Case(f"delete flag: key is {name}", "DELETE", f"/v1/flags/{key}", **flag)
         yield Case(f"evaluate: key is {name}", "POST", f"/v1/flags/{key}/evaluate", user, **flag)
+        yield Case(f"explain: key is {name}", "POST", f"/v1/flags/{key}/explain", user, **flag)
+        yield Case(f"history: key is {name}", "GET", f"/v1/flags/{key}/history", **flag)
+        yield Case(f"archive: key is {name}", "POST", f"/v1/flags/{key}/archive", **flag)
+        yield Case(f"restore: key is {name}", "POST", f"/v1/flags/{key}/restore", **flag)
+        yield Case(f"revert: key is {name}", "POST", f"/v1/flags/{key}/revert", b'{"revision": 3}', **flag)
+        yield Case(f"get segment: key is {name}", "GET", f"/v1/segments/{key}", **missing)
+        yield Case(f"update segment: key is {name}", "PATCH", f"/v1/segments/{key}", b"{}", **missing)
+        yield Case(f"delete segment: key is {name}", "DELETE", f"/v1/segments/{key}", **missing)
         experiment = {"status": 404, "code": "experiment_not_found"}
         yield Case(f"get experiment: key is {name}", "GET", f"/v1/experiments/{key}", **experiment)
         yield Case(f"update experiment: key is {name}", "PATCH", f"/v1/experiments/{key}", b"{}", **experiment)
@@ -38,6 +62,15 @@ def paths_and_methods() -> Iterator[Case]:
         "/v1/flags": ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FOO"),
         FLAG: ("PUT", "POST", "OPTIONS", "TRACE"),
         EVALUATE.path: ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"),
+        EVALUATE_ALL.path: ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"),
+        EXPLAIN.path: ("GET", "PUT", "DELETE"),
+        ARCHIVE.path: ("GET", "PUT", "DELETE"),
+        RESTORE.path: ("GET", "PUT", "DELETE"),
+        REVERT.path: ("GET", "PUT", "DELETE"),
+        f"{FLAG}/history": ("POST", "PUT", "DELETE"),
+        "/v1/segments": ("PUT", "PATCH", "DELETE", "OPTIONS"),
+        SEGMENT: ("PUT", "POST", "OPTIONS"),
+        "/v1/audit": ("POST", "PUT", "DELETE", "OPTIONS"),
         "/v1/experiments": ("PUT", "PATCH", "DELETE", "OPTIONS"),
         DRAFT: ("PUT", "POST", "OPTIONS"),
         START.path: ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"),
@@ -88,6 +121,16 @@ def headers() -> Iterator[Case]:
         stale = {"status": 412, "code": "precondition_failed", "headers": {"If-Match": value}}
         yield Case(f"update flag: If-Match is {name}", "PATCH", FLAG, b'{"enabled": true}', **stale)
         yield Case(f"delete flag: If-Match is {name}", "DELETE", FLAG, **stale)
+        yield Case(f"archive: If-Match is {name}", "POST", ARCHIVE.path, **stale)
+        yield Case(f"restore: If-Match is {name}", "POST", RESTORE.path, **stale)
+        yield Case(f"revert: If-Match is {name}", "POST", REVERT.path, b'{"revision": 3}', **stale)
+        yield Case(f"update segment: If-Match is {name}", "PATCH", SEGMENT, b'{"userIds": []}', **stale)
+        yield Case(f"delete segment: If-Match is {name}", "DELETE", SEGMENT, **stale)
+    for name, value in {"1,001 characters": "x" * 1001, "U+0000": "%00", "not UTF-8": "\xfc"}.items():
+        refused = {"code": "invalid_parameter", "field": "X-Change-Reason", "headers": {"X-Change-Reason": value}}
+        yield Case(f"update flag: reason is {name}", "PATCH", FLAG, b'{"enabled": true}', **refused)
+        yield Case(f"delete segment: reason is {name}", "DELETE", SEGMENT, **refused)
+        yield Case(f"start: reason is {name}", "POST", START.path, **refused)
     unauthenticated = {"status": 401, "code": "unauthenticated"}
     for name, value in {
         "Basic": "Basic dXNlcjpwYXNz",

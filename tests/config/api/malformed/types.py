@@ -10,10 +10,15 @@ from tests.config.api.malformed.cases import (
     BATCH,
     CREATE_EXPERIMENT,
     CREATE_FLAG,
+    CREATE_SEGMENT,
     EVALUATE,
+    EVALUATE_ALL,
+    EXPLAIN,
+    REVERT,
     TRACK,
     UPDATE_EXPERIMENT,
     UPDATE_FLAG,
+    UPDATE_SEGMENT,
     VARIANT,
     Case,
     Operation,
@@ -24,11 +29,43 @@ _BOOLEANS = {"a number": 1, "null": None, "a string": "true", "an array": [], "a
 _ARRAYS = {"a number": 1, "null": None, "a string": "abc", "a boolean": False, "an object": {"x": 1}}
 _OBJECTS = {"a number": 1, "null": None, "a string": "abc", "a boolean": False, "an array": [["a", 1]]}
 _NUMBERS = {"null": None, "a string": "10", "a boolean": True, "an array": [1], "an object": {}}
+# Of what null takes away.
+_NO_STRINGS = {name: value for name, value in _STRINGS.items() if name != "null"}
+_NO_ARRAYS = {name: value for name, value in _ARRAYS.items() if name != "null"}
 
 _FIELDS: tuple[tuple[Operation, Mapping[str, Mapping[str, Any]]], ...] = (
     (CREATE_FLAG, {"key": _STRINGS, "description": _STRINGS, "enabled": _BOOLEANS, "rules": _ARRAYS}),
     (UPDATE_FLAG, {"description": _STRINGS, "enabled": _BOOLEANS, "rules": _ARRAYS}),
     (EVALUATE, {"userId": _STRINGS, "attributes": _OBJECTS}),
+    (
+        CREATE_FLAG,
+        {
+            "type": _NO_STRINGS,
+            "variants": _NO_ARRAYS,
+            "prerequisites": _NO_ARRAYS,
+            "tags": _NO_ARRAYS,
+            "owner": _NO_STRINGS,
+            "expiresAt": _NO_STRINGS,
+        },
+    ),
+    (
+        UPDATE_FLAG,
+        {
+            "type": _NO_STRINGS,
+            "variants": _NO_ARRAYS,
+            "prerequisites": _NO_ARRAYS,
+            "tags": _NO_ARRAYS,
+            "owner": _NO_STRINGS,
+            "expiresAt": _NO_STRINGS,
+            "defaultVariant": _NO_STRINGS,
+            "offVariant": _NO_STRINGS,
+        },
+    ),
+    (EVALUATE_ALL, {"userId": _STRINGS, "attributes": _OBJECTS, "flags": _ARRAYS}),
+    (EXPLAIN, {"userId": _STRINGS, "attributes": _OBJECTS, "at": _STRINGS}),
+    (REVERT, {"revision": _NUMBERS}),
+    (CREATE_SEGMENT, {"key": _STRINGS, "description": _STRINGS, "conditions": _ARRAYS, "userIds": _ARRAYS}),
+    (UPDATE_SEGMENT, {"description": _STRINGS, "conditions": _ARRAYS, "userIds": _ARRAYS}),
     (CREATE_EXPERIMENT, {"key": _STRINGS, "description": _STRINGS, "variants": _ARRAYS, "metrics": _ARRAYS}),
     (UPDATE_EXPERIMENT, {"description": _STRINGS, "variants": _ARRAYS, "metrics": _ARRAYS}),
     (VARIANT, {"userId": _STRINGS}),
