@@ -5,8 +5,10 @@ Not here: what the operators compare (`operators`), and what meeting a condition
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from config.errors import Detail, DetailCode
@@ -33,7 +35,17 @@ def check_conditions(value: object, field: str) -> Iterator[Detail]:
 
 
 def compile_condition(source: Mapping[str, Any]) -> Condition:
-    """Return the compiled form of a condition that passes its check."""
+    """Return the compiled form of a condition that passes its check.
+
+    Flags ask the same things of users over and over. Their conditions are one object then: whoever evaluates a thousand
+    flags finds it in the processor's cache.
+    """
+    return _compile_condition(json.dumps(source, sort_keys=True))
+
+
+@lru_cache(maxsize=10_000)
+def _compile_condition(text: str) -> Condition:
+    source: dict[str, Any] = json.loads(text)
     found = OPERATORS[source["operator"]]
     predicate = found.compile(source.get("value"), source.get("ignoreCase", False))
     read = reader(source.get("attribute", USER_ID))

@@ -563,3 +563,16 @@ def test_parse_flag__equal_documents__give_equal_flags() -> None:
     assert parse_flag(document) == parse_flag(json.loads(json.dumps(document)))
     for change in ({"enabled": False}, {"rules": [ALL]}, {"offVariant": "red"}, {"prerequisites": [{"flag": "a"}]}):
         assert parse_flag(document | change) != parse_flag(document)
+
+
+def test_parse_flag__conditions_that_are_written_alike__are_one_object() -> None:
+    """And none that merely look alike to Python, for which 1, 1.0 and true are the same."""
+    values: list[Any] = [1, 1.0, True, "1", 1]
+    flag = parse_flag({"key": "f", "enabled": True, "rules": [*attribute_rule(*(PRO | {"value": v} for v in values))]})
+    (rule,) = flag.rules
+    assert [step is rule.steps[0] for step in rule.steps] == [True, False, False, False, True]
+    assert [type(step.source["value"]) for step in rule.steps] == [int, float, bool, str, int]
+    assert (
+        parse_flag({"key": "g", "enabled": True, "rules": attribute_rule(PRO | {"value": 1})}).rules[0].steps[0]
+        is (rule.steps[0])
+    )
