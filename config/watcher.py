@@ -8,7 +8,7 @@ import time
 
 from django.db import Error, connection
 
-from config import signal_file
+from config import signal_file, snapshot
 from config.announcements import Listener
 from config.models import Change
 
@@ -45,6 +45,7 @@ def _watch(listener: Listener) -> None:
 
 def _look(seen: int | None) -> int:
     revision = Change.objects.latest_revision()
-    if revision != seen:
+    # Each worker has a watcher, and need not be told by this one of what its own process has caught up with.
+    if revision not in (seen, snapshot.revision()):
         signal_file.poke()
     return revision

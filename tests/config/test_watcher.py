@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from config import signal_file, watcher
+from config import signal_file, snapshot, watcher
 from config.announcements import LISTENER_NAME, Listener, announce
 from config.environments import create_environment
 from config.models import Change, Environment, Source
@@ -77,6 +77,16 @@ def test_watcher__several_changes_between_two_looks__are_heard_of_once(look: Any
 
     before, after, later = look(commit_twice, nothing)
     assert before != after == later
+
+
+def test_watcher__change_that_this_process_has_caught_up_with__leaves_the_signal_alone(look: Any) -> None:
+    def commit_and_catch_up() -> None:
+        commit_elsewhere()
+        snapshot.forget()
+        snapshot.refresh()
+
+    first, second, third = look(commit_and_catch_up, commit_elsewhere)
+    assert first == second != third
 
 
 @pytest.mark.parametrize("error", [OperationalError("gone"), InterfaceError("connection is closed")])
