@@ -151,7 +151,31 @@ class MomentField(forms.CharField):
             raise forms.ValidationError("Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z.") from error
 
 
-class DomainForm(forms.ModelForm):  # type: ignore[type-arg]  # of any model
+class StrictForm(forms.BaseForm):
+    """A form that refuses the texts that the API refuses in any field."""
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or self.cleaned_data
+        texts = {_api_name(name): value for name, value in values.items() if isinstance(value, str | list)}
+        try:
+            check(Body(texts, is_suspect=True))
+        except DomainError as refusal:
+            self.add_refusal(refusal)
+        return values
+
+    def add_refusal(self, refusal: DomainError) -> None:
+        """Put what the domain says at the fields that it names."""
+        for detail in refusal.details[:_MOST_ERRORS]:
+            name = _field_name(detail)
+            self.add_error(name if name in self.fields else None, _text(detail))
+        if (more := len(refusal.details) - _MOST_ERRORS) > 0:
+            self.add_error(None, f"And {more:,} more fields are not acceptable.")
+        if not refusal.details:
+            is_about_key = refusal.code is ErrorCode.ALREADY_EXISTS and "key" in self.fields
+            self.add_error("key" if is_about_key else None, refusal.message)
+
+
+class DomainForm(StrictForm, forms.ModelForm):  # type: ignore[type-arg]  # of any model
     """A form whose values go to a function of the domain, which alone says whether they are acceptable.
 
     `refusal` is what that function said when it was called with these values, `loaded` what the form starts with.
@@ -166,31 +190,13 @@ class DomainForm(forms.ModelForm):  # type: ignore[type-arg]  # of any model
         self.initial = {**self.loaded, **self.initial}
 
     def clean(self) -> dict[str, Any]:
-        values: dict[str, Any] = super().clean() or self.cleaned_data
-        texts = {_api_name(name): value for name, value in values.items() if isinstance(value, str | list)}
-        try:
-            check(Body(texts, is_suspect=True))
-        except DomainError as refusal:
-            self._add(refusal)
+        values = super().clean()
         if self.refusal is not None:
-            self._add(self.refusal)
+            self.add_refusal(self.refusal)
         return values
 
     def _post_clean(self) -> None:
         """Django would check the model's own fields here, in other words than the API's."""
-
-    def _add(self, refusal: DomainError) -> None:
-        for detail in refusal.details[:_MOST_ERRORS]:
-            name = _field_name(detail)
-            if name in self.fields:
-                self.add_error(name, _text(detail))
-            else:
-                self.add_error(None, _text(detail))
-        if (more := len(refusal.details) - _MOST_ERRORS) > 0:
-            self.add_error(None, f"And {more:,} more fields are not acceptable.")
-        if not refusal.details:
-            is_about_key = refusal.code is ErrorCode.ALREADY_EXISTS and "key" in self.fields
-            self.add_error("key" if is_about_key else None, refusal.message)
 
 
 def _api_name(field: str) -> str:

@@ -95,7 +95,7 @@ def _lines(change: Change, before: Document | None, after: Document | None) -> l
 
 def describe(before: Document | None, after: Document | None, words: Words = _no_words) -> list[str]:
     """Say each difference in one line: `production, rule 1, percentage: 25 → 50`."""
-    sides = before or _hollow(after), after or _hollow(before)
+    sides = (_hollow(after) if before is None else before, _hollow(before) if after is None else after)
     found = (each for each in tell(*sides) if each["field"] not in _UNTOLD)
     lines = [_line(each, words) for each in islice(found, _MOST_LINES)]
     more = sum(1 for _ in found)
@@ -104,7 +104,8 @@ def describe(before: Document | None, after: Document | None, words: Words = _no
 
 def _hollow(document: Document | None) -> Document:
     """What stands in the place of a document that is not there, so that each of the states is told by itself."""
-    return {"states": {name: {} for name in (document or {}).get("states", {})}}
+    states = (document or {}).get("states", {})
+    return {"states": {name: {} for name in states}} if states else {}
 
 
 def _line(difference: Mapping[str, Any], words: Words) -> str:

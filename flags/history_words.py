@@ -7,20 +7,23 @@ from typing import Any
 
 from flags.summary import summarise, summarise_condition
 
-_rule = re.compile(r"(states\.[^.\[]+\.)?rules\[\d+\]")
-_condition = re.compile(r"(.*\.)?conditions\[\d+\]")
+# Values of variants may be of any shape, so a path is looked at from its beginning.
+_state = r"(states\..+\.)?"
+_switch = re.compile(rf"{_state}(rules\[\d+\]\.)?enabled")
+_rules = re.compile(rf"{_state}rules")
+_rule = re.compile(rf"{_state}rules\[\d+\]")
+_conditions = re.compile(rf"({_state}rules\[\d+\]\.)?conditions")
+_condition = re.compile(rf"({_state}rules\[\d+\]\.)?conditions\[\d+\]")
 
 
 def rules_in_words(path: str, value: Any) -> str | None:
-    """Say a switch, a rule or a condition in words; None for what reads well as JSON."""
-    if path.endswith("enabled") and isinstance(value, bool):
+    """Say a switch, rules or conditions in words; None for what reads well as JSON."""
+    if _switch.fullmatch(path):
         return "on" if value else "off"
-    if isinstance(value, list) and path.endswith("rules"):
+    if _rules.fullmatch(path):
         return summarise(value)
-    if isinstance(value, dict) and _rule.fullmatch(path):
+    if _rule.fullmatch(path):
         return summarise([value])
-    if isinstance(value, list) and path == "conditions":
+    if _conditions.fullmatch(path):
         return " and ".join(map(summarise_condition, value)) or "none"
-    if isinstance(value, dict) and _condition.fullmatch(path):
-        return summarise_condition(value)
-    return None
+    return summarise_condition(value) if _condition.fullmatch(path) else None

@@ -20,7 +20,7 @@ from config import snapshot as system
 from config.admin_site import DomainAdmin, button
 from config.current_environment import check_environment, current_environment
 from config.errors import DomainError
-from config.forms import JSONField, MomentField, TextField
+from config.forms import JSONField, MomentField, StrictForm, TextField
 from config.keys import NAME_LENGTH
 from config.models import Change, Environment
 from flags import changes, segments, snapshot
@@ -45,7 +45,7 @@ class AttributesField(JSONField):
         return found
 
 
-class TryoutForm(forms.Form):
+class TryoutForm(StrictForm, forms.Form):
     user_id = TextField(
         required=True,
         max_length=NAME_LENGTH,
@@ -99,7 +99,7 @@ class TryoutPage(DomainAdmin):
                 check_environment(request, form.cleaned_data["opened_in"])
                 context["tryout"] = _try(flag, here, form.cleaned_data)
             except DomainError as refusal:
-                form.add_error("at" if refusal.details else None, _words(refusal))
+                form.add_refusal(refusal)
         return self.page(request, "admin/flags/flag/try_it.html", context)
 
 
@@ -133,7 +133,3 @@ def _attributes_asked_for(flag: Flag) -> list[str]:
     conditions = chain(*(rule.get("conditions", ()) for rule in flag.rules), *members)
     names = [*(each.get("attribute") for each in conditions), *(rule.get("bucketBy") for rule in flag.rules)]
     return list(dict.fromkeys(name for name in names if name and name != "userId"))
-
-
-def _words(refusal: DomainError) -> str:
-    return refusal.details[0].message if refusal.details else refusal.message
