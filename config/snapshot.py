@@ -5,8 +5,10 @@ Each app registers a `Table`. `refresh()` compares one shared integer and, when 
 
 from __future__ import annotations
 
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from config import signal_file
@@ -60,8 +62,9 @@ class _Snapshot:
             # The revision first: a change that lands between the two reads is then applied once more, which does no
             # harm, for its document is the whole object.
             revision = Change.objects.latest_revision()
-            for table in self.tables:
-                table.load()
+            with _without_garbage_collection():
+                for table in self.tables:
+                    table.load()
             self.revision = revision
         for change in Change.objects.since(self.revision):
             for table in self.tables:
@@ -71,6 +74,18 @@ class _Snapshot:
 
 
 _snapshot = _Snapshot()
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Nothing of what is loaded is garbage: looking for some would take longer than loading it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def refresh() -> None:
