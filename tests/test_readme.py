@@ -16,6 +16,7 @@ import pytest
 from django.core.management import find_commands, load_command_class
 from django.core.management.base import BaseCommand
 from django.urls import URLPattern
+from drf_spectacular.generators import SchemaGenerator
 
 from config.errors import DetailCode, ErrorCode
 from config.models import Scope
@@ -77,6 +78,8 @@ PARTICULAR = {
     r"cursor=[A-Za-z0-9_-]+": "cursor=<cursor>",
     r"(?<=hyd_[csm]_)[A-Za-z0-9_-]+": "<secret>",
     r'(?i:(?<=etag: ))"\d+"': "<version>",
+    r"(?i:(?<=x-revision: ))\d+": "<revision>",
+    r'(?<="revision":) ?\d+': "0",
 }
 """What differs from run to run."""
 
@@ -203,7 +206,40 @@ def test_make__targets__stand_in_the_table():
 
 def test_evaluation__rules_operators_and_reasons__all_stand_there():
     named = {name for row in table("## Evaluation") for name in re.findall(r"`(\w+)`", row[0])}
-    assert named == {*RuleType, *OPERATORS, *Reason}
+    assert named == {*RuleType, *OPERATORS, *Reason, *common_fields_of_rules()}
+
+
+def common_fields_of_rules() -> set[str]:
+    """What a rule of any type may have besides."""
+    document = SchemaGenerator().get_schema(request=None, public=True)
+    schemas = document["components"]["schemas"]
+    rules = [schemas[each["$ref"].rpartition("/")[2]]["properties"].keys() for each in schemas["Rule"]["oneOf"]]
+    return set.intersection(*map(set, rules)) - {"type"} | {"percentage"}  # that one is not in need of a ramp
+
+
+def test_filters__of_every_list__stand_in_the_table():
+    document = SchemaGenerator().get_schema(request=None, public=True)
+    described = {
+        path.replace("{flag_key}", "<key>"): {
+            each["name"] for each in operation["get"]["parameters"] if each["in"] == "query"
+        }
+        for path, operation in document["paths"].items()
+        if any(each["name"] == "limit" for each in operation.get("get", {}).get("parameters", ()))
+    }
+    rows = [row for row in table("## Filters and headers") if row[0].startswith("`/v1")]
+    named = {row[0].strip("`"): set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", row[1]))) for row in rows}
+    assert {path: names - {"limit", "cursor"} for path, names in described.items()} == named
+
+
+def test_headers__of_every_operation__stand_in_the_table():
+    document = SchemaGenerator().get_schema(request=None, public=True)
+    described = {"Authorization", "X-API-Key", "X-Environment"}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            described |= {each["name"] for each in operation.get("parameters", ()) if each["in"] == "header"}
+            described |= {name for answer in operation["responses"].values() for name in answer.get("headers", ())}
+    rows = [row[0] for row in table("## Filters and headers") if not row[0].startswith("`/v1")]
+    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == described
 
 
 def test_scopes__all__stand_in_the_table():
