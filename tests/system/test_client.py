@@ -69,10 +69,12 @@ def call(generated: Path, server: Server) -> Iterator[Call]:
 def test_client__generated__compiles_and_has_every_operation(generated: Path) -> None:
     assert compileall.compile_dir(generated, quiet=1, force=True)
     operations = {path.stem for path in generated.glob("api/*/*.py")} - {"__init__"}
-    flags = {"list_flags", "create_flag", "get_flag", "update_flag", "delete_flag", "evaluate_flag"}
+    flags = {"list_flags", "create_flag", "get_flag", "update_flag", "delete_flag", "evaluate_flag", "evaluate_flags"}
+    flags |= {"explain_flag", "list_flag_history", "revert_flag", "archive_flag", "restore_flag"}
+    segments = {"list_segments", "create_segment", "get_segment", "update_segment", "delete_segment", "list_changes"}
     experiments = {"list_experiments", "create_experiment", "get_experiment", "update_experiment", "delete_experiment"}
     transitions = {"start_experiment", "stop_experiment", "get_variant"}
-    assert operations == flags | experiments | transitions | {"track_event", "batch_events", "query_events"}
+    assert operations == flags | segments | experiments | transitions | {"track_event", "batch_events", "query_events"}
 
 
 def test_client__of_flags__works(call: Call, models: ModuleType) -> None:
@@ -104,6 +106,47 @@ def test_client__of_flags__works(call: Call, models: ModuleType) -> None:
     assert call("flags.delete_flag", "client.flag") == (204, None)
     status, missing = call("flags.get_flag", "client.flag")
     assert (status, missing.error.code.value) == (404, "flag_not_found")
+
+
+def test_client__of_values_segments_and_history__works(call: Call, models: ModuleType) -> None:
+    condition = models.TextCondition("email", models.TextConditionOperator.ENDSWITH, "@example.com", ignore_case=True)
+    request = models.SegmentRequest(key="client.segment", conditions=[condition], user_ids=["ann"])
+    status, segment = call("segments.create_segment", body=request, x_change_reason="made by a machine")
+    assert (status, segment.data.conditions, segment.data.user_ids) == (201, [condition], ["ann"])
+    change = models.SegmentUpdateRequest(description="d")
+    assert call("segments.update_segment", "client.segment", body=change)[1].data.description == "d"
+    assert call("segments.get_segment", "client.segment")[1].data.id == segment.data.id
+    assert [each.key for each in call("segments.list_segments", search="client")[1].data] == ["client.segment"]
+
+    rule = models.SegmentRule(models.SegmentRuleType.SEGMENT, segment="client.segment", variant="large")
+    variants = [models.FlagVariant("small", {"size": 1}), models.FlagVariant("large", {"size": 2})]
+    request = models.FlagRequest(
+        key="client.values", enabled=True, type_=models.FlagRequestTypeType1.OBJECT, variants=variants, rules=[rule]
+    )
+    status, created = call("flags.create_flag", body=request)
+    assert (status, created.data.default_variant, created.data.rules) == (201, "small", [rule])
+    user = models.EvaluationsRequest(user_id="ann", flags=["client.values", "client.nothing"])
+    status, evaluated = call("flags.evaluate_flags", body=user)
+    assert status == 200
+    assert evaluated.data["client.values"].value == {"size": 2}
+    assert evaluated.data["client.nothing"].error.code.value == "flag_not_found"
+    status, explained = call("flags.explain_flag", "client.values", body=models.ExplanationRequest(user_id="ann"))
+    assert (status, explained.data.rules[0].is_served, explained.data.rules[0].steps[0].is_member) == (200, True, True)
+
+    status, archived = call("flags.archive_flag", "client.values")
+    assert (status, archived.data.archived_at.tzinfo is not None) == (200, True)
+    assert not call("flags.restore_flag", "client.values")[1].data.archived_at
+    status, history = call("flags.list_flag_history", "client.values")
+    assert (status, [entry.action.value for entry in history.data]) == (200, ["changed", "changed", "created"])
+    first = models.RevertRequest(revision=history.data[-1].revision)
+    assert call("flags.revert_flag", "client.values", body=first)[1].data.variants == variants
+    status, audited = call("audit.list_changes", object_="segment/client.segment")
+    assert (status, audited.data[-1].reason) == (200, "made by a machine")
+
+    status, refused = call("segments.delete_segment", "client.segment")
+    assert (status, refused.error.code.value) == (409, "in_use")
+    assert call("flags.delete_flag", "client.values") == (204, None)
+    assert call("segments.delete_segment", "client.segment") == (204, None)
 
 
 def test_client__sending_back_what_it_read__changes_nothing(call: Call, models: ModuleType) -> None:

@@ -27,12 +27,15 @@ def cursor(server: Server, path: str) -> str:
 def test_server__asked_all_kinds_of_things__answers_as_its_schema_says(server: Server, tmp_path: Path) -> None:
     for at in range(2):
         server.ask("POST", "/v1/flags", json={"key": f"flag-{at}"}).raise_for_status()
+        server.ask("POST", "/v1/segments", json={"key": f"segment-{at}"}).raise_for_status()
         server.ask("POST", "/v1/experiments", json={"key": f"experiment-{at}", **EXPERIMENT}).raise_for_status()
         server.ask("POST", "/v1/events", json={"event": "buy", "userId": "u"}).raise_for_status()
     environment = {
         "PATH": server.environment["PATH"],
         "HALYARD_KEY": server.keys["production"]["manage"],
         "HALYARD_FLAG_CURSOR": cursor(server, "/v1/flags"),
+        "HALYARD_SEGMENT_CURSOR": cursor(server, "/v1/segments"),
+        "HALYARD_CHANGE_CURSOR": cursor(server, "/v1/audit"),
         "HALYARD_EXPERIMENT_CURSOR": cursor(server, "/v1/experiments"),
         "HALYARD_EVENT_CURSOR": cursor(server, "/v1/events"),
     }
@@ -47,6 +50,6 @@ def test_server__asked_all_kinds_of_things__answers_as_its_schema_says(server: S
     )
     report = "\n".join(line[:1000] for line in done.stdout.splitlines())
     assert done.returncode == 0, f"{report}\n{done.stderr}"
-    assert "Tested: 17" in report
+    assert "Tested: 29" in report
     [generated] = re.findall(r"(\d+) generated", report)
     assert int(generated) > 1000
