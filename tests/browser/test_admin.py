@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -15,9 +14,8 @@ from playwright.sync_api import expect
 from config.models import Environment
 from events.ingest import NewEvent, new_id, record
 from experiments.models import Experiment
-from flags.changes import create_flag, get_flag
 from tests.browser.conftest import Visit
-from tests.conftest import ACTOR, NOON
+from tests.browser.flags import flag_in_production, stored
 
 pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
 
@@ -25,15 +23,6 @@ RULES = [
     {"type": "percentage", "percentage": 25},
     {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "in", "value": ["pro", "team"]}]},
 ]
-
-
-def flag_in_production(**fields: Any) -> Any:
-    production = Environment.objects.get(key="production")
-    return create_flag(**{"key": "new-checkout", **fields}, environment=production, actor=ACTOR, at=NOON)
-
-
-def stored(key: str = "new-checkout", environment: str = "production") -> Any:
-    return get_flag(key, Environment.objects.get(key=environment))
 
 
 def test_overview__after_signing_in__is_the_first_page(visit: Visit) -> None:
@@ -228,6 +217,8 @@ PAGES = (
     "",
     "flags/flag/",
     "flags/flag/add/",
+    "flags/segment/",
+    "flags/segment/add/",
     "experiments/experiment/",
     "experiments/experiment/add/",
     "events/event/",
@@ -254,7 +245,8 @@ def test_pages__every_one__comes_from_this_host_and_runs_without_errors(visit: V
 def test_page__on_a_telephone__does_not_scroll_sideways(visit: Visit) -> None:
     flag = flag_in_production(rules=RULES)
     visit.page.set_viewport_size({"width": 390, "height": 844})
-    for path in ("", "flags/flag/", f"flags/flag/{flag.pk}/change/", "events/event/", "config/change/"):
+    pages = [f"flags/flag/{flag.pk}/{page}/" for page in ("change", "try_it", "history", "archive")]
+    for path in ("", "flags/flag/", *pages, "flags/segment/add/", "events/event/", "config/change/"):
         visit.open(f"/admin/{path}")
         wide = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, path

@@ -42,9 +42,9 @@ const CONTROLS = {
   object: (value, set) => jsonControl("textarea", value, { rows: Math.min(14, Math.max(3, JSON.stringify(value, null, 2)?.split("\n").length ?? 0)) }, set),
 };
 
-/** A select over the text that names a variant. */
+/** A select in the place of the text that names a variant, which stays what is sent. */
 function chooseAmongVariants(input) {
-  const select = make("select", { class: `${input.className} hy-select`, "aria-label": input.labels[0]?.textContent ?? input.name, onchange: () => {
+  const select = make("select", { class: `${input.className} hy-select`, id: input.id, "aria-describedby": input.getAttribute("aria-describedby"), onchange: () => {
     input.value = select.value;
   } });
   const draw = () => {
@@ -53,6 +53,7 @@ function chooseAmongVariants(input) {
     select.replaceChildren(make("option", { value: "" }, input.dataset.none), ...all.map((key) => make("option", { value: key }, key)));
     select.value = input.value;
   };
+  input.removeAttribute("id");
   input.hidden = true;
   input.before(select);
   document.querySelector(VARIANTS)?.addEventListener("change", draw);

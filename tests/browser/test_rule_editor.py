@@ -1,0 +1,214 @@
+"""The editor of rules in a real browser: everything that a rule can say, said without a word of JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from flags.engine.operators import OPERATORS
+from flags.segments import create_segment
+from tests.browser.conftest import Visit
+from tests.browser.flags import flag_in_production, stored
+from tests.conftest import ACTOR, NOON
+
+pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+
+COLOURS = [{"key": "blue", "value": "Buy now"}, {"key": "green", "value": "Order"}, {"key": "grey", "value": "Buy"}]
+PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
+
+
+def open_flag(visit: Visit, **fields: Any) -> None:
+    visit.open(f"/admin/flags/flag/{flag_in_production(**fields).pk}/change/")
+
+
+def save(visit: Visit) -> None:
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+    expect(visit.page.get_by_text("was changed successfully")).to_be_visible()
+
+
+def rule(visit: Visit, number: int) -> Locator:
+    return visit.page.get_by_label(f"rule {number}", exact=True)
+
+
+def test_conditions__of_every_kind__are_stored_as_they_look(visit: Visit) -> None:
+    create_segment(key="testers", actor=ACTOR, at=NOON)
+    open_flag(visit)
+    wanted: list[dict[str, Any]] = [
+        {"attribute": "email", "operator": "endsWith", "value": "@example.com", "negate": True, "ignoreCase": True},
+        {"attribute": "name", "operator": "matches", "value": "^a+$"},
+        {"attribute": "age", "operator": "lessThanOrEqual", "value": 17.5},
+        {"attribute": "signedUp", "operator": "before", "value": "2026-03-01T10:30:00Z"},
+        {"attribute": "seen", "operator": "after", "value": "-7d"},
+        {"attribute": "version", "operator": "semverGreaterThanOrEqual", "value": "2.1.0"},
+        {"attribute": "ip", "operator": "inCidr", "value": ["10.0.0.0/8", "2001:db8::/32"]},
+        {"attribute": "plan", "operator": "notExists"},
+        {"operator": "inSegment", "value": "testers"},
+        {"attribute": "beta", "operator": "equals", "value": True},
+    ]
+    visit.page.get_by_role("button", name="Add rule").click()
+    card = rule(visit, 1)
+    card.get_by_label("Who").select_option("attribute")
+    for at, condition in enumerate(wanted):
+        if at:
+            card.get_by_role("button", name="and another condition").click()
+        row = card.locator(".hy-condition").nth(at)
+        row.get_by_label("Operator").select_option(condition["operator"])
+        if "attribute" in condition:
+            row.get_by_label("Attribute").fill(condition["attribute"])
+        fill_value(row, condition)
+    save(visit)
+    [made] = stored().rules
+    assert made["conditions"] == wanted
+
+
+def fill_value(row: Locator, condition: dict[str, Any]) -> None:
+    if condition.get("negate"):
+        row.get_by_role("button", name="Turn around").click()
+    if condition.get("ignoreCase"):
+        row.get_by_role("button", name="Ignore upper and lower case").click()
+    match condition.get("value"):
+        case None:
+            pass
+        case list() as values:
+            row.get_by_label("Values, one a line").fill("\n".join(values))
+        case True:
+            row.get_by_label("Kind of value").select_option("boolean")
+            row.get_by_label("Value", exact=True).select_option("true")
+        case str() as text if condition["operator"] == "before":
+            row.get_by_label("Value", exact=True).fill(text.removesuffix(":00Z"))
+        case str() as text if condition["operator"] == "after":
+            row.get_by_label("Kind of value").select_option("relative")
+            row.get_by_label("Value", exact=True).fill(text)
+        case str() as text if condition["operator"] == "inSegment":
+            row.get_by_label("Segment").select_option(text)
+        case value:
+            row.get_by_label("Value", exact=True).fill(str(value))
+
+
+def test_operators__all_that_there_are__can_be_chosen(visit: Visit) -> None:
+    open_flag(visit, rules=[{"type": "attribute", "conditions": [PRO]}])
+    offered = visit.page.get_by_label("Operator").locator("option").evaluate_all("all => all.map((each) => each.value)")
+    assert sorted(offered) == sorted(OPERATORS)
+
+
+def test_rule__of_a_segment__is_chosen_among_those_there_are(visit: Visit) -> None:
+    create_segment(key="testers", actor=ACTOR, at=NOON)
+    open_flag(visit)
+    visit.page.get_by_role("button", name="Add rule").click()
+    rule(visit, 1).get_by_label("Who").select_option("segment")
+    rule(visit, 1).get_by_label("Segment").select_option("testers")
+    save(visit)
+    assert stored().rules == [{"type": "segment", "percentage": 10, "segment": "testers"}]
+
+
+def test_rule__its_parts_behind_more__are_stored_and_told_when_folded(visit: Visit) -> None:
+    open_flag(visit, rules=[{"type": "percentage", "percentage": 5}])
+    card = rule(visit, 1)
+    expect(card.get_by_label("Name")).to_be_hidden()
+    card.get_by_text("More").click()
+    card.get_by_label("Name").fill("Launch")
+    card.get_by_label("Starts", exact=True).fill("2026-03-01T10:00")
+    card.get_by_label("Ends", exact=True).fill("2026-04-01T00:00")
+    card.get_by_label("Share by").fill("company")
+    card.get_by_label("Salt").fill("autumn")
+    card.get_by_role("button", name="Raise the share step by step").click()
+    card.get_by_label("Step 1 starts").fill("2026-03-08T00:00")
+    card.get_by_label("Step 1 percentage").fill("50")
+    card.get_by_label("State").select_option("false")
+    save(visit)
+    assert stored().rules == [
+        {
+            "type": "percentage",
+            "percentage": 5,
+            "name": "Launch",
+            "startAt": "2026-03-01T10:00:00Z",
+            "endAt": "2026-04-01T00:00:00Z",
+            "bucketBy": "company",
+            "salt": "autumn",
+            "ramp": [{"at": "2026-03-08T00:00:00Z", "percentage": 50}],
+            "enabled": False,
+        }
+    ]
+    visit.open(f"/admin/flags/flag/{stored().pk}/change/")
+    told = "More from 1 Mar 2026, 10:00 · until 1 Apr 2026, 00:00 · 1 step · by company · own salt"
+    expect(rule(visit, 1).locator("summary")).to_have_text(told.replace("More ", "More"))
+    expect(rule(visit, 1).locator("header")).to_contain_text("Launch")
+
+
+def test_rule__its_parts__taken_back_leave_nothing_behind(visit: Visit) -> None:
+    open_flag(visit, rules=[{"type": "percentage", "percentage": 5, "name": "Launch", "salt": "s", "enabled": False}])
+    card = rule(visit, 1)
+    card.get_by_text("More").click()
+    card.get_by_label("Name").fill("")
+    card.get_by_label("Salt").fill("")
+    card.get_by_label("State").select_option("true")
+    save(visit)
+    assert stored().rules == [{"type": "percentage", "percentage": 5}]
+
+
+def test_rule__what_it_serves__is_chosen_among_the_variants(visit: Visit) -> None:
+    everyone = {"type": "percentage", "percentage": 5}
+    open_flag(visit, type="string", variants=COLOURS, rules=[everyone, everyone, everyone])
+    rule(visit, 1).get_by_label("Serves").select_option("green")
+    rule(visit, 2).get_by_label("Serves").select_option("=split")
+    rule(visit, 2).get_by_label("Weight of blue").fill("30")
+    rule(visit, 2).get_by_label("Weight of green").fill("10.5")
+    rule(visit, 2).get_by_label("Weight of grey").fill("")
+    expect(rule(visit, 2).locator("output").first).to_have_text("74.1 %")
+    expect(rule(visit, 2).locator("output").last).to_have_text("not served")
+    save(visit)
+    split = [{"variant": "blue", "weight": 30}, {"variant": "green", "weight": 10.5}]
+    assert stored().rules == [{**everyone, "variant": "green"}, {**everyone, "split": split}, everyone]
+
+
+def test_rule__of_a_flag_without_variants__serves_nothing_in_particular(visit: Visit) -> None:
+    open_flag(visit, rules=[{"type": "percentage", "percentage": 5}])
+    expect(rule(visit, 1).get_by_label("Serves")).to_have_count(0)
+
+
+def test_rule__refused__unfolds_where_the_mistake_is(visit: Visit) -> None:
+    open_flag(visit, rules=[{"type": "percentage", "percentage": 5}])
+    card = rule(visit, 1)
+    card.get_by_text("More").click()
+    card.get_by_label("Starts", exact=True).fill("2026-04-01T00:00")
+    card.get_by_label("Ends", exact=True).fill("2026-03-01T00:00")
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+    expect(rule(visit, 1).get_by_role("alert")).to_be_visible()
+    expect(rule(visit, 1).get_by_label("Ends", exact=True)).to_have_value("2026-03-01T00:00")
+
+
+def test_rules__with_everything_in_them__stay_as_they_were_when_others_are_edited(visit: Visit) -> None:
+    create_segment(key="testers", actor=ACTOR, at=NOON)
+    full = {
+        "type": "segment",
+        "segment": "testers",
+        "name": "All",
+        "enabled": False,
+        "percentage": 12.345,
+        "conditions": [{**PRO, "negate": True}, {"attribute": "x", "operator": "in", "value": [1, "1", True]}],
+        "startAt": "2026-03-01T10:00:00.123456+02:00",
+        "endAt": "2027-03-01",
+        "salt": "s",
+        "bucketBy": "company",
+        "ramp": [{"at": "2026-03-08T00:00:30Z", "percentage": 50}],
+        "split": [{"variant": "grey", "weight": 0.5}, {"variant": "blue", "weight": 1}],
+    }
+    open_flag(visit, type="string", variants=COLOURS, rules=[full, {"type": "percentage", "percentage": 5}])
+    rule(visit, 2).get_by_label("Percentage", exact=True).fill("6")
+    save(visit)
+    assert stored().rules == [full, {"type": "percentage", "percentage": 6}]
+
+
+def test_rule__of_a_kind_that_the_cards_do_not_know__is_refused_as_it_was_typed(visit: Visit) -> None:
+    open_flag(visit)
+    visit.page.get_by_role("button", name="Edit as JSON").first.click()
+    visit.page.fill("textarea[name=rules]", json.dumps([{"type": "new"}]))
+    visit.page.get_by_role("button", name="Edit as cards").click()
+    area = rule(visit, 1).get_by_label("Rule as JSON")
+    area.fill('{"type": "perc')
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+    expect(rule(visit, 1).get_by_role("alert")).to_contain_text("Must be an object")
+    expect(rule(visit, 1).get_by_label("Rule as JSON")).to_have_value('{"type": "perc')
