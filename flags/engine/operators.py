@@ -19,7 +19,7 @@ from config.errors import Detail, DetailCode
 from config.timestamps import parse_timestamp
 from flags.engine.membership import is_member
 from flags.engine.moments import compile_moment
-from flags.engine.shapes import Check, check_key, check_list, check_number, check_scalar, check_text
+from flags.engine.shapes import Check, check_key, check_list, check_number, check_readable, check_scalar, check_text
 from flags.engine.types import Context
 from flags.engine.versions import precedence
 
@@ -136,7 +136,7 @@ def _version_relation(holds: Callable[[Any, Any], bool]) -> Compiler:
 
 
 def _network_membership(value: str | list[str], _: bool) -> Predicate:
-    networks = [ip_network(text, strict=False) for text in ([value] if isinstance(value, str) else value)]
+    networks = [_network(text) for text in ([value] if isinstance(value, str) else value)]
     return lambda actual, _: _is_in_networks(actual, networks)
 
 
@@ -184,42 +184,31 @@ def check_pattern(value: object, field: str) -> Iterator[Detail]:
 
 def check_time(value: object, field: str) -> Iterator[Detail]:
     """Take an ISO 8601 timestamp or a relative time such as `-7d`."""
-    yield from _check_readable(
-        value,
-        field,
-        compile_moment,
-        "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z, or relative: -7d, +12h.",
-    )
+    message = "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z, or relative: -7d, +12h."
+    return check_readable(value, field, read=compile_moment, message=message)
 
 
 def check_version(value: object, field: str) -> Iterator[Detail]:
     """Take a semantic version."""
-    yield from _check_readable(
-        value, field, _require_version, "Must be a semantic version such as 2.1.0 or 2.1.0-beta.1."
-    )
+    message = "Must be a semantic version such as 2.1.0 or 2.1.0-beta.1."
+    return check_readable(value, field, read=_require_version, message=message)
 
 
 def check_networks(value: object, field: str) -> Iterator[Detail]:
     """Take an IP network in CIDR notation, or 1 to 1,000 of them."""
     if isinstance(value, list):
-        yield from check_list(value, field, least=1, most=1_000, noun="networks", check=_check_network)
-    else:
-        yield from _check_network(value, field)
+        return check_list(value, field, least=1, most=1_000, noun="networks", check=_check_network)
+    return _check_network(value, field)
 
 
 def _check_network(value: object, field: str) -> Iterator[Detail]:
-    read = lambda text: ip_network(text, strict=False)  # noqa: E731 (a name for one line)
-    return _check_readable(value, field, read, "Must be an IP network such as 10.0.0.0/8 or 2001:db8::/32.")
+    message = "Must be an IP network such as 10.0.0.0/8 or 2001:db8::/32."
+    return check_readable(value, field, read=_network, message=message)
 
 
-def _check_readable(value: object, field: str, read: Callable[[str], object], message: str) -> Iterator[Detail]:
-    if not isinstance(value, str):
-        yield Detail(field, DetailCode.INVALID_TYPE, message)
-        return
-    try:
-        read(value)
-    except ValueError:
-        yield Detail(field, DetailCode.INVALID_VALUE, message)
+def _network(text: str) -> IPv4Network | IPv6Network:
+    # Bits beyond the prefix are passed over: 10.1.2.3/8 is meant as its network.
+    return ip_network(text, strict=False)
 
 
 def _require_version(text: str) -> None:

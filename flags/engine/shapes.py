@@ -90,16 +90,21 @@ def check_switch(value: object, field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be true or false.")
 
 
-def check_moment(value: object, field: str) -> Iterator[Detail]:
-    """Take an ISO 8601 timestamp."""
-    message = "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z."
+def check_readable(value: object, field: str, *, read: Callable[[str], object], message: str) -> Iterator[Detail]:
+    """Take a string for which `read` raises no ValueError; `message` says what it must be."""
     if not isinstance(value, str):
         yield Detail(field, DetailCode.INVALID_TYPE, message)
         return
     try:
-        parse_timestamp(value)
+        read(value)
     except ValueError:
         yield Detail(field, DetailCode.INVALID_VALUE, message)
+
+
+def check_moment(value: object, field: str) -> Iterator[Detail]:
+    """Take an ISO 8601 timestamp."""
+    message = "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z."
+    return check_readable(value, field, read=parse_timestamp, message=message)
 
 
 def check_choice(value: object, field: str, *, noun: str, choices: Collection[str]) -> Iterator[Detail]:
