@@ -39,7 +39,7 @@ def test_defect__in_a_view__is_an_internal_error_that_the_log_can_be_searched_fo
 
 
 def test_defect__in_the_engine__is_an_internal_error(world: World, monkeypatch):
-    monkeypatch.setattr("flags.views.evaluate", lambda *_: evaluation.no_such_thing)
+    monkeypatch.setattr("flags.evaluation_views.evaluate", lambda *_: evaluation.no_such_thing)
     answer = send("POST", "/v1/flags/known/evaluate", b'{"userId": "u"}', key=world.key)
     assert (answer.status, failure(answer)["code"]) == (500, "internal_error")
 
