@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,6 @@ from config.documents import is_same
 from config.errors import DomainError, ErrorCode
 from flags import segments, snapshot
 from flags.engine.parsing import references
-from flags.engine.types import Segment as CompiledSegment
 from flags.forms import SegmentForm
 from flags.models import FlagState, Segment
 from flags.summary import summarise_condition
@@ -50,8 +50,10 @@ class SegmentAdmin(DomainAdmin):
 
     @column("Who")
     def shown_members(self, segment: Segment) -> str:
+        if "user_ids" not in segment.get_deferred_fields():
+            return _members(segment.conditions, len(segment.user_ids))
         compiled = snapshot.configuration("").segments.get(segment.key)
-        return _members(compiled) if compiled else ""
+        return _members(compiled.source.get("conditions", ()), len(compiled.user_ids)) if compiled else ""
 
     @column("Updated", ordering="updated_at")
     def shown_update(self, segment: Segment) -> SafeString | None:
@@ -113,13 +115,11 @@ class SegmentAdmin(DomainAdmin):
         )
 
 
-def _members(segment: CompiledSegment) -> str:
+def _members(conditions: Sequence[dict[str, Any]], number: int) -> str:
     """Say who is in it: `plan equals pro; and 1,204 listed users`."""
-    conditions = segment.source.get("conditions", ())
     words = " and ".join(map(summarise_condition, conditions[:_SHOWN_CONDITIONS]))
     more = len(conditions) - _SHOWN_CONDITIONS
     who = [f"{words} and {more} more" if more > 0 else words] if words else []
-    number = len(segment.user_ids)
     if number:
         who.append(f"{number:,} listed user{'' if number == 1 else 's'}")
     return "; ".join(who) or "nobody yet"

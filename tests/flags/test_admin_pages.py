@@ -226,6 +226,11 @@ def test_revert__to_a_revision_of_something_else__is_refused(flag: Flag, first: 
     assert revision() == before
 
 
+def test_revert__to_a_revision_beyond_all_numbers__is_refused(flag: Flag) -> None:
+    response = sign_in().post(address("revert", flag, 10**30), {"opened_in": "production"})
+    assert "Must be a revision of this flag" in messages_of(response)[0]
+
+
 def test_revert__by_a_viewer__is_neither_offered_nor_done(flag: Flag, first: int) -> None:
     client = sign_in("flags.view_flag")
     assert "Revert to this" not in client.get(address("history", flag)).content.decode()

@@ -84,6 +84,17 @@ def test_change__of_an_expiry_finer_than_a_minute__keeps_it(flag: Flag, producti
     assert get_flag(flag.key, production).expires_at == at
 
 
+def test_form__of_a_flag_that_expired_before_the_time_zone_began__is_shown(
+    flag: Flag, production: Environment, settings: Any
+) -> None:
+    settings.TIME_ZONE = "America/Adak"
+    first = datetime(1, 1, 1, tzinfo=UTC)
+    update_flag(key=flag.key, environment=production, changes={"expires_at": first}, actor=ACTOR, at=NOON)
+    client = sign_in()
+    assert "Expired on 1 Jan 0001:" in text_of(client.get(change_page(flag)))
+    assert client.get("/admin/flags/flag/").status_code == 200
+
+
 def test_change__emptied__takes_the_properties_away(flag: Flag, production: Environment) -> None:
     client = sign_in()
     emptied = dict.fromkeys(("type", "variants", "tags", "owner", "expires_at"), "")
