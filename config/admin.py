@@ -290,7 +290,7 @@ class ChangeAdmin(ReadOnly, DomainAdmin):
         return Source(change.source).label
 
     def for_list(self, queryset: ChangeQuerySet) -> ChangeQuerySet:
-        return in_brief(queryset, [kind for kind, each in admin_of_kind().items() if each.has_long_documents])
+        return readable_in_lists(queryset)
 
     def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> Any:
         change = self.find(request, object_id)
@@ -306,6 +306,11 @@ def admin_of_kind() -> dict[str, DomainAdmin]:
     """The pages of each kind of object that the change log knows."""
     domain = (each for each in admin.site._registry.values() if isinstance(each, DomainAdmin))
     return {each.kind: each for each in domain if not isinstance(each, ChangeAdmin)}
+
+
+def readable_in_lists(changes: ChangeQuerySet) -> ChangeQuerySet:
+    """Changes for a list, told by `told_in_brief`, without the documents of kinds whose documents may be long."""
+    return in_brief(changes, [kind for kind, each in admin_of_kind().items() if each.has_long_documents])
 
 
 def address_of_changed(change: Change) -> str | None:

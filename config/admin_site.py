@@ -27,7 +27,7 @@ from unfold.views import ChangeList
 
 from config.change_log import Actor
 from config.current_environment import check_environment, current_environment
-from config.errors import DomainError
+from config.errors import DomainError, ErrorCode
 from config.models import Change, ChangeQuerySet, Source
 from config.timestamps import format_timestamp
 from config.told_changes import ToldChange
@@ -143,7 +143,13 @@ class DomainAdmin(ModelAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if self.is_environmental:
             check_environment(request, form.cleaned_data["opened_in"])
-        written = self.write(request, obj, form.cleaned_data, is_new=not change)
+        try:
+            written = self.write(request, obj, form.cleaned_data, is_new=not change)
+        except DomainError as refusal:
+            if refusal.code is not ErrorCode.PRECONDITION_FAILED:
+                raise
+            advice = "Nothing was saved: open this page again to see it as it is now, and make your edit there."
+            raise DomainError(refusal.code, f"{refusal.message} {advice}") from refusal
         vars(obj).update(vars(written))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:

@@ -1,9 +1,9 @@
-"""JSON documents: their type, and what differs between two of them in words that a person can read."""
+"""JSON documents: their type, how stored ones are read, and when two are the same."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 Document = dict[str, Any]
@@ -30,25 +30,3 @@ def is_same(one: object, other: object) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(is_same, one, other))
     return one == other
-
-
-def differences(before: object, after: object, path: str = "") -> Iterator[tuple[str, object, object]]:
-    """Yield (path, old, new) for every leaf that differs; None stands for what is not there."""
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        for name in [*before, *(name for name in after if name not in before)]:
-            yield from differences(before.get(name), after.get(name), f"{path}.{name}" if path else str(name))
-    elif isinstance(before, list) and isinstance(after, list):
-        for at in range(max(len(before), len(after))):
-            old, new = (side[at] if at < len(side) else None for side in (before, after))
-            yield from differences(old, new, f"{path}[{at}]")
-    elif not is_same(before, after):
-        yield path, before, after
-
-
-def describe(before: Document | None, after: Document | None) -> list[str]:
-    """Say each difference in one line: `states.production.enabled: false → true`."""
-    return [f"{path}: {_text(old)} → {_text(new)}" for path, old, new in differences(before or {}, after or {})]
-
-
-def _text(value: object) -> str:
-    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)

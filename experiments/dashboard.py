@@ -8,9 +8,10 @@ from django.db.models import Count, Q
 from django.http import HttpRequest
 from django.utils import timezone
 
-from config.admin_site import told
+from config.admin import readable_in_lists
 from config.current_environment import current_environment
 from config.models import Change, Environment
+from config.told_changes import told_in_brief
 from experiments.models import Experiment, Status
 from experiments.panel import results_in_brief
 from flags.models import Flag
@@ -28,12 +29,12 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
         context["experiments"] = _experiments(environment)
     if request.user.has_perm("config.view_change"):
         here = Change.objects.filter(environment__in=("", environment.key))
-        context["latest"] = [told(change) for change in here[:_SHOWN_CHANGES]]
+        context["latest"] = [told_in_brief(change) for change in readable_in_lists(here)[:_SHOWN_CHANGES]]
     return {**context, "title": "Overview"}
 
 
 def _flags(environment: Environment) -> dict[str, int]:
-    flags = Flag.objects.in_environment(environment)
+    flags = Flag.objects.current().in_environment(environment)
     return flags.aggregate(total=Count("pk"), on=Count("pk", filter=Q(enabled=True)))
 
 

@@ -15,7 +15,6 @@ from django.utils.safestring import SafeString
 from config.admin_site import Confirmation, column, in_two_lines, moment, writer_here
 from config.current_environment import current_environment
 from config.documents import is_same
-from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from config.told_changes import vocabulary
 from flags import changes, segments
@@ -180,13 +179,7 @@ class FlagAdmin(TryoutPage, FlagPages):
             return changes.create_flag(key=values["key"], **new, **common)
         # What stands as it was loaded is left to the domain, which then follows the variants that are left.
         edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
-        try:
-            return changes.update_flag(key=obj.key, changes=edited, if_match=values["version"], **common)
-        except DomainError as refusal:
-            if refusal.code is not ErrorCode.PRECONDITION_FAILED:
-                raise
-            advice = "Nothing was saved: open this page again to see the flag as it is now, and make your edit there."
-            raise DomainError(refusal.code, f"{refusal.message} {advice}") from refusal
+        return changes.update_flag(key=obj.key, changes=edited, if_match=values["version"], **common)
 
     def remove(self, request: HttpRequest, obj: Flag, reason: str) -> None:
         changes.delete_flag(key=obj.key, reason=reason, **writer_here(request))

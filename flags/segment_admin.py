@@ -12,7 +12,6 @@ from django.utils.safestring import SafeString
 from config import snapshot as system
 from config.admin_site import Confirmation, DomainAdmin, column, in_two_lines, moment, writer
 from config.documents import is_same
-from config.errors import DomainError, ErrorCode
 from flags import segments, snapshot
 from flags.engine.parsing import references
 from flags.forms import SegmentForm
@@ -92,13 +91,7 @@ class SegmentAdmin(DomainAdmin):
         if is_new:
             return segments.create_segment(key=values["key"], **new, **common)
         edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
-        try:
-            return segments.update_segment(key=obj.key, changes=edited, if_match=values["version"], **common)
-        except DomainError as refusal:
-            if refusal.code is not ErrorCode.PRECONDITION_FAILED:
-                raise
-            advice = "Nothing was saved: open this page again to see it as it is now, and make your edit there."
-            raise DomainError(refusal.code, f"{refusal.message} {advice}") from refusal
+        return segments.update_segment(key=obj.key, changes=edited, if_match=values["version"], **common)
 
     def remove(self, request: HttpRequest, obj: Segment, reason: str) -> None:
         segments.delete_segment(key=obj.key, reason=reason, **writer(request))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from config.documents import StoredJSONDecoder, describe, is_same
+from config.documents import StoredJSONDecoder, is_same
 
 
 @pytest.mark.parametrize(
@@ -21,27 +21,6 @@ def test_is_same__order_of_names__does_not_matter() -> None:
 @pytest.mark.parametrize(("one", "other"), [(1, 1.0), (0.0, 0), ([1e19], [10**19]), ({"a": [25.0]}, {"a": [25]})])
 def test_is_same__number_written_differently__is_true(one: object, other: object) -> None:
     assert is_same(one, other)
-    assert describe({"value": one}, {"value": other}) == []
-
-
-def test_describe__nested_change__names_the_path_and_both_values() -> None:
-    before = {"states": {"production": {"enabled": False, "rules": [{"percentage": 10}]}}}
-    after = {"states": {"production": {"enabled": True, "rules": [{"percentage": 25}, {"type": "users"}]}}}
-
-    assert describe(before, after) == [
-        "states.production.enabled: false → true",
-        "states.production.rules[0].percentage: 10 → 25",
-        'states.production.rules[1]: nothing → {"type": "users"}',
-    ]
-
-
-def test_describe__number_becomes_boolean__is_a_change() -> None:
-    assert describe({"value": [1]}, {"value": [True]}) == ["value[0]: 1 → true"]
-
-
-def test_describe__creation_and_deletion__list_every_value() -> None:
-    assert describe(None, {"key": "a"}) == ['key: nothing → "a"']
-    assert describe({"key": "a"}, None) == ['key: "a" → nothing']
 
 
 @pytest.mark.parametrize(

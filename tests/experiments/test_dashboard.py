@@ -8,7 +8,7 @@ import pytest
 
 from config.models import Environment
 from experiments.lifecycle import create_experiment, start_experiment
-from flags.changes import create_flag
+from flags.changes import archive_flag, create_flag
 from tests.admin import sign_in, text_of
 from tests.conftest import ACTOR, NOON
 
@@ -38,6 +38,11 @@ def test_overview__of_the_current_environment__says_what_is_on_and_what_runs(wor
     text = text_of(client.get("/admin/"))
     assert "Flags on 0 of 3 in Staging" in text
     assert "Nothing is being tried in Staging" in text
+
+
+def test_overview__archived_flags__are_not_counted(world: None, production: Environment) -> None:
+    archive_flag(key="a", environment=production, actor=ACTOR, at=NOON)
+    assert "Flags on 1 of 2 in Production" in text_of(sign_in().get("/admin/"))
 
 
 def test_overview__with_one_running_experiment__takes_eight_queries(
