@@ -8,6 +8,8 @@ from typing import Any
 import django
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.utils.http import parse_header_parameters
 
 
@@ -32,9 +34,32 @@ class Request(WSGIRequest):
             meta["CONTENT_TYPE"] = self.content_type = ""
             self.content_params = {}
 
+    def read_rest(self) -> bool:
+        """Read what is left of the body, unless that is too much: is all of it read?
+
+        The server closes a connection on which a request was answered before all of its body was there, and the next
+        request, which the caller may have sent by then, would be lost.
+        """
+        length = int(self.META.get("CONTENT_LENGTH") or 0)
+        if length == 0:
+            return True
+        most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        if length > most and "HTTP_TRANSFER_ENCODING" not in self.META:
+            return False
+        try:
+            return len(self.environ["wsgi.input"].read(most + 1)) <= most
+        except OSError:
+            return False
+
 
 class Application(WSGIHandler):
     request_class = Request
+
+    def get_response(self, request: HttpRequest) -> HttpResponseBase:
+        response = super().get_response(request)
+        if isinstance(request, Request) and not request.read_rest():
+            response.headers["Connection"] = "close"
+        return response
 
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")

@@ -120,3 +120,49 @@ def test_request_line__unusual__is_answered_in_the_envelope(
     answer = speak(server, request_line + b"\r\n" + host + b"X-Forwarded-Proto: https\r\nConnection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 " + status)
     assert f'"code":"{code}"'.encode() in answer
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("POST", "/v1/evaluate", {"Authorization": "Bearer hyd_m_unknown"}, 401),
+        ("POST", "/v1/unknown", {}, 404),
+        ("PUT", "/v1/flags", {}, 405),
+        ("POST", "/v1/evaluate?unknown=1", {}, 400),
+        ("POST", "/unknown", {}, 404),
+    ],
+    ids=["unknown key", "unknown path", "wrong method", "unknown parameter", "beside the API"],
+)
+@pytest.mark.parametrize("is_chunked", [False, True], ids=["announced", "in chunks"])
+def test_connection__of_a_request_refused_before_its_body_is_read__is_kept(
+    server: Server, method: str, path: str, headers: dict[str, str], status: int, is_chunked: bool
+) -> None:
+    body = json.dumps({"userId": "ada", "attributes": {"text": "x" * 1000}}).encode()
+    framing = {} if is_chunked else {"Content-Length": str(len(body))}
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.connect()
+    first = connection.sock
+    try:
+        for _ in range(100):
+            sent = {**server.headers(), **framing, "Content-Type": "application/json", **headers}
+            connection.request(method, path, iter([body[:10], body[10:]]), sent)  # the body after the head
+            refused = connection.getresponse()
+            assert refused.getheader("Connection") is None
+            refused.read()
+            connection.request("GET", "/v1/flags?limit=1", headers=server.headers())
+            good = connection.getresponse()
+            good.read()
+            assert (refused.status, good.status) == (status, 200)
+            assert connection.sock is first
+    finally:
+        connection.close()
+
+
+def test_connection__of_a_refused_request_with_more_than_5_mib__is_said_to_close(server: Server) -> None:
+    head = (
+        "POST /v1/flags HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-Proto: https\r\n"
+        f"Authorization: Bearer unknown\r\nContent-Length: {5 * MIB + 1}\r\n\r\n"
+    )
+    answer = speak(server, head.encode()).partition(b"\r\n\r\n")[0].lower()
+    assert answer.startswith(b"http/1.1 401 ")
+    assert b"\r\nconnection: close" in answer
