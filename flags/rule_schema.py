@@ -77,7 +77,9 @@ def _condition() -> Schema:
     return {
         "description": "What an attribute of the user must be like. An attribute that is a list is so if any of its "
         "elements is. Negative operators, and `negate`, hold where the comparison does not. A missing attribute, or "
-        "one of another type than the value, matches neither way; only `notExists` matches a missing one.",
+        "one of another type than the value, matches neither way; only `notExists` matches a missing one. Lists of "
+        "more than 1,000 elements, and for `matches` texts of more than 4,096 characters, are not looked into and "
+        "match neither way.",
         "oneOf": alternatives,
     }
 

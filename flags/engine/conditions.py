@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 from config.errors import Detail, DetailCode
 from flags.engine.operators import OPERATORS, Operator, Predicate
@@ -17,10 +17,11 @@ from flags.engine.shapes import Check, check_choice, check_list, check_name, che
 from flags.engine.types import Context, Test
 
 USER_ID = "userId"
+_MOST_VALUES = 1_000
 _EXAMPLE = '{"attribute": "plan", "operator": "equals", "value": "pro"}'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Condition:
     """A condition as it was written, the attribute that it asks about, and the test compiled from it."""
 
@@ -40,12 +41,17 @@ def compile_condition(source: Mapping[str, Any]) -> Condition:
     Flags ask the same things of users over and over. Their conditions are one object then: whoever evaluates a thousand
     flags finds it in the processor's cache.
     """
-    return _compile_condition(json.dumps(source, sort_keys=True))
+    text = json.dumps(source, sort_keys=True)
+    known = _in_use.get(text)
+    if known is None:
+        known = _in_use[text] = _compile_condition(json.loads(text))
+    return known
 
 
-@lru_cache(maxsize=10_000)
-def _compile_condition(text: str) -> Condition:
-    source: dict[str, Any] = json.loads(text)
+_in_use: WeakValueDictionary[str, Condition] = WeakValueDictionary()
+
+
+def _compile_condition(source: Mapping[str, Any]) -> Condition:
     found = OPERATORS[source["operator"]]
     predicate = found.compile(source.get("value"), source.get("ignoreCase", False))
     read = reader(source.get("attribute", USER_ID))
@@ -74,11 +80,16 @@ def _compile_test(
 
 
 def _holds_for_any(values: list[object], predicate: Predicate, context: Context) -> bool | None:
-    """Whether any value is as wanted. None where there are values but none that could be compared."""
-    found = [predicate(value, context) for value in values]
-    if True in found:
-        return True
-    return False if False in found or not found else None
+    """Whether any value is as wanted. None where none could be compared, or where there are too many."""
+    if len(values) > _MOST_VALUES:
+        return None
+    was_compared = not values
+    for value in values:
+        holds = predicate(value, context)
+        if holds:
+            return True
+        was_compared |= holds is not None
+    return False if was_compared else None
 
 
 def _check_attribute(value: object, field: str) -> Iterator[Detail]:

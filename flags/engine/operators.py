@@ -30,6 +30,9 @@ Compiler = Callable[[Any, bool], Predicate]
 """From the value of a condition, and whether case is ignored, to its predicate."""
 
 _LONGEST_PATTERN = 1_000
+_LONGEST_SEARCHED = 4_096
+_BITS_BEFORE_MAPPED = 96  # ::ffff:0:0/96 holds the IPv4 addresses
+_BYTES_OF_A_PATTERN = 128 * 1024
 
 _NUMBER: frozenset[type] = frozenset({int, float})
 # An attribute is compared only with values of its own kind: 1 equals 1.0, but neither True nor "1".
@@ -84,10 +87,10 @@ def _membership(values: list[Any], ignore_case: bool) -> Predicate:
 
 
 def _pattern(text: str, ignore_case: bool) -> Predicate:
-    search = _compile_pattern(text, ignore_case).search
+    search = compile_pattern(text, ignore_case).search
 
     def holds(actual: Any, _: Context) -> bool | None:
-        if type(actual) is not str:
+        if type(actual) is not str or len(actual) > _LONGEST_SEARCHED:
             return None
         try:
             return search(actual) is not None
@@ -97,11 +100,12 @@ def _pattern(text: str, ignore_case: bool) -> Predicate:
     return holds
 
 
-def _compile_pattern(text: str, ignore_case: bool = False) -> Any:
+def compile_pattern(text: str, ignore_case: bool = False) -> Any:
     """The pattern as RE2 runs it, in time that grows with the text alone. Raises re2.error."""
     options = re2.Options()
     options.log_errors = False
     options.case_sensitive = not ignore_case
+    options.max_mem = _BYTES_OF_A_PATTERN  # and with it the time to compile it
     return re2.compile(text, options)
 
 
@@ -147,9 +151,9 @@ def _is_in_networks(actual: Any, networks: list[IPv4Network | IPv6Network]) -> b
         address = ip_address(actual)
     except ValueError:
         return None
-    # Sockets that take both families write IPv4 addresses so.
-    address = getattr(address, "ipv4_mapped", None) or address
-    return any(address in network for network in networks)
+    # Sockets that take both families write IPv4 addresses as IPv6 ones.
+    alike = {address, getattr(address, "ipv4_mapped", None) or address}
+    return any(each in network for network in networks for each in alike)
 
 
 def _presence(_value: Any, _ignore_case: bool) -> Predicate:
@@ -174,7 +178,8 @@ def check_pattern(value: object, field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.TOO_LONG, f"Must have at most {_LONGEST_PATTERN:,} characters.")
         return
     try:
-        _compile_pattern(value)
+        for ignore_case in (False, True):  # a pattern that ignores case is a larger one
+            compile_pattern(value, ignore_case)
     except (re2.error, UnicodeEncodeError) as error:
         said = error.args[0]
         why = said.decode(errors="replace") if isinstance(said, bytes) else "not UTF-8"
@@ -208,7 +213,11 @@ def _check_network(value: object, field: str) -> Iterator[Detail]:
 
 def _network(text: str) -> IPv4Network | IPv6Network:
     # Bits beyond the prefix are passed over: 10.1.2.3/8 is meant as its network.
-    return ip_network(text, strict=False)
+    network = ip_network(text, strict=False)
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is not None and network.prefixlen >= _BITS_BEFORE_MAPPED:
+        return IPv4Network((mapped, network.prefixlen - _BITS_BEFORE_MAPPED))
+    return network
 
 
 def _require_version(text: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from config.errors import Detail, ValidationFailed
 from flags.engine.conditions import check_conditions, compile_condition
-from flags.engine.rule_checks import check_rules, check_user_ids
+from flags.engine.rule_checks import MOST_VARIANTS, check_rules, check_user_ids
 from flags.engine.rules import compile_rule
 from flags.engine.shapes import check_distinct, check_key, check_list, check_object
 from flags.engine.types import Evaluation, Flag, Prerequisite, Reason, Segment, Variant
@@ -120,7 +120,7 @@ def _check_flag(document: Mapping[str, Any]) -> Iterator[Detail]:
 
 def _variant_keys(document: Mapping[str, Any]) -> list[str]:
     variants = document.get("variants")
-    entries = variants if isinstance(variants, list) else ()
+    entries = variants[:MOST_VARIANTS] if isinstance(variants, list) else ()
     keys = (entry.get("key") for entry in entries if isinstance(entry, dict))
     return [key for key in keys if isinstance(key, str)]
 
@@ -140,7 +140,10 @@ def _check_prerequisite(value: object, field: str) -> Iterator[Detail]:
 
 
 def _check_variant_keys(value: object, field: str) -> Iterator[Detail]:
-    return check_list(value, field, least=1, most=50, noun="keys of variants", check=check_key)
+    found = list(check_list(value, field, least=1, most=MOST_VARIANTS, noun="keys of variants", check=check_key))
+    yield from found
+    if not found and isinstance(value, list):
+        yield from check_distinct(value, (f"{field}[{at}]" for at in range(len(value))))
 
 
 def _compile_prerequisite(source: Mapping[str, Any]) -> Prerequisite:

@@ -6,6 +6,7 @@ Not here: what the fields mean (`rules`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from config.errors import Detail, DetailCode
@@ -27,6 +28,9 @@ from flags.engine.shapes import (
     is_number,
 )
 from flags.engine.types import RuleType
+
+MOST_VARIANTS = 50
+_SHOWN_VARIANTS = 5
 
 
 def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iterator[Detail]:
@@ -85,7 +89,7 @@ def _check_split(value: object, field: str) -> Iterator[Detail]:
         example = '{"variant": "blue", "weight": 50}'
         return check_object(part, part_field, checks=checks, required=checks, example=example)
 
-    found = list(check_list(value, field, least=1, most=50, noun="variants with weights", check=check_part))
+    found = list(check_list(value, field, least=1, most=MOST_VARIANTS, noun="variants with weights", check=check_part))
     yield from found
     if found or not isinstance(value, list):
         return
@@ -159,12 +163,18 @@ def _check_serving(rule: Mapping[str, Any], field: str, variants: Collection[str
     if "variant" in rule and "split" in rule:
         message = "A rule serves one variant or a split; leave one of the two out."
         yield Detail(f"{field}.split", DetailCode.INVALID_VALUE, message)
-    split = rule.get("split")
     named = [(f"{field}.variant", rule.get("variant"))]
-    for at, part in enumerate(split if isinstance(split, list) else ()):
+    split = rule.get("split")
+    # A split of more than it may have is refused for that, and not looked into.
+    for at, part in enumerate(split if isinstance(split, list) and len(split) <= MOST_VARIANTS else ()):
         named.append((f"{field}.split[{at}].variant", part.get("variant") if isinstance(part, dict) else None))
     for where, key in named:
         if isinstance(key, str) and key not in variants:
-            known = f"it has: {', '.join(variants)}" if variants else "it has none"
-            message = f'The flag has no variant "{echo(key)}"; {known}.'
-            yield Detail(where, DetailCode.UNKNOWN_REFERENCE, message)
+            yield Detail(where, DetailCode.UNKNOWN_REFERENCE, unknown_variant(key, variants))
+
+
+def unknown_variant(key: str, variants: Collection[str]) -> str:
+    """Return what is wrong with a key that none of the variants has."""
+    known = ", ".join(islice(variants, _SHOWN_VARIANTS))
+    more = ", ..." if len(variants) > _SHOWN_VARIANTS else ""
+    return f'The flag has no variant "{echo(key)}"; it has: {known or "none"}{more}.'

@@ -5,6 +5,8 @@ Not here: any decision. What a step finds is found by the test that evaluation r
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
@@ -18,14 +20,18 @@ from flags.engine.types import Context, Evaluation, Flag, Prerequisite, Rule
 
 Trace = dict[str, Any]
 
+_LONGEST_TOLD = 300
+
 
 def explain(flag: Flag, context: Context) -> Trace:
     """Return what `evaluate` answers and how it came to that.
 
     Besides the answer: `isEnabled`, whether the flag itself is on; `prerequisites`, each with what the other flag is
     for the user and whether that will do; and `rules`, all of them in order, each with every test and what it found.
-    One rule at most `isServed`; another that `matches` was not reached.
+    One rule at most `isServed`; another that `matches` was not reached. The conditions of a segment are told where it
+    is first asked for.
     """
+    teller = _Teller(context)
     reached: list[Rule] = []
 
     def takes_in_and_notes(rule: Rule, context: Context) -> bool:
@@ -39,7 +45,7 @@ def explain(flag: Flag, context: Context) -> Trace:
         **evaluation.answer,
         "isEnabled": flag.enabled,
         "prerequisites": [_prerequisite(each, context) for each in flag.prerequisites],
-        "rules": [_rule(at, rule, context, at == served) for at, rule in enumerate(flag.rules)],
+        "rules": [_rule(at, rule, teller, at == served) for at, rule in enumerate(flag.rules)],
     }
 
 
@@ -51,14 +57,22 @@ def _prerequisite(prerequisite: Prerequisite, context: Context) -> Trace:
     return {**told, **(found.answer if found else {}), "isMet": is_met(prerequisite, context)}
 
 
-def _rule(at: int, rule: Rule, context: Context, is_served: bool) -> Trace:
-    steps = [_step(step, context) for step in rule.steps]
+@dataclass(slots=True)
+class _Teller:
+    """For whom it is told, and which segments have been told about."""
+
+    context: Context
+    segments: set[str] = field(default_factory=set)
+
+
+def _rule(at: int, rule: Rule, teller: _Teller, is_served: bool) -> Trace:
+    steps = [_step(step, teller) for step in rule.steps]
     matches = all(step["passed"] for step in steps)
     told: Trace = {"index": at, "type": rule.source["type"]}
     if "name" in rule.source:
         told["name"] = rule.source["name"]
     told |= {"matches": matches, "isServed": is_served, "steps": steps}
-    return {**told, "serves": _serving(rule, context)} if matches else told
+    return {**told, "serves": _serving(rule, teller.context)} if matches else told
 
 
 def _serving(rule: Rule, context: Context) -> Trace:
@@ -71,64 +85,73 @@ def _serving(rule: Rule, context: Context) -> Trace:
     return told
 
 
-def _step(step: Any, context: Context) -> Trace:
-    return {**_tell(step, context), "passed": step.test(context)}
+def _step(step: Any, teller: _Teller) -> Trace:
+    return {**_tell(step, teller), "passed": step.test(teller.context)}
 
 
 @singledispatch
-def _tell(step: Any, context: Context) -> Trace:
+def _tell(step: Any, teller: _Teller) -> Trace:
     raise NotImplementedError(type(step))
 
 
 @_tell.register
-def _(_step: Switch, _context: Context) -> Trace:
+def _(_step: Switch, _teller: _Teller) -> Trace:
     return {"test": "enabled"}
 
 
 @_tell.register
-def _(step: Schedule, context: Context) -> Trace:
-    bounds = {"startAt": step.start, "endAt": step.end, "now": context.now}
+def _(step: Schedule, teller: _Teller) -> Trace:
+    bounds = {"startAt": step.start, "endAt": step.end, "now": teller.context.now}
     return {"test": "schedule", **{name: format_timestamp(at) for name, at in bounds.items() if at is not None}}
 
 
 @_tell.register
-def _(step: Users, context: Context) -> Trace:
-    return {"test": "users", "actual": context.user_id, "userCount": len(step.user_ids)}
+def _(step: Users, teller: _Teller) -> Trace:
+    return {"test": "users", "actual": teller.context.user_id, "userCount": len(step.user_ids)}
 
 
 @_tell.register
-def _(step: Membership, context: Context) -> Trace:
-    return {"test": "segment", **_segment(step.segment, context)}
+def _(step: Membership, teller: _Teller) -> Trace:
+    return {"test": "segment", **_segment(step.segment, teller)}
 
 
 @_tell.register
-def _(step: Condition, context: Context) -> Trace:
+def _(step: Condition, teller: _Teller) -> Trace:
     told: Trace = {"test": "condition", **step.source}
     if step.source["operator"] == "inSegment":
-        return {**told, "segment": _segment(step.source["value"], context)}
-    actual = step.read(context)
+        return {**told, "segment": _segment(step.source["value"], teller)}
+    actual = step.read(teller.context)
     # What is missing is left out; null would be what the caller sent.
-    is_there = step.source["attribute"] in context.attributes or actual is not None
-    return {**told, "actual": actual} if is_there else told
+    is_there = step.source["attribute"] in teller.context.attributes or actual is not None
+    return {**told, "actual": _shortened(actual)} if is_there else told
 
 
 @_tell.register
-def _(step: Share, context: Context) -> Trace:
-    limit = step.threshold_at(context.now)
+def _(step: Share, teller: _Teller) -> Trace:
+    limit = step.threshold_at(teller.context.now)
     told: Trace = {"test": "share", "percentage": limit * 100 / BUCKETS, "threshold": limit, "salt": step.salt}
     if step.bucket_by is not None:
         told["bucketBy"] = step.bucket_by
-    unit = step.unit(context)
-    return told if unit is None else {**told, "bucketed": unit, "bucket": bucket(step.salt, unit)}
+    unit = step.unit(teller.context)
+    return told if unit is None else {**told, "bucketed": _shortened(unit), "bucket": bucket(step.salt, unit)}
 
 
-def _segment(key: str, context: Context) -> Trace:
+def _segment(key: str, teller: _Teller) -> Trace:
+    context = teller.context
     segment = context.configuration.segments.get(key)
     told: Trace = {"segment": key, "isMember": is_member(key, context)}
     if segment is None:
         return {**told, "exists": False}
-    return {
-        **told,
-        "isListed": context.user_id in segment.user_ids,
-        "conditions": [_step(step, context) for step in segment.steps],
-    }
+    told["isListed"] = context.user_id in segment.user_ids
+    if key not in teller.segments:  # what many ask for would be told over and over, more at every level
+        teller.segments.add(key)
+        told["conditions"] = [_step(step, teller) for step in segment.steps]
+    return told
+
+
+def _shortened(value: object) -> object:
+    """A value or, of a long one, the beginning of its JSON: many conditions may ask for the same attribute."""
+    if isinstance(value, str) and len(value) < _LONGEST_TOLD:
+        return value
+    text = json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}…"

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import re2
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
-from jsonschema.validators import extend
-from referencing.exceptions import Unresolvable
-
 from config.errors import Detail, DetailCode
+from flags.engine import json_schema
 from flags.engine.shapes import (
     Check,
     check_choice,
@@ -27,7 +22,6 @@ from flags.engine.shapes import (
 from flags.engine.types import ValueType
 
 _LARGEST_VALUE = 32 * 1024
-_MOST_MESSAGES = 5
 
 
 def check_values(document: Mapping[str, Any]) -> Iterator[Detail]:
@@ -134,61 +128,16 @@ def _check_served(document: Mapping[str, Any]) -> Iterator[Detail]:
             yield Detail(name, DetailCode.INVALID_VALUE, message)
 
 
-# --- JSON Schema ----------------------------------------------------------------------------------------------------
-
-
-def _pattern(_validator: Any, pattern: str, instance: object, _schema: Any) -> Iterator[ValidationError]:
-    if isinstance(instance, str) and not _compile(pattern).search(instance):
-        yield ValidationError(f"does not match {pattern!r}")
-
-
-def _compile(pattern: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(pattern, options)
-
-
-# A pattern of Python's own may take for ever on a text made for it.
-_Validator: Callable[[Any], Any] = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
-
-
 def _check_schema(document: Mapping[str, Any]) -> Iterator[Detail]:
-    """Take a JSON Schema (2020-12) that every value of the flag meets. What it refers to must stand in it."""
+    """Take a JSON Schema that every value of the flag meets."""
     if "schema" not in document:
         return
     schema = document["schema"]
     if not isinstance(schema, dict):
         yield Detail("schema", DetailCode.INVALID_TYPE, "Must be an object, a JSON Schema.")
         return
-    found = list(_check_size(schema, "schema"))
+    found = [*_check_size(schema, "schema")] or [*json_schema.check_schema(schema)]
     yield from found
     if not found:
-        yield from _apply_schema(schema, document["variants"])
-
-
-def _apply_schema(schema: dict[str, Any], variants: list[dict[str, Any]]) -> Iterator[Detail]:
-    try:
-        Draft202012Validator.check_schema(schema)
-        validator = _Validator(schema)
-        for at, variant in enumerate(variants):
-            for error in _first(validator.iter_errors(variant["value"])):
-                path = _path(f"variants[{at}].value", error.absolute_path)
-                yield Detail(path, DetailCode.INVALID_VALUE, f"Does not meet the schema: {error.message[:200]}.")
-    except SchemaError as error:
-        yield Detail(_path("schema", error.absolute_path), DetailCode.INVALID_VALUE, f"{error.message[:200]}.")
-    except Unresolvable as error:
-        message = f'"{echo(str(error.ref))}" is nowhere in the schema; only what stands in it can be referred to.'
-        yield Detail("schema", DetailCode.UNKNOWN_REFERENCE, message)
-    except re2.error:
-        yield Detail("schema", DetailCode.INVALID_VALUE, "Has a pattern that is no regular expression of RE2.")
-    except RecursionError:
-        yield Detail("schema", DetailCode.INVALID_VALUE, "Refers to itself without end.")
-
-
-def _first(errors: Iterator[ValidationError]) -> Iterator[ValidationError]:
-    for _, error in zip(range(_MOST_MESSAGES), errors, strict=False):
-        yield error
-
-
-def _path(start: str, path: Any) -> str:
-    return start + "".join(f"[{step}]" if isinstance(step, int) else f".{echo(str(step))}" for step in path)
+        values = {f"variants[{at}].value": variant["value"] for at, variant in enumerate(document["variants"])}
+        yield from json_schema.check_values(schema, values)

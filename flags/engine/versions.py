@@ -10,16 +10,19 @@ import re
 
 Precedence = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 
+_LONGEST = 256
+_NUMBER = r"(?:0|[1-9]\d{0,17})"
+_IDENTIFIER = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
 _version = re.compile(
-    r"v?(0|[1-9]\d{0,17})(?:\.(0|[1-9]\d{0,17}))?(?:\.(0|[1-9]\d{0,17}))?"
-    r"(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?",
+    rf"v?({_NUMBER})(?:\.({_NUMBER}))?(?:\.({_NUMBER}))?"
+    rf"(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?",
     re.ASCII,
 )
 
 
 def precedence(text: str) -> Precedence | None:
     """Return what orders versions as they are meant to be ordered, or None where the text is no version."""
-    found = _version.fullmatch(text)
+    found = _version.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None:
         return None
     major, minor, patch, prerelease = found.groups()

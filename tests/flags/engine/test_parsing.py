@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 from collections.abc import Sequence
@@ -12,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from flags.engine import conditions
 from flags.engine.evaluation import evaluate
+from flags.engine.json_schema import DIALECT
 from flags.engine.operators import OPERATORS
 from flags.engine.parsing import Reference, parse_flag, parse_segment, references, with_served_variants
 from flags.engine.types import Configuration, Context, Reason, Rule, RuleType
@@ -454,6 +457,18 @@ def test_with_served_variants__left_out__are_filled_in(document: dict[str, Any],
     assert with_served_variants({"type": "boolean"}) == {"type": "boolean"}
 
 
+def doubling(levels: int) -> dict[str, Any]:
+    """A schema that refers twice to what refers twice, and so on."""
+    twice = {f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(levels)}
+    return {"$defs": {**twice, f"a{levels}": {}}, "$ref": "#/$defs/a0"}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    return {"items": nested(levels - 1)} if levels > 1 else {}
+
+
+OUTSIDE = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$vocabulary", "definitions")
+
 LIMITS = {
     "type": "object",
     "variants": [{"key": "few", "value": {"limit": 3}}, {"key": "many", "value": {"limit": 300}}],
@@ -467,11 +482,35 @@ LIMITS = {
         ({"type": "objekt"}, [("schema.type", "invalid_value")]),
         ({"properties": {"limit": {"maximum": 100}}}, [("variants[1].value.limit", "invalid_value")]),
         ({"required": ["name"]}, [("variants[0].value", "invalid_value"), ("variants[1].value", "invalid_value")]),
-        ({"$ref": "https://example.com/schema.json"}, [("schema", "unknown_reference")]),
-        ({"$ref": "file:///etc/passwd"}, [("schema", "unknown_reference")]),
-        ({"$ref": "#"}, [("schema", "invalid_value")]),
         ({"description": "x" * 33_000}, [("schema", "too_long")]),
-        ({"propertyNames": {"pattern": "(?=x)"}}, [("schema", "invalid_value")]),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, [("schema.$schema", "invalid_value")]),
+        ({"propertis": {}}, [("schema.propertis", "unknown_field")]),
+        *(
+            ({name: "http://example.com/"}, [(f"schema.{name}", "unknown_field")])
+            for name in (
+                "$id",
+                "$anchor",
+                "$dynamicRef",
+                "$dynamicAnchor",
+                "$recursiveRef",
+                "$vocabulary",
+                "definitions",
+            )
+        ),
+        ({"items": {"$schema": DIALECT}}, [("schema.items.$schema", "unknown_field")]),
+        *(
+            ({"$ref": reference}, [("schema.$ref", "unknown_reference")])
+            for reference in ("https://example.com/a.json", "file:///etc/passwd", "#", "#/$defs/gone", "#/items", 7)
+        ),
+        ({"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}, [("schema", "invalid_value")]),
+        (doubling(30), [("schema", "out_of_range")]),
+        (nested(31), [("schema", "out_of_range")]),
+        ({"allOf": [{}] * 200}, [("schema", "out_of_range")]),
+        ({"$defs": {"a": {"multipleOf": 0}}, "$ref": "#/$defs/a"}, [("schema.$defs.a.multipleOf", "invalid_value")]),
+        ({"$defs": {"a": {"properties": 3}}, "$ref": "#/$defs/a"}, [("schema.$defs.a.properties", "invalid_value")]),
+        ({"patternProperties": {"^(a+)+$": {}}}, [("schema.patternProperties", "unknown_field")]),
+        ({"propertyNames": {"pattern": "(?=x)"}}, [("schema.propertyNames.pattern", "invalid_value")]),
+        ({"properties": {"unused": {"pattern": "(?=x)"}}}, [("schema.properties.unused.pattern", "invalid_value")]),
         (
             {"propertyNames": {"pattern": "^[A-Z]"}},
             [("variants[0].value", "invalid_value"), ("variants[1].value", "invalid_value")],
@@ -488,7 +527,10 @@ def test_parse_flag__schema__must_be_one_that_every_value_meets(schema: Any, exp
         {},
         {"properties": {"limit": {"type": "integer", "minimum": 1}}, "additionalProperties": False},
         {"$defs": {"limit": {"type": "integer"}}, "properties": {"limit": {"$ref": "#/$defs/limit"}}},
-        {"propertyNames": {"pattern": "^[a-z]+$"}},
+        {"propertyNames": {"pattern": "^\\p{Ll}+$"}},
+        {"$schema": DIALECT, "title": "Limits", "if": {"required": ["limit"]}, "then": {"minProperties": 1}},
+        doubling(3),
+        nested(30),
     ],
 )
 def test_parse_flag__schema_that_values_meet__is_taken(schema: dict[str, Any]) -> None:
@@ -510,6 +552,7 @@ def test_parse_flag__schema_that_values_meet__is_taken(schema: dict[str, Any]) -
         ([{"flag": "other", "variants": []}], [("prerequisites[0].variants", "out_of_range")]),
         ([{"flag": "other", "variants": [7]}], [("prerequisites[0].variants[0]", "invalid_type")]),
         ([{"flag": "other", "variant": "on"}], [("prerequisites[0].variant", "unknown_field")]),
+        ([{"flag": "other", "variants": ["on", "on"]}], [("prerequisites[0].variants[1]", "duplicate")]),
     ],
 )
 def test_parse_flag__wrong_prerequisites__are_blamed(prerequisites: Any, expected: list[tuple[str, str]]) -> None:
@@ -576,3 +619,31 @@ def test_parse_flag__conditions_that_are_written_alike__are_one_object() -> None
         parse_flag({"key": "g", "enabled": True, "rules": attribute_rule(PRO | {"value": 1})}).rules[0].steps[0]
         is (rule.steps[0])
     )
+
+
+@pytest.mark.parametrize(
+    ("elements", "is_taken"),
+    [([1, True, "1", [1], {"a": 1}], True), ([1, 1.0], False), ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], False)],
+)
+def test_parse_flag__schema_with_unique_items__compares_as_json_does(elements: list[Any], is_taken: bool) -> None:
+    values = {"type": "object", "variants": [{"key": "only", "value": {"list": elements}}]}
+    document = {**values, "schema": {"properties": {"list": {"uniqueItems": True}}}}
+    if is_taken:
+        assert parse_flag({"key": "f", "enabled": True, **document})
+    else:
+        assert blamed_in(document) == [("variants[0].value.list", "invalid_value")]
+
+
+def test_parse_flag__thousands_of_variants_and_parts__are_refused_in_few_words() -> None:
+    variants = [{"key": f"{n:0100}", "value": ""} for n in range(3_000)]
+    split = [{"variant": "zz", "weight": 1}] * 4_000
+    found = refused({"type": "string", "variants": variants, "rules": [ALL | {"split": split}]})
+    assert [detail.field for detail in found] == ["variants", "rules[0].split"]
+    few = refused({"type": "string", "variants": variants[:50], "rules": [ALL | {"split": split[:50]}]})
+    assert max(len(detail.message) for detail in few) < 1_000
+
+
+def test_conditions__of_flags_that_are_no_more__are_forgotten() -> None:
+    parse_rules(attribute_rule(PRO | {"value": "only here"}))
+    gc.collect()
+    assert not [text for text in conditions._in_use if "only here" in text]

@@ -149,7 +149,8 @@ def test_explain__users_and_segments__tell_who_is_listed() -> None:
     }
     assert users == {"test": "users", "actual": "user-1", "userCount": 2, "passed": False}
     assert member == {"test": "segment", **beta, "passed": True}
-    assert condition == {"test": "condition", **in_beta, "segment": beta, "passed": True}
+    again = {name: beta[name] for name in beta if name != "conditions"}
+    assert condition == {"test": "condition", **in_beta, "segment": again, "passed": True}
     assert gone == {"test": "segment", "segment": "gone", "isMember": False, "exists": False, "passed": False}
 
 
@@ -179,3 +180,23 @@ def test_explain__split__tells_the_bucket_that_chose() -> None:
         "bucket": at,
     }
     assert trace["variant"] == ("red" if at < 50_000 else "blue")
+
+
+def test_explain__segments_that_ask_for_each_other__are_told_once() -> None:
+    """Told wherever they are asked for, they would be 100 times as many at every level."""
+    segments = [{"key": "s0", "conditions": [PRO]}]
+    for level in range(1, 10):
+        asks = {"operator": "inSegment", "value": f"s{level - 1}"}
+        segments.append({"key": f"s{level}", "conditions": [asks] * 100})
+    trace = told([{"type": "segment", "segment": "s9"}], {"plan": "pro"}, segments=tuple(segments))
+    assert trace["enabled"]
+    assert json.dumps(trace).count('"conditions"') == 10
+
+
+def test_explain__long_values__are_told_by_their_beginning() -> None:
+    long = {"attribute": "bio", "operator": "exists"}
+    for value in ("x" * 5_000, ["x"] * 500, {"a": "x" * 500}):
+        [rule] = told([{"type": "attribute", "conditions": [long]}], {"bio": value})["rules"]
+        assert rule["steps"][0]["actual"] == json.dumps(value)[:300] + "…"
+    [rule] = told([{"type": "attribute", "conditions": [long]}], {"bio": "x" * 250})["rules"]
+    assert rule["steps"][0]["actual"] == "x" * 250
