@@ -17,7 +17,7 @@ LOCAL_POSTGRESQL = "postgres://postgres@127.0.0.1:5432/postgres"
 
 def main() -> int:
     arguments = sys.argv[1:]
-    selection = ["-m", "not system"]
+    selection = ["-m", "not system", "--numprocesses", "auto"]
     if "--system" in arguments:
         arguments.remove("--system")
         selection = ["-m", "system"]
