@@ -123,11 +123,15 @@ def restore_flag(
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
-    """Take a flag out of the archive, as it was when it was put there."""
+    """Take a flag out of the archive, as it was when it was put there. Its prerequisites come first."""
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
         check_version(flag, if_match)
-        return flag if flag.archived_at is None else _set_archived(log, flag, environment, None)
+        if flag.archived_at is None:
+            return flag
+        restored = _set_archived(log, flag, environment, None)
+        references.check_flag(in_environment(document(restored), environment.key))
+        return restored
 
 
 def delete_flag(

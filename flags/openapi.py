@@ -146,8 +146,8 @@ archive = extend_schema(
 restore = extend_schema(
     operation_id="restore_flag",
     summary="Restore a flag",
-    description="Takes it out of the archive, as it was when it was put there. One that is not archived stays as it "
-    "is. Takes no body, an empty one or `{}`.",
+    description="Takes it out of the archive, as it was when it was put there, unless a prerequisite of it is still "
+    "there. One that is not archived stays as it is. Takes no body, an empty one or `{}`.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=NoBodySerializer,
     responses={

@@ -29,7 +29,9 @@ def check_flag(document: Document) -> None:
     flags = [each for each in found if each.kind == "flag"]
     # One that names itself is no unknown one but the shortest circle.
     others = [each for each in flags if each.key != document["key"]]
-    _refuse([*_unknown_flags(others), *_unknown_segments(each for each in found if each.kind == "segment")])
+    # What is archived itself may wait for its prerequisites there.
+    unknown = _unknown_flags(others, may_be_archived="archivedAt" in document)
+    _refuse([*unknown, *_unknown_segments(each for each in found if each.kind == "segment")])
     if flags:
         needs = {
             flag.key: _flags_named(flag) for flag in Flag.objects.exclude(prerequisites=[]).only("key", "prerequisites")
@@ -77,14 +79,19 @@ def require_segment_not_needed(segment: Segment) -> None:
         raise DomainError(ErrorCode.IN_USE, message)
 
 
-def _unknown_flags(found: Sequence[Reference]) -> Iterator[Detail]:
+def _unknown_flags(found: Sequence[Reference], *, may_be_archived: bool) -> Iterator[Detail]:
     keys = {each.key for each in found}
-    variants = dict(Flag.objects.filter(key__in=keys).values_list("key", "variants")) if keys else {}
+    rows = Flag.objects.filter(key__in=keys).only("key", "variants", "archived_at") if keys else ()
+    flags = {flag.key: flag for flag in rows}
     for each in found:
-        if each.key not in variants:
+        flag = flags.get(each.key)
+        if flag is None:
             yield Detail(each.field, DetailCode.UNKNOWN_REFERENCE, f"No flag has the key {each.key}; create it first.")
             continue
-        known = [variant["key"] for variant in variants[each.key]]
+        if flag.archived_at is not None and not may_be_archived:
+            message = f"The flag {each.key} is archived; restore it first."
+            yield Detail(each.field, DetailCode.UNKNOWN_REFERENCE, message)
+        known = [variant["key"] for variant in flag.variants]
         for variant, field in each.variants:
             if variant not in known:
                 message = f"The flag {each.key} has no variant {variant}; it has: {', '.join(known) or 'none'}."

@@ -11,7 +11,7 @@ from django.db import connection
 
 from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
-from flags.changes import create_flag, update_flag
+from flags.changes import archive_flag, create_flag, restore_flag, update_flag
 from flags.models import Flag, Segment
 from flags.references import LONGEST_CHAIN, check_flag
 from flags.segments import create_segment, delete_segment, update_segment
@@ -103,6 +103,44 @@ def test_flag__names_what_does_not_exist__is_refused_by_its_field(
     assert named in created[2]
     if "key c" not in named:
         assert updated == created
+
+
+def test_flag__names_an_archived_prerequisite__is_refused_by_its_field(production: Environment) -> None:
+    flag("a")
+    flag("old")
+    flag("dependent")
+    archive_flag(key="old", environment=production, **WRITE)
+    needs = {"prerequisites": [{"flag": "a"}, {"flag": "old"}]}
+    created = refusal(create_flag, key="c", environment=production, **needs, **WRITE)
+    updated = refusal(update_flag, key="dependent", environment=production, changes=needs, **WRITE)
+
+    archived = ("prerequisites[1].flag", "unknown_reference", "The flag old is archived; restore it first.")
+    assert created == updated == archived
+
+
+def test_restore__prerequisite_is_archived__comes_after_it(production: Environment) -> None:
+    flag("old")
+    flag("dependent", "old")
+    archive_flag(key="dependent", environment=production, **WRITE)
+    archive_flag(key="old", environment=production, **WRITE)
+    field, code, message = refusal(restore_flag, key="dependent", environment=production, **WRITE)
+    assert (field, code) == ("prerequisites[0].flag", "unknown_reference")
+    assert message == "The flag old is archived; restore it first."
+
+    restore_flag(key="old", environment=production, **WRITE)
+    assert restore_flag(key="dependent", environment=production, **WRITE).archived_at is None
+
+
+def test_archived_flag__needs_an_archived_flag__may_be_edited(production: Environment) -> None:
+    flag("old")
+    flag("dependent", "old")
+    flag("other")
+    archive_flag(key="dependent", environment=production, **WRITE)
+    archive_flag(key="old", environment=production, **WRITE)
+    archive_flag(key="other", environment=production, **WRITE)
+    require("dependent", {"flag": "old"}, {"flag": "other"})
+
+    assert Flag.objects.get(key="dependent").prerequisites == [{"flag": "old"}, {"flag": "other"}]
 
 
 def test_segment__names_a_segment_that_does_not_exist__is_refused_by_its_field() -> None:
