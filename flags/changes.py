@@ -9,6 +9,7 @@ from typing import Any
 from config.change_log import Actor, Writing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.history import concerning
 from config.keys import check_key, is_key
 from config.models import Change, Environment
 from flags import references
@@ -82,16 +83,23 @@ def revert_flag(
 ) -> Flag:
     """Make a flag what it was after a revision: in this environment, and in what is common to all, but not archived.
 
-    It is an edit like any other, and refused as one: where something that the flag needed then is gone by now.
+    It is an edit like any other, and refused as one: where something that the flag needed then is gone by now. Only
+    revisions that the history of this environment shows will do.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
         check_version(flag, if_match)
-        change = Change.objects.of_key(KIND, key).filter(revision=revision).first()
+        own = concerning(Change.objects.of_key(KIND, key), environment.key)
+        change = own.filter(revision=revision).first()
         if change is None or change.after is None:
-            message = "Must be a revision of this flag after which it existed; list them with its history."
+            message = "Must be a revision of this flag, here, after which it existed; list them with its history."
             raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
-        return _change(log, flag, environment, values_of(change.after, environment.key))
+        try:
+            return _change(log, flag, environment, values_of(change.after, environment.key))
+        except ValidationFailed as error:
+            # The caller sent none of these fields.
+            found = [Detail("revision", each.code, f"{each.field}: {each.message}") for each in error.details]
+            raise ValidationFailed(found) from error
 
 
 def archive_flag(

@@ -15,6 +15,7 @@ from django.urls import path
 from config.admin_site import Confirmation, DomainAdmin, button, reason_of, writer_here
 from config.current_environment import check_environment, current_environment
 from config.errors import DomainError
+from config.history import concerning
 from config.models import Change
 from config.told_changes import ToldChange, describe
 from flags import changes
@@ -137,8 +138,10 @@ class FlagPages(DomainAdmin):
 
     def told(self, request: HttpRequest, obj: Flag, change: Change) -> ToldChange:
         told = super().told(request, obj, change)
+        is_of_here = change.environment in ("", current_environment(request).key)
         # After the last one that concerned this environment it is what it is now.
-        if change.after is None or change.revision >= obj.version or not self.has_change_permission(request):
+        is_past = change.after is not None and change.revision < obj.version
+        if not (is_of_here and is_past and self.has_change_permission(request)):
             return told
         return replace(told, revert_address=self.address_of("revert", obj.pk, change.revision))
 
@@ -159,10 +162,10 @@ class FlagPages(DomainAdmin):
 
     def _consequences(self, request: HttpRequest, flag: Flag, revision: int) -> list[str]:
         """What would be different here: states of other environments, and the archive, are left as they are."""
-        then = self.history_of(flag).filter(revision=revision).first()
-        if then is None or then.after is None:
-            return ["The history of this flag has no such revision."]
         here = current_environment(request).key
+        then = concerning(self.history_of(flag), here).filter(revision=revision).first()
+        if then is None or then.after is None:
+            return ["The history of this flag has no such revision here."]
         now, back = (_seen_from(here, document) for document in (changes.document(flag), then.after))
         lines = describe(now, back, rules_in_words)
         more = len(lines) - _MOST_CONSEQUENCES

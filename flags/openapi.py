@@ -160,9 +160,9 @@ restore = extend_schema(
 revert = extend_schema(
     operation_id="revert_flag",
     summary="Revert a flag",
-    description="Makes the flag what it was after a revision of its history: what is common to all environments, and "
-    "its state in this one. Other environments, and whether it is archived, stay as they are. It is an edit like any "
-    "other, and refused as one, where something that the flag needed then is gone.",
+    description="Makes the flag what it was after a revision of its history here: what is common to all "
+    "environments, and its state in this one. Other environments, and whether it is archived, stay as they are. It is "
+    "an edit like any other, and refused as one, by its `revision`, where something that the flag needed then is gone.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=RevertSerializer,
     responses={

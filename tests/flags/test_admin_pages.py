@@ -185,6 +185,19 @@ def test_history__offers_to_go_back_to_all_but_the_last(flag: Flag, first: int) 
     assert page.count("Revert to this") == 1
 
 
+def test_history__of_another_environment_alone__offers_no_way_back(
+    flag: Flag, first: int, production: Environment, staging: Environment
+) -> None:
+    update_flag(key="banner", environment=staging, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    elsewhere = revision()
+    update_flag(key="banner", environment=production, changes={"owner": "Ada"}, actor=ACTOR, at=NOON)
+    client = sign_in()
+    page = client.get(address("history", flag)).content.decode()
+    assert f'href="{address("revert", flag, first)}"' in page
+    assert f'href="{address("revert", flag, elsewhere)}"' not in page
+    assert "has no such revision here" in text_of(client.get(address("revert", flag, elsewhere)))
+
+
 def test_revert__asked_for__tells_what_would_change(flag: Flag, first: int) -> None:
     shown = text_of(sign_in().get(address("revert", flag, first)))
     assert "enabled: on → off" in shown

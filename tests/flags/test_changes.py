@@ -529,7 +529,22 @@ def test_revert__stale_version__is_refused(flag: Flag, production: Environment) 
     assert refused.value.code == "precondition_failed"
 
 
-def test_revert__what_it_needed_is_gone__is_refused_as_an_edit_is(flag: Flag, production: Environment) -> None:
+def test_revert__revision_of_another_environment_alone__is_an_unknown_reference(
+    flag: Flag, production: Environment, staging: Environment
+) -> None:
+    update_flag(key="a", environment=staging, changes={"enabled": True}, **WRITE)
+    elsewhere = revision()
+    with pytest.raises(ValidationFailed) as refused:
+        revert_flag(key="a", revision=elsewhere, environment=production, **WRITE)
+
+    [detail] = refused.value.details
+    assert (detail.field, detail.code) == ("revision", "unknown_reference")
+    revert_flag(key="a", revision=elsewhere, environment=staging, **WRITE)
+
+
+def test_revert__what_it_needed_is_gone__is_refused_by_the_revision_and_says_what_is_missing(
+    flag: Flag, production: Environment
+) -> None:
     create_segment(key="beta", user_ids=["u"], **WRITE)
     asks = [{"type": "segment", "segment": "beta"}]
     update_flag(key="a", environment=production, changes={"rules": asks}, **WRITE)
@@ -540,7 +555,8 @@ def test_revert__what_it_needed_is_gone__is_refused_as_an_edit_is(flag: Flag, pr
         revert_flag(key="a", revision=then, environment=production, **WRITE)
 
     [detail] = refused.value.details
-    assert (detail.field, detail.code) == ("rules[0].segment", "unknown_reference")
+    assert (detail.field, detail.code) == ("revision", "unknown_reference")
+    assert detail.message == "rules[0].segment: No segment has the key beta; create it first."
 
 
 def test_revert__variant_that_others_need_by_now_goes__is_in_use(rich: Flag, production: Environment) -> None:

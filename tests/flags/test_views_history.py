@@ -126,14 +126,15 @@ def test_revert__to_what_it_is__changes_nothing(api):
     assert Change.objects.latest_revision() == revision
 
 
-def test_revert__to_what_needs_something_that_is_gone__is_refused_as_an_edit(api):
+def test_revert__to_what_needs_something_that_is_gone__names_the_revision_and_what_is_missing(api):
     FlagFactory(key="base")
     data(api.post("/v1/flags", {"key": "f", "prerequisites": [{"flag": "base"}]}), 201)
     revision = Change.objects.latest_revision()
     data(api.patch("/v1/flags/f", {"prerequisites": []}))
     assert api.delete("/v1/flags/base").status_code == 204
     [detail] = error(api.post("/v1/flags/f/revert", {"revision": revision}), 400, "validation_failed")["details"]
-    assert (detail["field"], detail["code"]) == ("prerequisites[0].flag", "unknown_reference")
+    assert (detail["field"], detail["code"]) == ("revision", "unknown_reference")
+    assert detail["message"] == "prerequisites[0].flag: No flag has the key base; create it first."
 
 
 def test_revert__to_before_a_variant_that_is_served_elsewhere__is_in_use(api, staging_api):
@@ -143,6 +144,15 @@ def test_revert__to_before_a_variant_that_is_served_elsewhere__is_in_use(api, st
     data(api.patch("/v1/flags/f", {"variants": variants}))
     data(staging_api.patch("/v1/flags/f", {"rules": [{**HALF, "variant": "b"}]}))
     assert "staging" in error(api.post("/v1/flags/f/revert", {"revision": revision}), 409, "in_use")["message"]
+
+
+def test_revert__to_a_revision_of_another_environment__is_none_of_this_history(api, staging_api):
+    FlagFactory(key="f")
+    data(staging_api.patch("/v1/flags/f", {"enabled": True}))
+    elsewhere = Change.objects.latest_revision()
+    refused = error(api.post("/v1/flags/f/revert", {"revision": elsewhere}), 400, "validation_failed")
+    assert [(detail["field"], detail["code"]) for detail in refused["details"]] == [("revision", "unknown_reference")]
+    data(staging_api.post("/v1/flags/f/revert", {"revision": elsewhere}))
 
 
 def test_revert__to_a_revision_of_something_else_or_none__names_it(api):
