@@ -40,9 +40,10 @@ class Request(WSGIRequest):
         The server closes a connection on which a request was answered before all of its body was there, and the next
         request, which the caller may have sent by then, would be lost.
         """
-        length = int(self.META.get("CONTENT_LENGTH") or 0)
-        if length == 0:
+        announced = self.META.get("CONTENT_LENGTH", "")
+        if announced in ("", "0"):
             return True
+        length = int(announced) if announced.isdecimal() else 0
         most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         if length > most and "HTTP_TRANSFER_ENCODING" not in self.META:
             return False

@@ -95,7 +95,7 @@ _BAD_VALUES: Mapping[str, tuple[dict[str, Any], str]] = {
     "a schema that is none": ({"type": "string", "variants": _VALUES, "schema": {"type": "text"}}, "schema.type"),
     "a schema of another host": (
         {"type": "string", "variants": _VALUES, "schema": {"$ref": "https://example.com/schema.json"}},
-        "schema",
+        "schema.$ref",
     ),
     "no such prerequisite": ({"prerequisites": [{"flag": "nope"}]}, "prerequisites[0].flag"),
     "a prerequisite's unknown variant": (
