@@ -1,4 +1,7 @@
-"""Why a write is made, in the caller's own words: the header `X-Change-Reason`, which the change log keeps."""
+"""Why a write is made, in the caller's own words: the header `X-Change-Reason`, which the change log keeps.
+
+ASCII comes as it is, anything else percent-encoded, as UTF-8.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,17 @@ REASON_LENGTH = 1000
 
 def change_reason(request: Request) -> str:
     """The reason that came with a request, or "". Raises DomainError `invalid_parameter`."""
-    # WSGI hands every byte over as one character. Browsers send none beyond Latin-1, so they percent-encode.
-    raw = request.META.get("HTTP_X_CHANGE_REASON", "").strip().encode("latin-1", errors="replace")
+    text = request.META.get("HTTP_X_CHANGE_REASON")
+    if text is None:
+        return ""
+    # WSGI hands every byte over as one character, and granian a header with any byte beyond ASCII as an empty one.
+    raw = text.strip().encode("latin-1", errors="replace")
+    if not raw:
+        message = "Must not be empty; send it percent-encoded, as UTF-8, where it has anything beyond ASCII."
+        raise _refused(DetailCode.INVALID_VALUE, message)
     reason = _decode(unquote_to_bytes(raw)) or _decode(raw)
     if reason is None:
-        raise _refused(DetailCode.INVALID_VALUE, "Must be UTF-8, as it is or percent-encoded.")
+        raise _refused(DetailCode.INVALID_VALUE, "Must be ASCII, or UTF-8 that is percent-encoded.")
     if "\0" in reason:
         raise _refused(DetailCode.INVALID_VALUE, "Must not contain the character U+0000.")
     if len(reason) > REASON_LENGTH:

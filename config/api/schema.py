@@ -96,10 +96,10 @@ IF_MATCH = OpenApiParameter(
 )
 REASON = OpenApiParameter(
     "X-Change-Reason",
-    str,
+    {"type": "string", "minLength": 1, "pattern": r"^[\t -~]*[!-~][\t -~]*$"},
     OpenApiParameter.HEADER,
-    description="Why you make this change, for its history: UTF-8, as it is or percent-encoded, of at most "
-    f"{REASON_LENGTH:,} characters.",
+    description="Why you make this change, for its history: ASCII as it is, anything else percent-encoded (as UTF-8), "
+    f"of at most {REASON_LENGTH:,} characters.",
 )
 REVISION = header(
     "X-Revision",

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -166,3 +167,16 @@ def test_connection__of_a_refused_request_with_more_than_5_mib__is_said_to_close
     answer = speak(server, head.encode()).partition(b"\r\n\r\n")[0].lower()
     assert answer.startswith(b"http/1.1 401 ")
     assert b"\r\nconnection: close" in answer
+
+
+def test_reason__with_bytes_beyond_ascii__is_refused_and_percent_encoded_is_kept(server: Server) -> None:
+    assert server.ask("POST", "/v1/flags", json={"key": "with-reason"}).status_code == 201
+    path, change = "/v1/flags/with-reason", {"enabled": True}
+    refused = server.ask("PATCH", path, json=change, headers={"X-Change-Reason": "Größer".encode()})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_parameter")
+    [detail] = refused.json()["error"]["details"]
+    assert detail["field"] == "X-Change-Reason"
+    assert "percent-encoded" in detail["message"]
+
+    assert server.ask("PATCH", path, json=change, headers={"X-Change-Reason": quote("Größer")}).status_code == 200
+    assert server.ask("GET", f"{path}/history").json()["data"][0]["reason"] == "Größer"

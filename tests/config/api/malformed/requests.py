@@ -126,7 +126,13 @@ def headers() -> Iterator[Case]:
         yield Case(f"revert: If-Match is {name}", "POST", REVERT.path, b'{"revision": 3}', **stale)
         yield Case(f"update segment: If-Match is {name}", "PATCH", SEGMENT, b'{"userIds": []}', **stale)
         yield Case(f"delete segment: If-Match is {name}", "DELETE", SEGMENT, **stale)
-    for name, value in {"1,001 characters": "x" * 1001, "U+0000": "%00", "not UTF-8": "\xfc"}.items():
+    for name, value in {
+        "1,001 characters": "x" * 1001,
+        "U+0000": "%00",
+        "not UTF-8": "\xfc",
+        "empty": "",
+        "blank": " ",
+    }.items():
         refused = {"code": "invalid_parameter", "field": "X-Change-Reason", "headers": {"X-Change-Reason": value}}
         yield Case(f"update flag: reason is {name}", "PATCH", FLAG, b'{"enabled": true}', **refused)
         yield Case(f"delete segment: reason is {name}", "DELETE", SEGMENT, **refused)
