@@ -33,7 +33,7 @@ list_changes = extend_schema(
         query("source", {"type": "string", "enum": Source.values}, "Only changes that came through this door."),
         query("from", MOMENT, "Only changes at this moment or later; a date is its first instant."),
         query("to", MOMENT, "Only changes at this moment or earlier; a date is its last instant."),
-        *paging(default=HistoryPagination.default_limit),
+        *paging(default=HistoryPagination.default_limit, most=HistoryPagination.max_limit),
     ],
     responses={200: answer(ENTRIES, "The changes.", [EXAMPLE]), **errors()},
 )

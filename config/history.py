@@ -1,10 +1,11 @@
 """History as it is told: rows of the change log as entries that say what each write changed, for one environment.
 
-What other environments have of an object is told to nobody here, and long lists only as far as a person reads.
+What other environments have of an object is told to nobody here, and what is long only as far as a person reads.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
@@ -18,6 +19,12 @@ MOST_CHANGES = 200
 """Differences that one entry tells."""
 MOST_ELEMENTS = 100
 """Elements that were added to a list, or removed from it, that one difference tells."""
+
+LONGEST_TEXT = 1_000
+"""Characters of JSON that are told of one value."""
+MOST_TEXT_OF_ELEMENTS = 10_000
+MOST_TEXT = 20_000
+"""Characters of JSON after which no further difference is told."""
 
 _AT_ONCE = 10
 _MOST_PARTS = 200
@@ -45,7 +52,7 @@ def entries(changes: Iterable[Change], environment: str) -> list[Told]:
 def entry(change: Change, environment: str) -> Told:
     """Tell one change. What has no value is left out."""
     found = tell(_seen_from(environment, change.before), _seen_from(environment, change.after))
-    changes = list(islice(found, MOST_CHANGES))
+    changes = list(_shortened(found))
     more = sum(1 for _ in found)
     return {
         "revision": change.revision,
@@ -59,6 +66,54 @@ def entry(change: Change, environment: str) -> Told:
         "changes": changes,
         **({"moreChanges": more} if more else {}),
     }
+
+
+def _shortened(found: Iterator[Told]) -> Iterator[Told]:
+    """Take differences, each as long as a person reads, until there are enough."""
+    size = 0
+    for each in islice(found, MOST_CHANGES):
+        short = _shorten(each)
+        yield short
+        size += len(_json(short))
+        if size > MOST_TEXT:
+            return
+
+
+def _shorten(difference: Told) -> Told:
+    short = {**difference, "field": _cut(difference["field"])}
+    for side in short.keys() & {"before", "after"}:
+        short[side] = _brief(short[side])
+    for name in [name for name in ("added", "removed") if name in short]:
+        told = list(_fitting(short[name]))
+        if untold := len(short[name]) - len(told):
+            more = f"more{name.capitalize()}"
+            short[more] = short.get(more, 0) + untold
+        short[name] = told
+    return short
+
+
+def _fitting(elements: Iterable[Any]) -> Iterator[Any]:
+    size = 0
+    for each in elements:
+        short = _brief(each)
+        size += len(_json(short))
+        if size > MOST_TEXT_OF_ELEMENTS:
+            return
+        yield short
+
+
+def _brief(value: Any) -> Any:
+    """The value, or where that is long, the beginning of its JSON."""
+    text = _json(value)
+    return value if len(text) <= LONGEST_TEXT else _cut(text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _seen_from(environment: str, document: Document | None) -> Document:
@@ -80,9 +135,9 @@ def tell(before: object, after: object, path: str = "") -> Iterator[Told]:
         yield from _tell_object(before, after, path)
     elif isinstance(before, list) and isinstance(after, list):
         yield from _tell_list(before, after, path)
-    elif before is _NOTHING and not _is_brief(after):
+    elif before is _NOTHING and not _has_few_parts(after):
         yield from tell(type(after)(), after, path)
-    elif after is _NOTHING and not _is_brief(before):
+    elif after is _NOTHING and not _has_few_parts(before):
         yield from tell(before, type(before)(), path)
     else:
         sides = {"before": before, "after": after}
@@ -131,8 +186,8 @@ def _is_plain(elements: Sequence[Any]) -> bool:
     return not any(isinstance(each, (dict, list)) for each in elements)
 
 
-def _is_brief(value: object) -> bool:
-    """Whether a value has few enough parts to be told whole."""
+def _has_few_parts(value: object) -> bool:
+    """Whether a value can be told as a whole."""
     return sum(1 for _ in islice(_parts(value), _MOST_PARTS + 1)) <= _MOST_PARTS
 
 

@@ -177,6 +177,6 @@ history = extend_schema(
     summary="List the history of a flag",
     description="What was changed of the flag in this environment and in what is common to all, newest first; also of "
     "flags that had this key and are deleted. The `Link` header names the next page.",
-    parameters=[_KEY, *paging(default=HistoryPagination.default_limit)],
+    parameters=[_KEY, *paging(default=HistoryPagination.default_limit, most=HistoryPagination.max_limit)],
     responses={200: answer(ENTRIES, "The changes.", [EXAMPLE]), **errors(ErrorCode.FLAG_NOT_FOUND)},
 )

@@ -11,13 +11,14 @@ from config.api.filters import StrictFilterBackend
 from config.api.pagination import KeysetPagination
 from config.api.schema import Schema, closed_object, component
 from config.api.views import ApiViewSet
-from config.history import MOST_CHANGES, MOST_ELEMENTS, concerning, entries
+from config.history import LONGEST_TEXT, MOST_CHANGES, MOST_ELEMENTS, concerning, entries
 from config.models import ChangeQuerySet, Source
 
 
 class HistoryPagination(KeysetPagination):
     ordering = ("-revision",)
     default_limit = 100
+    max_limit = 100  # the documents of a change may hold megabytes, and all of them are read
 
 
 class HistoryViewSet(ApiViewSet):
@@ -35,23 +36,24 @@ class HistoryViewSet(ApiViewSet):
 
 
 _ANY: Schema = {}
+_IN_BRIEF = f"Where its JSON has more than {LONGEST_TEXT:,} characters, the first {LONGEST_TEXT:,} as text, and `…`."
 _VALUE = {
     "field": {"type": "string", "description": "Such as `enabled` or `rules[0].percentage`."},
-    "before": {**_ANY, "description": "What stood there; left out where nothing did."},
-    "after": {**_ANY, "description": "What stands there now; left out where nothing does."},
+    "before": {**_ANY, "description": f"What stood there; left out where nothing did. {_IN_BRIEF}"},
+    "after": {**_ANY, "description": f"What stands there now; left out where nothing does. {_IN_BRIEF}"},
 }
 _SCALARS: Schema = {"type": "array", "items": {"type": ["string", "number", "boolean", "null"]}}
 _COUNT: Schema = {"type": "integer", "minimum": 1}
 _ELEMENTS = {
     "field": {"type": "string", "description": "A list of texts or numbers, such as `rules[0].userIds`."},
-    "added": {**_SCALARS, "maxItems": MOST_ELEMENTS},
+    "added": {**_SCALARS, "maxItems": MOST_ELEMENTS, "description": f"Of each element: {_IN_BRIEF}"},
     "removed": {
         **_SCALARS,
         "maxItems": MOST_ELEMENTS,
-        "description": "If nothing was added either, only their order changed.",
+        "description": "If nothing was added either, only their order changed. Brief like those added.",
     },
-    "moreAdded": {**_COUNT, "description": f"How many were added beyond the first {MOST_ELEMENTS}."},
-    "moreRemoved": {**_COUNT, "description": f"How many were removed beyond the first {MOST_ELEMENTS}."},
+    "moreAdded": {**_COUNT, "description": "How many were added beyond those told."},
+    "moreRemoved": {**_COUNT, "description": "How many were removed beyond those told."},
 }
 _DIFFERENCE: Schema = {
     "oneOf": [
@@ -77,7 +79,8 @@ ENTRY: Schema = component(
             "changes": {"type": "array", "items": _DIFFERENCE, "maxItems": MOST_CHANGES},
             "moreChanges": {
                 **_COUNT,
-                "description": f"How many differences there are beyond the first {MOST_CHANGES}.",
+                "description": f"How many differences there are beyond those told: {MOST_CHANGES} at most, and fewer "
+                "where they are long.",
             },
         },
         "One change, as the environment of the request sees it.",

@@ -73,9 +73,9 @@ def header(
     )
 
 
-def paging(*, default: int | None = None) -> list[OpenApiParameter]:
+def paging(*, default: int | None = None, most: int = 1000) -> list[OpenApiParameter]:
     """What every list has: `limit` and `cursor` in the query string, and `Link` in the answer."""
-    limit: Schema = {"type": "integer", "minimum": 1, "maximum": 1000}
+    limit: Schema = {"type": "integer", "minimum": 1, "maximum": most}
     without = "Without it, all are answered." if default is None else ""
     if default is not None:
         limit["default"] = default

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -132,6 +133,53 @@ def test_entry__with_more_differences_than_are_told__says_how_many() -> None:
     )
     assert (len(found["changes"]), found["moreChanges"]) == (200, 50)
     assert found["changes"][199] == {"field": "variants[199].value", "before": 0, "after": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("x" * 998, "x" * 998),
+        ("x" * 999, f'"{"x" * 999}…'),
+        ("ä" * 32_000, f'"{"ä" * 999}…'),
+        ({"text": "x" * 1000, "n": 1}, f'{{"text":"{"x" * 991}…'),
+    ],
+)
+def test_entry__of_a_long_value__tells_the_beginning_of_its_json(value: Any, told: Any) -> None:
+    variants = [{"key": "a", "value": value}]
+    came = history.entry(change({"value": 1}, {"value": value}), "a")["changes"]
+    assert came == [{"field": "value", "before": 1, "after": told}]
+    [went] = history.entry(change({"variants": variants}, {"variants": [{"key": "a", "value": 0}]}), "a")["changes"]
+    assert went == {"field": "variants[0].value", "before": told, "after": 0}
+
+
+def test_entry__of_a_list_of_long_elements__tells_as_many_as_a_person_reads() -> None:
+    long = [f"{at:02}{'x' * 5_000}" for at in range(30)]
+    [told] = history.entry(change({"value": ["a"]}, {"value": ["a", *long]}), "a")["changes"]
+    assert told["added"] == [f'"{each[:999]}…' for each in long[: len(told["added"])]]
+    assert len(told["added"]) + told["moreAdded"] == 30
+    assert told["removed"] == []
+
+
+_LONG = "x" * 30_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"variants": [{"key": f"v{at}", "value": _LONG} for at in range(50)]},
+        {"value": {f"n{at}": [f"{n}{_LONG}" for n in range(100)] for at in range(30)}},
+        {"value": {_LONG: {_LONG: 1, "b": 2}}},
+        {"value": {f"{at}{_LONG}": at for at in range(30)}},
+    ],
+    ids=["values", "lists", "deep names", "names"],
+)
+def test_entry__whatever_the_values_are__is_small_and_counts_what_it_leaves_out(value: Any) -> None:
+    other = json.loads(json.dumps(value).replace("x" * 100, "y" * 100).replace(": 1", ": 3"))
+    for sides in ((value, other), (None, value), (value, None), ({"value": 1}, value)):
+        found = history.entry(change(*sides), "a")
+        assert len(json.dumps(found)) < 60_000
+        before, after = ({} if side is None else side for side in sides)
+        assert len(found["changes"]) + found.get("moreChanges", 0) == len(list(history.tell(before, after)))
 
 
 @pytest.mark.parametrize("count", [1, 25])

@@ -160,7 +160,7 @@ def test_query__parameters__are_those_of_its_filters_and_paging(view: Any, path:
     assert limit == {
         "type": "integer",
         "minimum": 1,
-        "maximum": 1000,
+        "maximum": view.pagination_class.max_limit,
         "default": view.pagination_class.default_limit,
     }
 
@@ -173,7 +173,8 @@ def assert_parameters(view: Any, operation: dict[str, Any]) -> None:
     for name, each in filters.items():
         assert lengths[name] == each.extra.get("max_length")
     assert "Link" in operation["responses"]["200"]["headers"]
-    assert view.pagination_class.max_limit == 1000
+    [limit] = [each["schema"]["maximum"] for each in operation["parameters"] if each["name"] == "limit"]
+    assert limit == view.pagination_class.max_limit
 
 
 def test_audit__kinds_of_objects__are_all_that_the_snapshot_hears_of() -> None:
