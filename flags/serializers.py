@@ -41,8 +41,8 @@ VARIANTS = {
 SCHEMA = {
     "type": "object",
     "description": "A JSON Schema (2020-12) that the value of every variant must meet. It refers to nothing but its "
-    "own `$defs`, and never to itself; its patterns are those of RE2; it has at most 200 schemas in it, 30 deep; and it "
-    "has no `patternProperties`, `unevaluatedProperties` or `unevaluatedItems`.",
+    "own `$defs`, and never to itself; its patterns are those of RE2; it has at most 200 schemas in it, 30 deep; and "
+    "it has no `patternProperties`, `unevaluatedProperties` or `unevaluatedItems`.",
     "additionalProperties": True,
 }
 PREREQUISITES = {
