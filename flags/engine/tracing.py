@@ -91,7 +91,7 @@ def _step(step: Any, teller: _Teller) -> Trace:
 
 @singledispatch
 def _tell(step: Any, teller: _Teller) -> Trace:
-    raise NotImplementedError(type(step))
+    raise TypeError(f"A {type(step).__name__} is no step that can be told.")
 
 
 @_tell.register
