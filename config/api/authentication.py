@@ -25,12 +25,14 @@ from config.models import Environment, Scope, Source
 class Caller:
     """`request.auth`: the environment that the request is about, who asks, and what they may do there.
 
-    A user of the admin has no scope; Django's permissions say what that user may do.
+    A user of the admin has no scope; Django's permissions say what that user may do. `key_id` is the id of the API key,
+    empty for callers without one.
     """
 
     environment: Environment
     actor: Actor
     scope: Scope | None
+    key_id: str = ""
 
 
 Authenticated = tuple[AbstractBaseUser | AnonymousUser, Caller]
@@ -50,7 +52,7 @@ class KeyAuthentication(BaseAuthentication):
             raise AuthenticationFailed("This API key is unknown, expired or revoked; ask for a new one.")
         if request.META.get("HTTP_X_ENVIRONMENT", key.environment.key) != key.environment.key:
             raise _wrong_environment(DetailCode.INVALID_VALUE, "This API key belongs to another environment.")
-        return _nobody, Caller(key.environment, Actor(f"key {key.name}", Source.API), Scope(key.scope))
+        return _nobody, Caller(key.environment, Actor(f"key {key.name}", Source.API), Scope(key.scope), str(key.pk))
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
