@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import UUID
 
+from django.db.models import Max
+
 from config import environments
 from config.documents import Document
 from config.models import Change, Environment
@@ -45,20 +47,34 @@ def configuration(environment_key: str) -> Configuration:
 
 
 def _load() -> Compiled:
+    # First: what lands between this and the documents is then applied once more, and brings its revision.
+    revisions = _revisions()
     states: dict[UUID, dict[str, Document]] = defaultdict(dict)
     rows = FlagState.objects.values_list("flag_id", "environment__key", "enabled", "rules")
     for flag_id, environment_key, enabled, rules in rows.iterator():
         states[flag_id][environment_key] = {"enabled": enabled, "rules": rules}
     flags: dict[str, dict[str, Flag]] = {key: {} for key in Environment.objects.values_list("key", flat=True)}
     flags[_ANYWHERE] = {}
+    archived = set()
     for row in FlagRow.objects.iterator():
+        if row.archived_at is not None:
+            archived.add(row.key)
         document = {**evaluated_document(row), "states": states[row.pk]}
         for environment_key, flag in _compile(document, flags).items():
             flags[environment_key][row.key] = flag
     documents = (segments.document(row) for row in SegmentRow.objects.iterator())
     by_key = {document["key"]: compile_segment(document) for document in documents}
-    archived = frozenset(FlagRow.objects.archived().values_list("key", flat=True))
-    return Compiled({key: Configuration(found, by_key) for key, found in flags.items()}, archived)
+    configurations = {
+        key: Configuration(found, by_key, max(revisions.get(key, 0), revisions.get(_ANYWHERE, 0)))
+        for key, found in flags.items()
+    }
+    return Compiled(configurations, frozenset(archived))
+
+
+def _revisions() -> Mapping[str, int]:
+    """The newest change of a flag or segment in each environment; under `_ANYWHERE`, of what is common to all."""
+    changed = Change.objects.filter(kind__in=(changes.KIND, segments.KIND)).order_by().values_list("environment")
+    return dict(changed.annotate(newest=Max("revision")))
 
 
 def _compile(document: Document, environment_keys: Mapping[str, object]) -> Mapping[str, Flag]:
@@ -77,7 +93,9 @@ def _apply(now: Compiled, change: Change) -> Compiled:
 def _apply_flag(now: Compiled, change: Change) -> Compiled:
     compiled_anew = _compile(change.after, now.configurations) if change.after else {}
     configurations = {
-        key: replace(known, flags=_with(known.flags, change.key, compiled_anew.get(key)))
+        key: replace(
+            known, flags=_with(known.flags, change.key, compiled_anew.get(key)), revision=_revision(key, known, change)
+        )
         for key, known in now.configurations.items()
     }
     is_archived = change.after is not None and "archivedAt" in change.after
@@ -87,9 +105,17 @@ def _apply_flag(now: Compiled, change: Change) -> Compiled:
 def _apply_segment(now: Compiled, change: Change) -> Compiled:
     known = now.configurations[_ANYWHERE].segments
     changed = _with(known, change.key, compile_segment(change.after) if change.after else None)
-    return replace(
-        now, configurations={key: replace(each, segments=changed) for key, each in now.configurations.items()}
-    )
+    configurations = {
+        key: replace(each, segments=changed, revision=_revision(key, each, change))
+        for key, each in now.configurations.items()
+    }
+    return replace(now, configurations=configurations)
+
+
+def _revision(environment_key: str, known: Configuration, change: Change) -> int:
+    """The revision of an environment after a change, which moves only where the change is of that environment."""
+    bears_on_it = change.environment in ("", environment_key)
+    return max(known.revision, change.revision) if bears_on_it else known.revision
 
 
 def _apply_environment(now: Compiled, change: Change) -> Compiled:

@@ -12,8 +12,10 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from config.errors import Detail, DetailCode
+from flags.engine.moments import distance_from_now
 from flags.engine.operators import OPERATORS, Operator, Predicate
 from flags.engine.shapes import Check, check_choice, check_list, check_name, check_object, check_switch
+from flags.engine.timetable import NEVER, Flip, Times
 from flags.engine.types import Context, Test
 
 USER_ID = "userId"
@@ -23,11 +25,15 @@ _EXAMPLE = '{"attribute": "plan", "operator": "equals", "value": "pro"}'
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Condition:
-    """A condition as it was written, the attribute that it asks about, and the test compiled from it."""
+    """A condition as it was written, the attribute that it asks about, and the test compiled from it.
+
+    `times` says when it changes by itself: where it compares with a moment that moves with the clock.
+    """
 
     source: Mapping[str, Any]
     read: Callable[[Context], object]
     test: Test
+    times: Times
 
 
 def check_conditions(value: object, field: str) -> Iterator[Detail]:
@@ -56,13 +62,21 @@ def _compile_condition(source: Mapping[str, Any]) -> Condition:
     predicate = found.compile(source.get("value"), source.get("ignoreCase", False))
     read = reader(source.get("attribute", USER_ID))
     wanted = found.is_negative is source.get("negate", False)
-    return Condition(source, read, _compile_test(read, predicate, wanted, looks_into_lists=not found.takes_lists_whole))
+    test = _compile_test(read, predicate, wanted, looks_into_lists=not found.takes_lists_whole)
+    return Condition(source, read, test, _times(source, read))
+
+
+def _times(source: Mapping[str, Any], read: Callable[[Context], object]) -> Times:
+    if source["operator"] not in ("before", "after"):
+        return NEVER
+    distance = distance_from_now(source["value"])
+    return NEVER if distance is None else Times(flips=(Flip(read, distance, source["operator"] == "after"),))
 
 
 def reader(attribute: str) -> Callable[[Context], object]:
     """Return a function to the value of an attribute; a missing one is None."""
     if attribute == USER_ID:
-        return lambda context: context.user_id
+        return lambda context: context.user_id or None
     return lambda context: context.attributes.get(attribute)
 
 

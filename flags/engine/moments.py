@@ -18,11 +18,17 @@ def compile_moment(text: str) -> Callable[[datetime], datetime]:
 
     Relative moments have a sign, up to five digits and one of s, m, h, d, w. Raises ValueError for any other text.
     """
-    if found := _relative.fullmatch(text):
-        distance = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    distance = distance_from_now(text)
+    if distance is not None:
         return lambda now: _shift(now, distance)
     moment = parse_timestamp(text)
     return lambda now: moment
+
+
+def distance_from_now(text: str) -> timedelta | None:
+    """Return how far from now a moment is that moves with the clock, or None for any other text."""
+    found = _relative.fullmatch(text)
+    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
 
 
 def _shift(now: datetime, distance: timedelta) -> datetime:

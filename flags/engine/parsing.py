@@ -14,6 +14,7 @@ from flags.engine.conditions import check_conditions, compile_condition
 from flags.engine.rule_checks import MOST_VARIANTS, check_rules, check_user_ids
 from flags.engine.rules import compile_rule
 from flags.engine.shapes import check_distinct, check_key, check_list, check_object
+from flags.engine.timetable import NEVER, together
 from flags.engine.types import Evaluation, Flag, Prerequisite, Reason, Segment, Variant
 from flags.engine.values import check_values, with_served_variants
 
@@ -40,16 +41,24 @@ def compile_flag(document: Mapping[str, Any]) -> Flag:
     variants = {each["key"]: Variant(each["key"], each["value"]) for each in served.get("variants", ())}
     default, off = (variants.get(served.get(name, "")) for name in ("defaultVariant", "offVariant"))
     default_key = default.key if default else None
-    rules = served.get("rules", ())
+    sources = served.get("rules", ())
+    enabled = served["enabled"] and not served.get("archivedAt")
+    rules = tuple(
+        compile_rule(rule, index=at, salt=served["key"], variants=variants, default=default_key)
+        for at, rule in enumerate(sources)
+    )
     otherwise = (False, Reason.NO_RULE_MATCH, off) if rules else (True, Reason.DEFAULT, default)
     return Flag(
         key=served["key"],
-        enabled=served["enabled"] and not served.get("archivedAt"),
-        rules=tuple(compile_rule(rule, salt=served["key"], variants=variants, default=default_key) for rule in rules),
+        enabled=enabled,
+        rules=rules,
         prerequisites=tuple(map(_compile_prerequisite, served.get("prerequisites", ()))),
         disabled=Evaluation.of(False, Reason.DISABLED, off),
         prerequisite_failed=Evaluation.of(False, Reason.PREREQUISITE_FAILED, off),
         otherwise=Evaluation.of(*otherwise),
+        source=served,
+        is_fractional=any(isinstance(variant.value, float) for variant in variants.values()),
+        times=together(rule.times for rule in rules) if enabled else NEVER,
     )
 
 
@@ -71,6 +80,7 @@ def compile_segment(document: Mapping[str, Any]) -> Segment:
         user_ids=frozenset(document.get("userIds", ())),
         steps=steps,
         tests=tuple(step.test for step in steps),
+        times=together(step.times for step in steps),
     )
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from config.timestamps import parse_timestamp
 from flags.engine.bucketing import bucket, compile_split, threshold
-from flags.engine.conditions import USER_ID, compile_condition, reader
+from flags.engine.conditions import USER_ID, Condition, compile_condition, reader
 from flags.engine.membership import is_member
-from flags.engine.types import Context, Evaluation, Reason, Rule, Step, Test, Variant
+from flags.engine.timetable import NEVER, Times, together
+from flags.engine.types import Context, Evaluation, Reason, Rule, RuleType, Step, Test, Variant
 
 Unit = Callable[[Context], str | None]
 """What of the user is put into a bucket; None where the user has no such thing."""
@@ -62,20 +63,50 @@ class Share:
     bucket_by: str | None
     unit: Unit
     threshold_at: Callable[[datetime], int]
+    moments: tuple[datetime, ...]
     test: Test
 
+    @property
+    def is_of_users(self) -> bool:
+        """Whether it is the user's own id that is put into the bucket."""
+        return self.bucket_by in (None, USER_ID)
 
-def compile_rule(source: Mapping[str, Any], *, salt: str, variants: Mapping[str, Variant], default: str | None) -> Rule:
+
+def compile_rule(
+    source: Mapping[str, Any], *, index: int, salt: str, variants: Mapping[str, Variant], default: str | None
+) -> Rule:
     """Return the compiled form of a rule that passes its check. `salt` and `default` are those of its flag."""
     salt = source.get("salt", salt)
     steps = tuple(_compile_steps(source, salt))
+    has_share = any(isinstance(step, Share) for step in steps)
     return Rule(
         source=source,
         salt=salt,
+        index=index,
+        is_split=has_share or "split" in source or source["type"] == RuleType.PERCENTAGE,
+        times=_times(steps),
         steps=steps,
         tests=tuple(step.test for step in steps),
         serve=_compile_serving(source, salt, variants, default),
     )
+
+
+def _times(steps: tuple[Step, ...]) -> Times:
+    if any(isinstance(step, Switch) for step in steps):
+        return NEVER
+    return together(_times_of_step(step) for step in steps)
+
+
+def _times_of_step(step: Step) -> Times:
+    match step:
+        case Schedule(start=start, end=end):
+            return Times(tuple(moment for moment in (start, end) if moment is not None))
+        case Share(moments=moments) if moments:
+            return Times(moments)
+        case Condition(times=times):
+            return times
+        case _:
+            return NEVER
 
 
 def unit_of(attribute: str | None) -> Unit:
@@ -122,10 +153,11 @@ def _compile_schedule(source: Mapping[str, Any]) -> Schedule:
 
 
 def _compile_share(source: Mapping[str, Any], salt: str) -> Share:
-    unit, threshold_at = unit_of(source.get("bucketBy")), _compile_threshold(source)
-    return Share(
-        salt, source.get("bucketBy"), unit, threshold_at, _compile_share_test(source, salt, unit, threshold_at)
-    )
+    unit = unit_of(source.get("bucketBy"))
+    moments = tuple(parse_timestamp(step["at"]) for step in source.get("ramp", ()))
+    threshold_at = _compile_threshold(source, moments)
+    test = _compile_share_test(source, salt, unit, threshold_at)
+    return Share(salt, source.get("bucketBy"), unit, threshold_at, moments, test)
 
 
 def _compile_share_test(
@@ -142,9 +174,8 @@ def _compile_share_test(
     return test
 
 
-def _compile_threshold(source: Mapping[str, Any]) -> Callable[[datetime], int]:
+def _compile_threshold(source: Mapping[str, Any], moments: tuple[datetime, ...]) -> Callable[[datetime], int]:
     ramp = source.get("ramp", ())
-    moments = [parse_timestamp(step["at"]) for step in ramp]
     percentages = [source.get("percentage", 0 if ramp else 100), *(step["percentage"] for step in ramp)]
     thresholds = [threshold(percentage) for percentage in percentages]
     return lambda now: thresholds[bisect_right(moments, now)]

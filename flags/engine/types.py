@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol
+
+from flags.engine.timetable import NEVER, Times, Timetable, together
 
 Attributes = Mapping[str, object]
 """What a caller says about a user, as decoded JSON: str, bool, int, float, None, list or dict by name."""
@@ -93,7 +95,8 @@ def _plain(enabled: bool, reason: Reason) -> Evaluation:
 class Context:
     """One user, asked about at one moment under one configuration. It also remembers what was found out on the way.
 
-    `user_id` has 1 to 200 characters; it is also the attribute `userId`, whatever the caller sends under that name.
+    `user_id` has 1 to 200 characters; it is also the attribute `userId`, whatever the caller sends under that name. An
+    empty one stands for a user that nobody knows by name, whom only `resolution` can tell about.
     Attributes of any type are fine. `now` is aware.
     """
 
@@ -121,12 +124,15 @@ class Step(Protocol):
 class Rule:
     """An audience, a share of it, and what it serves. A rule takes in whoever passes all its tests.
 
-    `tests` are those of `steps`, which tell in words what is tested; two rules are equal if they were read from equal
-    JSON.
+    `index` is its place among the rules of its flag. `is_split`: the hash has a say in who gets what. `tests` are those
+    of `steps`, which tell in words what is tested; two rules are equal if they were read from equal JSON.
     """
 
     source: Mapping[str, Any]
     salt: str
+    index: int = field(compare=False)
+    is_split: bool = field(compare=False)
+    times: Times = field(compare=False, repr=False)
     steps: tuple[Step, ...] = field(compare=False, repr=False)
     tests: tuple[Test, ...] = field(compare=False, repr=False)
     serve: Callable[[Context], Evaluation] = field(compare=False, repr=False)
@@ -145,7 +151,8 @@ class Flag:
     """A flag as it stands in one environment, ready to evaluate.
 
     `otherwise` is the answer to whoever no rule takes in. Where a flag is off, `enabled` is false and only `disabled`
-    is ever answered.
+    is ever answered. `source` is what it was compiled from. `is_fractional`: it is of type number, and not all of its
+    values are whole, which matters where numbers have two types.
     """
 
     key: str
@@ -155,6 +162,9 @@ class Flag:
     disabled: Evaluation
     prerequisite_failed: Evaluation
     otherwise: Evaluation
+    source: Mapping[str, Any] = field(compare=False, repr=False)
+    is_fractional: bool = field(compare=False)
+    times: Times = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +176,22 @@ class Segment:
     user_ids: frozenset[str] = field(compare=False, repr=False)
     steps: tuple[Step, ...] = field(compare=False, repr=False)
     tests: tuple[Test, ...] = field(compare=False, repr=False)
+    times: Times = field(default=NEVER, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Configuration:
-    """All flags of one environment and all segments, by key, as they stand at one moment."""
+    """All flags of one environment and all segments, by key, as they stand at one moment.
+
+    `revision` is that of the newest change that bears on any of them.
+    """
 
     flags: Mapping[str, Flag]
     segments: Mapping[str, Segment]
+    revision: int = 0
+
+    @cached_property
+    def schedule(self) -> Timetable:
+        """When it changes by itself, put together by the first who asks."""
+        times = [flag.times for flag in self.flags.values()]
+        return Timetable(together([*times, *(segment.times for segment in self.segments.values())]))
