@@ -150,3 +150,31 @@ def test_load__any_number_of_flags__takes_as_many_queries(
 
     with django_assert_num_queries(5):
         compiled.load()
+
+
+def test_revision__of_each_environment__moves_with_what_bears_on_it(
+    production: Environment, staging: Environment
+) -> None:
+    def revisions() -> tuple[int, int]:
+        apply_new_changes(0)
+        followed = compiled.state
+        compiled.load()
+        assert followed == compiled.state
+        return configuration("production").revision, configuration("staging").revision
+
+    assert revisions() == (0, 0)
+    created = create_flag(key="a", environment=production, **WRITE)
+    both = revision()
+    assert revisions() == (both, both)
+    update_flag(key="a", environment=staging, changes={"enabled": True}, **WRITE)
+    assert revisions() == (both, revision())
+    update_flag(key="a", environment=production, changes={"rules": HALF}, **WRITE)
+    assert revisions() == (revision(), revision() - 1)
+    update_environment(production, name="Live", is_default=True, **WRITE)
+    assert revisions() == (revision() - 1, revision() - 2)
+    create_segment(key="s", **WRITE)
+    assert revisions() == (revision(), revision())
+    create_environment(key="qa", name="QA", **WRITE)
+    assert revisions() == (revision() - 1, revision() - 1)
+    assert configuration("qa").revision == revision() - 1
+    assert created.key in configuration("qa").flags
