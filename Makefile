@@ -3,6 +3,7 @@
 PYTHON ?= python3
 PORT ?= 8000
 BIN := .venv/bin
+OPENFEATURE := tests/system/openfeature
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .PHONY: install run test test-system check bench lock
@@ -21,6 +22,13 @@ install: .venv/installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
 	@touch $@
 
+# OpenFeature's clients for JavaScript, which the system tests alone run.
+$(OPENFEATURE)/node_modules/installed: $(OPENFEATURE)/package-lock.json
+	@command -v npm >/dev/null || { echo "The system tests run clients in Node.js: install node and npm." >&2; exit 1; }
+	@echo "Installing OpenFeature's clients into $(OPENFEATURE)/node_modules ..."
+	@cd $(OPENFEATURE) && npm ci --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null
+	@touch $@
+
 # A secret of its own for every checkout; anonymous access is for this machine alone.
 .env: | .venv/installed
 	@umask 077 && $(BIN)/python -c 'import secrets; print(f"DEBUG=true\nANONYMOUS_SCOPE=manage\nSECRET_KEY={secrets.token_urlsafe(50)}")' > $@.new
@@ -33,7 +41,7 @@ run: .venv/installed .env
 test: .venv/installed-dev
 	@$(BIN)/python -m tests
 
-test-system: .venv/installed-dev
+test-system: .venv/installed-dev $(OPENFEATURE)/node_modules/installed
 	@$(BIN)/python -m tests --system
 
 check: .venv/installed-dev

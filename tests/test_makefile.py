@@ -73,3 +73,17 @@ def test_install__python_too_old__is_refused_before_anything_is_made(checkout):
     assert refused.returncode != 0
     assert "Halyard needs Python 3.11 or newer" in refused.stderr
     assert not (checkout / ".venv").exists()
+
+
+@pytest.mark.parametrize("target", ["run", "test", "check"])
+def test_targets__of_a_machine_without_node__ask_for_none(checkout, target):
+    (checkout / "requirements-dev.lock").touch()
+    assert "npm" not in make(checkout, "--dry-run", target).stdout
+
+
+def test_test_system__clients_not_installed__are_installed_as_they_are_locked(checkout):
+    (checkout / "requirements-dev.lock").touch()
+    folder = checkout / "tests" / "system" / "openfeature"
+    folder.mkdir(parents=True)
+    (folder / "package-lock.json").touch()
+    assert "cd tests/system/openfeature && npm ci " in make(checkout, "--dry-run", "test-system").stdout
