@@ -58,19 +58,23 @@ class Variant:
 class Evaluation:
     """The answer for one user. Flags share their few answers between all users, so none of them may be changed.
 
-    `answer` is the JSON of it; a flag without variants has no `variant` and no `value` there.
+    `answer` is the JSON of it; a flag without variants has no `variant` and no `value` there. `outcome` is the key of
+    the variant served, or, where there are none, `on` or `off`.
     """
 
     enabled: bool
     reason: Reason
     served: Variant | None = None
     answer: Mapping[str, object] = field(init=False, compare=False, repr=False)
+    outcome: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         answer: dict[str, object] = {"enabled": self.enabled, "reason": self.reason.value}
         if self.served is not None:
             answer |= {"variant": self.served.key, "value": self.served.value}
         object.__setattr__(self, "answer", answer)
+        plain = "on" if self.enabled else "off"
+        object.__setattr__(self, "outcome", self.served.key if self.served else plain)
 
     @classmethod
     def of(cls, enabled: bool, reason: Reason, served: Variant | None) -> Evaluation:

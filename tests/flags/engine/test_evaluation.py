@@ -281,6 +281,11 @@ def test_evaluate__flag_without_variants__answers_nothing_of_them() -> None:
     assert dict(evaluate(flag(type="boolean"), USER, {}).answer) == {"enabled": True, "reason": "default"}
 
 
+def test_evaluate__outcome__is_the_variant_served_or_whether_it_is_on() -> None:
+    assert evaluate(flag(**COLOURS), USER, {}).outcome == "red"
+    assert (evaluate(flag(), USER, {}).outcome, evaluate(flag(enabled=False), USER, {}).outcome) == ("on", "off")
+
+
 @pytest.mark.parametrize("weights", [(1, 1, 1), (50, 0, 50), (0.1, 0.2, 0.7), (0, 0, 1)])
 def test_evaluate__split__is_the_published_one(weights: tuple[float, ...]) -> None:
     parts = [{"variant": key, "weight": weight} for key, weight in zip(("blue", "red", "green"), weights, strict=True)]
