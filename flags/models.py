@@ -201,3 +201,36 @@ class Segment(models.Model):
     @property
     def etag(self) -> str:
         return f'"{self.version}"'
+
+
+class Usage(models.Model):
+    """How often a flag was evaluated to one outcome in one hour; `hour` is its start. `flags.usage_storage` adds to it.
+
+    By key, not by flag: what is counted must not wait for a flag to be deleted, nor the other way round.
+    """
+
+    pk = models.CompositePrimaryKey("environment_id", "flag_key", "hour", "outcome")
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+", db_index=False)
+    flag_key = models.CharField(max_length=KEY_LENGTH)
+    hour = models.DateTimeField()
+    outcome = models.CharField(max_length=KEY_LENGTH)
+    count = models.BigIntegerField()
+
+    class Meta:
+        indexes = (models.Index(fields=("hour",), name="usage_by_age"),)
+
+    def __str__(self) -> str:
+        return f"{self.flag_key} {self.outcome} at {self.hour}"
+
+
+class LastUse(models.Model):
+    """The last hour in which a flag was evaluated to an outcome: a row for each, so that all flags are told at once."""
+
+    pk = models.CompositePrimaryKey("environment_id", "flag_key", "outcome")
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+", db_index=False)
+    flag_key = models.CharField(max_length=KEY_LENGTH)
+    outcome = models.CharField(max_length=KEY_LENGTH)
+    hour = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.flag_key} {self.outcome} until {self.hour}"

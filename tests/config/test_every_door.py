@@ -145,6 +145,8 @@ DOCUMENTS: Mapping[type[Model], tuple[str, Callable[[Any], Any]]] = {
 NO_CONFIGURATION: Mapping[str, str] = {
     "flags.FlagState": "part of a flag's document",
     "flags.FlagTag": "part of a flag's document",
+    "flags.Usage": "what happened, not what is to happen",
+    "flags.LastUse": "what happened, not what is to happen",
     "config.Change": "the change log itself",
     "events.Event": "what happened, not what is to happen",
     "experiments.Exposure": "what happened, not what is to happen",
