@@ -7,14 +7,16 @@ from datetime import datetime
 from typing import Any
 
 from config.change_log import Actor, Writing, writing
-from config.documents import Document, is_same
+from config.documents import is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.history import concerning
 from config.keys import check_key, is_key
 from config.models import Change, Environment
 from flags import references
-from flags.models import Flag, FlagState, FlagTag
-from flags.properties import NEW, Values, checked, common_document, in_environment, merge, values_of
+from flags.models import Flag
+from flags.properties import NEW, Values, checked, in_environment, merge, values_of
+from flags.rows import Stamp, common_values, insert, save_common, save_states, state_values
+from flags.rows import document as document
 from flags.versions import check_version as check_version  # for doors, which ask before they read a body
 
 KIND = "flag"
@@ -162,31 +164,15 @@ def delete_flag(
         log.append(KIND, object_id=flag_id, key=key, before=before, after=None)
 
 
-def document(flag: Flag) -> Document:
-    """The whole flag with its state in every environment, as the change log keeps it."""
-    states = FlagState.objects.filter(flag=flag).select_related("environment").order_by("environment__key")
-    return {
-        **common_document(flag),
-        "states": {state.environment.key: {"enabled": state.enabled, "rules": state.rules} for state in states},
-    }
-
-
 def _insert(log: Writing, key: str, environment: Environment, values: Values) -> None:
-    version = log.next_revision()
-    columns = {name: value for name, value in values.items() if name not in ("enabled", "rules", "tags")}
-    flag = Flag.objects.create(key=key, created_at=log.at, common_updated_at=log.at, common_version=version, **columns)
-    FlagTag.objects.bulk_create(FlagTag(flag=flag, name=name) for name in values["tags"])
-    FlagState.objects.bulk_create(
-        FlagState(
-            flag=flag,
-            environment=each,
-            enabled=values["enabled"] and each.pk == environment.pk,
-            rules=values["rules"],
-            updated_at=log.at,
-            version=version,
-        )
-        for each in Environment.objects.all()
-    )
+    stamp = Stamp(log.at, log.next_revision())
+    flag = insert(key, common_values(values), stamp)
+    environments = {each.key: each for each in Environment.objects.all()}
+    states = {
+        each.key: {"enabled": values["enabled"] and each.pk == environment.pk, "rules": values["rules"]}
+        for each in environments.values()
+    }
+    save_states(flag, states, environments, stamp)
 
 
 def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
@@ -196,39 +182,27 @@ def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping
     new = {name: value for name, value in values.items() if not is_same(value, old[name])}
     if not new:
         return flag
-    common = {name: value for name, value in new.items() if name not in ("enabled", "rules")}
+    stamp = Stamp(log.at, log.next_revision())
+    common = common_values(new)
     if common:
-        _save_common(log, flag, common)
+        save_common(flag, common, stamp)
     if common.keys() != new.keys():
-        state = {name: values[name] for name in ("enabled", "rules")}
-        defaults = {**state, "updated_at": log.at, "version": log.next_revision()}
-        FlagState.objects.update_or_create(flag=flag, environment=environment, defaults=defaults)
+        save_states(flag, {environment.key: state_values(values)}, {environment.key: environment}, stamp)
     changed = get_flag(flag.key, environment)
     after = document(changed)
     if new.keys() & {"rules", "prerequisites"}:
         references.check_flag(in_environment(after, environment.key))
     if "variants" in new:
-        references.require_variants_not_needed(after, environment.key)
+        references.require_variants_not_needed(after, {environment.key})
     # What is common to all environments is not a change of this one alone.
     touched = "" if common else environment.key
     log.append(KIND, object_id=flag.pk, key=flag.key, environment=touched, before=before, after=after)
     return changed
 
 
-def _save_common(log: Writing, flag: Flag, new: Values) -> None:
-    if "tags" in new:
-        flag.tag_rows.all().delete()
-        FlagTag.objects.bulk_create(FlagTag(flag=flag, name=name) for name in new["tags"])
-    columns = {name: value for name, value in new.items() if name != "tags"}
-    columns |= {"common_updated_at": log.at, "common_version": log.next_revision()}
-    for name, value in columns.items():
-        setattr(flag, name, value)
-    flag.save(update_fields=list(columns))
-
-
 def _set_archived(log: Writing, flag: Flag, environment: Environment, moment: datetime | None) -> Flag:
     before = document(flag)
-    _save_common(log, flag, {"archived_at": moment})
+    save_common(flag, {"archived_at": moment}, Stamp(log.at, log.next_revision()))
     changed = get_flag(flag.key, environment)
     log.append(KIND, object_id=flag.pk, key=flag.key, before=before, after=document(changed))
     return changed

@@ -6,8 +6,8 @@ Called by writers while they hold the change log, so that what was found stays s
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -23,29 +23,83 @@ _Needs = Mapping[str, Sequence[str]]
 """The keys that each key asks for."""
 
 
-def check_flag(document: Document) -> None:
+class Known:
+    """What there is to name, asked of the database each time: for a single check."""
+
+    granted_flags: Collection[str] = ()
+
+    def flags(self, keys: Collection[str]) -> Mapping[str, Flag]:
+        rows = Flag.objects.filter(key__in=keys).only("key", "variants", "archived_at") if keys else ()
+        return {flag.key: flag for flag in rows}
+
+    def segments(self, keys: Collection[str]) -> Collection[str]:
+        return set(Segment.objects.filter(key__in=keys).values_list("key", flat=True)) if keys else ()
+
+    def needs_of_flags(self) -> _Needs:
+        rows = Flag.objects.exclude(prerequisites=[]).only("key", "prerequisites")
+        return {flag.key: _flags_named(flag) for flag in rows}
+
+    def needs_of_segments(self) -> _Needs:
+        return {segment.key: _segments_named(segment) for segment in Segment.objects.naming("inSegment")}
+
+
+class KnownAtOnce(Known):
+    """The same, read once: for many checks while nothing is written. What is `granted` is taken to be as wanted."""
+
+    def __init__(self, *, granted_flags: Collection[str] = (), granted_segments: Collection[str] = ()) -> None:
+        self.granted_flags = granted_flags
+        self.granted_segments = granted_segments
+
+    @cached_property
+    def _flags(self) -> Mapping[str, Flag]:
+        return {flag.key: flag for flag in Flag.objects.only("key", "variants", "archived_at")}
+
+    @cached_property
+    def _segments(self) -> Collection[str]:
+        return {*Segment.objects.values_list("key", flat=True), *self.granted_segments}
+
+    @cached_property
+    def _needs_of_flags(self) -> _Needs:
+        return super().needs_of_flags()
+
+    @cached_property
+    def _needs_of_segments(self) -> _Needs:
+        return super().needs_of_segments()
+
+    def flags(self, keys: Collection[str]) -> Mapping[str, Flag]:
+        return self._flags
+
+    def segments(self, keys: Collection[str]) -> Collection[str]:
+        return self._segments
+
+    def needs_of_flags(self) -> _Needs:
+        return self._needs_of_flags
+
+    def needs_of_segments(self) -> _Needs:
+        return self._needs_of_segments
+
+
+def check_flag(document: Document, known: Known | None = None) -> None:
     """Check what a flag names, given what the engine reads of it. Raises ValidationFailed."""
+    known = known or Known()
     found = list(references(document))
     flags = [each for each in found if each.kind == "flag"]
     # One that names itself is no unknown one but the shortest circle.
-    others = [each for each in flags if each.key != document["key"]]
+    others = [each for each in flags if each.key != document["key"] and each.key not in known.granted_flags]
     # What is archived itself may wait for its prerequisites there.
-    unknown = _unknown_flags(others, may_be_archived="archivedAt" in document)
-    _refuse([*unknown, *_unknown_segments(each for each in found if each.kind == "segment")])
+    unknown = _unknown_flags(others, known, may_be_archived="archivedAt" in document)
+    _refuse([*unknown, *_unknown_segments([each for each in found if each.kind == "segment"], known)])
     if flags:
-        needs = {
-            flag.key: _flags_named(flag) for flag in Flag.objects.exclude(prerequisites=[]).only("key", "prerequisites")
-        }
-        _refuse(_check_chain(document["key"], flags, needs, "flags"))
+        _refuse(_check_chain(document["key"], flags, known.needs_of_flags(), "flags"))
 
 
-def check_segment(document: Document) -> None:
+def check_segment(document: Document, known: Known | None = None) -> None:
     """Check what a segment names. Raises ValidationFailed."""
+    known = known or Known()
     found = list(references(document))
-    _refuse(_unknown_segments(each for each in found if each.key != document["key"]))
+    _refuse(_unknown_segments([each for each in found if each.key != document["key"]], known))
     if found:
-        needs = {segment.key: _segments_named(segment) for segment in Segment.objects.naming("inSegment")}
-        _refuse(_check_chain(document["key"], found, needs, "segments"))
+        _refuse(_check_chain(document["key"], found, known.needs_of_segments(), "segments"))
 
 
 def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False) -> None:
@@ -56,9 +110,12 @@ def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False) -> 
         raise DomainError(ErrorCode.IN_USE, message)
 
 
-def require_variants_not_needed(document: Document, environment_key: str) -> None:
-    """Raise DomainError `in_use` where other environments or flags name variants that a changed flag has no more."""
-    users = [*_rules_of_other_environments(document, environment_key), *_flags_that_want_lost_variants(document)]
+def require_variants_not_needed(document: Document, written: Collection[str]) -> None:
+    """Raise DomainError `in_use` where other environments or flags name variants that a changed flag has no more.
+
+    `written` are the environments whose rules have been checked already.
+    """
+    users = [*_rules_of_other_environments(document, written), *_flags_that_want_lost_variants(document)]
     if users:
         message = f"A variant that the flag would no longer have is named by {_listed(users)}; change that first."
         raise DomainError(ErrorCode.IN_USE, message)
@@ -79,10 +136,8 @@ def require_segment_not_needed(segment: Segment) -> None:
         raise DomainError(ErrorCode.IN_USE, message)
 
 
-def _unknown_flags(found: Sequence[Reference], *, may_be_archived: bool) -> Iterator[Detail]:
-    keys = {each.key for each in found}
-    rows = Flag.objects.filter(key__in=keys).only("key", "variants", "archived_at") if keys else ()
-    flags = {flag.key: flag for flag in rows}
+def _unknown_flags(found: Sequence[Reference], known: Known, *, may_be_archived: bool) -> Iterator[Detail]:
+    flags = known.flags({each.key for each in found})
     for each in found:
         flag = flags.get(each.key)
         if flag is None:
@@ -91,19 +146,17 @@ def _unknown_flags(found: Sequence[Reference], *, may_be_archived: bool) -> Iter
         if flag.archived_at is not None and not may_be_archived:
             message = f"The flag {each.key} is archived; restore it first."
             yield Detail(each.field, DetailCode.UNKNOWN_REFERENCE, message)
-        known = [variant["key"] for variant in flag.variants]
+        variants = [variant["key"] for variant in flag.variants]
         for variant, field in each.variants:
-            if variant not in known:
-                message = f"The flag {each.key} has no variant {variant}; it has: {', '.join(known) or 'none'}."
+            if variant not in variants:
+                message = f"The flag {each.key} has no variant {variant}; it has: {', '.join(variants) or 'none'}."
                 yield Detail(field, DetailCode.UNKNOWN_REFERENCE, message)
 
 
-def _unknown_segments(found: Iterable[Reference]) -> Iterator[Detail]:
-    named = list(found)
-    keys = {each.key for each in named}
-    known = set(Segment.objects.filter(key__in=keys).values_list("key", flat=True)) if keys else set()
-    for each in named:
-        if each.key not in known:
+def _unknown_segments(found: Sequence[Reference], known: Known) -> Iterator[Detail]:
+    segments = known.segments({each.key for each in found})
+    for each in found:
+        if each.key not in segments:
             message = f"No segment has the key {each.key}; create it first."
             yield Detail(each.field, DetailCode.UNKNOWN_REFERENCE, message)
 
@@ -116,9 +169,9 @@ def _segments_named(segment: Segment) -> list[str]:
     return [each.key for each in references({"conditions": segment.conditions})]
 
 
-def _rules_of_other_environments(document: Document, environment_key: str) -> Iterator[str]:
+def _rules_of_other_environments(document: Document, written: Collection[str]) -> Iterator[str]:
     for other in document["states"]:
-        if other != environment_key:
+        if other not in written:
             try:
                 parse_flag(in_environment(document, other))
             except ValidationFailed as error:
