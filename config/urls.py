@@ -11,6 +11,7 @@ from config.audit_views import AuditViewSet
 from events.views import EventViewSet
 from experiments.views import ExperimentViewSet
 from flags.evaluation_views import EvaluationViewSet
+from flags.ruleset_views import RulesetViewSet
 from flags.segment_views import SegmentViewSet
 from flags.views import FlagHistoryViewSet, FlagViewSet
 
@@ -27,6 +28,7 @@ urlpatterns = [
     path("v1/flags/<str:flag_key>/archive", FlagViewSet.as_view({"post": "archive"})),
     path("v1/flags/<str:flag_key>/restore", FlagViewSet.as_view({"post": "restore"})),
     path("v1/evaluate", EvaluationViewSet.as_view({"post": "evaluate_all"})),
+    path("v1/ruleset", RulesetViewSet.as_view({"get": "retrieve"})),
     path("v1/segments", SegmentViewSet.as_view({"get": "list", "post": "create"})),
     path(
         "v1/segments/<str:segment_key>",
