@@ -13,6 +13,7 @@ from config.keys import check_key, is_key
 from flags import references
 from flags.engine.parsing import parse_segment
 from flags.models import DESCRIPTION_LENGTH, Segment
+from flags.rows import Stamp
 from flags.versions import check_version as check_version  # for doors, which ask before they read a body
 
 KIND = "segment"
@@ -33,14 +34,12 @@ def create_segment(*, key: str, actor: Actor, at: datetime, reason: str = "", **
 
     Raises ValidationFailed, or DomainError `already_exists`.
     """
-    accepted = _checked(key, _NEW, values, check_key(key))
+    accepted = checked(key, values, found=check_key(key))
     with writing(actor=actor, at=at, reason=reason) as log:
         if Segment.objects.filter(key=key).exists():
             message = f"A segment with the key {key} exists already; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
-        segment = Segment.objects.create(
-            key=key, created_at=log.at, updated_at=log.at, version=log.next_revision(), **accepted
-        )
+        segment = insert(key, accepted, Stamp(log.at, log.next_revision()))
         references.check_segment(document(segment))
         log.append(KIND, object_id=segment.pk, key=key, before=None, after=document(segment))
         return segment
@@ -60,13 +59,9 @@ def update_segment(
         segment = get_segment(key)
         check_version(segment, if_match)
         before = document(segment)
-        values = _checked(key, {name: getattr(segment, name) for name in _NEW}, changes)
-        new = {name: value for name, value in values.items() if not is_same(value, getattr(segment, name))}
+        values = checked(key, changes, to={name: getattr(segment, name) for name in _NEW})
+        new = save(segment, values, Stamp(log.at, log.next_revision()))
         if new:
-            columns = {**new, "updated_at": log.at, "version": log.next_revision()}
-            for name, value in columns.items():
-                setattr(segment, name, value)
-            segment.save(update_fields=list(columns))
             if "conditions" in new:
                 references.check_segment(document(segment))
             log.append(KIND, object_id=segment.pk, key=key, before=before, after=document(segment))
@@ -95,13 +90,29 @@ def document(segment: Segment) -> Document:
     }
 
 
-def _checked(
-    key: str, values: Mapping[str, Any], changes: Mapping[str, Any], found: list[Detail] | None = None
+def insert(key: str, values: Mapping[str, Any], stamp: Stamp) -> Segment:
+    """A new segment of checked values; its references and the change log are for the caller."""
+    return Segment.objects.create(key=key, created_at=stamp.at, updated_at=stamp.at, version=stamp.version, **values)
+
+
+def save(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[str, Any]:
+    """Give a segment checked values, and return those that are new; the rest is for the caller as well."""
+    new = {name: value for name, value in values.items() if not is_same(value, getattr(segment, name))}
+    if new:
+        columns = {**new, "updated_at": stamp.at, "version": stamp.version}
+        for name, value in columns.items():
+            setattr(segment, name, value)
+        segment.save(update_fields=list(columns))
+    return new
+
+
+def checked(
+    key: str, changes: Mapping[str, Any], *, to: Mapping[str, Any] = _NEW, found: list[Detail] | None = None
 ) -> Mapping[str, Any]:
-    """The values with the changes in their place. Raises ValidationFailed with every field that is to blame."""
+    """The values of a segment with the changes in their place. Raises ValidationFailed with all that is to blame."""
     if unknown := changes.keys() - _NEW.keys():
         raise TypeError(f"A segment has no {', '.join(sorted(unknown))}.")
-    merged = {**values, **changes}
+    merged = {**to, **changes}
     details = list(found or ())
     if len(merged["description"]) > DESCRIPTION_LENGTH:
         message = f"Must be at most {DESCRIPTION_LENGTH} characters."
