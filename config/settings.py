@@ -22,6 +22,7 @@ RUNTIME_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
 ANONYMOUS_SCOPE = env.str("ANONYMOUS_SCOPE", default="none")
 CORS_ALLOWED_ORIGINS = env.list("CORS_ALLOWED_ORIGINS", default=[])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+STREAM_URL = env.str("STREAM_URL", default="")
 THREADS = env.int("THREADS", default=4)  # of each worker: one computes while others wait for the database
 TIME_ZONE = env.str("TIME_ZONE", default="UTC")
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
@@ -128,9 +129,12 @@ SECURE_HSTS_PRELOAD = True
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 
-CORS_URLS_REGEX = r"^/v1/(evaluate|flags/[^/]+/evaluate|experiments/[^/]+/variant|events|events/batch)$"
+CORS_URLS_REGEX = (
+    r"^(/v1/(evaluate|flags/[^/]+/evaluate|experiments/[^/]+/variant|events|events/batch)"
+    r"|/ofrep/v1/evaluate/flags(/.+)?)$"
+)
 CORS_ALLOW_METHODS = ["POST"]
-CORS_ALLOW_HEADERS = ["authorization", "content-type", "x-api-key", "x-request-id"]
+CORS_ALLOW_HEADERS = ["authorization", "content-type", "if-none-match", "x-api-key", "x-request-id"]
 CORS_EXPOSE_HEADERS = ["ETag", "Retry-After", "X-Request-Id", "X-Revision"]
 CORS_PREFLIGHT_MAX_AGE = 3600
 

@@ -88,13 +88,16 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def refresh() -> None:
-    """Catch up with what was committed on this host before this call. Never call it inside a transaction."""
-    if signal_file.read() == _snapshot.seen:
+def refresh(*, at_least: int = 0) -> None:
+    """Catch up with what was committed on this host before this call. Never call it inside a transaction.
+
+    And with what somebody has heard of who names a revision `at_least`: another host may have told them first.
+    """
+    if signal_file.read() == _snapshot.seen and at_least <= revision():
         return
     with _snapshot.lock:
         signal = signal_file.read()
-        if signal != _snapshot.seen:
+        if signal != _snapshot.seen or at_least > revision():
             _snapshot.catch_up()
             _snapshot.seen = signal
 

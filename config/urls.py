@@ -11,6 +11,7 @@ from config.audit_views import AuditViewSet
 from events.views import EventViewSet
 from experiments.views import ExperimentViewSet
 from flags.evaluation_views import EvaluationViewSet
+from flags.ofrep.views import OfrepViewSet
 from flags.ruleset_views import RulesetViewSet
 from flags.segment_views import SegmentViewSet
 from flags.views import FlagHistoryViewSet, FlagViewSet
@@ -45,6 +46,8 @@ urlpatterns = [
     path("v1/events", EventViewSet.as_view({"get": "list", "post": "create"})),
     path("v1/events/batch", EventViewSet.as_view({"post": "batch"})),
     path("v1/audit", AuditViewSet.as_view({"get": "list"})),
+    path("ofrep/v1/evaluate/flags", OfrepViewSet.as_view({"post": "evaluate_all"})),
+    path("ofrep/v1/evaluate/flags/<path:flag_key>", OfrepViewSet.as_view({"post": "evaluate"})),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
     path("redoc", SpectacularRedocView.as_view(url_name="schema"), name="redoc"),

@@ -1,14 +1,16 @@
-"""The outermost middleware: every request has an id, and every error under /v1 is JSON, whoever made it."""
+"""The outermost middleware: every request has an id, and every error of the API is JSON, whoever made it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from uuid_utils.compat import uuid7
 
-from config.api.failures import reshape
+from config.api.failures import payload, reshape
+from config.errors import DomainError
 
 _acceptable_id = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 
@@ -22,14 +24,26 @@ class EdgeMiddleware:
         request_id = sent if _acceptable_id.fullmatch(sent) else str(uuid7())
         request.request_id = request_id  # type: ignore[attr-defined]  # ours, read back by failures.request_id
         response = self.get_response(request)
-        if response.status_code >= 400 and _is_of_the_api(request.path_info) and not _is_json(response):
-            response = reshape(request, response)
+        if response.status_code >= 400 and not _is_json(response) and (shape := _shape(request.path_info)):
+            response = reshape(request, response, shape)
         response.headers["X-Request-Id"] = request_id
         return response
 
 
-def _is_of_the_api(path: str) -> bool:
-    return path.startswith("/v1/") or path == "/v1"
+def _shape(path: str) -> Callable[[DomainError, str], dict[str, Any]] | None:
+    """How the part of the API that a path belongs to words a failure; None outside of it."""
+    match path.split("/", 2):
+        case ["", "v1", *_]:
+            return payload
+        case ["", "ofrep", *_]:
+            return _ofrep_payload
+        case _:
+            return None
+
+
+def _ofrep_payload(failure: DomainError, _request_id: str) -> dict[str, Any]:
+    """OpenFeature's protocol has words of its own."""
+    return {"errorDetails": failure.message}
 
 
 def _is_json(response: HttpResponse) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -176,13 +176,15 @@ _BY_STATUS = {
 }
 
 
-def reshape(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+def reshape(
+    request: HttpRequest, response: HttpResponse, shape: Callable[[DomainError, str], dict[str, Any]] = payload
+) -> HttpResponse:
     """Put an answer that Django itself made, mostly HTML, into the shape of the API, keeping its status and headers."""
     failure = _BY_STATUS.get(response.status_code, as_domain_error(Exception()))
     if failure.code is ErrorCode.INTERNAL_ERROR:
         logger.error("%s %s failed outside of its view, request %s", request.method, request.path, request_id(request))
     shaped = HttpResponse(
-        orjson.dumps(payload(failure, request_id(request))),
+        orjson.dumps(shape(failure, request_id(request))),
         status=response.status_code if failure.code is not ErrorCode.INTERNAL_ERROR else 500,
         content_type="application/json",
     )

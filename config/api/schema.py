@@ -14,6 +14,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from rest_framework import serializers
 
 from config.api.change_reason import REASON_LENGTH
+from config.api.renderers import EnvelopeRenderer
 from config.api.serializers import NoBodySerializer
 from config.errors import DetailCode, ErrorCode
 from config.keys import KEY_LENGTH, KEY_RULE, NAME_LENGTH
@@ -211,7 +212,7 @@ def complete_document(result: Schema, **_: Any) -> Schema:
 
 
 class EnvelopeSchema(AutoSchema):
-    """Payloads stand under `data`; what is not declared is neither answered nor accepted."""
+    """Payloads stand under `data`, where the view has it so; what is not declared is neither answered nor accepted."""
 
     def get_override_parameters(self) -> list[Any]:
         return [*super().get_override_parameters(), *_ON_EVERY_ANSWER]
@@ -228,12 +229,15 @@ class EnvelopeSchema(AutoSchema):
         self, serializer: Any, status_code: Any, media_types: Any = None, direction: Any = "response"
     ) -> Any:
         response = super()._get_response_for_code(serializer, status_code, media_types, direction)
-        if str(status_code).startswith("2"):
+        if str(status_code).startswith("2") and self._has_envelope():
             for content in response.get("content", {}).values():
                 content["schema"] = closed_object({"data": content["schema"]})
                 for example in content.get("examples", {}).values():
                     example["value"] = {"data": example["value"]}
         return response
+
+    def _has_envelope(self) -> bool:
+        return any(isinstance(renderer, EnvelopeRenderer) for renderer in self.view.get_renderers())
 
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> Any:
         schema = super()._map_basic_serializer(serializer, direction)

@@ -1,0 +1,125 @@
+"""The two operations of OFREP: what one flag is for a user, or all of them. They read no database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import orjson
+from drf_spectacular.utils import extend_schema
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config import snapshot as configuration_snapshot
+from config.api.permissions import Access
+from config.api.views import ApiViewSet
+from config.errors import DomainError, ErrorCode
+from config.models import Scope
+from flags import snapshot
+from flags.engine.resolution import TargetingKeyMissing
+from flags.engine.types import Attributes, Configuration, Context, Flag
+from flags.ofrep import event_streams, failures, openapi
+from flags.ofrep.answers import Facts, tell, tell_all, tell_missing_key
+from flags.ofrep.etags import etag, matches
+from flags.ofrep.event_streams import Offer
+from flags.ofrep.users import read_filter, read_user
+
+
+class BareRenderer(BaseRenderer):
+    """JSON as it is, without an envelope; or nothing at all."""
+
+    media_type = "application/json"
+    format = "json"
+    charset = None
+    render_style = "binary"
+
+    def render(
+        self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
+    ) -> bytes:
+        return b"" if data is None else orjson.dumps(data)
+
+
+@extend_schema(tags=["OpenFeature"])
+class OfrepViewSet(ApiViewSet):
+    access = {
+        "evaluate": Access(Scope.CLIENT, "flags.view_flag"),
+        "evaluate_all": Access(Scope.CLIENT, "flags.view_flag"),
+    }
+    lookup_url_kwarg = "flag_key"
+    renderer_classes = [BareRenderer]
+
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
+        return failures.answer_exception
+
+    @openapi.evaluate
+    def evaluate(self, request: Request, flag_key: str) -> Response:
+        context = self._context(request)
+        configuration = context.configuration
+        flag = configuration.flags.get(flag_key)
+        if flag is None:
+            raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
+        facts: Facts = {"flagSetId": self.environment.key, "revision": configuration.revision}
+        try:
+            return Response(tell(flag, context, facts, tells_rules=self._tells_rules))
+        except TargetingKeyMissing:
+            return Response(tell_missing_key(flag_key), status=400)
+
+    @openapi.evaluate_all
+    def evaluate_all(self, request: Request) -> Response:
+        if request.META.get("QUERY_STRING"):
+            heard = request.query_params.getlist("flagConfigEtag")
+            configuration_snapshot.refresh(at_least=event_streams.heard_revision(heard))
+        context = self._context(request)
+        offer = self._offer()
+        headers = {"ETag": self._etag(context, offer)}
+        if matches(request.META.get("HTTP_IF_NONE_MATCH"), headers["ETag"]):
+            return Response(status=304, headers=headers)
+        return Response(self._answers(context, offer), headers=headers)
+
+    def _context(self, request: Request) -> Context:
+        if request.stream is None:
+            raise DomainError(ErrorCode.MALFORMED_JSON, "The body is empty; send one JSON document in UTF-8.")
+        user_id, attributes = read_user(request.data)
+        return Context(user_id, attributes, snapshot.configuration(self.environment.key), self.now)
+
+    @property
+    def _tells_rules(self) -> bool:
+        """Keys of scope `client` ship inside apps, whose users are not to read the rules."""
+        return self.caller.scope is not Scope.CLIENT
+
+    def _offer(self) -> Offer | None:
+        origin = event_streams.origin(self.request._request)
+        return None if origin is None else Offer(origin, self.environment.key, self.caller.key_id)
+
+    def _etag(self, context: Context, offer: Offer | None) -> str:
+        return etag(
+            self.environment.key,
+            context.configuration.revision,
+            self._tells_rules,
+            context.user_id,
+            context.attributes,
+            context.configuration.schedule.next_change_for(context),
+            offer and offer.identity(self.now),
+        )
+
+    def _answers(self, context: Context, offer: Offer | None) -> dict[str, Any]:
+        configuration = context.configuration
+        # Not the revision: clients compare entries to see which flags have changed, and it would change them all.
+        facts: Facts = {"flagSetId": self.environment.key}
+        flags = _asked_for(configuration, context.attributes)
+        answers: dict[str, Any] = {
+            "flags": tell_all(flags, context, facts, tells_rules=self._tells_rules),
+            "metadata": {**facts, "revision": configuration.revision},
+        }
+        if offer is not None:
+            answers["eventStreams"] = offer.told(configuration.revision, self.now)
+        return answers
+
+
+def _asked_for(configuration: Configuration, attributes: Attributes) -> Iterable[Flag]:
+    """The flags that are not archived, or those of them that the context names."""
+    keys = read_filter(attributes)
+    flags = configuration.flags
+    asked_for = flags.values() if keys is None else (flags[key] for key in keys if key in flags)
+    return (flag for flag in asked_for if "archivedAt" not in flag.source)
