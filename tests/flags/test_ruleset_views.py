@@ -139,8 +139,9 @@ def test_ruleset__for_who_does_not__comes_as_it_is(api: Any, accepted: str) -> N
 
 
 def test_ruleset__client_key__is_refused(client_of: Any) -> None:
-    error(get(client_of(Scope.CLIENT)), 403, "forbidden")
-    assert get(client_of(Scope.SERVER)).status_code == 200
+    client, server = client_of(Scope.CLIENT), client_of(Scope.SERVER)
+    error(get(client), 403, "forbidden")
+    assert get(server).status_code == 200
 
 
 def test_ruleset__parameter_or_body__is_refused(api: Any) -> None:

@@ -1,0 +1,50 @@
+"""The published evaluations are what the engine answers, and leave out nothing that a flag can have."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from config.timestamps import parse_timestamp
+from flags.engine.evaluation import evaluate
+from flags.engine.operators import OPERATORS
+from flags.engine.parsing import compile_segment, parse_flag
+from flags.engine.types import Configuration, Context, Reason, RuleType, ValueType
+from tests.flags.engine.reference import VECTORS
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((VECTORS / "evaluations.json").read_text(encoding="utf-8"))
+    return document
+
+
+def test_evaluations__all_that_are_published__are_reproduced(published: dict[str, Any]) -> None:
+    ruleset = published["ruleset"]
+    flags = [parse_flag({name: each[name] for name in each if name != "archived"}) for each in ruleset["flags"]]
+    configuration = Configuration(
+        {flag.key: flag for flag in flags}, {each["key"]: compile_segment(each) for each in ruleset["segments"]}
+    )
+    assert len(published["evaluations"]) > 1500
+    for each in published["evaluations"]:
+        context = Context(each["userId"], each["attributes"], configuration, parse_timestamp(each["now"]))
+        assert evaluate(configuration.flags[each["flag"]], context).answer == each["answer"], each
+
+
+def test_evaluations__operators_rules_types_and_reasons__all_occur(published: dict[str, Any]) -> None:
+    flags = published["ruleset"]["flags"]
+    rules = [rule for flag in flags for rule in flag["rules"]]
+    conditions = [condition for rule in rules for condition in rule.get("conditions", ())]
+    assert {condition["operator"] for condition in conditions} == OPERATORS.keys()
+    assert {rule["type"] for rule in rules} == set(RuleType)
+    assert {flag["type"] for flag in flags if "type" in flag} == set(ValueType)
+    names = {name for each in (*rules, *conditions) for name in each}
+    assert names >= {"enabled", "startAt", "endAt", "ramp", "salt", "bucketBy", "split", "variant", "negate"}
+    assert {each["answer"]["reason"] for each in published["evaluations"]} == set(Reason)
+    assert {each["flag"] for each in published["evaluations"]} == {flag["key"] for flag in flags}
+    ways = {(each["flag"], each["answer"]["enabled"]) for each in published["evaluations"]}
+    about_a = [flag["key"] for flag in flags if '"attribute": "a"' in json.dumps(flag)]
+    assert len(about_a) > 40
+    assert ways >= {(key, enabled) for key in about_a for enabled in (True, False)}
