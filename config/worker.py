@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import config.wsgi  # first: it sets up Django, without which no model can be imported
 from config.watcher import watch_other_hosts
+from config.worker_signals import worker_ends, worker_starts
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -26,10 +27,12 @@ def load(is_stopping: Flag) -> Application:
     """Make the WSGI application of a worker. While the server stops, each answer is the last one on its connection."""
     # A thread of granian's that woke up while Python winds itself up would abort the process.
     atexit.register(os._exit, 0)
+    atexit.register(worker_ends.send_robust, sender=None)  # what is registered later runs earlier
     # In every worker, not once for all: where the runtime folder is removed under a server, its processes find each
     # other again in the file that is made anew, each by itself.
     watch_other_hosts()
     threading.Thread(target=_end_with_parent, name="parent-watcher", daemon=True).start()
+    worker_starts.send(sender=None)
 
     application = config.wsgi.application
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -18,10 +18,10 @@ from config.models import Scope
 from config.snapshot import revision
 from config.timestamps import format_timestamp
 from flags import evaluation_openapi as openapi
-from flags import past, snapshot
+from flags import past, snapshot, usage
 from flags.engine.evaluation import evaluate
 from flags.engine.tracing import explain
-from flags.engine.types import Configuration, Context
+from flags.engine.types import Configuration, Context, Evaluation
 from flags.evaluation_serializers import (
     EvaluationRequest,
     EvaluationRequestSerializer,
@@ -53,7 +53,9 @@ class EvaluationViewSet(ApiViewSet):
         if flag is None:
             raise _not_found(flag_key)
         context = Context(body.userId, body.attributes, configuration, self.now)
-        return Response(evaluate(flag, context).answer, headers=headers)
+        evaluation = evaluate(flag, context)
+        usage.count(self.environment, {flag_key: evaluation}, context)
+        return Response(evaluation.answer, headers=headers)
 
     @openapi.evaluate_all
     def evaluate_all(self, request: Request) -> Response:
@@ -65,7 +67,12 @@ class EvaluationViewSet(ApiViewSet):
         headers = _revision()
         configuration = snapshot.configuration(self.environment.key)
         context = Context(body.userId, body.attributes, configuration, self.now)
-        return Response(_evaluations(body, context), headers=headers)
+        found = _evaluations(body, context)
+        usage.count(self.environment, found, context)
+        answers = {key: evaluation.answer for key, evaluation in found.items()}
+        if body.flags and len(found) < len(body.flags):
+            answers = {key: answers.get(key) or _unknown(key) for key in body.flags}
+        return Response(answers, headers=headers)
 
     @openapi.explain
     def explain(self, request: Request, flag_key: str) -> Response:
@@ -89,15 +96,16 @@ class EvaluationViewSet(ApiViewSet):
         return snapshot.configuration(self.environment.key), newest
 
 
-def _evaluations(body: EvaluationsRequest, context: Context) -> dict[str, Any]:
+def _evaluations(body: EvaluationsRequest, context: Context) -> dict[str, Evaluation]:
+    """Those asked for that there are, by key."""
     flags = context.configuration.flags
     if not body.flags:
         archived = snapshot.compiled.state.archived
-        return {key: evaluate(flag, context).answer for key, flag in flags.items() if key not in archived}
-    return {key: evaluate(flags[key], context).answer if key in flags else _unknown(key) for key in body.flags}
+        return {key: evaluate(flag, context) for key, flag in flags.items() if key not in archived}
+    return {key: evaluate(flags[key], context) for key in body.flags if key in flags}
 
 
-def _unknown(key: str) -> dict[str, Any]:
+def _unknown(key: str) -> Mapping[str, object]:
     return {"error": {"code": ErrorCode.FLAG_NOT_FOUND.value, "message": _not_found(key).message}}
 
 

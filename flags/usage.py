@@ -1,0 +1,90 @@
+"""Counting evaluations in this process, on their way: nothing here waits for a database.
+
+Not here: how counts get stored (`usage_storage`) and what they tell (`usage_figures`, `staleness`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from config.models import Environment
+from flags.engine.types import Context, Evaluation
+
+HOUR = timedelta(hours=1)
+
+Counts = defaultdict[int, defaultdict[str, defaultdict[str, int]]]
+"""By the id of an environment, the key of a flag, and the outcome."""
+
+
+def hour_of(moment: datetime) -> datetime:
+    """The start of its hour in UTC. An hour is what the counts are kept by."""
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+class Tally:
+    """What was counted and not taken yet, by hour."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turn_over(datetime.min.replace(tzinfo=UTC))
+        self._hours: dict[datetime, Counts] = {}
+
+    def _turn_over(self, hour: datetime) -> None:
+        self._start, self._end = hour, hour + HOUR
+        self._counts = _no_counts()
+
+    def add(self, environment_id: int, found: Mapping[str, Evaluation], at: datetime) -> None:
+        with self._lock:  # once a request, however many flags it asked for
+            if not self._start <= at < self._end:
+                self._open(hour_of(at))
+            counts = self._counts[environment_id]
+            for key, evaluation in found.items():
+                counts[key][evaluation.outcome] += 1
+
+    def _open(self, hour: datetime) -> None:
+        """Count for another hour from now on."""
+        self._turn_over(hour)
+        self._counts = self._hours.setdefault(hour, self._counts)
+
+    def take(self) -> dict[datetime, Counts]:
+        """All that was counted since the last time, which from now on is the caller's to store."""
+        with self._lock:
+            taken = {hour: counts for hour, counts in self._hours.items() if counts}
+            self._hours = {}
+            self._open(self._start)
+        return taken
+
+    def give_back(self, taken: Mapping[datetime, Counts]) -> None:
+        """What could not be stored."""
+        with self._lock:
+            for hour, counts in taken.items():
+                kept = self._hours.setdefault(hour, _no_counts())
+                for environment_id, by_key in counts.items():
+                    for key, by_outcome in by_key.items():
+                        for outcome, number in by_outcome.items():
+                            kept[environment_id][key][outcome] += number
+
+
+def _no_counts() -> Counts:
+    return defaultdict(_no_counts_of_environment)
+
+
+def _no_counts_of_environment() -> defaultdict[str, defaultdict[str, int]]:
+    return defaultdict(_no_counts_of_flag)
+
+
+def _no_counts_of_flag() -> defaultdict[str, int]:
+    return defaultdict(int)
+
+
+tally = Tally()
+
+
+def count(environment: Environment, found: Mapping[str, Evaluation], context: Context) -> None:
+    """Count the flags that a request asked for, by key, and those that it had to know on the way, each once."""
+    if context.evaluations:
+        found = {**context.evaluations, **found}
+    tally.add(environment.pk, found, context.now)
