@@ -52,6 +52,8 @@ API: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/v1/flags/standing/evaluate", {"userId": "u"}, []),
     ("POST", "/v1/flags/standing/explain", {"userId": "u"}, []),
     ("POST", "/v1/evaluate", {"userId": "u"}, []),
+    ("POST", "/ofrep/v1/evaluate/flags", {"context": {"targetingKey": "u"}}, []),
+    ("POST", "/ofrep/v1/evaluate/flags/standing", {"context": {"targetingKey": "u"}}, []),
     ("POST", "/v1/segments", {"key": "new", "userIds": ["u"]}, ["created segment new"]),
     ("PATCH", "/v1/segments/crowd", {"userIds": ["u"]}, ["changed segment crowd"]),
     ("PATCH", "/v1/segments/crowd", {"userIds": []}, []),
