@@ -77,7 +77,9 @@ PARTICULAR = {
     r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z": "<timestamp>",
     r"cursor=[A-Za-z0-9_-]+": "cursor=<cursor>",
     r"(?<=hyd_[csm]_)[A-Za-z0-9_-]+": "<secret>",
-    r'(?i:(?<=etag: ))"\d+"': "<version>",
+    r'(?i:(?<=etag: ))"\w+"': "<version>",
+    r"(?<=http://127\.0\.0\.1:)\d+(?=/ofrep/v1/streams/)": "<port>",
+    r"(?<=token=)[\w.-]+": "<token>",
     r"(?i:(?<=x-revision: ))\d+": "<revision>",
     r'(?<="revision":) ?\d+': "0",
 }
@@ -147,11 +149,11 @@ def test_tour__operations__are_all_in_it():
     called = set()
     for step in tour():
         for call in re.findall(rf"curl .*?{ADDRESS}[^\n]*", step.commands):
-            path = re.search(rf"{ADDRESS}(/v1/[^\s'?]*)", call)[1]
+            path = re.search(rf"{ADDRESS}(/(?:ofrep/)?v1/[^\s'?]*)", call)[1]
             sent = re.search(r"-X (\w+)", call)
             called.add((sent[1] if sent else "POST" if " -d " in call or " -d " in step.commands else "GET", path))
     for pattern in urlpatterns:
-        route = re.sub(r"<str:\w+>", "[^/]+", str(pattern.pattern))
+        route = re.sub(r"<\w+:\w+>", "[^/]+", str(pattern.pattern))
         actions = getattr(pattern.callback, "actions", {}) if isinstance(pattern, URLPattern) else {}
         for method in actions.keys() - {"head"}:  # which DRF adds where there is a get
             assert any(sent == method.upper() and re.fullmatch(f"/{route}", path) for sent, path in called), (
