@@ -21,7 +21,7 @@ from flags import evaluation_openapi as openapi
 from flags import past, snapshot, usage
 from flags.engine.evaluation import evaluate
 from flags.engine.tracing import explain
-from flags.engine.types import Configuration, Context, Evaluation
+from flags.engine.types import Configuration, Context
 from flags.evaluation_serializers import (
     EvaluationRequest,
     EvaluationRequestSerializer,
@@ -53,8 +53,8 @@ class EvaluationViewSet(ApiViewSet):
         if flag is None:
             raise _not_found(flag_key)
         context = Context(body.userId, body.attributes, configuration, self.now)
-        evaluation = evaluate(flag, context)
-        usage.count(self.environment, {flag_key: evaluation}, context)
+        evaluation = context.evaluations[flag_key] = evaluate(flag, context)
+        usage.count(self.environment, context)
         return Response(evaluation.answer, headers=headers)
 
     @openapi.evaluate_all
@@ -67,11 +67,8 @@ class EvaluationViewSet(ApiViewSet):
         headers = _revision()
         configuration = snapshot.configuration(self.environment.key)
         context = Context(body.userId, body.attributes, configuration, self.now)
-        found = _evaluations(body, context)
-        usage.count(self.environment, found, context)
-        answers = {key: evaluation.answer for key, evaluation in found.items()}
-        if body.flags and len(found) < len(body.flags):
-            answers = {key: answers.get(key) or _unknown(key) for key in body.flags}
+        answers = _answers(body, context)
+        usage.count(self.environment, context)
         return Response(answers, headers=headers)
 
     @openapi.explain
@@ -96,13 +93,18 @@ class EvaluationViewSet(ApiViewSet):
         return snapshot.configuration(self.environment.key), newest
 
 
-def _evaluations(body: EvaluationsRequest, context: Context) -> dict[str, Evaluation]:
-    """Those asked for that there are, by key."""
+def _answers(body: EvaluationsRequest, context: Context) -> dict[str, Mapping[str, object]]:
     flags = context.configuration.flags
-    if not body.flags:
+    if body.flags:
+        found = {key: evaluate(flags[key], context) for key in body.flags if key in flags}
+    else:
         archived = snapshot.compiled.state.archived
-        return {key: evaluate(flag, context) for key, flag in flags.items() if key not in archived}
-    return {key: evaluate(flags[key], context) for key in body.flags if key in flags}
+        found = {key: evaluate(flag, context) for key, flag in flags.items() if key not in archived}
+    context.evaluations.update(found)
+    answers = {key: evaluation.answer for key, evaluation in found.items()}
+    if not body.flags or len(answers) == len(body.flags):
+        return answers
+    return {key: answers.get(key) or _unknown(key) for key in body.flags}
 
 
 def _unknown(key: str) -> Mapping[str, object]:

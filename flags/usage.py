@@ -36,12 +36,12 @@ class Tally:
         self._start, self._end = hour, hour + HOUR
         self._counts = _no_counts()
 
-    def add(self, environment_id: int, found: Mapping[str, Evaluation], at: datetime) -> None:
+    def add(self, environment_id: int, evaluations: Mapping[str, Evaluation], at: datetime) -> None:
         with self._lock:  # once a request, however many flags it asked for
             if not self._start <= at < self._end:
                 self._open(hour_of(at))
             counts = self._counts[environment_id]
-            for key, evaluation in found.items():
+            for key, evaluation in evaluations.items():
                 counts[key][evaluation.outcome] += 1
 
     def _open(self, hour: datetime) -> None:
@@ -83,8 +83,6 @@ def _no_counts_of_flag() -> defaultdict[str, int]:
 tally = Tally()
 
 
-def count(environment: Environment, found: Mapping[str, Evaluation], context: Context) -> None:
-    """Count the flags that a request asked for, by key, and those that it had to know on the way, each once."""
-    if context.evaluations:
-        found = {**context.evaluations, **found}
-    tally.add(environment.pk, found, context.now)
+def count(environment: Environment, context: Context) -> None:
+    """Count what was evaluated for one request: what it asked for, and what had to be known on the way, each once."""
+    tally.add(environment.pk, context.evaluations, context.now)

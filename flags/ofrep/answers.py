@@ -43,11 +43,14 @@ _SPLIT, _TARGETING_MATCH = ReasonCode.SPLIT.value, ReasonCode.TARGETING_MATCH.va
 
 
 def tell(flag: Flag, context: Context, facts: Facts, *, tells_rules: bool) -> dict[str, Any]:
-    """Return what a flag is for the user. `facts` become part of its metadata, with the rule if `tells_rules`.
+    """Return what a flag is for the user, which the context then knows.
+
+    `facts` become part of its metadata, with the rule if `tells_rules`.
 
     Raises TargetingKeyMissing where only the id of the user could tell.
     """
     evaluation, rule = resolve(flag, context)
+    context.evaluations[flag.key] = evaluation
     served = evaluation.served
     if served is None:
         value: object = evaluation.enabled

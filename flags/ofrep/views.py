@@ -16,7 +16,7 @@ from config.api.permissions import Access
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
 from config.models import Scope
-from flags import snapshot
+from flags import snapshot, usage
 from flags.engine.resolution import TargetingKeyMissing
 from flags.engine.types import Attributes, Configuration, Context, Flag
 from flags.ofrep import event_streams, failures, openapi
@@ -64,6 +64,8 @@ class OfrepViewSet(ApiViewSet):
             return Response(tell(flag, context, facts, tells_rules=self._tells_rules))
         except TargetingKeyMissing:
             return Response(tell_missing_key(flag_key), status=400)
+        finally:
+            usage.count(self.environment, context)
 
     @openapi.evaluate_all
     def evaluate_all(self, request: Request) -> Response:
@@ -112,6 +114,7 @@ class OfrepViewSet(ApiViewSet):
             "flags": tell_all(flags, context, facts, tells_rules=self._tells_rules),
             "metadata": {**facts, "revision": configuration.revision},
         }
+        usage.count(self.environment, context)
         if offer is not None:
             answers["eventStreams"] = offer.told(configuration.revision, self.now)
         return answers
