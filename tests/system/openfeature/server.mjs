@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { OFREPProvider } from "@openfeature/ofrep-provider";
 import { OpenFeature } from "@openfeature/server-sdk";
 
-const METHODS = { boolean: "getBooleanDetails", string: "getStringDetails", number: "getNumberDetails", object: "getObjectDetails" };
+import METHODS from "./methods.mjs";
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const { address, headers } = JSON.parse((await lines.next()).value);
