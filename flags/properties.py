@@ -44,8 +44,8 @@ PROPERTIES: Mapping[str, Property] = {
 _SERVED = ("off_variant", "default_variant")
 _EVALUATED = [name for name in PROPERTIES if name not in ("tags", "owner", "expires_at")]
 _READ_BY_THE_ENGINE = ("key", *(PROPERTIES[name].name for name in _EVALUATED), "archivedAt")
-_OFF: Document = {"enabled": False, "rules": []}
-NEW: Values = {"description": "", **_OFF, **{name: each.none for name, each in PROPERTIES.items()}}
+OFF: Document = {"enabled": False, "rules": []}
+NEW: Values = {"description": "", **OFF, **{name: each.none for name, each in PROPERTIES.items()}}
 
 
 def common_document(flag: Flag) -> Document:
@@ -62,7 +62,7 @@ def evaluated_document(flag: Flag) -> Document:
 def in_environment(document: Document, environment_key: str) -> Document:
     """What the engine reads of the document of a whole flag: off and without rules where it has no state."""
     common = {name: document[name] for name in _READ_BY_THE_ENGINE if name in document}
-    return {**common, **document["states"].get(environment_key, _OFF)}
+    return {**common, **document["states"].get(environment_key, OFF)}
 
 
 def values_of(document: Document, environment_key: str) -> Values:
@@ -70,7 +70,7 @@ def values_of(document: Document, environment_key: str) -> Values:
     common = {name: document.get(each.name, each.none) for name, each in PROPERTIES.items()}
     if common["expires_at"] is not None:
         common["expires_at"] = parse_timestamp(common["expires_at"])
-    return {"description": document["description"], **document["states"].get(environment_key, _OFF), **common}
+    return {"description": document["description"], **document["states"].get(environment_key, OFF), **common}
 
 
 def merge(values: Values, changes: Mapping[str, Any]) -> Values:

@@ -12,6 +12,7 @@ from datetime import datetime
 from uuid import UUID
 
 from config.documents import Document
+from config.keys import is_key
 from config.models import Environment
 from flags.models import Flag, FlagState, FlagTag
 from flags.properties import Values, common_document
@@ -41,7 +42,8 @@ def documents(keys: Collection[str] | None = None) -> dict[str, tuple[Flag, Docu
     """The flags with these keys, or all, with their documents, ordered by key. Always three queries."""
     flags, rows = Flag.objects.prefetch_related("tag_rows"), FlagState.objects.order_by("environment__key")
     if keys is not None:
-        flags, rows = flags.filter(key__in=keys), rows.filter(flag__key__in=keys)
+        possible = [key for key in keys if is_key(key)]
+        flags, rows = flags.filter(key__in=possible), rows.filter(flag__key__in=possible)
     states: dict[UUID, dict[str, Document]] = defaultdict(dict)
     for flag_id, environment_key, enabled, rules in rows.values_list("flag_id", "environment__key", "enabled", "rules"):
         states[flag_id][environment_key] = {"enabled": enabled, "rules": rules}

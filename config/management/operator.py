@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import getpass
 import os
+from argparse import ArgumentTypeError
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from config.change_log import Actor
 from config.errors import DomainError
-from config.models import Environment, Source
+from config.models import Change, Environment, Source
 
 
 class OperatorCommand(BaseCommand):
@@ -30,6 +31,22 @@ def actor() -> Actor:
     except (KeyError, OSError):
         name = str(os.getuid())
     return Actor(f"operator {name}", Source.COMMAND)
+
+
+def add_reason(parser: CommandParser) -> None:
+    """The option `--reason`, of commands that write to the change log."""
+    parser.add_argument("--reason", type=_reason, default="", help="why, for the history")
+
+
+def _reason(text: str) -> str:
+    longest = Change._meta.get_field("reason").max_length or 0
+    if len(text) > longest:
+        raise ArgumentTypeError(f"must be at most {longest:,} characters")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ArgumentTypeError("must be UTF-8") from None
+    return text
 
 
 def find_environment(key: str | None) -> Environment:

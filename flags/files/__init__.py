@@ -1,0 +1,1 @@
+"""Flags as code: files of flags and segments, read and written. `flags.imports` stores what was read."""

@@ -1,0 +1,62 @@
+"""`manage.py import_flags`: flags and segments become what a file says, all of it or nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from config.errors import ValidationFailed
+from config.management.operator import OperatorCommand, actor, add_reason, find_environment
+from flags.differences import lines, summary
+from flags.files.forms import FORMS, form_of
+from flags.files.reading import LARGEST, FileRefused, read
+from flags.imports import import_content
+
+STANDARD = "-"
+
+
+class Command(OperatorCommand):
+    help = "Make flags and segments what a YAML or JSON file says. What the file does not name stays as it is."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", help="as export_flags writes it; - is stdin")
+        parser.add_argument("--environment", help="of the states in the file, only those of this environment")
+        parser.add_argument("--format", choices=FORMS, help="by default what the name of the file says, else yaml")
+        parser.add_argument("--dry-run", action="store_true", help="do all of it, show it, and take it back")
+        add_reason(parser)
+
+    def handle(self, *, file: str, environment: str | None, dry_run: bool, reason: str, **options: Any) -> None:
+        only = None if environment is None else find_environment(environment).key
+        form = options["format"] or form_of(file) or "yaml"
+        try:
+            found = read(_bytes_of(file), name=_name_of(file), form=form, only_environment=only)
+            try:
+                written = import_content(
+                    found.content, actor=actor(), at=timezone.now(), reason=reason, is_dry_run=dry_run
+                )
+            except ValidationFailed as error:
+                raise found.refused(error.details) from error
+        except FileRefused as refusal:
+            raise CommandError(f"{refusal}\nNothing was changed.") from refusal
+        for line in lines(written):
+            self.stdout.write(line)
+        self.stdout.write(f"{'Dry run: ' if dry_run else ''}{summary(written)}.")
+
+
+def _bytes_of(file: str) -> bytes:
+    """As much as may be read, and one more to tell that it is too much."""
+    if file == STANDARD:
+        return sys.stdin.buffer.read(LARGEST + 1)
+    try:
+        with Path(file).open("rb") as opened:
+            return opened.read(LARGEST + 1)
+    except OSError as error:
+        raise CommandError(f"Cannot read {file}: {error.strerror}.") from error
+
+
+def _name_of(file: str) -> str:
+    return "stdin" if file == STANDARD else Path(file).name
