@@ -12,11 +12,16 @@ from events.views import EventViewSet
 from experiments.views import ExperimentViewSet
 from flags.evaluation_views import EvaluationViewSet
 from flags.ofrep.views import OfrepViewSet
+from flags.promotion_views import PromotionViewSet
 from flags.ruleset_views import RulesetViewSet
 from flags.segment_views import SegmentViewSet
+from flags.usage_views import UsageViewSet
 from flags.views import FlagHistoryViewSet, FlagViewSet
 
 urlpatterns = [
+    # First, because addresses are tried in this order and these are asked for most.
+    path("ofrep/v1/evaluate/flags", OfrepViewSet.as_view({"post": "evaluate_all"})),
+    path("ofrep/v1/evaluate/flags/<path:flag_key>", OfrepViewSet.as_view({"post": "evaluate"})),
     path("v1/flags", FlagViewSet.as_view({"get": "list", "post": "create"})),
     path(
         "v1/flags/<str:flag_key>",
@@ -25,9 +30,11 @@ urlpatterns = [
     path("v1/flags/<str:flag_key>/evaluate", EvaluationViewSet.as_view({"post": "evaluate"})),
     path("v1/flags/<str:flag_key>/explain", EvaluationViewSet.as_view({"post": "explain"})),
     path("v1/flags/<str:flag_key>/history", FlagHistoryViewSet.as_view({"get": "list"})),
+    path("v1/flags/<str:flag_key>/usage", UsageViewSet.as_view({"get": "retrieve"})),
     path("v1/flags/<str:flag_key>/revert", FlagViewSet.as_view({"post": "revert"})),
     path("v1/flags/<str:flag_key>/archive", FlagViewSet.as_view({"post": "archive"})),
     path("v1/flags/<str:flag_key>/restore", FlagViewSet.as_view({"post": "restore"})),
+    path("v1/promote", PromotionViewSet.as_view({"post": "promote"})),
     path("v1/evaluate", EvaluationViewSet.as_view({"post": "evaluate_all"})),
     path("v1/ruleset", RulesetViewSet.as_view({"get": "retrieve"})),
     path("v1/segments", SegmentViewSet.as_view({"get": "list", "post": "create"})),
@@ -46,8 +53,6 @@ urlpatterns = [
     path("v1/events", EventViewSet.as_view({"get": "list", "post": "create"})),
     path("v1/events/batch", EventViewSet.as_view({"post": "batch"})),
     path("v1/audit", AuditViewSet.as_view({"get": "list"})),
-    path("ofrep/v1/evaluate/flags", OfrepViewSet.as_view({"post": "evaluate_all"})),
-    path("ofrep/v1/evaluate/flags/<path:flag_key>", OfrepViewSet.as_view({"post": "evaluate"})),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
     path("redoc", SpectacularRedocView.as_view(url_name="schema"), name="redoc"),

@@ -10,6 +10,7 @@ from django.db.models import Q
 from config.api.filters import SwitchFilter, TextFilter
 from config.keys import NAME_LENGTH
 from flags.models import TAG_LENGTH, Flag, FlagQuerySet, Segment, SegmentQuerySet
+from flags.staleness import not_stale, stale, with_stale_reasons
 
 
 class FlagFilter(django_filters.FilterSet):
@@ -19,6 +20,7 @@ class FlagFilter(django_filters.FilterSet):
     owner = TextFilter(field_name="owner", max_length=NAME_LENGTH, label="Only flags of exactly this owner.")
     archived = SwitchFilter(method="choose_archived", label="Only archived flags, or, as without it, only others.")
     expired = SwitchFilter(method="choose_expired", label="Only flags that should be gone by now, or only others.")
+    stale = SwitchFilter(method="choose_stale", label="Only flags that have had their day, or only others.")
 
     class Meta:
         model = Flag
@@ -40,6 +42,10 @@ class FlagFilter(django_filters.FilterSet):
     def choose_expired(self, flags: FlagQuerySet, _name: str, is_expired: bool) -> FlagQuerySet:
         now = self.request.now
         return flags.expired(now) if is_expired else flags.unexpired(now)
+
+    def choose_stale(self, flags: FlagQuerySet, _name: str, is_stale: bool) -> FlagQuerySet:
+        judged = with_stale_reasons(flags, self.request.auth.environment, self.request.now)
+        return stale(judged) if is_stale else not_stale(judged)
 
 
 class SegmentFilter(django_filters.FilterSet):

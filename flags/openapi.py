@@ -10,7 +10,7 @@ from config.api.serializers import NoBodySerializer
 from config.errors import ErrorCode
 from config.keys import NAME_LENGTH
 from flags.models import TAG_LENGTH
-from flags.serializers import FlagEntrySerializer, FlagSerializer, FlagUpdateSerializer, RevertSerializer
+from flags.serializers import STALE_HELP, FlagSerializer, FlagUpdateSerializer, ListedFlagSerializer, RevertSerializer
 
 _KEY = key_in_path("flag_key", "flag")
 _SWITCH = {"type": "boolean"}
@@ -54,9 +54,15 @@ list_flags = extend_schema(
         query("owner", {**TEXT, "maxLength": NAME_LENGTH}, "Only flags of exactly this owner."),
         query("archived", _SWITCH, "Only archived flags; without it, or with `false`, only the others."),
         query("expired", _SWITCH, "Only flags whose `expiresAt` has passed, or only the others."),
+        query(
+            "stale",
+            _SWITCH,
+            "Only flags that have had their day in this environment, each with its `staleReasons`, or only the others. "
+            f"Archived ones never are. {STALE_HELP}",
+        ),
         *paging(),
     ],
-    responses={200: answer(FlagEntrySerializer(many=True), "The flags, without their rules.", _ENTRY), **errors()},
+    responses={200: answer(ListedFlagSerializer(many=True), "The flags, without their rules.", _ENTRY), **errors()},
 )
 
 retrieve = extend_schema(

@@ -25,9 +25,11 @@ from flags.engine.types import ValueType
 from flags.models import DESCRIPTION_LENGTH, TAG_LENGTH
 from flags.properties import MOST_TAGS
 from flags.rule_schema import RULES
+from flags.staleness import StaleReason, stale_reasons
 
 TYPE_HELP = "Of what JSON type the values of its variants are."
 DEFAULT_HELP = "The variant served where no rule names one; the first, or of type boolean the first that is true."
+STALE_HELP = " ".join(f"`{reason.value}`: {reason.meaning}" for reason in StaleReason)
 OFF_HELP = "The variant served to those the flag is off for; the last, or of type boolean the first that is false."
 VARIANTS = {
     "type": "array",
@@ -77,6 +79,23 @@ class FlagEntrySerializer(StrictSerializer):
     description = TextField(required=False, allow_blank=True, max_length=DESCRIPTION_LENGTH)
     enabled = SwitchField(required=False)
     createdAt = TimestampField(source="created_at", read_only=True)
+
+
+class StaleReasonsField(serializers.ListField):
+    """Why the flag as a whole is stale."""
+
+    child = serializers.ChoiceField(choices=[reason.value for reason in StaleReason])
+
+    def get_attribute(self, instance: Any) -> list[StaleReason]:
+        return stale_reasons(instance)
+
+
+class ListedFlagSerializer(FlagEntrySerializer):
+    """A flag in a list of those that are stale."""
+
+    staleReasons = StaleReasonsField(read_only=True, min_length=1, help_text=f"With `stale=true`. {STALE_HELP}")
+
+    left_out_while_empty = ("staleReasons",)
 
 
 class FlagSerializer(FlagEntrySerializer):

@@ -19,7 +19,13 @@ from config.models import Change, Scope
 from flags import changes, openapi
 from flags.filters import FlagFilter
 from flags.models import Flag, FlagQuerySet
-from flags.serializers import FlagEntrySerializer, FlagSerializer, FlagUpdateSerializer, RevertSerializer
+from flags.serializers import (
+    FlagEntrySerializer,
+    FlagSerializer,
+    FlagUpdateSerializer,
+    ListedFlagSerializer,
+    RevertSerializer,
+)
 
 
 class FlagPagination(KeysetPagination):
@@ -49,7 +55,9 @@ class FlagViewSet(ApiViewSet):
         return Flag.objects.in_environment(self.environment)
 
     def get_serializer_class(self) -> Any:
-        return FlagEntrySerializer if self.action == "list" else FlagSerializer
+        if self.action != "list":
+            return FlagSerializer
+        return ListedFlagSerializer if self.request.query_params.get("stale") == "true" else FlagEntrySerializer
 
     @openapi.list_flags
     def list(self, request: Request) -> Response:

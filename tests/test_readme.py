@@ -23,6 +23,7 @@ from config.models import Scope
 from config.urls import urlpatterns
 from flags.engine.operators import OPERATORS
 from flags.engine.types import Reason, RuleType
+from flags.staleness import StaleReason
 from tests.system.databases import fresh_database
 from tests.system.server import ROOT, Server
 
@@ -242,6 +243,11 @@ def test_headers__of_every_operation__stand_in_the_table():
             described |= {name for answer in operation["responses"].values() for name in answer.get("headers", ())}
     rows = [row[0] for row in table("## Filters and headers") if not row[0].startswith("`/v1")]
     assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == described
+
+
+def test_stale_flags__reasons__stand_in_the_table_with_their_meaning():
+    rows = list(table("## Usage and stale flags"))
+    assert rows == [[f"`{reason.value}`", reason.meaning] for reason in StaleReason]
 
 
 def test_scopes__all__stand_in_the_table():

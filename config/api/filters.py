@@ -21,16 +21,28 @@ class StrictFilterBackend(DjangoFilterBackend):
 
     def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
         filterset = self.get_filterset(request, queryset, view)
-        known = {*(filterset.filters if filterset else ()), *view.paginator.parameters}
-        details = [*_misused(request, known), *(_invalid(filterset) if filterset else ())]
-        if details:
-            raise ValidationFailed(details, code=ErrorCode.INVALID_PARAMETER)
+        _check(request, filterset, view.paginator.parameters)
         return filterset.qs if filterset else queryset
+
+
+def read_parameters(request: Request, filterset_class: type[django_filters.FilterSet]) -> dict[str, Any]:
+    """The values of the parameters of an operation that is no list, by name; None for one that was not sent."""
+    filterset = filterset_class(request.query_params, request=request)
+    _check(request, filterset)
+    values: dict[str, Any] = filterset.form.cleaned_data
+    return values
 
 
 def refuse_parameters(request: Request) -> None:
     """For operations without any query parameter."""
     if request.META.get("QUERY_STRING") and (details := _misused(request, set())):
+        raise ValidationFailed(details, code=ErrorCode.INVALID_PARAMETER)
+
+
+def _check(request: Request, filterset: Any, others: Iterable[str] = ()) -> None:
+    known = {*(filterset.filters if filterset else ()), *others}
+    details = [*_misused(request, known), *(_invalid(filterset) if filterset else ())]
+    if details:
         raise ValidationFailed(details, code=ErrorCode.INVALID_PARAMETER)
 
 

@@ -49,6 +49,8 @@ API: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/v1/flags/archived/archive", None, []),
     ("POST", "/v1/flags/archived/restore", None, ["changed flag archived"]),
     ("POST", "/v1/flags/standing/restore", None, []),
+    ("POST", "/v1/promote", {"from": "staging", "flags": ["on", "standing"]}, ["changed flag on in production"]),
+    ("POST", "/v1/promote", {"from": "staging", "dryRun": True}, []),
     ("POST", "/v1/flags/standing/evaluate", {"userId": "u"}, []),
     ("POST", "/v1/flags/standing/explain", {"userId": "u"}, []),
     ("POST", "/v1/evaluate", {"userId": "u"}, []),
@@ -119,6 +121,7 @@ COMMANDS: list[tuple[str, list[str], list[str]]] = [
     ("create_key", ["--name", "new", "--scope", "client"], ["created api_key new in production"]),
     ("revoke_key", ["{spare}"], ["changed api_key spare in production"]),
     ("list_keys", [], []),
+    ("stale_flags", [], []),
     ("setup", [], []),  # of a database that holds something
 ]
 

@@ -78,7 +78,7 @@ def test_document__operations__are_those_of_the_urls() -> None:
         for method in getattr(pattern.callback, "actions", {})
         if method != "head"
     }
-    assert len(served) == 32
+    assert len(served) == 33
     assert {(path, method) for path, method, _ in operations()} == served
 
 
@@ -185,7 +185,7 @@ def test_audit__kinds_of_objects__are_all_that_the_snapshot_hears_of() -> None:
 
 
 def test_document__every_object_but_free_content__is_closed() -> None:
-    free = {"attributes", "properties", "results", "schema", "EvaluationsByKey", "OfrepRequest", "OfrepContext"}
+    free = {"attributes", "counts", "properties", "results", "schema", "EvaluationsByKey", "OfrepRequest", "OfrepContext"}
 
     def objects(schema: Any, name: str = "") -> Iterator[str]:
         if isinstance(schema, dict):
