@@ -13,7 +13,7 @@ from django.utils.deprecation import MiddlewareMixin
 
 class _ForBrowsers(MiddlewareMixin):
     def __call__(self, request: HttpRequest) -> Any:
-        if not request.META.get("HTTP_COOKIE") and request.path_info.startswith("/v1/"):
+        if not request.META.get("HTTP_COOKIE") and request.path_info.startswith(("/v1/", "/ofrep/")):
             return self.get_response(request)
         return super().__call__(request)
 

@@ -29,12 +29,13 @@ def pass_through(path: str, **headers: str) -> HttpRequest:
     return request
 
 
-def test_browser_middleware__call_of_the_api_without_a_cookie__goes_past_it() -> None:
-    request = pass_through("/v1/flags/f/evaluate", authorization="Bearer key")
+@pytest.mark.parametrize("path", ["/v1/flags/f/evaluate", "/ofrep/v1/evaluate/flags"])
+def test_browser_middleware__call_of_the_api_without_a_cookie__goes_past_it(path: str) -> None:
+    request = pass_through(path, authorization="Bearer key")
     assert not any(hasattr(request, name) for name in ("session", "user", "_messages"))
 
 
-@pytest.mark.parametrize(("path", "headers"), [("/v1/flags", {"cookie": "a=b"}), ("/admin/", {}), ("/v1x", {})])
+@pytest.mark.parametrize(("path", "headers"), [("/v1/flags", {"cookie": "a=b"}), ("/admin/", {}), ("/v1x", {}), ("/ofrep", {})])
 def test_browser_middleware__anything_else__goes_through_it(path: str, headers: dict[str, str]) -> None:
     request = pass_through(path, **headers)
     assert all(hasattr(request, name) for name in ("session", "user", "_messages"))
