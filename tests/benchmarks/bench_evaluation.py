@@ -9,6 +9,7 @@ from statistics import median
 
 from tests.benchmarks.hello import serving_hello
 from tests.benchmarks.load import Request, Sample, press, resident_mib
+from tests.benchmarks.tables import print_bars, print_samples
 from tests.system.server import serving
 
 WORKERS, THREADS, CONNECTIONS = 2, 4, 32
@@ -56,14 +57,7 @@ def measure(*subjects: tuple[Request, list[int]]) -> tuple[Sample, ...]:
 
 
 def report(rounds: list[tuple[Sample, ...]], memory: list[float]) -> bool:
-    names = ("hello", "evaluation")
-    print(f"{'':12}{'requests/s':>12}{'min - max':>20}{'CPU µs/request':>16}{'p50 ms':>9}{'p99 ms':>9}")
-    for name, samples in zip(names, zip(*rounds, strict=True), strict=True):
-        rates = [sample.requests_a_second for sample in samples]
-        cpu = median(sample.microseconds_a_request for sample in samples)
-        p50, p99 = (median(getattr(sample, f"milliseconds_{at}") for sample in samples) for at in (50, 99))
-        span = f"{min(rates):,.0f} - {max(rates):,.0f}"
-        print(f"{name:12}{median(rates):12,.0f}{span:>20}{cpu:16.0f}{p50:9.2f}{p99:9.2f}")
+    print_samples(("hello", "evaluation"), rounds)
     ratios = [evaluation.requests_a_second / hello.requests_a_second for hello, evaluation in rounds]
     print(f"evaluation / hello by round: {', '.join(f'{ratio:.3f}' for ratio in ratios)}; median {median(ratios):.3f}")
     print(f"resident memory of each worker: {', '.join(f'{each:.0f} MiB' for each in memory)}")
@@ -71,6 +65,4 @@ def report(rounds: list[tuple[Sample, ...]], memory: list[float]) -> bool:
         f"evaluation at least {LEAST_RATIO} of hello": median(ratios) >= LEAST_RATIO,
         f"a worker under {MOST_MIB_A_WORKER} MB": max(memory) * 1024**2 < MOST_MIB_A_WORKER * 10**6,
     }
-    for bar, holds in bars.items():
-        print(f"{'holds' if holds else 'FAILS'}: {bar}")
-    return all(bars.values())
+    return print_bars(bars)
