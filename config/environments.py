@@ -9,7 +9,7 @@ from typing import Any
 from config.change_log import Actor, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
-from config.keys import NAME_LENGTH, check_key
+from config.keys import NAME_LENGTH, check_key, is_key
 from config.models import Change, Environment, Source
 from config.snapshot import Table
 
@@ -69,6 +69,16 @@ def create_first_environments(*, at: datetime) -> None:
         actor = Actor("migrate", Source.COMMAND)
         create_environment(key="production", name="Production", actor=actor, at=at)
         create_environment(key="staging", name="Staging", actor=actor, at=at)
+
+
+def get_environment(key: str, *, field: str) -> Environment:
+    """The environment of this key. Raises ValidationFailed, which blames the field that named it."""
+    found = Environment.objects.filter(key=key).first() if is_key(key) else None
+    if found is None:
+        keys = ", ".join(Environment.objects.values_list("key", flat=True))
+        message = f"No environment has this key; use one of: {keys}."
+        raise ValidationFailed([Detail(field, DetailCode.UNKNOWN_REFERENCE, message)])
+    return found
 
 
 def _check_name(name: str) -> list[Detail]:

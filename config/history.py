@@ -51,9 +51,6 @@ def entries(changes: Iterable[Change], environment: str) -> list[Told]:
 
 def entry(change: Change, environment: str) -> Told:
     """Tell one change. What has no value is left out."""
-    found = tell(_seen_from(environment, change.before), _seen_from(environment, change.after))
-    changes = list(_shortened(found))
-    more = sum(1 for _ in found)
     return {
         "revision": change.revision,
         "at": format_timestamp(change.at),
@@ -63,9 +60,16 @@ def entry(change: Change, environment: str) -> Told:
         "action": change.action,
         "object": {"kind": change.kind, "id": change.object_id, "key": change.key},
         **({"environment": change.environment} if change.environment else {}),
-        "changes": changes,
-        **({"moreChanges": more} if more else {}),
+        **differences(change.before, change.after, environment),
     }
+
+
+def differences(before: Document | None, after: Document | None, environment: str) -> Told:
+    """Tell what differs between two documents of an object, as `changes`, and how many more there are."""
+    found = tell(_seen_from(environment, before), _seen_from(environment, after))
+    changes = list(_shortened(found))
+    more = sum(1 for _ in found)
+    return {"changes": changes, **({"moreChanges": more} if more else {})}
 
 
 def _shortened(found: Iterator[Told]) -> Iterator[Told]:

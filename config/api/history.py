@@ -61,6 +61,14 @@ _DIFFERENCE: Schema = {
         component("ListDifference", closed_object(_ELEMENTS, optional=["moreAdded", "moreRemoved"])),
     ]
 }
+CHANGES: Schema = {
+    "changes": {"type": "array", "items": _DIFFERENCE, "maxItems": MOST_CHANGES},
+    "moreChanges": {
+        **_COUNT,
+        "description": f"How many differences there are beyond those told: {MOST_CHANGES} at most, and fewer "
+        "where they are long.",
+    },
+}
 ENTRY: Schema = component(
     "HistoryEntry",
     closed_object(
@@ -76,12 +84,7 @@ ENTRY: Schema = component(
                 closed_object({name: {"type": "string"} for name in ("kind", "id", "key")}, "What was changed."),
             ),
             "environment": {"type": "string", "description": "Left out where the change is common to all of them."},
-            "changes": {"type": "array", "items": _DIFFERENCE, "maxItems": MOST_CHANGES},
-            "moreChanges": {
-                **_COUNT,
-                "description": f"How many differences there are beyond those told: {MOST_CHANGES} at most, and fewer "
-                "where they are long.",
-            },
+            **CHANGES,
         },
         "One change, as the environment of the request sees it.",
         optional=["reason", "environment", "moreChanges"],

@@ -49,6 +49,7 @@ EXPLAIN = Operation("explain", "POST", f"{FLAG}/explain", {"userId": "u", "attri
 ARCHIVE = Operation("archive", "POST", f"{FLAG}/archive", {})
 RESTORE = Operation("restore", "POST", "/v1/flags/archived/restore", {})
 REVERT = Operation("revert", "POST", "/v1/flags/archived/revert", {"revision": 3})
+PROMOTE = Operation("promote", "POST", "/v1/promote", {"from": "staging", "flags": ["known"], "dryRun": True})
 CREATE_SEGMENT = Operation(
     "create segment",
     "POST",
@@ -97,6 +98,7 @@ OPERATIONS = (
     ARCHIVE,
     RESTORE,
     REVERT,
+    PROMOTE,
     CREATE_SEGMENT,
     UPDATE_SEGMENT,
     CREATE_EXPERIMENT,
