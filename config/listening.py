@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 BACKLOG = 1024
 """How many clients may wait in the queue of one socket."""
+_SECONDS_TO_ACKNOWLEDGE = 60
+"""A client that has not acknowledged for so long what it was sent has vanished."""
 
 
 class CannotListen(Exception):
@@ -34,6 +36,20 @@ def listen(host: str, port: int, *, count: int) -> list[socket.socket]:
             each.close()
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise CannotListen(f"Cannot listen on {host}, port {port}: {reason}.") from error
+    return opened
+
+
+def listen_for_streams(host: str, port: int | None, *, beside: int) -> socket.socket:
+    """Open a socket for connections that last: on `port`, else on the one after `beside`, else on any that is free."""
+    if port is not None:
+        [opened] = listen(host, port, count=1)
+    else:
+        try:
+            [opened] = listen(host, beside + 1, count=1)
+        except CannotListen:
+            [opened] = listen(host, 0, count=1)
+    if sys.platform == "linux":  # handed on to its connections; elsewhere it may take a quarter of an hour
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SECONDS_TO_ACKNOWLEDGE * 1000)
     return opened
 
 

@@ -86,6 +86,7 @@ MIDDLEWARE = [
 
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"
+STREAM_APPLICATION = "flags.streaming.application.application"  # ASGI, in a process of its own
 APPEND_SLASH = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_I18N = False

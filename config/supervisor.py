@@ -15,11 +15,11 @@ from typing import Any
 
 from django.conf import settings
 from granian._granian import SocketHolder
-from granian.constants import HTTPModes, Interfaces
+from granian.constants import HTTPModes, Interfaces, RuntimeModes
 from granian.log import LogLevels, logger
 from granian.server.mp import MPServer, WorkerProcess
 
-from config import worker
+from config import stream_worker, worker
 from config.listening import BACKLOG, count_waiting, refuse_new_connections
 
 _PATIENCE_SECONDS = 30
@@ -29,13 +29,16 @@ _LULL_SECONDS = 0.5
 _MOST_DEATHS, _DEATH_SECONDS = 10, 60
 """More workers dying in this time than this is no accident, and better seen by whoever watches this process."""
 
+_MOST_STREAMS = 100_000
+"""At once. The system's limit of open files comes first; who is over it waits in the queue."""
+
 _processes = multiprocessing.get_context("spawn")  # children that start afresh share no connection and no lock
 
 
 class Supervisor(MPServer):
     """granian with sockets that outlive a worker: who waits in the queue of a dead one is served by its successor."""
 
-    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, sockets: Sequence[socket.socket], stream_socket: socket.socket) -> None:
         host, port = sockets[0].getsockname()[:2]
         super().__init__(
             "config.wsgi:application",
@@ -51,17 +54,28 @@ class Supervisor(MPServer):
             log_dictconfig=settings.LOGGING,
         )
         self.sockets = sockets
+        self._streams = _StreamServer(stream_socket)
         self.is_stopping = _processes.RawValue("b", 0)
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGHUP."""
         multiprocessing.set_start_method("spawn", force=True)
-        self.serve(target_loader=partial(worker.load, self.is_stopping), wrap_loader=False)
+        loader = partial(worker.load, self.is_stopping, self._streams.bind_port)
+        self.serve(target_loader=loader, wrap_loader=False)
 
     def _init_shared_socket(self) -> None:
         pass  # the sockets are there
 
+    def _spawn_workers(self, spawn_target: Any, target_loader: Any) -> None:
+        super()._spawn_workers(spawn_target, target_loader)  # type: ignore[no-untyped-call]
+        # The last one serves streams. It is watched, replaced and counted as any worker.
+        streaming = self._spawn_worker(len(self.sockets), spawn_target, target_loader)
+        streaming.start()  # type: ignore[no-untyped-call]
+        self.wrks.append(streaming)
+
     def _spawn_worker(self, idx: int, target: Any, callback_loader: Any) -> WorkerProcess:  # type: ignore[override]  # as MPServer's
+        if idx == len(self.sockets):
+            return self._streams.spawn(self, idx)
         self._sso = self.sockets[idx]  # sees to it that the child inherits the descriptor
         self._shd = SocketHolder(self._sso.fileno(), False, BACKLOG)  # type: ignore[assignment, call-arg]  # untyped
         return super()._spawn_worker(idx, target, callback_loader)
@@ -85,6 +99,7 @@ class Supervisor(MPServer):
         """Stop without losing a request: take in whom the queues hold, finish what is under way, then close."""
         for each in self.wrks:
             each.interrupt_by_parent = True  # from here on none of them ends unexpectedly
+        self.wrks[-1].terminate()  # type: ignore[no-untyped-call]  # streams have no end of their own to wait for
         self.is_stopping.value = 1
         refuse_new_connections(self.sockets)
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -94,8 +109,36 @@ class Supervisor(MPServer):
         super().shutdown(exit_code)  # type: ignore[no-untyped-call]
 
     def _has_workers(self) -> bool:
-        return any(each.inner.is_alive() for each in self.wrks)
+        return any(each.inner.is_alive() for each in self.wrks[:-1])
 
     def _drop_shared_socket(self) -> None:
-        for each in self.sockets:
+        for each in (*self.sockets, self._streams.socket):
             each.close()
+
+
+class _StreamServer(MPServer):
+    """What granian starts the process of the event streams from. It serves nothing by itself."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        host, port = listening.getsockname()[:2]
+        super().__init__(
+            settings.STREAM_APPLICATION,
+            address=host,
+            port=port,
+            interface=Interfaces.ASGI,
+            http=HTTPModes.http1,
+            websockets=False,
+            runtime_mode=RuntimeModes.mt,
+            backlog=BACKLOG,
+            backpressure=_MOST_STREAMS,
+            log_level=LogLevels.warning,
+            log_dictconfig=settings.LOGGING,
+        )
+        self.socket = self._sso = listening
+        self._shd = SocketHolder(listening.fileno(), False, BACKLOG)  # type: ignore[assignment, call-arg]  # untyped
+
+    def spawn(self, parent: Supervisor, idx: int) -> WorkerProcess:
+        """Make the process, to be watched by another server as its worker of this number."""
+        made = super()._spawn_worker(idx, MPServer._spawn_asgi_lifespan_worker, stream_worker.load)
+        made.parent = parent
+        return made

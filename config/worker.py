@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import config.wsgi  # first: it sets up Django, without which no model can be imported
+from config import streams
 from config.watcher import watch_other_hosts
 from config.worker_signals import worker_ends, worker_starts
 
@@ -23,15 +24,16 @@ class Flag(Protocol):
     value: int
 
 
-def load(is_stopping: Flag) -> Application:
+def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
     """Make the WSGI application of a worker. While the server stops, each answer is the last one on its connection."""
+    streams.port = stream_port
     # A thread of granian's that woke up while Python winds itself up would abort the process.
     atexit.register(os._exit, 0)
     atexit.register(worker_ends.send_robust, sender=None)  # what is registered later runs earlier
     # In every worker, not once for all: where the runtime folder is removed under a server, its processes find each
     # other again in the file that is made anew, each by itself.
     watch_other_hosts()
-    threading.Thread(target=_end_with_parent, name="parent-watcher", daemon=True).start()
+    threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
     worker_starts.send(sender=None)
 
     application = config.wsgi.application
@@ -51,7 +53,7 @@ def _closing(start_response: Callable[..., Any]) -> Callable[..., Any]:
     return start_last_response
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A worker whose parent was killed would hold the port for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -35,6 +35,7 @@ class Server:
         self.folder = folder
         self.workers = workers
         self.port = port or free_port()
+        self.stream_port = free_port()
         self.environment = {
             "PATH": os.environ["PATH"],
             "ENV_FILE": os.devnull,
@@ -43,6 +44,7 @@ class Server:
             "SECRET_KEY": secrets.token_urlsafe(60),
             "ALLOWED_HOSTS": f"127.0.0.1,{PUBLIC_HOST}",
             "SECURE_PROXY_SSL_HEADER": "X-Forwarded-Proto",
+            "STREAM_URL": f"http://127.0.0.1:{self.stream_port}",
             **settings,
         }
         self.keys: dict[str, dict[str, str]] = {}
@@ -69,7 +71,8 @@ class Server:
 
     def start(self) -> None:
         """Start serving, in a process group of its own, and wait until every worker answers."""
-        command = [sys.executable, "manage.py", "serve", "--port", str(self.port), "--workers", str(self.workers)]
+        ports = ["--port", str(self.port), "--stream-port", str(self.stream_port)]
+        command = [sys.executable, "manage.py", "serve", *ports, "--workers", str(self.workers)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, env=self.environment, stdout=log, stderr=log, start_new_session=True
@@ -102,7 +105,15 @@ class Server:
         self.process.wait(SECONDS_TO_STOP)
 
     def worker_pids(self) -> list[int]:
-        """The processes that serve: the children of the main one that are not Python's resource tracker."""
+        """The processes that serve the API: the children of the main one, but for the one below."""
+        return [pid for pid in self._children() if not _listens(pid, self.stream_port)]
+
+    def stream_pid(self) -> int | None:
+        """The process that serves event streams, if there is one at this moment."""
+        return next((pid for pid in self._children() if _listens(pid, self.stream_port)), None)
+
+    def _children(self) -> list[int]:
+        """Those that are not Python's resource tracker."""
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
@@ -129,6 +140,16 @@ class Server:
 
 
 _no_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # made once: httpx would load certificates for every client
+
+
+def _listens(pid: int, port: int) -> bool:
+    """Whether a process holds the socket that listens on this port."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    sockets = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"}
+    links = Path(f"/proc/{pid}/fd").iterdir()
+    with suppress(FileNotFoundError, PermissionError):  # it has ended meanwhile
+        return any(os.readlink(link) in sockets for link in links)
+    return False
 
 
 def free_port() -> int:

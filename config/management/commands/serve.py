@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.checks import ERROR, WARNING
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from config.listening import CannotListen, listen
+from config.listening import CannotListen, listen, listen_for_streams
 from config.supervisor import Supervisor
 
 
@@ -20,9 +20,14 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
         parser.add_argument("--port", type=int, default=8000, help="the port to listen on (default: %(default)s)")
+        parser.add_argument(
+            "--stream-port",
+            type=int,
+            help="the port of the event streams (default: the one after --port, if it is free)",
+        )
         parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: one a core)")
 
-    def handle(self, *, host: str, port: int, workers: int, **_: Any) -> None:
+    def handle(self, *, host: str, port: int, stream_port: int | None, workers: int, **_: Any) -> None:
         # With DEBUG off, what Django or this project calls insecure is not served, not even with a warning.
         is_production = not settings.DEBUG
         self.check(include_deployment_checks=is_production, fail_level=WARNING if is_production else ERROR)
@@ -30,19 +35,23 @@ class Command(BaseCommand):
             raise CommandError("--workers must be 1 or more.")
         try:
             sockets = listen(host, port, count=workers)
+            port = sockets[0].getsockname()[1]
+            stream_socket = listen_for_streams(host, stream_port, beside=port)
         except CannotListen as error:
             raise CommandError(str(error)) from error
-        server = Supervisor(sockets)
-        self._greet(host, port=sockets[0].getsockname()[1])
+        server = Supervisor(sockets, stream_socket)
+        self._greet(host, port=port, stream_port=stream_socket.getsockname()[1])
         server.run()
 
-    def _greet(self, host: str, port: int) -> None:
-        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    def _greet(self, host: str, port: int, stream_port: int) -> None:
+        origin = f"http://[{host}]" if ":" in host else f"http://{host}"
+        url = f"{origin}:{port}"
         lines = [
             f"Halyard serves {url}",
             f"  admin     {url}/admin/",
             f"  API       {url}/v1/flags",
             f"  its docs  {url}/docs",
+            f"  streams   {origin}:{stream_port}",
         ]
         if settings.ANONYMOUS_SCOPE != "none":
             lines.append(
