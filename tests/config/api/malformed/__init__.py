@@ -17,6 +17,7 @@ CASES: list[Case] = [
     *targeting.values(),
     *targeting.segments(),
     *targeting.moments(),
+    *targeting.promotions(),
     *targeting.in_use(),
     *events.events(),
     *queries.lists(),

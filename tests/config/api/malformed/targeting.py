@@ -10,6 +10,7 @@ from tests.config.api.malformed.cases import (
     CREATE_FLAG,
     CREATE_SEGMENT,
     EXPLAIN,
+    PROMOTE,
     REVERT,
     UPDATE_FLAG,
     UPDATE_SEGMENT,
@@ -159,6 +160,24 @@ def moments() -> Iterator[Case]:
     for name, revision in {"of another flag": 6, "of none": 999_999, "beyond 63 bits": 2**63, "0": 0, "-1": -1}.items():
         yield row(REVERT, f"revision {name}", {"revision": revision}, "revision")
     yield row(REVERT, "a fraction of a revision", {"revision": 3.5}, "revision")
+
+
+def promotions() -> Iterator[Case]:
+    for name, key in {"none": "moon", "no key": "a b", "the one that is written": "production"}.items():
+        yield row(PROMOTE, f"from is {name}", {"from": key}, "from")
+    for name, keys, field in (
+        ("unknown", ["known", "unknown"], "flags[1]"),
+        ("no key", ["a/b"], "flags[0]"),
+        ("named twice", ["known", "known"], "flags[1]"),
+        ("a number", [1], "flags[0]"),
+    ):
+        yield row(PROMOTE, f"a flag is {name}", {"flags": keys}, field)
+    yield row(PROMOTE, "no flags", {"flags": []}, "flags")
+    yield row(PROMOTE, "1,001 flags", {"flags": ["known"] * 1001}, "flags")
+    yield row(PROMOTE, "dryRun is text", {"dryRun": "true"}, "dryRun")
+    yield row(PROMOTE, "to is named", {"to": "production"}, "to")
+    yield Case("promote: no body", "POST", PROMOTE.path, field="from")
+    yield Case("promote: a parameter", "POST", f"{PROMOTE.path}?x=1", b"{}", code="invalid_parameter", field="x")
 
 
 def in_use() -> Iterator[Case]:
