@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Callable, Mapping
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,26 @@ from tests.factories import ExperimentFactory, FlagFactory, KeyFactory
 BECAUSE = "because it is time"
 FIRST_REVISION = 3
 """Of the flag `standing`, right after the two environments of a new database."""
+
+FILE = """
+version: 1
+segments:
+  - key: filed
+flags:
+  - key: filed
+    environments:
+      production:
+        enabled: true
+        rules:
+          - type: segment
+            segment: filed
+  - key: "on"
+    environments:
+      production:
+        enabled: false
+      staging:
+        enabled: true
+"""
 
 TWO = [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]
 
@@ -121,6 +142,16 @@ COMMANDS: list[tuple[str, list[str], list[str]]] = [
     ("create_key", ["--name", "new", "--scope", "client"], ["created api_key new in production"]),
     ("revoke_key", ["{spare}"], ["changed api_key spare in production"]),
     ("list_keys", [], []),
+    ("export_flags", [], []),
+    ("import_flags", ["{file}"], ["created flag filed", "changed flag on", "created segment filed"]),
+    ("import_flags", ["{file}", "--dry-run"], []),
+    (
+        "import_flags",
+        ["{file}", "--environment", "staging"],
+        ["created flag filed", "changed flag on in staging", "created segment filed"],
+    ),
+    ("promote", ["--from", "staging", "--to", "production"], ["changed flag on in production"]),
+    ("promote", ["--from", "production", "--to", "staging", "on", "--dry-run"], []),
     ("stale_flags", [], []),
     ("setup", [], []),  # of a database that holds something
 ]
@@ -167,7 +198,7 @@ NO_CONFIGURATION: Mapping[str, str] = {
 class World:
     """One object for each thing that can be done, and who does it."""
 
-    def __init__(self, production: Environment) -> None:
+    def __init__(self, production: Environment, folder: Path) -> None:
         which = {"environment": production, "actor": ACTOR, "at": NOON}
         standing = FlagFactory(key="standing", tags=["first"])
         update_flag(key="standing", changes={"tags": ["second"]}, **which)
@@ -185,7 +216,8 @@ class World:
             "trial": create_environment(key="trial", name="Trial", actor=ACTOR, at=NOON),
             "spare": spare,
         }
-        self.ids = {name: str(each.pk) for name, each in objects.items()}
+        self.ids = {name: str(each.pk) for name, each in objects.items()} | {"file": str(folder / "flags.yaml")}
+        Path(self.ids["file"]).write_text(FILE)
         self.admin = sign_in(username="ada")
         self.callers = {"key": CommittingClient(), "user": CommittingClient()}
         _, secret = KeyFactory(name="ada")
@@ -231,8 +263,8 @@ def check_that_the_log_is_the_whole_truth() -> None:
 
 
 @pytest.fixture
-def world(production: Environment) -> World:
-    return World(production)
+def world(production: Environment, tmp_path: Path) -> World:
+    return World(production, tmp_path)
 
 
 @pytest.mark.parametrize(("method", "path", "body", "told"), API)
