@@ -99,6 +99,6 @@ def _metadata(facts: Facts, evaluation: Evaluation, rule: Rule | None) -> dict[s
     metadata = {**facts, "reason": evaluation.answer["reason"]}
     if rule is not None:
         metadata["rule"] = rule.index
-        if name := rule.source.get("name"):
-            metadata["ruleName"] = name
+        if "name" in rule.source:
+            metadata["ruleName"] = rule.source["name"]
     return metadata

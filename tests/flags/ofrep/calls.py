@@ -1,0 +1,36 @@
+"""Calls as OpenFeature's clients make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BULK = "/ofrep/v1/evaluate/flags"
+USER = {"targetingKey": "u"}
+
+
+def one(client: Any, key: str, context: Any = USER, **headers: str) -> Any:
+    return client.post(f"{BULK}/{key}", {"context": context}, **headers)
+
+
+def ask(client: Any, key: str, context: Any = USER) -> Any:
+    """What one flag is for the user."""
+    response = one(client, key, context)
+    assert response.status_code == 200, response.content
+    return response.json()
+
+
+def bulk(client: Any, context: Any = USER, query: str = "", **headers: str) -> Any:
+    return client.post(f"{BULK}{query}", {"context": context}, **headers)
+
+
+def ask_all(client: Any, context: Any = USER) -> Any:
+    """What all flags are for the user."""
+    response = bulk(client, context)
+    assert response.status_code == 200, response.content
+    return response.json()
+
+
+def by_key(answer: Any) -> dict[str, Any]:
+    found = {each["key"]: each for each in answer["flags"]}
+    assert len(found) == len(answer["flags"])
+    return found

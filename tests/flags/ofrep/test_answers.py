@@ -1,0 +1,144 @@
+"""Evaluations in the words of OFREP: each reason, each type of value, and what is told about them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+
+from flags.engine.parsing import parse_flag
+from flags.engine.types import Configuration, Context
+from flags.ofrep.answers import tell, tell_all, tell_missing_key
+from tests.conftest import NOON
+
+ALL = {"type": "percentage", "percentage": 100}
+HALF = {"type": "percentage", "percentage": 50}
+NOBODY = {"type": "percentage", "percentage": 0}
+PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}
+COLOURS = {"type": "string", "variants": [{"key": "blue", "value": "#00f"}, {"key": "green", "value": "#0f0"}]}
+FACTS = {"flagSetId": "production", "revision": 42}
+
+
+def ask(user_id: str = "u", *, facts: Any = FACTS, tells_rules: bool = True, **flag: Any) -> dict[str, Any]:
+    """What a flag is for a user whose plan is pro."""
+    off = parse_flag({"key": "off", "enabled": False})
+    asked = parse_flag({"key": "f", "enabled": True, **flag})
+    context = Context(user_id, {"plan": "pro"}, Configuration({"f": asked, "off": off}, {}), NOON)
+    return tell(asked, context, facts, tells_rules=tells_rules)
+
+
+def numbers(*values: float) -> dict[str, Any]:
+    return {"type": "number", "variants": [{"key": f"v{at}", "value": value} for at, value in enumerate(values)]}
+
+
+@pytest.mark.parametrize(
+    ("flag", "reason", "own"),
+    [
+        ({"enabled": False}, "DISABLED", "disabled"),
+        ({"archivedAt": "2026-01-31T12:00:00Z"}, "DISABLED", "disabled"),
+        ({}, "STATIC", "default"),
+        ({"rules": [NOBODY]}, "UNKNOWN", "no_rule_match"),
+        ({"prerequisites": [{"flag": "off"}]}, "UNKNOWN", "prerequisite_failed"),
+        ({"rules": [ALL]}, "SPLIT", "rule_match"),
+        ({"rules": [PRO]}, "TARGETING_MATCH", "rule_match"),
+        ({"rules": [{"type": "users", "userIds": ["u"]}]}, "TARGETING_MATCH", "rule_match"),
+        ({"rules": [{**PRO, "percentage": 99.999}]}, "SPLIT", "rule_match"),
+        ({"rules": [{**PRO, "ramp": [{"at": "2026-01-01", "percentage": 100}]}]}, "SPLIT", "rule_match"),
+        ({"rules": [{**PRO, "bucketBy": "plan"}]}, "SPLIT", "rule_match"),
+        ({**COLOURS, "rules": [{**PRO, "split": [{"variant": "blue", "weight": 1}]}]}, "SPLIT", "rule_match"),
+    ],
+)
+def test_reason__of_each_evaluation__is_one_of_openfeature_s_beside_our_own(flag, reason, own):
+    answer = ask(**flag)
+    assert (answer["reason"], answer["metadata"]["reason"]) == (reason, own)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "variant"),
+    [
+        ({}, True, "on"),
+        ({"enabled": False}, False, "off"),
+        ({"rules": [NOBODY]}, False, "off"),
+        (COLOURS, "#00f", "blue"),
+        ({**COLOURS, "enabled": False}, "#0f0", "green"),
+        ({**COLOURS, "rules": [{**PRO, "variant": "green"}]}, "#0f0", "green"),
+        ({"type": "boolean", "variants": [{"key": "y", "value": False}, {"key": "x", "value": True}]}, True, "x"),
+        ({"type": "object", "variants": [{"key": "a", "value": {"x": [1, None]}}]}, {"x": [1, None]}, "a"),
+        ({"type": "object", "variants": [{"key": "a", "value": {}}]}, {}, "a"),
+    ],
+)
+def test_value__of_each_type__stands_beside_its_variant(flag, value, variant):
+    answer = ask(**flag)
+    assert (answer["value"], answer["variant"]) == (value, variant)
+    assert type(answer["value"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        ((5, 10), "5"),
+        ((5, 0.5), "5.0"),
+        ((0, 0.5), "0.0"),
+        ((-3, 0.5), "-3.0"),
+        ((0.5, 5), "0.5"),
+        ((5.0, 10), "5.0"),
+        ((2**53, 0.5), "9007199254740992.0"),
+        ((2**63, 1), "9223372036854775808"),
+        ((1e300, 1), "1e+300"),
+    ],
+)
+def test_value__number__is_written_as_the_one_type_that_all_of_its_flag_have(values, written):
+    answer = orjson.dumps(ask(**numbers(*values)))
+    assert f'"value":{written},' in answer.decode()
+    assert type(json.loads(answer)["value"]) is (float if any(isinstance(each, float) for each in values) else int)
+
+
+def test_metadata__of_a_match__tells_the_rule_and_its_name():
+    answer = ask(rules=[NOBODY, {**PRO, "name": "Payers"}])
+    assert answer["metadata"] == {**FACTS, "reason": "rule_match", "rule": 1, "ruleName": "Payers"}
+
+
+def test_metadata__of_a_rule_without_a_name__tells_its_number_alone():
+    assert ask(rules=[PRO])["metadata"] == {**FACTS, "reason": "rule_match", "rule": 0}
+
+
+def test_metadata__for_those_who_may_not_know__tells_nothing_of_rules():
+    answer = ask(rules=[{**HALF, "percentage": 100, "name": "Secret plan"}], tells_rules=False)
+    assert answer == {
+        "key": "f",
+        "reason": "SPLIT",
+        "value": True,
+        "variant": "on",
+        "metadata": {**FACTS, "reason": "rule_match"},
+    }
+
+
+@pytest.mark.parametrize("flag", [{}, {"enabled": False}, {"rules": [NOBODY]}])
+def test_metadata__where_no_rule_decided__tells_of_none(flag):
+    assert ask(**flag)["metadata"].keys() == {*FACTS, "reason"}
+
+
+def test_tell_all__without_a_targeting_key__fails_only_for_flags_that_need_one():
+    flags = {
+        key: parse_flag({"key": key, "enabled": True, **more})
+        for key, more in {
+            "plain": {},
+            "half": {"rules": [HALF]},
+            "pro": {"rules": [PRO]},
+            "child": {"prerequisites": [{"flag": "half"}]},
+        }.items()
+    }
+    context = Context("", {"plan": "pro"}, Configuration(flags, {}), NOON)
+    answers = {each["key"]: each for each in tell_all(flags.values(), context, FACTS, tells_rules=True)}
+    assert list(answers) == list(flags)
+    assert {key: each.get("reason") for key, each in answers.items()} == {
+        "plain": "STATIC",
+        "half": None,
+        "pro": "TARGETING_MATCH",
+        "child": None,
+    }
+    assert answers["half"] == tell_missing_key("half")
+    assert answers["child"]["errorCode"] == "TARGETING_KEY_MISSING"
+    assert "targetingKey" in answers["child"]["errorDetails"]

@@ -1,0 +1,43 @@
+"""Entity tags: the same for the same parts, and what `If-None-Match` makes of them."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from flags.ofrep.etags import etag, matches
+from tests.conftest import NOON
+
+CURRENT = '"0a1b"'
+
+
+def test_etag__any__is_strong_and_quoted():
+    assert re.fullmatch(r'"[0-9a-f]{32}"', etag("production", 42, {"a": [1, None]}, NOON))
+
+
+def test_etag__objects_in_another_order__is_the_same():
+    assert etag({"a": 1, "b": {"x": 1, "y": 2}}) == etag({"b": {"y": 2, "x": 1}, "a": 1})
+
+
+def test_etag__anything_else__makes_another():
+    parts = [
+        *[("production", 42), ("production", 43), ("staging", 42), ("production", "42"), ("production42",)],
+        *[(None,), (False,), (0,), ("",), ([],), ({},), ()],
+        *[(NOON,), (NOON + timedelta(microseconds=1),), ({"a": ["b", "c"]},), ({"a": ["c", "b"]},)],
+        *[(2**64 - 1,), (2**64 - 2,), (0.1,), (0.1 + 2**-55,)],
+    ]
+    assert len({etag(*each) for each in parts}) == len(parts)
+
+
+@pytest.mark.parametrize(
+    "header", ['"0a1b"', 'W/"0a1b"', '"x", "0a1b"', '"x",W/"0a1b" , "y"', "*", ' "0a1b" ', "0a1b", '"x", *']
+)
+def test_matches__header_that_names_it__does(header):
+    assert matches(header, CURRENT)
+
+
+@pytest.mark.parametrize("header", [None, "", '""', '"x"', '"0a1"', '"0a1b0"', '"0A1B"', "w", ",", '"*0a1b"', "W/"])
+def test_matches__any_other_header__does_not(header):
+    assert not matches(header, CURRENT)

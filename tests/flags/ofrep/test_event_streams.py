@@ -1,0 +1,100 @@
+"""What clients are told of event streams: an address that they can reach, and a token that is theirs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import RequestFactory
+
+from config import streams
+from flags.ofrep import tokens
+from flags.ofrep.event_streams import Offer, heard_revision, origin
+from tests.conftest import NOON
+
+OFFER = Offer("http://testserver:8001", "production", "17")
+
+
+@pytest.fixture(autouse=True)
+def _own_port(monkeypatch):
+    monkeypatch.setattr(streams, "port", 8001)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("testserver", "http://testserver:8001"),
+        ("testserver:8000", "http://testserver:8001"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8001"),
+        ("[::1]:8000", "http://[::1]:8001"),
+    ],
+)
+def test_origin__of_a_request_without_tls__is_its_host_at_the_port_of_the_streams(settings, host, address):
+    settings.ALLOWED_HOSTS = ["*"]
+    assert origin(RequestFactory().post("/", HTTP_HOST=host)) == address
+
+
+def test_origin__of_a_request_over_tls__is_unknown():
+    assert origin(RequestFactory().post("/", secure=True)) is None
+
+
+def test_origin__where_no_streams_are_served__is_unknown(monkeypatch):
+    monkeypatch.setattr(streams, "port", None)
+    assert origin(RequestFactory().post("/")) is None
+
+
+@pytest.mark.parametrize("url", ["https://flags.example.com", "https://flags.example.com/"])
+@pytest.mark.parametrize("port", [None, 8001])
+@pytest.mark.parametrize("secure", [True, False])
+def test_origin__that_an_operator_has_set__is_that(settings, monkeypatch, url, port, secure):
+    settings.STREAM_URL = url
+    monkeypatch.setattr(streams, "port", port)
+    assert origin(RequestFactory().post("/", secure=secure)) == "https://flags.example.com"
+
+
+def test_offer__told__is_a_stream_of_the_environment_with_a_token_for_it():
+    [stream] = OFFER.told(42, NOON)
+    assert stream.keys() == {"type", "url", "inactivityDelaySec"}
+    assert (stream["type"], stream["inactivityDelaySec"]) == ("sse", 120)
+    parts = urlsplit(stream["url"])
+    assert f"{parts.scheme}://{parts.netloc}{parts.path}" == "http://testserver:8001/ofrep/v1/streams/production"
+    [token] = parse_qs(parts.query, strict_parsing=True)["token"]
+    ticket = tokens.read(token, environment="production", at=NOON)
+    assert (ticket.key_id, ticket.revision, ticket.issued_at) == ("17", 42, NOON)
+
+
+def test_offer__identity__changes_with_all_that_a_client_must_not_go_on_with():
+    later = NOON + tokens.LIFETIME / 2
+    known = OFFER.identity(NOON)
+    assert known == OFFER.identity(NOON + timedelta(minutes=1))
+    assert known not in [
+        OFFER.identity(later),
+        Offer("http://testserver:8002", "production", "17").identity(NOON),
+        Offer("http://testserver:8001", "production", "18").identity(NOON),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "revision"),
+    [
+        (["51"], 51),
+        (['"51"'], 51),
+        (['W/"51"'], 51),
+        (["51.1771622898"], 51),
+        (['"51.1771622898"'], 51),
+        ([" 51 "], 51),
+        (["7", "51", "x"], 51),
+        ([], 0),
+        ([""], 0),
+        (["-1"], 0),
+        (["51x"], 0),
+        (["5 1"], 0),
+        (["9" * 19], 0),
+        (["\u0665\u0661"], 0),
+        (["550e8400-e29b-41d4-a716-446655440000"], 0),
+        (["\0"], 0),
+    ],
+)
+def test_heard_revision__of_what_clients_repeat__is_the_newest_that_is_one(values, revision):
+    assert heard_revision(values) == revision

@@ -1,0 +1,70 @@
+"""Whom a request is about: what a context may hold, and which flags it asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from config.errors import DetailCode, DomainError, ErrorCode, ValidationFailed
+from flags.ofrep.users import read_filter, read_user
+
+
+@pytest.mark.parametrize(
+    ("body", "user_id", "attributes"),
+    [
+        ({}, "", {}),
+        ({"context": {}}, "", {}),
+        ({"context": {"targetingKey": None}}, "", {}),
+        ({"context": {"targetingKey": ""}}, "", {}),
+        ({"context": {"targetingKey": "u"}}, "u", {}),
+        ({"context": {"targetingKey": "ü" * 200, "plan": "pro"}}, "ü" * 200, {"plan": "pro"}),
+        ({"context": {"plan": ["a", {"b": 1}], "userId": "v"}}, "", {"plan": ["a", {"b": 1}], "userId": "v"}),
+        ({"context": {"targetingKey": "u", "flags": ["f"]}, "version": 9}, "u", {"flags": ["f"]}),
+    ],
+)
+def test_read_user__context_of_any_kind__is_an_id_and_the_rest(body, user_id, attributes):
+    assert read_user(body) == (user_id, attributes)
+
+
+@pytest.mark.parametrize("body", [None, [], "x", 1, True])
+def test_read_user__body_that_is_no_object__is_malformed(body):
+    with pytest.raises(DomainError) as caught:
+        read_user(body)
+    assert caught.value.code is ErrorCode.MALFORMED_JSON
+
+
+@pytest.mark.parametrize(
+    ("context", "field", "code"),
+    [
+        (None, "context", DetailCode.INVALID_TYPE),
+        ([], "context", DetailCode.INVALID_TYPE),
+        ("u", "context", DetailCode.INVALID_TYPE),
+        ({"targetingKey": 17}, "context.targetingKey", DetailCode.INVALID_TYPE),
+        ({"targetingKey": True}, "context.targetingKey", DetailCode.INVALID_TYPE),
+        ({"targetingKey": ["u"]}, "context.targetingKey", DetailCode.INVALID_TYPE),
+        ({"targetingKey": "u" * 201}, "context.targetingKey", DetailCode.TOO_LONG),
+    ],
+)
+def test_read_user__context_that_makes_no_sense__is_refused_by_its_field(context, field, code):
+    with pytest.raises(ValidationFailed) as caught:
+        read_user({"context": context})
+    assert [(detail.field, detail.code) for detail in caught.value.details] == [(field, code)]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "keys"),
+    [
+        ({"flags": ["b", "a", "b"]}, ["b", "a"]),
+        ({"flags": ["no such flag"]}, ["no such flag"]),
+        ({}, None),
+        ({"flags": []}, None),
+        ({"flags": "a"}, None),
+        ({"flags": ["a", 1]}, None),
+        ({"flags": [["a"]]}, None),
+        ({"flags": {"a": True}}, None),
+        ({"flags": None}, None),
+    ],
+)
+def test_read_filter__list_of_texts__is_one_and_anything_else_is_an_attribute(attributes: dict[str, Any], keys):
+    assert read_filter(attributes) == keys
