@@ -23,6 +23,7 @@ from flags.flag_pages import FlagPages
 from flags.forms import FlagForm
 from flags.history_words import rules_in_words
 from flags.models import Flag, FlagQuerySet, FlagState, Segment
+from flags.promotion_page import PromotionPage
 from flags.segment_admin import SegmentAdmin
 from flags.summary import summarise
 from flags.tryout import TryoutPage
@@ -38,7 +39,7 @@ admin.site.register(Segment, SegmentAdmin)
 
 
 @admin.register(Flag)
-class FlagAdmin(TryoutPage, FlagPages):
+class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
     kind = changes.KIND
     is_environmental = True
     form = FlagForm
@@ -48,7 +49,7 @@ class FlagAdmin(TryoutPage, FlagPages):
     ordering = ("key",)
     change_form_outer_before_template = "admin/flags/flag/standing.html"
     change_form_after_template = "admin/flags/known.html"
-    actions_detail = ("try_it", "archive", "restore")
+    actions_detail = ("try_it", "promote", "archive", "restore")
 
     def get_queryset(self, request: HttpRequest) -> FlagQuerySet:
         return Flag.objects.in_environment(current_environment(request)).prefetch_related("tag_rows")
