@@ -46,13 +46,13 @@ def press(request: Request, pids: Iterable[int], *, seconds: int, connections: i
     if program is None:
         raise MissingTool("The benchmarks need wrk, which is not installed here: `apt-get install wrk`.")
     processes = tuple(pids)
-    before = _cpu_seconds(processes)
+    before = cpu_seconds(processes)
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(_script(request))
         script.flush()
         command = [program, "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", script.name, request.url]
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    used = _cpu_seconds(processes) - before
+    used = cpu_seconds(processes) - before
     if trouble := re.search(r"Non-2xx.*|Socket errors.*", output):
         raise RuntimeError(f"{request.url}: {trouble[0]}")
     [total] = re.findall(r"(\d+) requests in", output)
@@ -66,7 +66,7 @@ def resident_mib(pid: int) -> float:
     return int(kib) / 1024
 
 
-def _cpu_seconds(pids: Iterable[int]) -> float:
+def cpu_seconds(pids: Iterable[int]) -> float:
     """What these processes and their threads have used so far, in user space and in the kernel."""
     ticks = 0
     for pid in pids:
