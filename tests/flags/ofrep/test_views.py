@@ -171,8 +171,8 @@ def test_all__of_nothing__are_none(api):
 
 @pytest.mark.parametrize("scope", [Scope.SERVER, Scope.MANAGE])
 def test_rule__for_keys_that_may_read_rules__is_named(api, client_of, scope):
-    create(api, rules=[SECRET[1]])
     client = client_of(scope)
+    create(api, rules=[SECRET[1]])
     context = {"targetingKey": "u", "secretAttribute": "secret value"}
     told = {"rule": 0, "ruleName": "Secret name"}
     assert told.items() <= ask(client, "f", context)["metadata"].items()
@@ -180,11 +180,11 @@ def test_rule__for_keys_that_may_read_rules__is_named(api, client_of, scope):
 
 
 def test_rule__for_keys_of_scope_client__is_never_told(api, client_of):
+    client = client_of(Scope.CLIENT)
     data(api.post("/v1/segments", {"key": "secret-segment", "userIds": ["u"]}), 201)
     create(api, "base", description="Secret description", tags=["secret-tag"], owner="secret-owner")
     create(api, rules=SECRET, prerequisites=[{"flag": "base"}])
     create(api, "half", rules=[{"type": "percentage", "percentage": 50, "name": "Secret name", "salt": "secret-salt"}])
-    client = client_of(Scope.CLIENT)
     for user in ("u", "v", ""):
         for attributes in ({}, {"secretAttribute": "secret value"}):
             context = {"targetingKey": user, **attributes}

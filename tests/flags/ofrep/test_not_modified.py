@@ -1,0 +1,298 @@
+"""When what a client has still holds: the tag of all flags changes with what they depend on, and with nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+
+from config import snapshot, streams
+from config.api_keys import create_key
+from config.models import Scope
+from flags.ofrep import answers, tokens
+from tests.answers import data
+from tests.conftest import ACTOR, NOON, CommittingClient
+from tests.flags.ofrep.calls import ask_all, bulk, by_key
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+NEW_YEAR = NOON.replace(year=2099)
+"""Of these tests: no change is older."""
+
+
+@pytest.fixture
+def clock() -> Iterator[Any]:
+    with time_machine.travel(NEW_YEAR, tick=False) as travelling:
+        yield travelling
+
+
+def create(api: Any, key: str = "f", **values: Any) -> Any:
+    return data(api.post("/v1/flags", {"key": key, "enabled": True, **values}), 201)
+
+
+def tag(client: Any, context: Any = None) -> str:
+    response = bulk(client, {"targetingKey": "u"} if context is None else context)
+    assert response.status_code == 200
+    return str(response["ETag"])
+
+
+def holds(client: Any, known: str, context: Any = None) -> bool:
+    """Whether the service says that what a client has still holds."""
+    response = bulk(client, {"targetingKey": "u"} if context is None else context, HTTP_IF_NONE_MATCH=known)
+    assert response.status_code in (200, 304)
+    assert (response.status_code == 304) == (response["ETag"] == known) == (response.content == b"")
+    return bool(response.status_code == 304)
+
+
+# --- 304 -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["{}", "W/{}", '"x", {}', "*"])
+def test_if_none_match__that_names_the_tag__is_answered_with_nothing(api, form):
+    create(api)
+    known = tag(api)
+    response = bulk(api, HTTP_IF_NONE_MATCH=form.format(known))
+    assert (response.status_code, response.content, response["ETag"]) == (304, b"", known)
+    assert "Content-Type" not in response
+
+
+@pytest.mark.parametrize("header", ['"x"', "", '""', "W/", "\xfc"])
+def test_if_none_match__that_names_another__is_answered_in_full(api, header):
+    create(api)
+    assert bulk(api, HTTP_IF_NONE_MATCH=header).status_code == 200
+
+
+def test_not_modified__answer__evaluates_no_flag(api, monkeypatch):
+    create(api)
+    known = tag(api)
+    monkeypatch.setattr(answers, "resolve", lambda *_: pytest.fail("a flag was evaluated"))
+    assert holds(api, known)
+
+
+def test_not_modified__for_a_body_that_makes_no_sense__is_never_said(api):
+    assert bulk(api, 1, HTTP_IF_NONE_MATCH="*").status_code == 400
+    assert CommittingClient().post("/ofrep/v1/evaluate/flags", HTTP_IF_NONE_MATCH="*").status_code == 401
+
+
+# --- what the tag depends on -----------------------------------------------------------------------------------------
+
+
+def test_tag__same_question__is_the_same_however_its_context_is_ordered(api):
+    create(api)
+    known = tag(api, {"targetingKey": "u", "a": 1, "b": {"x": 1, "y": 2}})
+    assert holds(api, known, {"b": {"y": 2, "x": 1}, "a": 1, "targetingKey": "u"})
+    assert tag(api, {}) == tag(api, {"targetingKey": None}) == tag(api, {"targetingKey": ""})
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {},
+        {"targetingKey": "v"},
+        {"targetingKey": "u", "plan": "pro"},
+        {"targetingKey": "u", "plan": None},
+        {"targetingKey": "u", "flags": ["f"]},
+        {"userId": "u"},
+    ],
+)
+def test_tag__another_context__makes_another(api, context):
+    create(api)
+    assert not holds(api, tag(api), context)
+
+
+def test_tag__another_environment_or_right_to_know__makes_another(api, staging_api, client_of):
+    shipped, trusted = client_of(Scope.CLIENT), client_of(Scope.SERVER)
+    create(api)
+    known = tag(api)
+    assert not holds(staging_api, known)
+    assert not holds(shipped, known)
+    assert holds(trusted, known)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda api: api.post("/v1/flags", {"key": "new"}),
+        lambda api: api.patch("/v1/flags/f", {"enabled": False}),
+        lambda api: api.patch("/v1/flags/f", {"rules": [{"type": "percentage", "percentage": 1}]}),
+        lambda api: api.delete("/v1/flags/f"),
+        lambda api: api.post("/v1/flags/f/archive"),
+        lambda api: api.post("/v1/segments", {"key": "new", "userIds": ["u"]}),
+        lambda api: api.patch("/v1/segments/s", {"userIds": ["u"]}),
+    ],
+)
+def test_tag__change_of_a_flag_or_segment__makes_another(api, change):
+    create(api)
+    data(api.post("/v1/segments", {"key": "s"}), 201)
+    known = tag(api)
+    assert change(api).status_code < 300
+    assert not holds(api, known)
+
+
+def test_tag__change_of_another_environment_or_of_what_no_flag_asks_for__is_the_same(api, staging_api, production):
+    create(api)
+    known = tag(api)
+    data(staging_api.patch("/v1/flags/f", {"enabled": True}))
+    create_key(name="other", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+    snapshot.forget()
+    assert holds(api, known)
+
+
+def test_tag__process_that_has_just_started__is_that_of_the_others(api, staging_api):
+    create(api)
+    data(staging_api.patch("/v1/flags/f", {"enabled": True}))
+    known = tag(api), tag(staging_api)
+    snapshot.forget()
+    assert (tag(api), tag(staging_api)) == known
+
+
+# --- what changes by itself ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"startAt": (NEW_YEAR + HOUR).isoformat()},
+        {"endAt": (NEW_YEAR + HOUR).isoformat()},
+        {"ramp": [{"at": (NEW_YEAR + HOUR).isoformat(), "percentage": 0}]},
+    ],
+)
+def test_tag__moment_that_a_rule_names__holds_until_then(api, clock, rule):
+    create(api, rules=[{"type": "percentage", "percentage": 100, **rule}])
+    known, before = tag(api), by_key(ask_all(api))
+    clock.shift(HOUR - timedelta(microseconds=1))
+    assert holds(api, known)
+    clock.shift(timedelta(microseconds=1))
+    assert not holds(api, known)
+    assert by_key(ask_all(api))["f"]["value"] is not before["f"]["value"]
+    known = tag(api)
+    clock.shift(1000 * HOUR)
+    assert holds(api, known)
+
+
+def test_tag__moment_of_a_rule_or_flag_that_is_off__is_none(api, clock):
+    rule = {"type": "percentage", "percentage": 100, "startAt": (NEW_YEAR + HOUR).isoformat()}
+    create(api, "a", rules=[{**rule, "enabled": False}])
+    create(api, "b", rules=[rule], enabled=False)
+    known = tag(api)
+    clock.shift(2 * HOUR)
+    assert holds(api, known)
+
+
+@pytest.mark.parametrize("door", ["condition", "segment"])
+def test_tag__condition_that_moves_with_the_clock__holds_until_it_turns_for_this_user(api, clock, door):
+    """Who signed up less than a day ago is new."""
+    lately = [{"attribute": "signedUpAt", "operator": "after", "value": "-1d"}]
+    if door == "segment":
+        data(api.post("/v1/segments", {"key": "new-users", "conditions": lately}), 201)
+        create(api, rules=[{"type": "segment", "segment": "new-users"}])
+    else:
+        create(api, rules=[{"type": "attribute", "conditions": lately}])
+
+    def user(hours_ago: int) -> dict[str, Any]:
+        return {"targetingKey": "u", "signedUpAt": (NEW_YEAR - hours_ago * HOUR).isoformat()}
+
+    contexts = {hours: user(hours) for hours in (1, 23, 48)}
+    known = {hours: tag(api, context) for hours, context in contexts.items()}
+    values = {hours: by_key(ask_all(api, context))["f"]["value"] for hours, context in contexts.items()}
+    assert values == {1: True, 23: True, 48: False}
+
+    clock.shift(HOUR + MINUTE)
+    assert [hours for hours, context in contexts.items() if not holds(api, known[hours], context)] == [23]
+    assert by_key(ask_all(api, contexts[23]))["f"]["value"] is False
+    clock.shift(22 * HOUR)
+    assert [hours for hours, context in contexts.items() if not holds(api, known[hours], context)] == [1, 23]
+
+
+@pytest.mark.parametrize("signed_up_at", [None, 17, "lately", [], {}])
+def test_tag__attribute_that_is_no_moment__never_turns(api, clock, signed_up_at):
+    create(
+        api,
+        rules=[
+            {
+                "type": "attribute",
+                "conditions": [{"attribute": "signedUpAt", "operator": "after", "value": "-1d"}],
+            }
+        ],
+    )
+    context = {"targetingKey": "u", "signedUpAt": signed_up_at}
+    known = tag(api, context)
+    clock.shift(1000 * HOUR)
+    assert holds(api, known, context)
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+
+def test_tag__where_streams_are_served__holds_while_the_token_that_came_with_it_is_good(api, clock, monkeypatch):
+    monkeypatch.setattr(streams, "port", 8001)
+    create(api)
+    known, began = tag(api), NEW_YEAR
+    for minutes in range(300):
+        now = NEW_YEAR + minutes * MINUTE
+        clock.move_to(now)
+        if holds(api, known):
+            assert began + tokens.LIFETIME - now > tokens.LIFETIME / 2
+        else:
+            known, began = tag(api), now
+            assert minutes % 30 == 0
+
+
+def test_tag__streams_at_another_address_or_of_another_key__make_another(api, client_of, monkeypatch):
+    other = client_of(Scope.MANAGE)
+    create(api)
+    without = tag(api)
+    monkeypatch.setattr(streams, "port", 8001)
+    known = tag(api)
+    assert known != without
+    assert not holds(other, known)
+    monkeypatch.setattr(streams, "port", 8002)
+    assert not holds(api, known)
+
+
+# --- what a stream told ----------------------------------------------------------------------------------------------
+
+
+def test_heard__revision_that_this_host_has_not_seen__is_looked_for_before_the_answer(api, production, monkeypatch):
+    """Another host committed it, and nobody has told this one yet."""
+    create(api)
+    ask_all(api)
+    monkeypatch.setattr("config.signal_file.poke", lambda: None)
+    revision = ask_all(api)["metadata"]["revision"] + 1
+    data(api.patch("/v1/flags/f", {"enabled": False}))
+    assert ask_all(api)["metadata"]["revision"] == revision - 1
+    answer = bulk(api, query=f"?flagConfigEtag=%22{revision}%22&flagConfigLastModified=1771622898").json()
+    assert answer["metadata"]["revision"] == revision
+    assert by_key(answer)["f"]["value"] is False
+
+
+@pytest.mark.parametrize(
+    ("query", "queries"),
+    [
+        ("flagConfigEtag=1", 0),
+        ("flagConfigEtag=%221%22", 0),
+        ("flagConfigEtag=99999999999999999999999999", 0),
+        ("flagConfigEtag=x", 0),
+        ("flagConfigEtag=", 0),
+        ("flagConfigEtag=%FF", 0),
+        ("flagConfigLastModified=then", 0),
+        ("unknown=1&unknown=2", 0),
+        ("flagConfigEtag=999999999999999999", 1),
+        ("flagConfigEtag=99&flagConfigEtag=98", 1),
+    ],
+)
+def test_heard__anything__is_answered_and_costs_a_query_at_most(api, django_assert_num_queries, query, queries):
+    create(api)
+    ask_all(api)
+    with django_assert_num_queries(queries):
+        assert bulk(api, query=f"?{query}").status_code == 200
+
+
+def test_heard__by_a_caller_without_a_key__asks_the_database_nothing(api, django_assert_num_queries):
+    ask_all(api)
+    with django_assert_num_queries(0):
+        response = CommittingClient().post("/ofrep/v1/evaluate/flags?flagConfigEtag=999", {}, format="json")
+    assert response.status_code == 401
