@@ -1,0 +1,19 @@
+// Answers questions by the evaluator alone: a document of them on standard input, their answers on standard output.
+
+import { readFileSync } from "node:fs";
+
+import { bucket, chooseVariant, evaluate, readRuleset } from "./evaluator.mjs";
+
+// JSON.parse rounds integers beyond 2^53; whoever asks with one sends {"integer": "<digits>"}.
+const revive = (_, value) => (typeof value?.integer === "string" ? BigInt(value.integer) : value);
+const { ruleset, evaluations, buckets, splits } = JSON.parse(readFileSync(0, "utf8"), revive);
+const rules = readRuleset(ruleset);
+const weighted = ({ key, weight }) => ({ variant: key, weight });
+
+process.stdout.write(
+  JSON.stringify({
+    evaluations: evaluations.map((each) => evaluate(rules, each.flag, each)),
+    buckets: buckets.map(({ salt, userId }) => bucket(salt, userId)),
+    splits: splits.map(({ salt, userId, weights }) => chooseVariant(weights.map(weighted), salt, userId)),
+  }),
+);

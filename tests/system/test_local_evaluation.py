@@ -1,0 +1,117 @@
+"""An evaluator that was written from the README, in another language, decides as the service does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from config.timestamps import format_timestamp
+from tests.flags.engine.reference import VECTORS, load_vectors
+from tests.system.local_evaluation.flags import FLAGS, SEGMENTS
+from tests.system.local_evaluation.users import users
+from tests.system.server import Server
+
+pytestmark = pytest.mark.system
+
+FOLDER = Path(__file__).parent / "local_evaluation"
+EXACT_IN_JAVASCRIPT = 2**53
+
+
+def answers_of_node(ruleset: Any, **questions: list[Any]) -> dict[str, list[Any]]:
+    """What the evaluator says to `evaluations`, `buckets` and `splits`, in their order."""
+    node = shutil.which("node")
+    assert node, "Node.js is missing: `make test-system` says what it needs"
+    asked = {"evaluations": [], "buckets": [], "splits": [], **questions, "ruleset": ruleset}
+    done = subprocess.run(
+        [node, "answers.mjs"],
+        cwd=FOLDER,
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    answers: dict[str, list[Any]] = json.loads(done.stdout)
+    return answers
+
+
+def question(flag: str, user_id: str, attributes: dict[str, Any], now: str) -> dict[str, Any]:
+    readable = {name: _readable(value) for name, value in attributes.items()}
+    return {"flag": flag, "userId": user_id, "attributes": readable, "now": now}
+
+
+def _readable(value: Any) -> Any:
+    """An integer that JavaScript's JSON would round goes as text."""
+    return {"integer": str(value)} if type(value) is int and abs(value) > EXACT_IN_JAVASCRIPT else value
+
+
+def test_evaluator__published_evaluations__are_reproduced() -> None:
+    document = json.loads((VECTORS / "evaluations.json").read_text(encoding="utf-8"))
+    published = document["evaluations"]
+    asked = [question(each["flag"], each["userId"], each["attributes"], each["now"]) for each in published]
+    answers = answers_of_node({"data": document["ruleset"]}, evaluations=asked)["evaluations"]
+    assert [(each, said) for each, said in zip(published, answers, strict=True) if each["answer"] != said] == []
+
+
+def test_evaluator__published_buckets_and_splits__are_reproduced() -> None:
+    buckets, splits = load_vectors("buckets"), load_vectors("splits")
+    answers = answers_of_node({"data": {"flags": [], "segments": []}}, buckets=buckets, splits=splits)
+    assert answers["buckets"] == [each["bucket"] for each in buckets]
+    assert answers["splits"] == [each["variant"] for each in splits]
+
+
+@pytest.fixture(scope="module")
+def fetched(server: Server) -> httpx.Response:
+    """The ruleset of a server with flags and segments of every kind, one flag of them archived."""
+    with server.client() as client:
+        for path, documents in (("/v1/segments", SEGMENTS), ("/v1/flags", FLAGS)):
+            for document in documents:
+                created = client.post(path, json=document)
+                assert created.status_code == 201, created.text
+        client.post("/v1/flags", json={"key": "put-aside", "rules": FLAGS[-1]["rules"]})
+        assert client.post("/v1/flags/put-aside/archive").status_code == 200
+    with server.client("server") as client:
+        return client.get("/v1/ruleset", headers={"Accept-Encoding": "gzip"})
+
+
+def test_ruleset__of_a_running_server__comes_as_gzip_with_all_flags(fetched: httpx.Response) -> None:
+    assert (fetched.status_code, fetched.headers["Content-Encoding"]) == (200, "gzip")
+    flags = fetched.json()["data"]["flags"]
+    assert [flag["key"] for flag in flags] == sorted([flag["key"] for flag in FLAGS] + ["put-aside"])
+
+
+def test_evaluator__ruleset_of_a_running_server__decides_as_the_server_does(
+    server: Server, fetched: httpx.Response
+) -> None:
+    ruleset, now = fetched.json(), format_timestamp(datetime.now(UTC))
+    keys = [flag["key"] for flag in ruleset["data"]["flags"]]
+    asked, expected = [], []
+    with server.client("client") as client:
+        for user in users(200):
+            evaluated = client.post("/v1/evaluate", json={**user, "flags": keys})
+            assert evaluated.status_code == 200, evaluated.text
+            expected += [evaluated.json()["data"][key] for key in keys]
+            asked += [question(key, user["userId"], user["attributes"], now) for key in keys]
+    answers = answers_of_node(ruleset, evaluations=asked)["evaluations"]
+    triples = zip(asked, expected, answers, strict=True)
+    assert [(each, server_said, said) for each, server_said, said in triples if server_said != said] == []
+    assert {answer["reason"] for answer in answers} == {
+        *("disabled", "prerequisite_failed", "rule_match", "no_rule_match", "default")
+    }
+
+
+def test_ruleset__asked_for_again__is_not_sent_until_something_changes(server: Server, fetched: httpx.Response) -> None:
+    known = {"If-None-Match": fetched.headers["ETag"]}
+    with server.client("server") as client:
+        again = client.get("/v1/ruleset", headers=known)
+        assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", fetched.headers["ETag"])
+        server.ask("POST", "/v1/flags", json={"key": "one-more"}).raise_for_status()
+        assert client.get("/v1/ruleset", headers=known).status_code == 200
