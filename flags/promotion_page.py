@@ -20,6 +20,8 @@ from flags.bulk import Written
 from flags.history_words import rules_in_words
 from flags.models import Flag
 from flags.promotion import fingerprint, promote
+from flags.properties import OFF
+from flags.summary import summarise
 
 _MOST_FLAGS = 50
 _MOST_LINES = 12
@@ -27,9 +29,10 @@ _MOST_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class ToldFlag:
-    """What a promotion changes of a flag, as far as a person reads."""
+    """What a promotion changes of a flag, as far as a person reads: how it stands before and after, and the details."""
 
     key: str
+    standings: Sequence[tuple[str, str, str]]
     lines: Sequence[str]
     more: int
 
@@ -129,10 +132,14 @@ def _preview(request: HttpRequest, keys: Sequence[str], source: Environment) -> 
 
 def _told(written: Written, environment_key: str) -> ToldFlag:
     before, after = (
-        (document or {"states": {}})["states"].get(environment_key, {}) for document in (written.before, written.after)
+        (document or {"states": {}})["states"].get(environment_key, OFF) for document in (written.before, written.after)
     )
+    standings = [
+        (when, "on" if state["enabled"] else "off", summarise(state["rules"]))
+        for when, state in (("now", before), ("then", after))
+    ]
     lines = describe(before, after, rules_in_words)
-    return ToldFlag(written.key, lines[:_MOST_LINES], max(0, len(lines) - _MOST_LINES))
+    return ToldFlag(written.key, standings, lines[:_MOST_LINES], max(0, len(lines) - _MOST_LINES))
 
 
 def _title(request: HttpRequest, keys: Sequence[str]) -> str:
