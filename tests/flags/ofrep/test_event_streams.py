@@ -75,6 +75,12 @@ def test_offer__identity__changes_with_all_that_a_client_must_not_go_on_with():
     ]
 
 
+def test_offer__identity_under_another_secret__is_another_since_tokens_are_good_no_more(settings):
+    known = OFFER.identity(NOON)
+    settings.SECRET_KEY = "another-secret-" * 5
+    assert OFFER.identity(NOON) != known
+
+
 @pytest.mark.parametrize(
     ("values", "revision"),
     [

@@ -1,0 +1,109 @@
+"""The OpenAPI document describes the operations of OFREP as they answer, not as those of /v1 do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from drf_spectacular.generators import SchemaGenerator
+
+from config.models import Scope
+from tests.answers import data
+from tests.config.api.wire import Answer, send
+from tests.factories import FlagFactory, KeyFactory
+from tests.flags.ofrep.calls import BULK
+
+DOCUMENT: dict[str, Any] = json.loads(json.dumps(SchemaGenerator().get_schema(request=None, public=True)))
+ONE = f"{BULK}/{{flag_key}}"
+both = pytest.mark.parametrize("path", [ONE, BULK])
+
+
+def operation(path: str) -> dict[str, Any]:
+    found: dict[str, Any] = DOCUMENT["paths"][path]["post"]
+    return found
+
+
+def check(path: str, answer: Answer) -> None:
+    """Fail unless an answer is described, body and headers."""
+    described = operation(path)["responses"][str(answer.status)]
+    assert {name.lower() for name, each in described.get("headers", {}).items() if each.get("required")} <= set(
+        answer.headers
+    )
+    if "content" not in described:
+        assert answer.body == b""
+        return
+    schema = described["content"]["application/json"]["schema"]
+    schema = {**schema, "components": DOCUMENT["components"]}
+    jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(answer.json())
+
+
+@both
+def test_operation__described__has_words_security_and_every_answer(path):
+    found = operation(path)
+    assert found["tags"] == ["OpenFeature"]
+    assert found["summary"]
+    assert found["description"].endswith(".")
+    assert found["security"] == [{"bearerKey": []}, {"headerKey": []}, {"adminSession": []}]
+    statuses = {"200", "400", "401", "403", "500", "503"} | ({"404"} if path == ONE else {"304"})
+    assert found["responses"].keys() == statuses
+    for status, response in found["responses"].items():
+        assert response["description"].endswith(".")
+        assert ("content" in response) == (status != "304")
+        assert response["headers"]["X-Request-Id"]["required"]
+        assert ("WWW-Authenticate" in response["headers"]) == (status == "401")
+        assert ("Retry-After" in response["headers"]) == (status == "503")
+        assert ("ETag" in response["headers"]) == (path == BULK and status in ("200", "304"))
+
+
+@both
+def test_operation__parameters__are_those_of_the_protocol(path):
+    found = {(each["in"], each["name"]) for each in operation(path)["parameters"]}
+    more = {("header", "If-None-Match"), ("query", "flagConfigEtag"), ("query", "flagConfigLastModified")}
+    assert found == ({("path", "flag_key")} if path == ONE else more)
+
+
+def test_answers__of_every_kind__are_described(api):
+    FlagFactory(key="base")
+    half = [{"type": "percentage", "percentage": 50, "name": "Half"}]
+    variants = [{"key": "a", "value": {"x": None}}]
+    data(api.post("/v1/flags", {"key": "half", "enabled": True, "rules": half}), 201)
+    data(api.post("/v1/flags", {"key": "all", "enabled": True, "type": "object", "variants": variants}), 201)
+    _, key = KeyFactory(scope=Scope.SERVER)
+    for context in (b'{"targetingKey": "u"}', b"{}", b"1"):
+        body = b'{"context": %s}' % context
+        answer = send("POST", BULK, body, key=key)
+        check(BULK, answer)
+        if answer.status == 200:
+            check(BULK, send("POST", BULK, body, {"If-None-Match": answer.headers["etag"]}, key=key))
+        for flag in ("base", "half", "all", "nope", "a/b"):
+            check(ONE, send("POST", f"{BULK}/{flag}", body, key=key))
+
+
+@both
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b"{}", {"Authorization": "Bearer x"}),
+        (b"", {}),
+        (b"{", {}),
+        (b"{}", {"Content-Type": "text/plain"}),
+        (b"{}", {"X-Environment": "nowhere"}),
+        (b"x" * (5 * 1024**2 + 1), {}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_refusals__of_every_kind__are_described(db, path, body, headers):
+    _, key = KeyFactory(scope=Scope.CLIENT)
+    check(path, send("POST", path.format(flag_key="f"), body, headers, key=key))
+
+
+@both
+def test_defect__of_ours__is_described(db, path, monkeypatch):
+    FlagFactory(key="f")
+    monkeypatch.setattr("flags.ofrep.answers.resolve", lambda *_: 1 / 0)
+    _, key = KeyFactory(scope=Scope.CLIENT)
+    answer = send("POST", path.format(flag_key="f"), b"{}", key=key)
+    assert answer.status == 500
+    check(path, answer)
