@@ -50,7 +50,7 @@ class Offer:
 
     def identity(self, at: datetime) -> list[Any]:
         """Return what a client that goes on with its last answer has to agree with, so that its token is still good."""
-        return [self.origin, self.key_id, tokens.period(at)]
+        return [self.origin, self.key_id, tokens.period(at), tokens.issuer()]
 
 
 def heard_revision(values: Iterable[str]) -> int:

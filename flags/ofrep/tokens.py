@@ -64,5 +64,10 @@ def period(at: datetime) -> int:
     return (at - _EPOCH) // _HALF
 
 
+def issuer() -> str:
+    """Return what all tokens that are good here have in common: another SECRET_KEY makes another one."""
+    return _signer().signature("")
+
+
 def _signer() -> Signer:
     return Signer(salt=_SALT, sep=".")
