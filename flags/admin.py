@@ -25,8 +25,10 @@ from flags.history_words import rules_in_words
 from flags.models import Flag, FlagQuerySet, FlagState, Segment
 from flags.promotion_page import PromotionPage
 from flags.segment_admin import SegmentAdmin
+from flags.staleness import stale_reasons, with_stale_reasons
 from flags.summary import summarise
 from flags.tryout import TryoutPage
+from flags.usage_panel import usage_panel
 
 _VALUES = ("type", "variants", "default_variant", "off_variant", "schema")
 _ABOUT = ("tags", "owner", "expires_at")
@@ -52,7 +54,9 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
     actions_detail = ("try_it", "promote", "archive", "restore")
 
     def get_queryset(self, request: HttpRequest) -> FlagQuerySet:
-        return Flag.objects.in_environment(current_environment(request)).prefetch_related("tag_rows")
+        here = current_environment(request)
+        flags = Flag.objects.in_environment(here).prefetch_related("tag_rows")
+        return with_stale_reasons(flags, here, timezone.now())
 
     # the list
 
@@ -67,7 +71,7 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
         tags = format_html_join("", '<span class="hy-word">{}</span>', ((tag,) for tag in flag.tags))
         return format_html(
             "{}{}",
-            in_two_lines(format_html("{} {}", flag.key, _badge(flag)), flag.description[:100]),
+            in_two_lines(format_html("{} {}", flag.key, _badges(flag)), flag.description[:100]),
             format_html('<span class="hy-words">{}</span>', tags) if tags else "",
         )
 
@@ -159,11 +163,15 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
         # Not looked up before Django knows that there is such a flag.
         context = {
             "elsewhere": partial(_elsewhere, object_id, current_environment(request)),
-            "now": timezone.now(),
             "known_flags": partial(_known_flags, object_id),
             "known_segments": _known_segments,
         }
         return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *options: Any, **more: Any) -> Any:
+        if flag := context.get("original"):
+            context["usage"] = usage_panel(flag, current_environment(request), timezone.now())
+        return super().render_change_form(request, context, *options, **more)
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         flag = self.find(request, str(object_id))
@@ -197,12 +205,11 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
         )
 
 
-def _badge(flag: Flag) -> SafeString | str:
+def _badges(flag: Flag) -> SafeString:
     if flag.archived_at:
         return format_html('<span class="hy-state hy-state-off">{}</span>', "archived")
-    if flag.expires_at and flag.expires_at <= timezone.now():
-        return format_html('<span class="hy-state hy-state-warning">{}</span>', "expired")
-    return ""
+    reasons = ((reason.meaning.replace("`", ""), reason.replace("_", " ")) for reason in stale_reasons(flag))
+    return format_html_join(" ", '<span class="hy-state hy-state-warning" title="{}">{}</span>', reasons)
 
 
 def _title(name: str, content: str | None) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from django.utils import timezone
 
 from config.admin_site import ChoiceFilter, MenuFilter
 from flags.models import Flag, FlagTag
+from flags.staleness import stale
 
 
 class EnabledFilter(ChoiceFilter):
@@ -30,13 +30,12 @@ class ShelfFilter(ChoiceFilter):
     otherwise = "In use"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("expired", "Expired"), ("archived", "Archived")]
+        return [("stale", "Stale"), ("archived", "Archived")]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
         if self.value() == "archived":
             return queryset.archived()
-        current = queryset.current()
-        return current.expired(timezone.now()) if self.value() == "expired" else current
+        return stale(queryset) if self.value() == "stale" else queryset.current()
 
 
 class TagFilter(MenuFilter):

@@ -43,7 +43,7 @@ def address(page: str, flag: Flag, *more: object) -> str:
     ("query", "expected"),
     [
         ("", ["banner", "plain", "stale"]),
-        ("shelf=expired", ["stale"]),
+        ("shelf=stale", ["stale"]),
         ("shelf=archived", ["gone"]),
         ("shelf=nonsense", ["banner", "plain", "stale"]),
         ("tag=q4", ["banner"]),
