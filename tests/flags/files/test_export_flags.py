@@ -1,0 +1,78 @@
+"""Flags as code: what `export_flags` writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from config.models import Environment
+from flags.changes import create_flag
+from tests.flags.files.commands import ON, WRITE, refused, run
+
+pytestmark = pytest.mark.django_db
+
+
+def test_export__everything__is_told_in_order(everything: None) -> None:
+    found = json.loads(run("export_flags", "--format", "json"))
+
+    assert [each["key"] for each in found["segments"]] == ["inner", "outer", "unused"]
+    assert [each["key"] for each in found["flags"]] == ["base", "full", "old"]
+    assert found["segments"][2] == {"key": "unused"}
+    assert found["flags"][2] == {
+        "key": "old",
+        "archived": True,
+        "environments": {"a.trial": {"enabled": False}, "production": {"enabled": True}, "staging": {"enabled": False}},
+    }
+    full = found["flags"][1]
+    assert list(full) == [
+        *("key", "description", "type", "variants", "defaultVariant", "offVariant", "schema", "prerequisites", "tags"),
+        *("owner", "expiresAt", "environments"),
+    ]
+    assert full["environments"]["production"]["rules"] == [{"type": "percentage", "percentage": 50, "variant": "red"}]
+    assert list(full["environments"]["production"]["rules"][0]) == ["type", "percentage", "variant"]
+
+
+def test_export__yaml__says_the_same_as_json(everything: None) -> None:
+    assert yaml.safe_load(run("export_flags")) == json.loads(run("export_flags", "--format", "json"))
+
+
+def test_export__some_flags__brings_the_segments_that_they_use(everything: None) -> None:
+    found = json.loads(run("export_flags", "base", "--environment", "production", "--format", "json"))
+
+    assert [each["key"] for each in found["segments"]] == ["inner", "outer"]
+    assert found["flags"] == [
+        {"key": "base", "environments": {"production": {**ON, "rules": [{"type": "segment", "segment": "outer"}]}}}
+    ]
+
+
+@pytest.mark.parametrize(("name", "begins"), [("f.json", "{"), ("f.yaml", "version"), ("f.yml", "version"), ("f", "v")])
+def test_export__to_a_file__has_the_form_of_its_name(everything: None, folder: Path, name: str, begins: str) -> None:
+    assert run("export_flags", "--output", str(folder / name)) == ""
+    assert (folder / name).read_text().startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["unknown"], "No flag has the key 'unknown'."),
+        (["a b", "\0"], "No flag has the key 'a b', '\\x00'."),
+        (["--environment", "moon"], "Unknown environment 'moon'; use one of: production, staging."),
+        (["--output", "/nowhere/flags.yaml"], "Cannot write /nowhere/flags.yaml: No such file or directory."),
+    ],
+)
+def test_export__what_is_not_there__is_refused(production: Environment, arguments: list[str], message: str) -> None:
+    assert refused("export_flags", *arguments) == [message]
+
+
+@pytest.mark.parametrize("number", [1, 20])
+def test_export__any_number_of_flags__takes_as_many_queries(
+    production: Environment, django_assert_num_queries: Any, number: int
+) -> None:
+    for at in range(number):
+        create_flag(key=f"flag-{at}", environment=production, tags=["a"], **WRITE)
+    with django_assert_num_queries(5):
+        run("export_flags")

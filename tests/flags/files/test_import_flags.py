@@ -1,0 +1,285 @@
+"""Flags as code: what `import_flags` makes of a file, what it refuses and what it leaves alone."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from config import snapshot as system
+from config.models import Change, Environment
+from flags.changes import create_flag, document, get_flag, update_flag
+from flags.models import Flag, FlagState, Segment
+from flags.snapshot import configuration
+from tests.flags.files.commands import OFF, ON, WRITE, refused, revision, run, states
+from tests.flags.test_changes import HALF
+from tests.system.server import ROOT
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("name", ["flags.yaml", "flags.json"])
+@pytest.mark.parametrize("environment", [[], ["--environment", "staging"]])
+def test_import__what_was_exported__changes_nothing(
+    everything: None, folder: Path, name: str, environment: list[str]
+) -> None:
+    path, before = str(folder / name), revision()
+    run("export_flags", "--output", path, *environment)
+
+    assert run("import_flags", path, *environment) == "nothing to change.\n"
+    assert revision() == before
+
+
+def test_import__into_an_empty_database__makes_the_same(everything: None, folder: Path) -> None:
+    path, exported = str(folder / "flags.yaml"), run("export_flags")
+    Path(path).write_text(exported)
+    Flag.objects.all().delete()
+    Segment.objects.all().delete()
+
+    assert run("import_flags", path).endswith("3 segments created, 3 flags created.\n")
+    assert run("export_flags") == exported
+    system.forget()
+    assert configuration("staging").flags["full"].enabled
+
+
+def test_import__flag__becomes_exactly_what_the_file_says(everything: None, file: Any) -> None:
+    told = run("import_flags", file([{"key": "full", "tags": ["new"], "environments": {"production": OFF}}]))
+
+    assert document(Flag.objects.get(key="full")) == {
+        "id": str(Flag.objects.get(key="full").pk),
+        "key": "full",
+        "description": "",
+        "tags": ["new"],
+        "states": {"production": OFF, "staging": ON},
+    }
+    assert told.startswith("~ flag full\n")
+    assert '    owner: "team-checkout" → nothing\n' in told
+    assert "    production enabled: true → false\n" in told
+    assert told.endswith("\n1 flag changed.\n")
+
+
+def test_import__one_change__tells_all_environments_of_a_flag(
+    everything: None, file: Any, staging: Environment
+) -> None:
+    before = revision()
+    environments = {"production": OFF, "staging": {**ON, "rules": HALF}}
+    run("import_flags", file([{"key": "base", "environments": environments}]), "--reason", "Spring")
+
+    [change] = Change.objects.since(before)
+    assert (change.kind, change.key, change.environment, change.reason) == ("flag", "base", "", "Spring")
+    assert (change.before["states"]["production"]["enabled"], change.after["states"]) == (
+        True,
+        {"production": OFF, "staging": {**ON, "rules": HALF}},
+    )
+    assert get_flag("base", staging).version == change.revision
+
+
+def test_import__each_flag__remembers_the_revision_of_its_own_change(production: Environment, file: Any) -> None:
+    run("import_flags", file([{"key": key, "environments": {"production": ON}} for key in "cab"], [{"key": "s"}]))
+
+    found = {change.key: change.revision for change in Change.objects.filter(kind__in=("flag", "segment"))}
+    assert sorted(found, key=found.__getitem__) == ["s", "c", "a", "b"]
+    assert {key: get_flag(key, production).version for key in "cab"} == {key: found[key] for key in "cab"}
+    assert Segment.objects.get().version == found["s"]
+
+
+def test_import__one_environment__writes_no_other(everything: None, file: Any) -> None:
+    before, was = revision(), states("base")
+    environments = {"production": OFF, "staging": ON}
+    run("import_flags", file([{"key": "base", "environments": environments}]), "--environment", "staging")
+
+    assert states("base") == {**was, "staging": ON}
+    assert [each.environment for each in Change.objects.since(before)] == ["staging"]
+
+
+def test_import__new_flag__has_no_state_where_the_file_names_none(production: Environment, file: Any) -> None:
+    run("import_flags", file([{"key": "new", "environments": {"production": ON}}]))
+
+    assert states("new") == {"production": ON}
+    assert FlagState.objects.count() == 1
+
+
+def test_import__segment__becomes_what_the_file_says(everything: None, file: Any) -> None:
+    told = run("import_flags", file(segments=[{"key": "inner", "userIds": ["007", "v"]}, {"key": "unused"}]))
+
+    assert Segment.objects.get(key="inner").user_ids == ["007", "v"]
+    assert told == '~ segment inner\n    userIds: +"v", -"u"\n1 segment changed.\n'
+
+
+def test_import__references__may_go_to_what_the_same_file_brings(production: Environment, file: Any) -> None:
+    flags = [
+        {"key": "first", "prerequisites": [{"flag": "second", "variants": ["a"]}]},
+        {
+            "key": "second",
+            "type": "string",
+            "variants": [{"key": "a", "value": "1"}],
+            "environments": {"production": {"enabled": True, "rules": [{"type": "segment", "segment": "crowd"}]}},
+        },
+    ]
+    segments = [
+        {"key": "crowd", "conditions": [{"operator": "inSegment", "value": "later"}]},
+        {"key": "later"},
+    ]
+    assert run("import_flags", file(flags, segments)).endswith("2 segments created, 2 flags created.\n")
+
+
+def test_import__archived__is_put_aside_and_taken_back(production: Environment, file: Any) -> None:
+    create_flag(key="a", environment=production, **WRITE)
+
+    run("import_flags", file([{"key": "a", "archived": True}]))
+    assert Flag.objects.get().archived_at is not None
+    run("import_flags", file([{"key": "a"}]))
+    assert Flag.objects.get().archived_at is None
+
+
+def test_import__from_stdin__is_yaml_unless_told_otherwise(
+    production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(raw: bytes) -> None:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(raw)))
+
+    send(b"version: 1\nflags:\n  - key: a\n")
+    assert run("import_flags", "-").endswith("1 flag created.\n")
+    send(b'{"version": 1, "flags": [{"key": "b"}]}')
+    assert run("import_flags", "-", "--format", "json").endswith("1 flag created.\n")
+    send(b"version: 1\nflags:\n  - key: a b\n")
+    assert refused("import_flags", "-")[0].startswith("stdin, line 3: flags[0] (a b): key: ")
+
+
+def test_import__dry_run__tells_everything_and_writes_nothing(everything: None, file: Any) -> None:
+    before, exported = revision(), run("export_flags")
+    path = file([{"key": "base", "environments": {"staging": {**ON, "rules": HALF}}}, {"key": "new"}], [{"key": "s"}])
+    dry = run("import_flags", path, "--dry-run")
+
+    assert (revision(), run("export_flags")) == (before, exported)
+    assert (
+        dry
+        == "+ segment s\n~ flag base\n    "
+        + "\n    ".join(
+            [
+                "staging enabled: false → true",
+                'staging rules[0].type: "segment" → "percentage"',
+                'staging rules[0].segment: "outer" → nothing',
+                "staging rules[0].percentage: 50",
+            ]
+        )
+        + "\n+ flag new\nDry run: 1 segment created, 1 flag changed, 1 flag created.\n"
+    )
+    assert f"Dry run: {run('import_flags', path).splitlines()[-1]}" == dry.splitlines()[-1]
+
+
+def test_import__everything_wrong__is_told_at_once_and_nothing_is_written(everything: None, file: Any) -> None:
+    flags: list[Any] = [
+        {"key": "new", "environments": {"moon": ON}},
+        {"key": "broken", "prerequisites": [{"flag": "gone"}], "owner": 1},
+        {"key": "blameless", "prerequisites": [{"flag": "broken"}]},
+        {"key": "other", "environments": {"staging": {**ON, "rules": [{"type": "segment", "segment": "nobody"}]}}},
+        {"key": "self", "prerequisites": [{"flag": "self"}]},
+        {"key": "late", "prerequisites": [{"flag": "old"}]},
+    ]
+    path = file(flags, [{"key": "s", "conditions": [{"operator": "inSegment", "value": "nobody"}]}], "flags.yaml")
+    *told, last = (re.sub(r"line \d+", "line", line) for line in refused("import_flags", path))
+
+    assert last == "Nothing was changed."
+    assert told == [
+        "flags.yaml, line: flags[0] (new): environments.moon: No environment has this key; use one of: production, "
+        "a.trial, staging.",
+        "flags.yaml, line: flags[1] (broken): owner: Must be a string.",
+        "flags.yaml, line: flags[3] (other): environments.staging.rules[0].segment: No segment has the key nobody; "
+        "create it first.",
+        "flags.yaml, line: flags[4] (self): prerequisites[0].flag: Would ask for itself: self → self; take one of them "
+        "out.",
+        "flags.yaml, line: flags[5] (late): prerequisites[0].flag: The flag old is archived; restore it first.",
+        "flags.yaml, line: segments[0] (s): conditions[0].value: No segment has the key nobody; create it first.",
+    ]
+
+
+def test_import__circle_of_flags__is_refused_for_each(production: Environment, file: Any) -> None:
+    flags = [{"key": "a", "prerequisites": [{"flag": "b"}]}, {"key": "b", "prerequisites": [{"flag": "a"}]}]
+    told = refused("import_flags", file(flags))
+
+    assert [line.partition("prerequisites")[2] for line in told[:-1]] == [
+        "[0].flag: Would ask for itself: a → b → a; take one of them out.",
+        "[0].flag: Would ask for itself: b → a → b; take one of them out.",
+    ]
+
+
+def test_import__variant_that_something_needs__is_not_taken_away(production: Environment, file: Any) -> None:
+    colours = [{"key": "blue", "value": "b"}, {"key": "red", "value": "r"}]
+    where = {"environment": production, **WRITE}
+    create_flag(key="a", type="string", variants=colours, rules=[{**HALF[0], "variant": "red"}], **where)
+    create_flag(key="b", prerequisites=[{"flag": "a", "variants": ["red"]}], **where)
+    flag = {"key": "a", "type": "string", "variants": colours[:1], "environments": {"production": OFF}}
+    [told, _] = refused("import_flags", file([flag]))
+
+    assert told == (
+        "flags.json, line 1: flags[0] (a): variants: A variant that the flag would no longer have is named by "
+        "rules[0].variant in staging, the prerequisites of b; change that first."
+    )
+    both = [{**flag, "environments": {"production": OFF, "staging": OFF}}, {"key": "b"}]
+    assert run("import_flags", file(both)).endswith("2 flags changed.\n")
+
+
+def test_import__archived_flag_that_something_needs__is_refused(
+    production: Environment, staging: Environment, file: Any
+) -> None:
+    create_flag(key="a", environment=production, **WRITE)
+    update_flag(key="a", environment=staging, changes={"enabled": True}, **WRITE)
+    create_flag(key="b", environment=production, prerequisites=[{"flag": "a"}], **WRITE)
+    told = refused("import_flags", file([{"key": "a", "archived": True, "environments": {"production": OFF}}]))
+
+    assert [line.partition(": archived: ")[2] for line in told[:-1]] == [
+        "The flag is on in staging; switch it off there first.",
+        "The flag is a prerequisite of b; take it out there before you archive it.",
+    ]
+    assert run("import_flags", file([{"key": "a", "archived": True, "environments": {"staging": OFF}}, {"key": "b"}]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["/nowhere/flags.yaml"], "Cannot read /nowhere/flags.yaml: No such file or directory."),
+        (["/tmp"], "Cannot read /tmp: Is a directory."),
+        (["-", "--environment", "moon"], "Unknown environment 'moon'; use one of: production, staging."),
+        (["-", "--reason", "x" * 1001], "Error: argument --reason: must be at most 1,000 characters"),
+        (["-", "--reason", "\udc80"], "Error: argument --reason: must be UTF-8"),
+        (["-", "--format", "toml"], "Error: argument --format: invalid choice: 'toml' (choose from 'yaml', 'json')"),
+    ],
+)
+def test_import__what_cannot_be__is_refused(production: Environment, arguments: list[str], message: str) -> None:
+    assert refused("import_flags", *arguments) == [message]
+
+
+def test_import__unchanged_flags__takes_no_query_for_each(
+    production: Environment, file: Any, django_assert_max_num_queries: Any
+) -> None:
+    flags = [{"key": f"flag-{at:03}", "tags": ["a"], "environments": {"production": ON}} for at in range(50)]
+    path = file(flags)
+    run("import_flags", path)
+    with django_assert_max_num_queries(15):
+        run("import_flags", path)
+
+
+def test_readme__file__is_imported_and_told_as_it_stands_there(production: Environment, folder: Path) -> None:
+    section = (ROOT / "README.md").read_text().partition("## Flags as code")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    _, printed, told = blocks
+    path = folder / "flags.yaml"
+    path.write_text(
+        printed.replace("      - cleo\n", "")
+        .replace("      - spring\n", "")
+        .replace("percentage: 50", "percentage: 20")
+        .replace("    tags:\n", "")
+    )
+    run("import_flags", str(path))
+    path.write_text(printed)
+
+    assert run("import_flags", str(path)) == told
+    assert run("import_flags", str(path)) == "nothing to change.\n"
+    path.write_text(printed.replace("segment: bakers", "segment: bakery"))
+    [wrong, _] = refused("import_flags", str(path))
+    assert wrong in " ".join(section.split())
