@@ -10,7 +10,7 @@ from django.db import transaction
 from config import signal_file, snapshot
 from config.api_keys import create_key, digest, live_keys, revoke_key
 from config.environments import create_environment, known
-from config.models import Environment, Scope
+from config.models import Change, Environment, Scope
 from flags.changes import create_flag
 from flags.models import Flag
 from flags.snapshot import configuration
@@ -46,6 +46,34 @@ def test_refresh__one_flag_changed__reads_only_that_change(django_assert_num_que
     with django_assert_num_queries(1):
         snapshot.refresh()
     assert "b" in configuration("production").flags
+
+
+def test_refresh__change_that_only_the_caller_has_heard_of__is_looked_for(
+    monkeypatch, django_assert_num_queries
+) -> None:
+    snapshot.refresh()
+    monkeypatch.setattr(signal_file, "poke", lambda: None)  # as if another host had made it just now
+    make_flag("a", enabled=True)
+    revision = Change.objects.latest_revision()
+
+    with django_assert_num_queries(0):
+        snapshot.refresh(at_least=revision - 1)
+    assert "a" not in configuration("production").flags
+    with django_assert_num_queries(1):
+        snapshot.refresh(at_least=revision)
+    assert configuration("production").flags["a"].enabled
+    with django_assert_num_queries(0):
+        snapshot.refresh(at_least=revision)
+
+
+def test_refresh__revision_that_there_is_not__is_looked_for_and_leaves_all_as_it_was(django_assert_num_queries) -> None:
+    make_flag("a", enabled=True)
+    snapshot.refresh()
+    known = configuration("production")
+
+    with django_assert_num_queries(1):
+        snapshot.refresh(at_least=10**9)
+    assert configuration("production") is known
 
 
 def test_refresh__rolled_back_change__is_never_seen() -> None:
