@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, time
 
-_ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?", re.ASCII)
+# What Python reads beyond this differs from version to version.
+_HOUR, _MINUTE = r"(?:[01]\d|2[0-3])", r"[0-5]\d"
+_ISO = re.compile(
+    rf"\d{{4}}-\d{{2}}-\d{{2}}"
+    rf"(?:[T ]{_HOUR}:{_MINUTE}(?::{_MINUTE}(?:[.,]\d{{1,9}})?)?(?:Z|[+-]{_HOUR}:?{_MINUTE})?)?",
+    re.ASCII,
+)
 
 
 def format_timestamp(moment: datetime) -> str:

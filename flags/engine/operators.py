@@ -208,7 +208,15 @@ def check_networks(value: object, field: str) -> Iterator[Detail]:
 
 def _check_network(value: object, field: str) -> Iterator[Detail]:
     message = "Must be an IP network such as 10.0.0.0/8 or 2001:db8::/32."
-    return check_readable(value, field, read=_network, message=message)
+    return check_readable(value, field, read=_require_prefix_length, message=message)
+
+
+def _require_prefix_length(text: str) -> None:
+    # Python reads masks, too, such as 10.0.0.0/255.0.0.0, which no other reader of rules has to know.
+    _network(text)
+    _, slash, length = text.partition("/")
+    if slash and not (length.isascii() and length.isdigit()):
+        raise ValueError("not in CIDR notation")
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

@@ -203,6 +203,7 @@ REFUSED = [
     ],
     *[("inCidr", value, "", DetailCode.INVALID_TYPE) for value in (None, 1, True, {})],
     *[("inCidr", value, "", DetailCode.INVALID_VALUE) for value in ("", "10.0.0.0/33", "10.0.0", "example.com")],
+    *[("inCidr", f"10.0.0.0/{mask}", "", DetailCode.INVALID_VALUE) for mask in ("255.0.0.0", "0.0.0.255", "", "٨")],
     *[("inCidr", value, "", DetailCode.OUT_OF_RANGE) for value in ([], ["10.0.0.0/8"] * 1_001)],
     ("inCidr", ["10.0.0.0/8", "x"], "[1]", DetailCode.INVALID_VALUE),
     *[("inSegment", value, "", DetailCode.INVALID_TYPE) for value in (None, 1, ["beta"], {})],
