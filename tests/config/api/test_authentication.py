@@ -49,6 +49,7 @@ CALLS = (
     Call("POST", "/ofrep/v1/evaluate/flags", {"context": {}}, Scope.CLIENT, "flags.view_flag"),
     Call("POST", "/v1/flags/known/explain", {"userId": "u"}, Scope.SERVER, "flags.view_flag"),
     Call("GET", "/v1/flags/known/history", None, Scope.SERVER, "flags.view_flag"),
+    Call("GET", "/v1/flags/known/usage", None, Scope.SERVER, "flags.view_flag"),
     Call("POST", "/v1/flags/known/archive", None, Scope.MANAGE, "flags.change_flag"),
     Call("POST", "/v1/flags/known/restore", None, Scope.MANAGE, "flags.change_flag"),
     Call("POST", "/v1/flags/known/revert", {"revision": REVISION}, Scope.MANAGE, "flags.change_flag"),

@@ -107,13 +107,13 @@ def filters() -> Iterator[Case]:
         yield _refused(path, f"{name} of too many characters", f"{name}={'x' * (longest + 1)}", name)
         yield _refused(path, f"{name} twice", f"{name}=a&{name}=a", name)
         yield _refused(path, f"{name} is empty", f"{name}=", name)
-    for name in ("enabled", "archived", "expired"):
+    for name in ("enabled", "archived", "expired", "stale"):
         for text in ("1", "yes", "True", "on", "null", ""):
             yield _refused("/v1/flags", f"{name} is {text!r}", f"{name}={text}", name)
     for name in ("from", "to"):
         for kind, text in BAD_TIMESTAMPS.items():
             quoted = "".join(f"%{byte:02X}" for byte in text.encode())
-            for path in ("/v1/events", "/v1/audit"):
+            for path in ("/v1/events", "/v1/audit", "/v1/flags/known/usage"):
                 yield _refused(path, f"{name} is {kind}", f"{name}={quoted}", name)
 
 
@@ -125,5 +125,7 @@ def choices() -> Iterator[Case]:
         yield _refused("/v1/audit", f"object is {text[:10]!r}", f"object={text}", "object")
     for text in ("API", "web", ""):
         yield _refused("/v1/audit", f"source is {text!r}", f"source={text}", "source")
+    for text in ("week", "Hour", "hour,day", ""):
+        yield _refused("/v1/flags/known/usage", f"interval is {text!r}", f"interval={text}", "interval")
     for text in ("started", "Running", "draft,running", ""):
         yield _refused("/v1/experiments", f"status is {text!r}", f"status={text}", "status")

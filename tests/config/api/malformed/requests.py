@@ -45,6 +45,7 @@ def paths_and_methods() -> Iterator[Case]:
         yield Case(f"evaluate: key is {name}", "POST", f"/v1/flags/{key}/evaluate", user, **flag)
         yield Case(f"explain: key is {name}", "POST", f"/v1/flags/{key}/explain", user, **flag)
         yield Case(f"history: key is {name}", "GET", f"/v1/flags/{key}/history", **flag)
+        yield Case(f"usage: key is {name}", "GET", f"/v1/flags/{key}/usage", **flag)
         yield Case(f"archive: key is {name}", "POST", f"/v1/flags/{key}/archive", **flag)
         yield Case(f"restore: key is {name}", "POST", f"/v1/flags/{key}/restore", **flag)
         yield Case(f"revert: key is {name}", "POST", f"/v1/flags/{key}/revert", b'{"revision": 3}', **flag)
@@ -68,6 +69,7 @@ def paths_and_methods() -> Iterator[Case]:
         RESTORE.path: ("GET", "PUT", "DELETE"),
         REVERT.path: ("GET", "PUT", "DELETE"),
         f"{FLAG}/history": ("POST", "PUT", "DELETE"),
+        f"{FLAG}/usage": ("POST", "PUT", "DELETE"),
         "/v1/segments": ("PUT", "PATCH", "DELETE", "OPTIONS"),
         SEGMENT: ("PUT", "POST", "OPTIONS"),
         "/v1/audit": ("POST", "PUT", "DELETE", "OPTIONS"),
