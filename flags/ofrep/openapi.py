@@ -156,12 +156,13 @@ _NOT_FOUND = component(
     "OfrepNotFound",
     {"anyOf": [component("OfrepFlagNotFound", _failure([FailureCode.FLAG_NOT_FOUND], of_a_flag=True)), _REFUSED]},
 )
+_ABOUT = {"flagSetId": "production", "reason": "rule_match", "rule": 0}
 _FOUND = {
     "key": "button-colour",
     "reason": "TARGETING_MATCH",
     "value": "#00f",
     "variant": "blue",
-    "metadata": {"flagSetId": "production", "reason": "rule_match", "rule": 0},
+    "metadata": _ABOUT,
 }
 _UNKNOWN = {"key": "no-such-flag", "errorCode": "FLAG_NOT_FOUND", "errorDetails": "No flag has the key 'no-such-flag'."}
 _OTHER = {
@@ -183,7 +184,7 @@ evaluate = extend_schema(
     parameters=[_FLAG_KEY],
     request={"application/json": _REQUEST},
     responses={
-        200: answer(_EVALUATION, "The evaluation.", {**_FOUND, "metadata": {**_FOUND["metadata"], "revision": 51}}),  # type: ignore[dict-item]  # a literal's values
+        200: answer(_EVALUATION, "The evaluation.", {**_FOUND, "metadata": {**_ABOUT, "revision": 51}}),
         404: _example(_NOT_FOUND, "No flag has this key.", _UNKNOWN),
         **_failures(FailureCode.TARGETING_KEY_MISSING, of_a_flag=True),
     },

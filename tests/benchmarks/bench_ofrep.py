@@ -23,7 +23,9 @@ def run() -> bool:
     print(f"OFREP: 2 workers, 32 connections, {ROUNDS} rounds of 3 seconds, SQLite")
     with tempfile.TemporaryDirectory(prefix="halyard-bench-") as name:
         folder = Path(name)
-        with serving(folder, f"sqlite:///{folder / 'halyard.sqlite3'}", workers=2, THREADS="4") as server:
+        database = f"sqlite:///{folder / 'halyard.sqlite3'}"
+        # Each answer of all flags names a stream, and carries a token for it.
+        with serving(folder, database, workers=2, THREADS="4", STREAM_URL="https://flags.example.com") as server:
             create_flags(server, FLAGS)
             subjects = tuple((request, server.pids()) for request in requests(server))
             measure(*subjects)  # unrecorded: what is compiled or grown at first use is there afterwards
