@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
@@ -24,6 +25,21 @@ def check_anonymous_scope(**_: Any) -> list[CheckMessage]:
 @register()
 def check_threads(**_: Any) -> list[CheckMessage]:
     return [] if settings.THREADS >= 1 else [Error("THREADS must be 1 or more.", id="halyard.E003")]
+
+
+@register()
+def check_stream_url(**_: Any) -> list[CheckMessage]:
+    if not settings.STREAM_URL or _is_address(settings.STREAM_URL):
+        return []
+    return [Error("STREAM_URL must be an address such as https://flags.example.com.", id="halyard.E004")]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query and not parts.fragment
 
 
 @register(Tags.security, deploy=True)

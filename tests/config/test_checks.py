@@ -9,7 +9,7 @@ from django.core.checks import Error, run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
-from config.checks import check_threads
+from config.checks import check_stream_url, check_threads
 
 SECURE = {
     "DEBUG": False,
@@ -93,3 +93,18 @@ def test_check__unknown_scope_for_anonymous_callers__is_refused_always(productio
 def test_check__threads__are_one_or_more(settings: Any, threads: int, is_refused: bool) -> None:
     settings.THREADS = threads
     assert bool(check_threads()) is is_refused
+
+
+@pytest.mark.parametrize("url", ["", "https://flags.example.com", "http://10.0.0.1:8001/", "https://example.com/flags"])
+def test_check__address_of_streams__may_be_any_that_a_client_can_open(settings: Any, url: str) -> None:
+    settings.STREAM_URL = url
+    assert check_stream_url() == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["flags.example.com", "//flags.example.com", "wss://flags.example.com", "https://", "https://[", "https://a?b=c"],
+)
+def test_check__address_of_streams__that_is_none_is_an_error(settings: Any, url: str) -> None:
+    settings.STREAM_URL = url
+    assert ["STREAM_URL" in complaint.msg for complaint in check_stream_url()] == [True]
