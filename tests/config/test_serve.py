@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from config import worker
-from config.listening import CannotListen, count_waiting, listen, refuse_new_connections
+from config import streams, worker
+from config.listening import CannotListen, count_waiting, listen, listen_for_streams, refuse_new_connections
 
 
 @pytest.fixture
@@ -46,6 +48,49 @@ def test_listen__port_that_is_none__is_refused(port: int) -> None:
 def test_listen__host_that_is_not_here__is_refused(host: str) -> None:
     with pytest.raises(CannotListen, match="Cannot listen on"):
         listen(host, 0, count=1)
+
+
+@pytest.fixture
+def stream_socket() -> Iterator[Callable[..., socket.socket]]:
+    """Open a socket for streams beside a port."""
+    with ExitStack() as opened:
+        yield lambda port, *, beside: opened.enter_context(listen_for_streams("127.0.0.1", port, beside=beside))
+
+
+def port_of(opened: socket.socket) -> int:
+    port: int = opened.getsockname()[1]
+    return port
+
+
+def test_listen_for_streams__no_port_named__takes_the_next_one_or_any(
+    stream_socket: Callable[..., socket.socket],
+) -> None:
+    first = stream_socket(0, beside=1)
+    before = port_of(first) - 1
+    second = stream_socket(None, beside=before)
+    assert port_of(second) not in (before, port_of(first))
+    first.close()
+    assert port_of(stream_socket(None, beside=before)) == before + 1
+
+
+def test_listen_for_streams__beside_the_last_port__takes_any(stream_socket: Callable[..., socket.socket]) -> None:
+    assert port_of(stream_socket(None, beside=65_535)) > 0
+
+
+def test_listen_for_streams__port_named_that_is_taken__is_refused(
+    stream_socket: Callable[..., socket.socket], sockets: list[socket.socket]
+) -> None:
+    with pytest.raises(CannotListen, match="Address already in use"):
+        stream_socket(port_of(sockets[0]), beside=1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have their own ways to notice")
+def test_listen_for_streams__connection_accepted__is_given_up_when_its_client_is_gone_for_a_minute(
+    stream_socket: Callable[..., socket.socket],
+) -> None:
+    listening = stream_socket(0, beside=1)
+    with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
 
 
 def test_waiting__clients_that_nobody_has_accepted__are_counted(sockets: list[socket.socket]) -> None:
@@ -87,10 +132,12 @@ def test_worker__while_the_server_stops__closes_each_connection_with_its_answer(
     monkeypatch: pytest.MonkeyPatch, is_stopping: int, expected: list[tuple[str, str]]
 ) -> None:
     monkeypatch.setattr("config.wsgi.application", answer)
-    monkeypatch.setattr(worker.atexit, "register", lambda *_: None)
+    monkeypatch.setattr(worker.atexit, "register", lambda *_, **__: None)
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    monkeypatch.setattr(streams, "port", None)
     flag, headers = Flag(), []
-    application = worker.load(flag)
+    application = worker.load(flag, 8001)
+    assert streams.port == 8001
     flag.value = is_stopping
     assert application({}, lambda _, sent: headers.extend(sent)) == [b"ok"]
     assert headers == expected
