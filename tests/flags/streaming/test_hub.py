@@ -158,6 +158,32 @@ def test_join__knowing_a_revision__is_told_at_once_of_what_came_later(
     play(scene)
 
 
+def test_change__that_the_answer_already_had_in_it__is_not_told() -> None:
+    """A worker may hear of a change before the process of the streams does."""
+
+    async def scene(hub: Hub, clock: Clock) -> None:
+        ahead = hub.join(ticket(), since=2)
+        hub.tell(outlook(2))
+        assert await heard(ahead) == b""
+        await clock.pass_by(2)
+        hub.tell(outlook(3))
+        assert revision_of(await heard(ahead)) == 3
+
+    play(scene)
+
+
+def test_change__by_a_client_that_knows_a_revision_of_another_database__is_told() -> None:
+    """A backup that was restored takes revisions back."""
+
+    async def scene(hub: Hub, clock: Clock) -> None:
+        listener = hub.join(ticket(), since=999)
+        assert await heard(listener) == b""
+        hub.tell(outlook(2))
+        assert revision_of(await heard(listener)) == 2
+
+    play(scene)
+
+
 def test_scheduled_moment__comes__is_told_with_the_same_revision() -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
         listener = hub.join(ticket(), since=1)
