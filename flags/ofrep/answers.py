@@ -81,11 +81,13 @@ def tell_all(flags: Iterable[Flag], context: Context, facts: Facts, *, tells_rul
 
 def tell_missing_key(key: str) -> dict[str, Any]:
     """Return the failure of a flag for a user whom nobody knows by name."""
-    return {
-        "key": key,
-        "errorCode": FailureCode.TARGETING_KEY_MISSING.value,
-        "errorDetails": "This flag is on for a share of the users; send a `targetingKey`, which tells who is in it.",
-    }
+    why = "This flag is on for a share of the users; send a `targetingKey`, which tells who is in it."
+    return tell_failure(key, FailureCode.TARGETING_KEY_MISSING, why)
+
+
+def tell_failure(key: str, code: FailureCode, details: str) -> dict[str, Any]:
+    """Return the failure of a flag. Its metadata is empty, but there: the client for Java reads it first."""
+    return {"key": key, "errorCode": code.value, "errorDetails": details, "metadata": {}}
 
 
 def _reason(evaluation: Evaluation, rule: Rule | None) -> str:

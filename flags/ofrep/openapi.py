@@ -10,7 +10,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from config.api.schema import KEY, Schema, answer, closed_object, component, header
 from config.keys import NAME_LENGTH
 from flags.engine.types import Reason
-from flags.ofrep.answers import FailureCode, ReasonCode
+from flags.ofrep.answers import FailureCode, ReasonCode, tell_failure, tell_missing_key
 
 _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
@@ -92,8 +92,10 @@ _DETAILS: Schema = {**_TEXT, "description": "For people: what went wrong and wha
 
 
 def _failure(codes: Sequence[FailureCode], *, of_a_flag: bool = False) -> Schema:
-    code: Schema = {"type": "string", "enum": [code.value for code in codes]}
-    return closed_object({**({"key": _KEY} if of_a_flag else {}), "errorCode": code, "errorDetails": _DETAILS})
+    failure = {"errorCode": {"type": "string", "enum": [code.value for code in codes]}, "errorDetails": _DETAILS}
+    if not of_a_flag:
+        return closed_object(failure)
+    return closed_object({"key": _KEY, **failure, "metadata": closed_object({}, "Always empty.")})
 
 
 _MALFORMED = (FailureCode.PARSE_ERROR, FailureCode.INVALID_CONTEXT, FailureCode.GENERAL)
@@ -133,20 +135,21 @@ def _example(schema: Any, description: str, *examples: Any) -> OpenApiResponse:
 def _failures(*codes: FailureCode, of_a_flag: bool) -> dict[int, OpenApiResponse]:
     """The failures that both operations have; that of one flag names it."""
     key = {"key": "new-checkout"} if of_a_flag else {}
+    metadata: Schema = {"metadata": {}} if of_a_flag else {}
     name = "OfrepEvaluationFailure" if of_a_flag else "OfrepBulkFailure"
     general = _failure([FailureCode.GENERAL], of_a_flag=of_a_flag)
     return {
         400: _example(
             component(name, _failure([*_MALFORMED, *codes], of_a_flag=of_a_flag)),
             "The body is no JSON, the context is not acceptable, or something else of the request is not.",
-            {**key, "errorCode": "INVALID_CONTEXT", "errorDetails": "context: Must be an object."},
+            {**key, "errorCode": "INVALID_CONTEXT", "errorDetails": "context: Must be an object.", **metadata},
         ),
         401: _example(_REFUSED, "No API key was sent, or it is not good.", {"errorDetails": "Send an API key."}),
         403: _example(_REFUSED, "The caller may not do this.", {"errorDetails": "You may not do this."}),
         500: _example(
             component(name.replace("Failure", "Defect"), {"anyOf": [general, _REFUSED]}),
             "A defect of the service; its log has the request id.",
-            {**key, "errorCode": "GENERAL", "errorDetails": "The service failed; this is a defect."},
+            {**key, "errorCode": "GENERAL", "errorDetails": "The service failed; this is a defect.", **metadata},
         ),
         503: _example(_REFUSED, "The database cannot answer now.", {"errorDetails": "Send the same request again."}),
     }
@@ -164,12 +167,8 @@ _FOUND = {
     "variant": "blue",
     "metadata": _ABOUT,
 }
-_UNKNOWN = {"key": "no-such-flag", "errorCode": "FLAG_NOT_FOUND", "errorDetails": "No flag has the key 'no-such-flag'."}
-_OTHER = {
-    "key": "half",
-    "errorCode": "TARGETING_KEY_MISSING",
-    "errorDetails": "This flag is on for a share of the users; send a `targetingKey`, which tells who is in it.",
-}
+_UNKNOWN = tell_failure("no-such-flag", FailureCode.FLAG_NOT_FOUND, "No flag has the key 'no-such-flag'.")
+_OTHER = tell_missing_key("half")
 _STREAM = {
     "type": "sse",
     "url": "https://flags.example.com/ofrep/v1/streams/production?token=eyJ0b2tlbiI6MX0",

@@ -36,7 +36,7 @@ def failure(answer: Answer, status: int, code: str | None, *, path: str = BULK) 
     if code is not None:
         expected["errorCode"] = code
         if path != BULK:
-            expected["key"] = "known"
+            expected |= {"key": "known", "metadata": {}}
     assert body == expected
     assert body["errorDetails"]
     return str(body["errorDetails"])

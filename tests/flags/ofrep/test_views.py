@@ -75,6 +75,7 @@ def test_one__user_without_a_targeting_key__is_refused_only_where_a_share_decide
             "key": "half",
             "errorCode": "TARGETING_KEY_MISSING",
             "errorDetails": response.json()["errorDetails"],
+            "metadata": {},
         }
         assert ask(api, "all", context)["value"] is True
 
@@ -93,7 +94,7 @@ def test_one__key_that_no_flag_has__is_told_back(api, key):
     create(api)
     response = one(api, key.replace("ü", "%C3%BC").replace(" ", "%20"), {"targetingKey": "u"})
     assert response.status_code == 404
-    assert response.json().keys() == {"key", "errorCode", "errorDetails"}
+    assert response.json().keys() == {"key", "errorCode", "errorDetails", "metadata"}
     assert (response.json()["key"], response.json()["errorCode"]) == (key.replace("%00", "\0"), "FLAG_NOT_FOUND")
 
 
@@ -157,7 +158,7 @@ def test_all__user_without_a_targeting_key__fails_for_the_flags_that_need_one(ap
     create(api, "half", rules=[{"type": "percentage", "percentage": 50}])
     create(api, "plain")
     found = by_key(ask_all(api, {}))
-    assert found["half"].keys() == {"key", "errorCode", "errorDetails"}
+    assert found["half"].keys() == {"key", "errorCode", "errorDetails", "metadata"}
     assert found["half"]["errorCode"] == "TARGETING_KEY_MISSING"
     assert found["plain"]["value"] is True
 
