@@ -100,7 +100,7 @@ def _answers(body: EvaluationsRequest, context: Context) -> dict[str, Mapping[st
     else:
         archived = snapshot.compiled.state.archived
         found = {key: evaluate(flag, context) for key, flag in flags.items() if key not in archived}
-    context.evaluations.update(found)
+    context.evaluations = {**context.evaluations, **found} if context.evaluations else found
     answers = {key: evaluation.answer for key, evaluation in found.items()}
     if not body.flags or len(answers) == len(body.flags):
         return answers

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from random import Random
 from typing import Any
 from unittest import mock
 
@@ -16,7 +18,7 @@ from django.db import OperationalError, connection
 from config.models import Environment, Scope
 from flags import usage, usage_storage
 from flags.engine.parsing import parse_flag
-from flags.engine.types import Configuration, Context, Evaluation, Reason
+from flags.engine.types import Configuration, Context, Evaluation, Reason, Variant
 from flags.models import LastUse, Usage
 from flags.usage import Tally, hour_of
 from flags.usage_storage import Storage
@@ -97,6 +99,29 @@ def test_tally__given_back__is_added_to_what_was_counted_meanwhile() -> None:
     tally.give_back(taken)
     tally.add(1, {"a": OFF}, NOON)
     assert tally.take() == {NOON: {1: {"a": {"on": 2, "off": 1}, "b": {"on": 1}}}}
+
+
+def test_tally__any_requests__adds_up_what_one_by_one_would() -> None:
+    chance, tally, expected = Random(7), Tally(), Counter[tuple[datetime, int, str, str]]()
+    shapes = [["a"], ["b"], ["a", "b", "c"], ["c", "a"], []]
+    answers = [ON, OFF, Evaluation(True, Reason.RULE_MATCH, Variant("blue", 1))]
+    for _ in range(1000):
+        environment_id, at = chance.choice([1, 2]), NOON + chance.choice([0, 0, 0, 1]) * HOUR
+        request = {key: chance.choice(answers) for key in chance.choice(shapes)}
+        tally.add(environment_id, request, at)
+        expected.update((at, environment_id, key, evaluation.outcome) for key, evaluation in request.items())
+    assert (
+        Counter(
+            {
+                (hour, environment_id, key, outcome): number
+                for hour, counts in tally.take().items()
+                for environment_id, by_key in counts.items()
+                for key, by_outcome in by_key.items()
+                for outcome, number in by_outcome.items()
+            }
+        )
+        == expected
+    )
 
 
 def test_tally__many_threads__loses_none() -> None:
