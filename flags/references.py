@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -18,9 +18,21 @@ from flags.properties import in_environment
 LONGEST_CHAIN = 10
 """How many flags, or segments, may ask for each other in a row: evaluation follows them all."""
 
+_LONGEST_TOLD = 2 * LONGEST_CHAIN
 _SHOWN = 10
 _Needs = Mapping[str, Sequence[str]]
 """The keys that each key asks for."""
+
+
+class Chains:
+    """What asks for what, the object that is checked included."""
+
+    def __init__(self, needs: _Needs) -> None:
+        self.needs = needs
+
+    @cached_property
+    def asked_by(self) -> _Needs:
+        return _turned_round(self.needs)
 
 
 class Known:
@@ -35,12 +47,12 @@ class Known:
     def segments(self, keys: Collection[str]) -> Collection[str]:
         return set(Segment.objects.filter(key__in=keys).values_list("key", flat=True)) if keys else ()
 
-    def needs_of_flags(self) -> _Needs:
+    def chains_of_flags(self) -> Chains:
         rows = Flag.objects.exclude(prerequisites=[]).only("key", "prerequisites")
-        return {flag.key: _flags_named(flag) for flag in rows}
+        return Chains({flag.key: _flags_named(flag) for flag in rows})
 
-    def needs_of_segments(self) -> _Needs:
-        return {segment.key: _segments_named(segment) for segment in Segment.objects.naming("inSegment")}
+    def chains_of_segments(self) -> Chains:
+        return Chains({segment.key: _segments_named(segment) for segment in Segment.objects.naming("inSegment")})
 
 
 class KnownAtOnce(Known):
@@ -59,12 +71,12 @@ class KnownAtOnce(Known):
         return {*Segment.objects.values_list("key", flat=True), *self.granted_segments}
 
     @cached_property
-    def _needs_of_flags(self) -> _Needs:
-        return super().needs_of_flags()
+    def _chains_of_flags(self) -> Chains:
+        return super().chains_of_flags()
 
     @cached_property
-    def _needs_of_segments(self) -> _Needs:
-        return super().needs_of_segments()
+    def _chains_of_segments(self) -> Chains:
+        return super().chains_of_segments()
 
     def flags(self, keys: Collection[str]) -> Mapping[str, Flag]:
         return self._flags
@@ -72,11 +84,11 @@ class KnownAtOnce(Known):
     def segments(self, keys: Collection[str]) -> Collection[str]:
         return self._segments
 
-    def needs_of_flags(self) -> _Needs:
-        return self._needs_of_flags
+    def chains_of_flags(self) -> Chains:
+        return self._chains_of_flags
 
-    def needs_of_segments(self) -> _Needs:
-        return self._needs_of_segments
+    def chains_of_segments(self) -> Chains:
+        return self._chains_of_segments
 
 
 def check_flag(document: Document, known: Known | None = None) -> None:
@@ -90,7 +102,7 @@ def check_flag(document: Document, known: Known | None = None) -> None:
     unknown = _unknown_flags(others, known, may_be_archived="archivedAt" in document)
     _refuse([*unknown, *_unknown_segments([each for each in found if each.kind == "segment"], known)])
     if flags:
-        _refuse(_check_chain(document["key"], flags, known.needs_of_flags(), "flags"))
+        _refuse(_check_chain(document["key"], flags, known.chains_of_flags(), "flags"))
 
 
 def check_segment(document: Document, known: Known | None = None) -> None:
@@ -99,7 +111,7 @@ def check_segment(document: Document, known: Known | None = None) -> None:
     found = list(references(document))
     _refuse(_unknown_segments([each for each in found if each.key != document["key"]], known))
     if found:
-        _refuse(_check_chain(document["key"], found, known.needs_of_segments(), "segments"))
+        _refuse(_check_chain(document["key"], found, known.chains_of_segments(), "segments"))
 
 
 def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False) -> None:
@@ -186,17 +198,17 @@ def _flags_that_want_lost_variants(document: Document) -> Iterator[str]:
                 yield f"the prerequisites of {other.key}"
 
 
-def _check_chain(key: str, found: Sequence[Reference], needs: _Needs, noun: str) -> Iterator[Detail]:
+def _check_chain(key: str, found: Sequence[Reference], chains: Chains, noun: str) -> Iterator[Detail]:
     """Yield one detail where the things that ask for each other would form a circle, or too long a chain."""
-    needs = {**needs, key: [each.key for each in found]}
-    if circle := _circle(key, needs):
+    if circle := _circle(key, chains.needs):
         field = next(each.field for each in found if each.key == circle[1])
         message = f"Would ask for itself: {' → '.join(circle)}; take one of them out."
         yield Detail(field, DetailCode.INVALID_VALUE, message)
         return
-    down = _longest(key, needs)
-    chain = [*reversed(_longest(key, _turned_round(needs))), *down[1:]]
-    if len(chain) > LONGEST_CHAIN:
+    down = _longest(key, chains.needs)
+    chain = [*reversed(_longest(key, chains.asked_by)), *down[1:]]
+    # Where something stands there twice, others form a circle, for which they are refused.
+    if len(chain) > LONGEST_CHAIN and len(set(chain)) == len(chain):
         field = next(each.field for each in found if each.key == down[1])
         message = f"Would make a chain of {len(chain)} {noun}, {' → '.join(chain)}; {LONGEST_CHAIN} may hang together."
         yield Detail(field, DetailCode.OUT_OF_RANGE, message)
@@ -221,13 +233,14 @@ def _circle(key: str, needs: _Needs) -> list[str]:
 
 
 def _longest(key: str, needs: _Needs) -> tuple[str, ...]:
-    """The longest chain that begins at a key. There is no circle in it, and so an end."""
-
-    @cache
-    def chain(at: str) -> tuple[str, ...]:
-        return (at, *max((chain(needed) for needed in needs.get(at, ())), key=len, default=()))
-
-    return chain(key)
+    """The longest chain that begins at a key, as far as anybody reads: a file may bring longer ones, and circles."""
+    steps = [{key: key}]
+    while len(steps) < _LONGEST_TOLD and (step := {needed: at for at in steps[-1] for needed in needs.get(at, ())}):
+        steps.append(step)
+    chain = [next(iter(steps[-1]))]
+    for step in reversed(steps[1:]):
+        chain.append(step[chain[-1]])
+    return tuple(reversed(chain))
 
 
 def _turned_round(needs: _Needs) -> _Needs:

@@ -208,6 +208,30 @@ def test_import__circle_of_flags__is_refused_for_each(production: Environment, f
     ]
 
 
+def test_import__flag_that_needs_a_circle__is_not_blamed_for_it(production: Environment, file: Any) -> None:
+    flags = [{"key": key, "prerequisites": [{"flag": needed}]} for key, needed in ("ab", "ba", "ca", "dc")]
+    told = refused("import_flags", file(flags))
+
+    assert [re.findall(r"\((\w)\)", line) for line in told[:-1]] == [["a"], ["b"]]
+
+
+def test_import__chain_of_thousands__is_refused(production: Environment, file: Any) -> None:
+    flags = [{"key": f"flag-{at}", "prerequisites": [{"flag": f"flag-{at + 1}"}]} for at in range(2000)]
+    told = refused("import_flags", file([*flags, {"key": "flag-2000"}]))
+
+    assert "Would make a chain of 20 flags, flag-0 → flag-1 → " in told[0]
+    assert told[-2] == f"and {2000 - 100:,} more defects"
+
+
+def test_import__chain_that_is_as_long_as_may_be__is_taken(production: Environment, file: Any) -> None:
+    flags = [{"key": f"flag-{at}", "prerequisites": [{"flag": f"flag-{at + 1}"}]} for at in range(9)]
+
+    assert run("import_flags", file([*flags, {"key": "flag-9"}])).endswith("10 flags created.\n")
+    more = [{"key": "flag-9", "prerequisites": [{"flag": "flag-10"}]}, {"key": "flag-10"}]
+    [told, _] = refused("import_flags", file(more))
+    assert "flags[0] (flag-9): prerequisites[0].flag: Would make a chain of 11 flags" in told
+
+
 def test_import__variant_that_something_needs__is_not_taken_away(production: Environment, file: Any) -> None:
     colours = [{"key": "blue", "value": "b"}, {"key": "red", "value": "r"}]
     where = {"environment": production, **WRITE}
