@@ -15,7 +15,7 @@ class PromotionSerializer(StrictSerializer):
     flags = ArrayField(
         child=KeyField(),
         required=False,
-        allow_empty=False,
+        min_length=1,
         max_length=MOST_FLAGS,
         help_text="Their keys; without it, all that are not archived.",
     )
