@@ -88,6 +88,7 @@ _EVALUATION = component(
         "What a flag is for the user, and why.",
     ),
 )
+_NO_METADATA = component("OfrepNoMetadata", closed_object({}, "Of a failure: always empty."))
 _DETAILS: Schema = {**_TEXT, "description": "For people: what went wrong and what to do."}
 
 
@@ -95,7 +96,7 @@ def _failure(codes: Sequence[FailureCode], *, of_a_flag: bool = False) -> Schema
     failure = {"errorCode": {"type": "string", "enum": [code.value for code in codes]}, "errorDetails": _DETAILS}
     if not of_a_flag:
         return closed_object(failure)
-    return closed_object({"key": _KEY, **failure, "metadata": closed_object({}, "Always empty.")})
+    return closed_object({"key": _KEY, **failure, "metadata": _NO_METADATA})
 
 
 _MALFORMED = (FailureCode.PARSE_ERROR, FailureCode.INVALID_CONTEXT, FailureCode.GENERAL)
