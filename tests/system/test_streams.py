@@ -1,0 +1,235 @@
+"""Event streams of a real server: every change is told, wherever it came from, to whom it concerns and nobody else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.system.processes import run_script
+from tests.system.server import Server, wait_until
+from tests.system.streams import Stream, stream_url
+
+pytestmark = pytest.mark.system
+
+SECONDS_OF_SILENCE = 1.5
+"""Longer than any message is held back: whoever has heard nothing by then was told nothing."""
+
+
+Listen = Callable[..., Stream]
+
+
+@pytest.fixture
+def listen() -> Iterator[Listen]:
+    """Open streams, which are closed at the end of the test."""
+    with ExitStack() as opened:
+
+        def start(url: str, **options: str) -> Stream:
+            stream = Stream(url, **options)
+            opened.callback(stream.close)
+            return stream
+
+        yield start
+
+
+def create_flag(server: Server, key: str, **values: object) -> None:
+    assert server.ask("POST", "/v1/flags", json={"key": key, **values}).status_code == 201
+
+
+def switch(server: Server, key: str, enabled: bool, *, environment: str = "production") -> int:
+    """Switch a flag and return the revision of the change."""
+    secret = server.keys[environment]["manage"]
+    answer = server.ask("PATCH", f"/v1/flags/{key}", json={"enabled": enabled}, key=secret)
+    assert answer.status_code == 200
+    return int(answer.headers["ETag"].strip('"'))
+
+
+def test_stream__flag_switched_by_the_api__tells_its_environment_of_the_revision(
+    server: Server, listen: Listen
+) -> None:
+    create_flag(server, "by-api")
+    here, there = listen(stream_url(server)), listen(stream_url(server, key=server.keys["staging"]["client"]))
+    before = int(time.time())
+    revision = switch(server, "by-api", True)
+    [event] = here.wait_for_events(1)
+    assert event["type"] == "refetchEvaluation"
+    assert (event["id"], event["etag"]) == (str(revision), str(revision))
+    assert before <= event["lastModified"] <= time.time()
+    switched_there = switch(server, "by-api", True, environment="staging")
+    assert [each["id"] for each in there.wait_for_events(1)] == [str(switched_there)]
+    time.sleep(SECONDS_OF_SILENCE)
+    assert len(here.events) == len(there.events) == 1
+
+
+def test_stream__client_asks_again_when_told__gets_what_it_was_told_of(server: Server, listen: Listen) -> None:
+    create_flag(server, "asked-again")
+    stream = listen(stream_url(server))
+    for count, enabled in enumerate([True, False, True], 1):
+        switch(server, "asked-again", enabled)
+        event = stream.wait_for_events(count)[-1]
+        answer = server.ask(
+            "POST",
+            "/ofrep/v1/evaluate/flags",
+            params={"flagConfigEtag": event["etag"], "flagConfigLastModified": event["lastModified"]},
+            json={"context": {"targetingKey": "u", "flags": ["asked-again"]}},
+        )
+        assert [flag["value"] for flag in answer.json()["flags"]] == [enabled]
+
+
+def test_stream__flag_switched_in_another_process__is_told(server: Server, listen: Listen) -> None:
+    create_flag(server, "by-script")
+    stream = listen(stream_url(server))
+    run_script(server, "switch('by-script', True)")
+    assert len(stream.wait_for_events(1)) == 1
+
+
+def test_stream__segment_changes__is_told_in_every_environment(server: Server, listen: Listen) -> None:
+    streams = [listen(stream_url(server, key=server.keys[environment]["client"])) for environment in server.keys]
+    assert server.ask("POST", "/v1/segments", json={"key": "told", "userIds": ["ada"]}).status_code == 201
+    assert [len(stream.wait_for_events(1)) for stream in streams] == [1, 1]
+
+
+def test_stream__burst_of_changes__is_told_in_few_messages_and_the_last_revision(
+    server: Server, listen: Listen
+) -> None:
+    create_flag(server, "burst")
+    stream = listen(stream_url(server))
+    started = time.monotonic()
+    revisions = [switch(server, "burst", at % 2 == 0) for at in range(50)]
+    took = time.monotonic() - started
+    wait_until(lambda: bool(stream.events) and stream.events[-1]["id"] == str(revisions[-1]), "the last is told", 30)
+    assert 2 <= len(stream.events) <= 3 + took
+    ids = [int(event["id"]) for event in stream.events]
+    assert ids == sorted(ids)
+
+
+def test_stream__scheduled_moment__is_told_when_it_comes(server: Server, listen: Listen) -> None:
+    moment = (datetime.now(UTC) + timedelta(seconds=4)).replace(microsecond=0)
+    rule = {"type": "percentage", "percentage": 100, "startAt": moment.isoformat()}
+    create_flag(server, "scheduled", enabled=True, rules=[rule])
+    [event] = listen(stream_url(server)).wait_for_events(1)
+    assert datetime.now(UTC) >= moment
+    assert event["lastModified"] == int(moment.timestamp())
+    assert event["etag"] == f"{event['id']}.{event['lastModified']}"
+
+
+def test_stream__opened_after_a_change__begins_with_it(server: Server, listen: Listen) -> None:
+    create_flag(server, "missed")
+    url = stream_url(server)
+    revision = switch(server, "missed", True)
+    assert [event["id"] for event in listen(url).wait_for_events(1)] == [str(revision)]
+    missed = listen(url, last_event_id=str(revision - 1))
+    assert [event["id"] for event in missed.wait_for_events(1)] == [str(revision)]
+    up_to_date = listen(url, last_event_id=str(revision))
+    time.sleep(SECONDS_OF_SILENCE)
+    assert up_to_date.events == []
+
+
+def test_stream__address_that_is_not_good__is_refused_and_no_token_is_logged(server: Server, listen: Listen) -> None:
+    url = stream_url(server)
+    elsewhere = url.replace("/production?", "/staging?")
+    for wrong in (f"{url}x", elsewhere, url.partition("?")[0], url.replace("token=", "token=%00%FF")):
+        answer = httpx.get(wrong)
+        assert answer.status_code == 401
+        assert set(answer.json()) == {"errorDetails"}
+    assert httpx.get(url.replace("/streams/", "/other/")).status_code == 404
+    assert httpx.post(url).status_code == 405
+    listen(url).close()
+    log = server.log.read_text()
+    assert "token=" not in log
+    assert url.partition("token=")[2] not in log
+
+
+def test_stream__key_revoked__ends_and_is_not_opened_again(server: Server, listen: Listen) -> None:
+    secret = server.run("manage.py", "create_key", "--name", "brief", "--scope", "client").strip()
+    url = stream_url(server, key=secret)
+    revoked, other = listen(url), listen(stream_url(server))
+    server.run("manage.py", "revoke_key", secret[:12])
+    revoked.wait_for_end()
+    assert revoked.is_complete
+    assert listen(url).status == 401
+    assert not other.has_ended
+
+
+def test_stream__key_made_this_moment__opens_at_once(server: Server, listen: Listen) -> None:
+    for _ in range(3):
+        secret = server.run("manage.py", "create_key", "--name", "brief", "--scope", "client").strip()
+        assert listen(stream_url(server, key=secret)).status == 200
+
+
+def test_streams__opened_and_left__leave_nothing_behind(server: Server, listen: Listen) -> None:
+    url, pid = stream_url(server), server.stream_pid()
+    descriptors = Path(f"/proc/{pid}/fd")
+    before = len(list(descriptors.iterdir()))
+    streams = [listen(url) for _ in range(100)]
+    assert len(list(descriptors.iterdir())) >= before + 100
+    for stream in streams:
+        stream.close()
+    wait_until(lambda: len(list(descriptors.iterdir())) <= before + 5, "the connections are closed", 30)
+
+
+def test_serve__stream_process_killed__comes_back_on_the_same_port(
+    start_server: Callable[..., Server], listen: Listen
+) -> None:
+    server = start_server()
+    create_flag(server, "survives")
+    workers, before = server.worker_pids(), server.stream_pid()
+    assert before is not None
+    url = stream_url(server)
+    for stop in (signal.SIGKILL, signal.SIGTERM):
+        stream, killed = listen(url), server.stream_pid()
+        assert killed is not None
+        os.kill(killed, stop)
+        stream.wait_for_end()
+        again = listen(url)  # waits in the queue until there is somebody
+        assert again.status == 200
+        assert server.stream_pid() not in (None, killed)
+        heard = len(again.events)
+        switch(server, "survives", stop is signal.SIGKILL)
+        again.wait_for_events(heard + 1)
+    assert server.worker_pids() == workers
+
+
+def test_serve__terminated__ends_every_stream_properly_and_at_once(
+    start_server: Callable[..., Server], listen: Listen
+) -> None:
+    server = start_server()
+    streams = [listen(stream_url(server)) for _ in range(20)]
+    pid = server.stream_pid()
+    assert server.stop() == 0
+    for stream in streams:
+        stream.wait_for_end()
+    assert all(stream.is_complete for stream in streams)
+    assert not Path(f"/proc/{pid}").exists()
+    assert "refused to gracefully stop" not in server.log.read_text()
+
+
+def test_serve__main_process_killed__its_stream_process_ends_too(
+    start_server: Callable[..., Server], listen: Listen
+) -> None:
+    server = start_server()
+    stream, pid = listen(stream_url(server)), server.stream_pid()
+    assert server.process is not None
+    os.kill(server.process.pid, signal.SIGKILL)
+    server.process.wait()
+    stream.wait_for_end()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the process ends", 30)
+
+
+def test_hosts__flag_switched_on_one__is_told_by_the_other(start_server: Callable[..., Server], listen: Listen) -> None:
+    """They share nothing but a database."""
+    here = start_server()
+    there = start_server(here.environment["DATABASE_URL"])
+    create_flag(here, "followed")
+    stream = listen(stream_url(there))
+    heard = len(stream.events)
+    revision = switch(here, "followed", True)
+    stream.wait_for_events(heard + 1)
+    wait_until(lambda: stream.events[-1]["id"] == str(revision), "the newest is told", 30)
