@@ -1,4 +1,4 @@
-"""Every write of a flag, whichever door it came through. Each appends the whole flag to the change log."""
+"""Every write of one flag, whichever door it came through, with a change for each. `flags.bulk` writes many at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags, their state in each environment, and segments. `flags.changes` and `flags.segments` alone write them."""
+"""Flags, their state in each environment, and segments, which `flags.changes`, `segments` and `bulk` alone write."""
 
 from __future__ import annotations
 
