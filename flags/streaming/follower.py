@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 
-from django.db import Error, connection
+from django.db import connection
 from django.utils import timezone
 
 from config import signal_file, snapshot
@@ -66,11 +67,11 @@ class Follower:
                     failures = 0
                     time.sleep(_SECONDS_BETWEEN_LOOKS)
                 signal_file.reopen_if_replaced()
-            except (Error, OSError) as error:
+            except Exception as error:  # whatever it is: without this thread the streams would fall silent for good
                 failures += 1
                 connection.close()  # after a quiet night it may be gone, and the database not: then nothing is said
                 if failures == 2:
-                    logger.warning("Event streams cannot follow changes, and will go on trying: %s", error)
+                    logger.warning("Event streams cannot follow changes, and will go on trying: %r", error)
                 if failures > 1:
                     time.sleep(_SECONDS_BETWEEN_TRIES)
 
@@ -80,25 +81,19 @@ class Follower:
         seen = (compiled.state, live_keys.state, known.state)
         if now < self._due and all(new is old for new, old in zip(seen, self._seen, strict=True)):
             return
-        outlook = self._outlook(now)
-        if outlook != self._told:
-            self._tell(outlook)
-            self._told = outlook
-        self._seen = seen
-
-    def _outlook(self, now: datetime) -> Outlook:
         configurations = {key: compiled.state.configurations[key] for key in known.state.by_key}
         keys = [key for key in live_keys.state.values() if key.is_live(now)]
-        self._due = min(
-            (configuration.schedule.next_change(now) or _LAST for configuration in configurations.values()),
-            default=_LAST,
-        )
-        self._due = min([self._due, *(key.expires_at for key in keys if key.expires_at)])
         moments = self._moments_of({each.revision for each in configurations.values()})
-        return Outlook(
+        outlook = Outlook(
             {key: _news(each, moments, now) for key, each in configurations.items()},
             {str(key.pk): key.environment.key for key in keys},
         )
+        if outlook != self._told:
+            self._tell(outlook)
+            self._told = outlook
+        changes = (configuration.schedule.next_change(now) for configuration in configurations.values())
+        expiries = (key.expires_at for key in keys)
+        self._seen, self._due = seen, min((each for each in chain(changes, expiries) if each), default=_LAST)
 
     def _moments_of(self, revisions: set[int]) -> Mapping[int, datetime]:
         """When these changes were made; only those are looked up that were not known before."""
