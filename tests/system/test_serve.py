@@ -126,6 +126,10 @@ def serve(server: Server, *arguments: str, **settings: str) -> subprocess.Comple
     [
         (("--port", "{port}"), "Cannot listen on 127.0.0.1, port {port}: Address already in use."),
         (("--port", "65536"), "Cannot listen on 127.0.0.1, port 65536: ports go from 0 to 65535."),
+        (
+            ("--port", "0", "--stream-port", "{port}"),
+            "Cannot listen on 127.0.0.1, port {port}: Address already in use.",
+        ),
         (("--host", "host.invalid"), "Cannot listen on host.invalid, port 8000: "),
         (("--host", "192.0.2.1"), "Cannot listen on 192.0.2.1, port 8000: Cannot assign requested address."),
         (("--workers", "0"), "--workers must be 1 or more."),
