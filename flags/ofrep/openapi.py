@@ -172,7 +172,7 @@ _UNKNOWN = tell_failure("no-such-flag", FailureCode.FLAG_NOT_FOUND, "No flag has
 _OTHER = tell_missing_key("half")
 _STREAM = {
     "type": "sse",
-    "url": "https://flags.example.com/ofrep/v1/streams/production?token=eyJ0b2tlbiI6MX0",
+    "url": "http://127.0.0.1:8001/ofrep/v1/streams/production?token=eyJ0b2tlbiI6MX0",
     "inactivityDelaySec": 120,
 }
 

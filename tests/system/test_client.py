@@ -74,7 +74,9 @@ def test_client__generated__compiles_and_has_every_operation(generated: Path) ->
     segments = {"list_segments", "create_segment", "get_segment", "update_segment", "delete_segment", "list_changes"}
     experiments = {"list_experiments", "create_experiment", "get_experiment", "update_experiment", "delete_experiment"}
     transitions = {"start_experiment", "stop_experiment", "get_variant"}
-    assert operations == flags | segments | experiments | transitions | {"track_event", "batch_events", "query_events"}
+    others = {"track_event", "batch_events", "query_events", "get_ruleset", "get_flag_usage", "promote_flags"}
+    clients = {"ofrep_evaluate_flag", "ofrep_evaluate_flags"}
+    assert operations == flags | segments | experiments | transitions | others | clients
 
 
 def test_client__of_flags__works(call: Call, models: ModuleType) -> None:
@@ -147,6 +149,39 @@ def test_client__of_values_segments_and_history__works(call: Call, models: Modul
     assert (status, refused.error.code.value) == (409, "in_use")
     assert call("flags.delete_flag", "client.values") == (204, None)
     assert call("segments.delete_segment", "client.segment") == (204, None)
+
+
+def test_client__of_rulesets_usage_and_promotion__works(call: Call, models: ModuleType) -> None:
+    call("flags.create_flag", body=models.FlagRequest(key="client.promoted", enabled=True))
+    status, ruleset = call("flags.get_ruleset")
+    assert (status, ruleset.data.environment) == (200, "production")
+    assert "client.promoted" in [flag.key for flag in ruleset.data.flags]
+
+    status, usage = call("flags.get_flag_usage", "client.promoted", interval=models.GetFlagUsageInterval.DAY)
+    assert (status, usage.data.total, usage.data.outcomes) == (200, 0, [])
+
+    request = models.PromotionRequest(from_="staging", flags=["client.promoted"], dry_run=True)
+    status, promotion = call("flags.promote_flags", body=request)
+    assert (status, promotion.data.dry_run, promotion.data.flags[0].changes[0].after) == (200, True, False)
+
+
+def test_client__of_openfeature__works(call: Call, models: ModuleType) -> None:
+    call("flags.create_flag", body=models.FlagRequest(key="client.ofrep", enabled=True))
+    share = models.PercentageRule(models.PercentageRuleType.PERCENTAGE, percentage=50)
+    call("flags.create_flag", body=models.FlagRequest(key="client.share", enabled=True, rules=[share]))
+    user = models.OfrepRequest(context=models.OfrepContext(targeting_key="ann"))
+    status, evaluated = call("open_feature.ofrep_evaluate_flag", "client.ofrep", body=user)
+    assert (status, evaluated.value, evaluated.reason) == (200, True, models.OfrepEvaluationReason.STATIC)
+
+    status, missing = call("open_feature.ofrep_evaluate_flag", "client.nothing", body=user)
+    assert (status, missing.error_code) == (404, models.OfrepFlagNotFoundErrorCode.FLAG_NOT_FOUND)
+
+    stranger = models.OfrepRequest(context=models.OfrepContext())
+    status, answered = call("open_feature.ofrep_evaluate_flags", body=stranger)
+    flags = {flag.key: flag for flag in answered.flags}
+    assert (status, flags["client.ofrep"].variant) == (200, "on")
+    assert flags["client.share"].error_code == models.OfrepFlagFailureErrorCode.TARGETING_KEY_MISSING
+    assert answered.event_streams[0].type_ == models.OfrepEventStreamType.SSE
 
 
 def test_client__sending_back_what_it_read__changes_nothing(call: Call, models: ModuleType) -> None:
