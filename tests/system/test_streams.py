@@ -11,7 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
 from tests.system.processes import run_script
 from tests.system.server import Server, wait_until
@@ -232,3 +234,38 @@ def test_hosts__flag_switched_on_one__is_told_by_the_other(start_server: Callabl
     revision = switch(here, "followed", True)
     stream.wait_for_events(heard + 1)
     wait_until(lambda: stream.events[-1]["id"] == str(revision), "the newest is told", 30)
+
+
+def test_stream__while_the_database_is_away__stays_open_and_tells_afterwards(
+    start_server: Callable[..., Server], listen: Listen
+) -> None:
+    server = start_server()
+    url = server.environment["DATABASE_URL"]
+    if url.startswith("sqlite"):
+        pytest.skip("SQLite is never away")
+    create_flag(server, "away")
+    address = stream_url(server)
+    stream = listen(address)
+    with psycopg.connect(url.replace("postgres://", "postgresql://")) as connection:
+        name = connection.info.dbname
+        other = psycopg.connect(
+            connection.info.dsn, password=connection.info.password, dbname="postgres", autocommit=True
+        )
+    with other:
+        allow = SQL("ALTER DATABASE {} ALLOW_CONNECTIONS ").format(Identifier(name))
+        other.execute(allow + SQL("false"))
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        with (server.folder / "runtime" / "signal").open("r+b") as shared:
+            shared.write(os.urandom(8))  # there is something to look at
+        wait_until(lambda: told(server, "cannot follow changes") == 1, "it says so", 30)
+        assert listen(address).status == 200
+        other.execute(allow + SQL("true"))
+    wait_until(lambda: told(server, "follow changes again") == 1, "it is back", 30)
+    revision = switch(server, "away", True)
+    wait_until(lambda: [event["id"] for event in stream.events][-1:] == [str(revision)], "the change is told", 30)
+    assert told(server, "cannot follow changes") == 1
+
+
+def told(server: Server, message: str) -> int:
+    """How often a message was logged."""
+    return server.log.read_text().count(message)
