@@ -54,6 +54,7 @@ CALLS = (
     Call("POST", "/v1/flags/known/restore", None, Scope.MANAGE, "flags.change_flag"),
     Call("POST", "/v1/flags/known/revert", {"revision": REVISION}, Scope.MANAGE, "flags.change_flag"),
     Call("POST", "/v1/promote", {"from": "staging"}, Scope.MANAGE, "flags.change_flag"),
+    Call("GET", "/v1/ruleset", None, Scope.SERVER, "flags.view_flag"),
     Call("GET", "/v1/segments", None, Scope.SERVER, "flags.view_segment"),
     Call("GET", "/v1/segments/known", None, Scope.SERVER, "flags.view_segment"),
     Call("POST", "/v1/segments", {"key": "new"}, Scope.MANAGE, "flags.add_segment", 201),
