@@ -35,7 +35,9 @@ def test_browser_middleware__call_of_the_api_without_a_cookie__goes_past_it(path
     assert not any(hasattr(request, name) for name in ("session", "user", "_messages"))
 
 
-@pytest.mark.parametrize(("path", "headers"), [("/v1/flags", {"cookie": "a=b"}), ("/admin/", {}), ("/v1x", {}), ("/ofrep", {})])
+@pytest.mark.parametrize(
+    ("path", "headers"), [("/v1/flags", {"cookie": "a=b"}), ("/admin/", {}), ("/v1x", {}), ("/ofrep", {})]
+)
 def test_browser_middleware__anything_else__goes_through_it(path: str, headers: dict[str, str]) -> None:
     request = pass_through(path, **headers)
     assert all(hasattr(request, name) for name in ("session", "user", "_messages"))

@@ -185,7 +185,16 @@ def test_audit__kinds_of_objects__are_all_that_the_snapshot_hears_of() -> None:
 
 
 def test_document__every_object_but_free_content__is_closed() -> None:
-    free = {"attributes", "counts", "properties", "results", "schema", "EvaluationsByKey", "OfrepRequest", "OfrepContext"}
+    free = {
+        "attributes",
+        "counts",
+        "properties",
+        "results",
+        "schema",
+        "EvaluationsByKey",
+        "OfrepRequest",
+        "OfrepContext",
+    }
 
     def objects(schema: Any, name: str = "") -> Iterator[str]:
         if isinstance(schema, dict):
