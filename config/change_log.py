@@ -68,14 +68,21 @@ class Writing:
 
 
 @contextmanager
-def writing(*, actor: Actor, at: datetime, reason: str = "") -> Iterator[Writing]:
-    """Open a transaction in which no other process changes configuration, so that revisions follow commit order.
+def undisturbed() -> Iterator[None]:
+    """Open a transaction in which no other process changes configuration: what several queries find belongs together.
 
-    Writers queue on the oldest row of the log, which is never deleted. (The newest would not do: whoever waited for it
-    would wake up holding a row that is no longer the newest.) SQLite has one writer at a time anyway.
+    Whoever wants that queues on the oldest row of the log, which is never deleted. (The newest would not do: whoever
+    waited for it would wake up holding a row that is no longer the newest.) SQLite has one writer at a time anyway.
     """
     with transaction.atomic():
         Change.objects.select_for_update().order_by("revision").values_list("revision").first()
+        yield
+
+
+@contextmanager
+def writing(*, actor: Actor, at: datetime, reason: str = "") -> Iterator[Writing]:
+    """Open a transaction in which no other process changes configuration, so that revisions follow commit order."""
+    with undisturbed():
         newest = Change.objects.order_by("-revision").values_list("revision", "at").first()
         revision, last_at = newest or (0, at)
         yield Writing(at=max(at, last_at), actor=actor, reason=reason, revision=revision)

@@ -13,10 +13,11 @@ from config.history import concerning
 from config.keys import check_key, is_key
 from config.models import Change, Environment
 from flags import references
-from flags.models import Flag
+from flags.models import Flag, Usage
 from flags.properties import NEW, Values, checked, in_environment, merge, values_of
 from flags.rows import Stamp, common_values, insert, save_common, save_states, state_values
 from flags.rows import document as document
+from flags.usage import hour_of
 from flags.versions import check_version as check_version  # for doors, which ask before they read a body
 
 KIND = "flag"
@@ -161,6 +162,8 @@ def delete_flag(
         references.require_not_needed(flag, "delete")
         before, flag_id = document(flag), flag.pk
         flag.delete()
+        # A flag counts from the hour in which it was made: one that has this key next begins with none.
+        Usage.objects.filter(flag_key=key, hour__gte=hour_of(log.at)).delete()
         log.append(KIND, object_id=flag_id, key=key, before=before, after=None)
 
 

@@ -12,7 +12,7 @@ from django.db.models import Max, QuerySet, Sum
 from django.db.models.functions import TruncDay
 
 from config.models import Environment
-from flags.models import Flag, LastUse, Usage
+from flags.models import Flag, Usage
 from flags.usage import hour_of
 
 
@@ -76,6 +76,6 @@ def _by_interval(rows: QuerySet[Usage], interval: Interval) -> QuerySet[Usage, t
 
 def last_hour_of(flag: Flag, environment: Environment) -> datetime | None:
     """The start of the hour in which the flag was last evaluated, if that was in the last 90 days."""
-    uses = LastUse.objects.filter(environment=environment, flag_key=flag.key, hour__gte=hour_of(flag.created_at))
+    uses = Usage.objects.filter(environment=environment, flag_key=flag.key, hour__gte=hour_of(flag.created_at))
     last: datetime | None = uses.aggregate(last=Max("hour"))["last"]
     return last

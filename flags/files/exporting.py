@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from config.change_log import undisturbed
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
@@ -33,6 +34,11 @@ def content_of_file(keys: Sequence[str] = (), environments: Sequence[Environment
 
     Raises DomainError `flag_not_found`.
     """
+    with undisturbed():
+        return _content(keys, environments)
+
+
+def _content(keys: Sequence[str], environments: Sequence[Environment]) -> Document:
     found = documents(keys or None)
     if missing := [key for key in keys if key not in found]:
         raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {', '.join(map(repr, missing))}.")

@@ -121,6 +121,18 @@ def test_usage__flag_that_was_made_anew__begins_with_nothing(api: Any, productio
     assert data(api.get(PATH))["total"] == 2  # of its first hour nobody knows which flag it was
 
 
+def test_usage__flag_that_was_deleted_and_made_anew_at_once__begins_with_nothing(
+    api: Any, production: Environment
+) -> None:
+    FlagFactory(key="f", at=START)
+    count(production, START + 30 * DAY, on=7)
+    assert data(api.get(PATH))["total"] == 7
+    assert api.delete("/v1/flags/f").status_code == 204
+    data(api.post("/v1/flags", {"key": "f"}), 201)
+    found = data(api.get(PATH))
+    assert (found["total"], found["lastEvaluatedAt"]) == (0, None)
+
+
 def test_usage__last_evaluated__is_not_that_of_an_earlier_flag(api: Any, production: Environment) -> None:
     FlagFactory(key="f", at=START + 29 * DAY)
     count(production, START + 28 * DAY, on=1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from django.db import connection
 
 from config.models import Environment
 from flags.changes import create_flag
@@ -34,6 +35,17 @@ def test_export__everything__is_told_in_order(everything: None) -> None:
     ]
     assert full["environments"]["production"]["rules"] == [{"type": "percentage", "percentage": 50, "variant": "red"}]
     assert list(full["environments"]["production"]["rules"][0]) == ["type", "percentage", "variant"]
+
+
+def test_export__all_its_queries__are_made_while_nobody_writes(
+    everything: None, django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(8) as queries:
+        run("export_flags")
+    environments, begins, lock, *_, ends = [query["sql"] for query in queries]
+    assert ('FROM "config_environment"' in environments, "SAVEPOINT" in begins, "SAVEPOINT" in ends) == (True,) * 3
+    assert 'FROM "config_change"' in lock
+    assert "FOR UPDATE" in lock or connection.vendor == "sqlite"
 
 
 def test_export__yaml__says_the_same_as_json(everything: None) -> None:
@@ -74,5 +86,5 @@ def test_export__any_number_of_flags__takes_as_many_queries(
 ) -> None:
     for at in range(number):
         create_flag(key=f"flag-{at}", environment=production, tags=["a"], **WRITE)
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(8):
         run("export_flags")
