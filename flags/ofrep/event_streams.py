@@ -42,9 +42,9 @@ class Offer:
     environment: str
     key_id: str
 
-    def told(self, revision: int, at: datetime) -> list[dict[str, Any]]:
-        """Return the `eventStreams` of an answer at a revision, with a new token."""
-        token = tokens.issue(environment=self.environment, key_id=self.key_id, revision=revision, at=at)
+    def told(self, at: datetime) -> list[dict[str, Any]]:
+        """Return the `eventStreams` of an answer."""
+        token = tokens.issue(environment=self.environment, key_id=self.key_id, at=at)
         url = f"{self.origin}/ofrep/v1/streams/{self.environment}?token={token}"
         return [{"type": "sse", "url": url, "inactivityDelaySec": INACTIVITY_DELAY_SECONDS}]
 

@@ -1,6 +1,7 @@
 """Tokens of event streams: what an address carries in place of a key, since browsers send no headers to a stream.
 
-A token tells nobody anything but that its environment changed, and holds for an hour.
+A token tells nobody anything but that its environment changed, and holds for half an hour to an hour. All that are
+issued to one caller in one half hour are the same: clients that are answered another address open their stream anew.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Any
 
 from django.core.signing import BadSignature, Signer
 
-LIFETIME = timedelta(hours=1)
-_HALF = LIFETIME / 2
+PERIOD = timedelta(minutes=30)
+LIFETIME = 2 * PERIOD
+"""From the beginning of the period on in which it was issued."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _SALT = "halyard.stream"
 
 
@@ -25,20 +26,19 @@ class InvalidToken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Who may hear of what: the environment, the id of the API key ("" for callers without one), and since when.
+    """Who may hear of what: the environment, and the id of the API key ("" for callers without one).
 
-    `revision` is that of the answer that the token came with.
+    It was issued at `since` or later, to somebody who was answered at that time.
     """
 
     environment: str
     key_id: str
-    revision: int
-    issued_at: datetime
+    since: datetime
 
 
-def issue(*, environment: str, key_id: str, revision: int, at: datetime) -> str:
+def issue(*, environment: str, key_id: str, at: datetime) -> str:
     """Return a token that may stand in a URL as it is."""
-    return _signer().sign_object([environment, key_id, revision, (at - _EPOCH) // _MICROSECOND])
+    return _signer().sign_object([environment, key_id, period(at)])
 
 
 def read(token: str, *, environment: str, at: datetime) -> Ticket:
@@ -47,21 +47,18 @@ def read(token: str, *, environment: str, at: datetime) -> Ticket:
         content: list[Any] = _signer().unsign_object(token)
     except BadSignature:
         raise InvalidToken("This token was not issued here.") from None
-    of, key_id, revision, microseconds = content
-    ticket = Ticket(of, key_id, revision, _EPOCH + microseconds * _MICROSECOND)
+    of, key_id, number = content
+    ticket = Ticket(of, key_id, _EPOCH + number * PERIOD)
     if ticket.environment != environment:
         raise InvalidToken("This token is for another environment.")
-    if at >= ticket.issued_at + LIFETIME:
+    if at >= ticket.since + LIFETIME:
         raise InvalidToken("This token has expired.")
     return ticket
 
 
 def period(at: datetime) -> int:
-    """Return the number of the half lifetime that a moment lies in.
-
-    A token issued in the same one is good for another half lifetime at least.
-    """
-    return (at - _EPOCH) // _HALF
+    """Return the number of the period that a moment lies in: a token of the same one is good for another at least."""
+    return (at - _EPOCH) // PERIOD
 
 
 def issuer() -> str:

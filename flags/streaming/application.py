@@ -89,7 +89,7 @@ async def _answer(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
         except InvalidToken as error:
             await _refuse(send, 401, str(error), [*shared, (b"www-authenticate", b"Bearer")])
         else:
-            listener = hub.join(ticket, since=_since(headers, ticket))
+            listener = hub.join(ticket, known=_known(headers))
             await _stream(hub, listener, receive, send, shared)
 
 
@@ -103,10 +103,10 @@ async def _admit(hub: Hub, environment: str, query: bytes) -> Ticket:
     return ticket
 
 
-def _since(headers: dict[bytes, bytes], ticket: Ticket) -> int:
-    """The revision that a client knows: the last one it heard of here, else that of the answer that sent it here."""
+def _known(headers: dict[bytes, bytes]) -> int | None:
+    """The revision that a client heard of last, if it did."""
     heard = _revision.fullmatch(headers.get(b"last-event-id", b""))
-    return int(heard[1]) if heard else ticket.revision
+    return int(heard[1]) if heard else None
 
 
 async def _stream(hub: Hub, listener: Listener, receive: Receive, send: Send, shared: Iterable[Header]) -> None:

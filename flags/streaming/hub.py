@@ -15,22 +15,17 @@ SECONDS_BETWEEN_HEARTBEATS = 15.0
 
 
 class Listener:
-    """One open stream, which knows a revision. Of messages not taken yet only the newest is kept: each says all."""
+    """One open stream. Of messages not taken yet only the newest is kept: each says all."""
 
-    def __init__(self, ticket: Ticket, revision: int) -> None:
+    def __init__(self, ticket: Ticket) -> None:
         self.ticket = ticket
-        self._revision, self._at = revision, ticket.issued_at
         self._message: bytes | None = None
         self._is_over = False
         self._woken: asyncio.Future[None] | None = None
 
-    def tell(self, news: News, message: bytes) -> None:
-        """Send the message of news, unless they are known already: a worker may have been faster with its answer."""
-        moment = news.moment or self._at
-        if news.revision != self._revision or moment > self._at:
-            self._revision, self._at = news.revision, max(moment, self._at)
-            self._message = message
-            self._wake()
+    def tell(self, message: bytes) -> None:
+        self._message = message
+        self._wake()
 
     def end(self) -> None:
         self._is_over = True
@@ -86,7 +81,7 @@ class Channel:
         self._timer, self._told_at = None, asyncio.get_running_loop().time()
         message = self.news.message
         for listener in self.listeners:
-            listener.tell(self.news, message)
+            listener.tell(message)
 
 
 class Hub:
@@ -115,13 +110,16 @@ class Hub:
         await self._is_ready.wait()
         return self.outlook is None or self.outlook.admits(ticket.key_id, ticket.environment)
 
-    def join(self, ticket: Ticket, *, since: int) -> Listener:
-        """Let somebody listen, who is told at once of what came after revision `since` or after the ticket."""
-        listener = Listener(ticket, since)
+    def join(self, ticket: Ticket, *, known: int | None = None) -> Listener:
+        """Let somebody listen, who is told at once of what they may have missed: they last heard of revision `known`.
+
+        Who heard of none is told of a change that may be younger than the answer that sent them here.
+        """
+        listener = Listener(ticket)
         channel = self._channels[ticket.environment]
         channel.listeners.add(listener)
-        if channel.news is not None and channel.news.is_newer_than(since, ticket.issued_at):
-            listener.tell(channel.news, channel.news.message)
+        if channel.news is not None and channel.news.is_newer_than(ticket.since, known):
+            listener.tell(channel.news.message)
         if self.is_closed:
             listener.end()
         return listener

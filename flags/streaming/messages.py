@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 OPENING = b"retry: 2000\n: Halyard tells here when to ask again.\n\n"
 """The milliseconds after which a browser connects again. The comment makes proxies pass the beginning on."""
 HEARTBEAT = b": still here\n\n"
+_SKEW = timedelta(minutes=1)
+"""By how much the clocks of two hosts may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +20,11 @@ class News:
     changed_at: datetime
     moment: datetime | None = None
 
-    def is_newer_than(self, revision: int, at: datetime) -> bool:
-        """Whether who was answered at that revision, at that time, might be answered something else by now."""
-        return self.revision > revision or (self.moment is not None and self.moment > at)
+    def is_newer_than(self, at: datetime, revision: int | None) -> bool:
+        """Whether who was answered at that time or later, and then heard of a revision, may have missed this."""
+        if self.moment is not None and self.moment > at:
+            return True
+        return self.changed_at > at - _SKEW if revision is None else self.revision > revision
 
     @property
     def message(self) -> bytes:

@@ -49,7 +49,8 @@ def listening(server: Server) -> Iterator[IO[str]]:
     answer = server.ask("POST", "/ofrep/v1/evaluate/flags", json={"context": {}}).json()
     url = urlsplit(answer["eventStreams"][0]["url"])
     path = f"{url.path}?{url.query}"
-    command = [sys.executable, "-m", "tests.benchmarks.stream_clients", str(url.port), path, str(STREAMS)]
+    what = [str(url.port), path, str(answer["metadata"]["revision"]), str(STREAMS)]
+    command = [sys.executable, "-m", "tests.benchmarks.stream_clients", *what]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as clients:
         assert clients.stdout is not None
         assert clients.stdout.readline() == "open\n"

@@ -13,23 +13,23 @@ from tests.system.server import Server, wait_until
 
 
 def stream_url(server: Server, *, key: str | None = None, scope: str = "client") -> str:
-    """The address that a bulk evaluation gives."""
+    """The address that a bulk evaluation gives, with the revision that it was answered at as a fragment."""
     headers = server.headers(scope, key=key)
     answer = server.ask("POST", "/ofrep/v1/evaluate/flags", json={"context": {}}, key=headers["Authorization"][7:])
     assert answer.status_code == 200
     [stream] = answer.json()["eventStreams"]
-    url: str = stream["url"]
-    return url
+    return f"{stream['url']}#{answer.json()['metadata']['revision']}"
 
 
 class Stream(threading.Thread):
-    """One open stream, read until it ends."""
+    """One open stream, read until it ends. It says that it has heard of the revision in the fragment of its address."""
 
     def __init__(self, url: str, *, last_event_id: str | None = None) -> None:
         super().__init__(daemon=True)
         address = urlsplit(url)
+        last_event_id = last_event_id or address.fragment
         lines = [f"GET {address.path}?{address.query} HTTP/1.1", "Host: localhost", "Connection: close"]
-        if last_event_id is not None:
+        if last_event_id:
             lines.append(f"Last-Event-ID: {last_event_id}")
         self._socket = socket.create_connection((address.hostname, address.port), timeout=60)
         self._socket.sendall("\r\n".join([*lines, "", ""]).encode())

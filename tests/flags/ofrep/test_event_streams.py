@@ -54,18 +54,22 @@ def test_origin__that_an_operator_has_set__is_that(settings, monkeypatch, url, p
 
 
 def test_offer__told__is_a_stream_of_the_environment_with_a_token_for_it():
-    [stream] = OFFER.told(42, NOON)
+    [stream] = OFFER.told(NOON)
     assert stream.keys() == {"type", "url", "inactivityDelaySec"}
     assert (stream["type"], stream["inactivityDelaySec"]) == ("sse", 120)
     parts = urlsplit(stream["url"])
     assert f"{parts.scheme}://{parts.netloc}{parts.path}" == "http://testserver:8001/ofrep/v1/streams/production"
     [token] = parse_qs(parts.query, strict_parsing=True)["token"]
     ticket = tokens.read(token, environment="production", at=NOON)
-    assert (ticket.key_id, ticket.revision, ticket.issued_at) == ("17", 42, NOON)
+    assert (ticket.key_id, ticket.since) == ("17", NOON)
+
+
+def test_offer__told_again__is_the_same_for_a_while_so_that_nobody_opens_the_stream_anew():
+    assert OFFER.told(NOON) == OFFER.told(NOON + timedelta(minutes=29)) != OFFER.told(NOON + timedelta(minutes=30))
 
 
 def test_offer__identity__changes_with_all_that_a_client_must_not_go_on_with():
-    later = NOON + tokens.LIFETIME / 2
+    later = NOON + tokens.PERIOD
     known = OFFER.identity(NOON)
     assert known == OFFER.identity(NOON + timedelta(minutes=1))
     assert known not in [

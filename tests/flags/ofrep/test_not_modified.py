@@ -235,7 +235,7 @@ def test_tag__where_streams_are_served__holds_while_the_token_that_came_with_it_
         now = NEW_YEAR + minutes * MINUTE
         clock.move_to(now)
         if holds(api, known):
-            assert began + tokens.LIFETIME - now > tokens.LIFETIME / 2
+            assert began + tokens.LIFETIME - now > tokens.PERIOD
         else:
             known, began = tag(api), now
             assert minutes % 30 == 0

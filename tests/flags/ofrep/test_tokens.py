@@ -1,4 +1,4 @@
-"""Tokens of event streams: they say what was put into them, for an hour, and nobody else can make one."""
+"""Tokens of event streams: they say what was put into them, for a while, and nobody else can make one."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from datetime import timedelta
 import pytest
 
 from flags.ofrep import tokens
-from flags.ofrep.tokens import LIFETIME, InvalidToken, Ticket
+from flags.ofrep.tokens import LIFETIME, PERIOD, InvalidToken, Ticket
 from tests.conftest import NOON
 
 MOMENT = NOON + timedelta(microseconds=123_457)
 
 
 def issue(**values: object) -> str:
-    known = {"environment": "production", "key_id": "17", "revision": 42, "at": MOMENT}
+    known = {"environment": "production", "key_id": "17", "at": MOMENT}
     return tokens.issue(**{**known, **values})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("age", [timedelta(0), LIFETIME - timedelta(microseconds=1), -timedelta(seconds=5)])
-def test_read__token_of_ours__is_what_was_issued(age):
-    ticket = tokens.read(issue(), environment="production", at=MOMENT + age)
-    assert ticket == Ticket("production", "17", 42, MOMENT)
+@pytest.mark.parametrize("at", [MOMENT, NOON + LIFETIME - timedelta(microseconds=1), NOON - timedelta(seconds=5)])
+def test_read__token_of_ours__is_what_was_issued(at):
+    assert tokens.read(issue(), environment="production", at=at) == Ticket("production", "17", NOON)
 
 
 def test_read__token_after_its_hour__is_refused():
     with pytest.raises(InvalidToken, match="expired"):
-        tokens.read(issue(), environment="production", at=MOMENT + LIFETIME)
+        tokens.read(issue(), environment="production", at=NOON + LIFETIME)
+
+
+def test_issue__in_one_period__is_the_same_for_one_caller():
+    assert issue(at=NOON) == issue(at=NOON + PERIOD - timedelta(microseconds=1))
+    assert len({issue(), issue(at=NOON + PERIOD), issue(key_id="18"), issue(environment="staging")}) == 4
 
 
 def test_read__token_of_another_environment__is_refused():
@@ -62,10 +66,12 @@ def test_issue__token__may_stand_in_a_url_as_it_is():
     assert re.fullmatch(r"[A-Za-z0-9._-]+", issue(environment="a" * 100, key_id="9" * 19))
 
 
-def test_period__of_a_token__is_over_while_half_its_life_is_left():
+def test_period__of_a_token__is_over_while_another_is_left():
     moments = [NOON + timedelta(minutes=minutes) for minutes in range(0, 300, 7)]
     for issued in moments:
         for seen in moments:
             if issued <= seen and tokens.period(issued) == tokens.period(seen):
-                assert issued + LIFETIME - seen > LIFETIME / 2
+                [since] = {tokens.read(issue(at=at), environment="production", at=seen).since for at in (issued, seen)}
+                assert since <= issued < since + PERIOD
+                assert since + LIFETIME - seen > PERIOD
     assert len({tokens.period(moment) for moment in moments}) == 10

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -30,15 +30,16 @@ def _noon(monkeypatch: pytest.MonkeyPatch) -> Any:
         yield
 
 
-def token(
-    environment: str = "production", key_id: str = "key", revision: int = 5, age: timedelta = timedelta(0)
-) -> str:
-    return issue(environment=environment, key_id=key_id, revision=revision, at=NOON - age)
+YESTERDAY = NOON - timedelta(days=1)
 
 
-def outlook(revision: int = 5, **keys: str) -> Outlook:
+def token(environment: str = "production", key_id: str = "key", age: timedelta = timedelta(0)) -> str:
+    return issue(environment=environment, key_id=key_id, at=NOON - age)
+
+
+def outlook(revision: int = 5, changed_at: datetime = YESTERDAY, **keys: str) -> Outlook:
     return Outlook(
-        {"production": News(revision, NOON), "staging": News(1, NOON)},
+        {"production": News(revision, changed_at), "staging": News(1, YESTERDAY)},
         keys or {"key": "production", "other": "staging"},
     )
 
@@ -97,6 +98,7 @@ def exchange(
     path: str = PATH,
     query: str | None = None,
     method: str = "GET",
+    now: Outlook | None = None,
     then: Callable[[Exchange, Hub], Coroutine[Any, Any, None]] | None = None,
     **headers: str,
 ) -> Exchange:
@@ -105,7 +107,7 @@ def exchange(
     async def run() -> Exchange:
         application = Application()
         application._hub = hub = Hub()
-        hub.tell(outlook())
+        hub.tell(now or outlook())
         asked = Exchange(
             application, path, query=f"token={token()}" if query is None else query, method=method, **headers
         )
@@ -142,27 +144,27 @@ def test_stream__environment_changes__tells_it() -> None:
         hub.tell(outlook(6))
         await settle()
 
-    assert exchange(then=change).body == OPENING + News(6, NOON).message
+    assert exchange(then=change).body == OPENING + News(6, YESTERDAY).message
 
 
 @pytest.mark.parametrize(
-    ("headers", "revision", "is_told"),
+    ("headers", "changed_at", "is_told"),
     [
-        ({}, 4, True),
-        ({}, 5, False),
-        ({"last_event_id": "5"}, 4, False),
-        ({"last_event_id": "4"}, 5, True),
-        ({"last_event_id": '"4"'}, 5, True),
-        ({"last_event_id": "evt-4"}, 5, False),
-        ({"last_event_id": "9" * 30}, 5, False),
-        ({"last_event_id": ""}, 4, True),
+        ({}, NOON, True),
+        ({}, YESTERDAY, False),
+        ({"last_event_id": "5"}, NOON, False),
+        ({"last_event_id": "4"}, YESTERDAY, True),
+        ({"last_event_id": '"4"'}, YESTERDAY, True),
+        ({"last_event_id": "evt-4"}, YESTERDAY, False),
+        ({"last_event_id": "9" * 30}, YESTERDAY, False),
+        ({"last_event_id": ""}, NOON, True),
     ],
 )
-def test_stream__by_what_the_client_knows__begins_with_what_it_missed(
-    headers: dict[str, str], revision: int, is_told: bool
+def test_stream__by_what_the_client_knows__begins_with_what_it_may_have_missed(
+    headers: dict[str, str], changed_at: datetime, is_told: bool
 ) -> None:
-    asked = exchange(query=f"token={token(revision=revision)}", **headers)
-    assert asked.body == OPENING + (News(5, NOON).message if is_told else b"")
+    asked = exchange(now=outlook(changed_at=changed_at), query=f"token={token()}", **headers)
+    assert asked.body == OPENING + (News(5, changed_at).message if is_told else b"")
 
 
 def test_stream__of_a_caller_without_a_key__opens() -> None:

@@ -15,16 +15,17 @@ from flags.streaming.hub import Hub, Listener
 from flags.streaming.messages import HEARTBEAT, News
 from tests.conftest import NOON
 
+YESTERDAY = NOON - timedelta(days=1)
 KEYS = {"key": "production", "other": "staging"}
 
 
 def outlook(revision: int, *, staging: int = 1, keys: dict[str, str] = KEYS, minutes: int | None = None) -> Outlook:
     moment = None if minutes is None else NOON + timedelta(minutes=minutes)
-    return Outlook({"production": News(revision, NOON, moment), "staging": News(staging, NOON)}, keys)
+    return Outlook({"production": News(revision, YESTERDAY, moment), "staging": News(staging, YESTERDAY)}, keys)
 
 
-def ticket(environment: str = "production", key_id: str = "key", revision: int = 1) -> Ticket:
-    return Ticket(environment, key_id, revision, NOON)
+def ticket(environment: str = "production", key_id: str = "key") -> Ticket:
+    return Ticket(environment, key_id, NOON)
 
 
 class Clock:
@@ -75,7 +76,7 @@ def revision_of(message: bytes | None) -> int:
 
 def test_change__first_one__is_told_at_once_to_its_environment_only() -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
-        here, there = hub.join(ticket(), since=1), hub.join(ticket("staging", "other"), since=1)
+        here, there = hub.join(ticket()), hub.join(ticket("staging", "other"))
         assert await heard(here) == b""
         hub.tell(outlook(2))
         assert revision_of(await heard(here)) == 2
@@ -86,7 +87,7 @@ def test_change__first_one__is_told_at_once_to_its_environment_only() -> None:
 
 def test_changes__a_burst__are_told_of_at_its_beginning_and_a_second_later() -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
-        listener = hub.join(ticket(), since=1)
+        listener = hub.join(ticket())
         await clock.pass_by(10)
         hub.tell(outlook(2))
         assert revision_of(await heard(listener)) == 2
@@ -107,7 +108,7 @@ def test_changes__a_burst__are_told_of_at_its_beginning_and_a_second_later() -> 
 
 def test_changes__going_on_and_on__are_told_of_once_a_second() -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
-        listener, messages = hub.join(ticket(), since=1), 0
+        listener, messages = hub.join(ticket()), 0
         for revision in range(2, 102):
             hub.tell(outlook(revision))
             messages += await heard(listener) != b""
@@ -119,7 +120,7 @@ def test_changes__going_on_and_on__are_told_of_once_a_second() -> None:
 
 def test_listener__who_does_not_take_its_messages__gets_only_the_newest() -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
-        listener = hub.join(ticket(), since=1)
+        listener = hub.join(ticket())
         for revision in range(2, 6):
             hub.tell(outlook(revision))
             await clock.pass_by(2)
@@ -131,7 +132,7 @@ def test_listener__who_does_not_take_its_messages__gets_only_the_newest() -> Non
 
 def test_listener__with_nothing_to_hear__gets_a_heartbeat_every_fifteen_seconds() -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
-        listener = hub.join(ticket(), since=1)
+        listener = hub.join(ticket())
         for _ in range(3):
             task = asyncio.ensure_future(listener.next())
             await clock.pass_by(14)
@@ -143,31 +144,17 @@ def test_listener__with_nothing_to_hear__gets_a_heartbeat_every_fifteen_seconds(
 
 
 @pytest.mark.parametrize(
-    ("since", "minutes", "is_told"),
-    [(1, None, False), (7, None, False), (0, None, True), (1, -5, False), (1, 5, True)],
-    ids=["as new", "newer", "older", "moment before the ticket", "moment after it"],
+    ("known", "minutes", "is_told"),
+    [(1, None, False), (7, None, False), (0, None, True), (1, -5, False), (1, 5, True), (None, None, False)],
+    ids=["as new", "newer", "older", "moment before the ticket", "moment after it", "none, and nothing is young"],
 )
 def test_join__knowing_a_revision__is_told_at_once_of_what_came_later(
-    since: int, minutes: int | None, is_told: bool
+    known: int | None, minutes: int | None, is_told: bool
 ) -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
         hub.tell(outlook(1, minutes=minutes))
-        message = await heard(hub.join(ticket(), since=since))
+        message = await heard(hub.join(ticket(), known=known))
         assert (message != b"") is is_told
-
-    play(scene)
-
-
-def test_change__that_the_answer_already_had_in_it__is_not_told() -> None:
-    """A worker may hear of a change before the process of the streams does."""
-
-    async def scene(hub: Hub, clock: Clock) -> None:
-        ahead = hub.join(ticket(), since=2)
-        hub.tell(outlook(2))
-        assert await heard(ahead) == b""
-        await clock.pass_by(2)
-        hub.tell(outlook(3))
-        assert revision_of(await heard(ahead)) == 3
 
     play(scene)
 
@@ -176,7 +163,7 @@ def test_change__by_a_client_that_knows_a_revision_of_another_database__is_told(
     """A backup that was restored takes revisions back."""
 
     async def scene(hub: Hub, clock: Clock) -> None:
-        listener = hub.join(ticket(), since=999)
+        listener = hub.join(ticket(), known=999)
         assert await heard(listener) == b""
         hub.tell(outlook(2))
         assert revision_of(await heard(listener)) == 2
@@ -186,19 +173,19 @@ def test_change__by_a_client_that_knows_a_revision_of_another_database__is_told(
 
 def test_scheduled_moment__comes__is_told_with_the_same_revision() -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
-        listener = hub.join(ticket(), since=1)
+        listener = hub.join(ticket())
         hub.tell(outlook(1, minutes=5))
         message = await heard(listener)
         assert revision_of(message) == 1
-        assert message == News(1, NOON, NOON + timedelta(minutes=5)).message
+        assert message == News(1, YESTERDAY, NOON + timedelta(minutes=5)).message
 
     play(scene)
 
 
 def test_key__revoked__ends_its_streams_and_no_others() -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
-        revoked, other = hub.join(ticket(), since=1), hub.join(ticket("staging", "other"), since=1)
-        nobody = hub.join(ticket(key_id=""), since=1)
+        revoked, other = hub.join(ticket()), hub.join(ticket("staging", "other"))
+        nobody = hub.join(ticket(key_id=""))
         hub.tell(outlook(1, keys={"other": "staging"}))
         assert await heard(revoked) is None
         assert await heard(other) == await heard(nobody) == b""
@@ -231,10 +218,10 @@ def test_admission__before_anything_is_known__waits() -> None:
 
 def test_closing__ends_every_stream_and_each_that_comes() -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
-        before = hub.join(ticket(), since=0)
+        before = hub.join(ticket())
         hub.close()
         assert await heard(before) is None
-        assert await heard(hub.join(ticket(), since=0)) is None
+        assert await heard(hub.join(ticket())) is None
 
     play(scene)
 
@@ -246,14 +233,14 @@ def test_closing__before_anything_is_known__lets_who_waits_in_and_out() -> None:
         await asyncio.sleep(0)
         hub.close()
         assert await task
-        assert await hub.join(ticket(), since=0).next() is None
+        assert await hub.join(ticket()).next() is None
 
     asyncio.run(scene())
 
 
 def test_leaving__is_forgotten() -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
-        listener = hub.join(ticket(), since=1)
+        listener = hub.join(ticket())
         hub.leave(listener)
         assert hub._listeners() == []
 

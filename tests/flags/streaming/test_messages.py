@@ -9,7 +9,7 @@ import pytest
 from flags.streaming.messages import HEARTBEAT, OPENING, News
 from tests.conftest import NOON
 
-SECOND = timedelta(seconds=1)
+SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 AT_NOON = int(NOON.timestamp())
 
 
@@ -43,10 +43,25 @@ def test_message__scheduled_moment_after_the_change__names_both() -> None:
         (News(50, NOON, NOON - SECOND), False),
     ],
 )
-def test_news__for_who_was_answered_at_revision_51_at_noon__are_new_if_they_came_later(
+def test_news__for_who_heard_of_revision_51_after_noon__are_new_if_they_came_later(news: News, expected: bool) -> None:
+    assert news.is_newer_than(NOON, 51) is expected
+
+
+@pytest.mark.parametrize(
+    ("news", "expected"),
+    [
+        (News(52, NOON - HOUR), False),
+        (News(52, NOON - SECOND), True),
+        (News(52, NOON + SECOND), True),
+        (News(52, NOON - HOUR, NOON - HOUR / 2), False),
+        (News(52, NOON - HOUR, NOON + SECOND), True),
+    ],
+)
+def test_news__for_who_was_answered_after_noon_and_heard_nothing__are_new_if_they_may_have_come_later(
     news: News, expected: bool
 ) -> None:
-    assert news.is_newer_than(51, NOON) is expected
+    """By the clock of another host, which may go otherwise."""
+    assert news.is_newer_than(NOON, None) is expected
 
 
 def test_other_text__is_comments_and_a_time_to_wait__which_are_no_events() -> None:
