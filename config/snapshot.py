@@ -6,13 +6,21 @@ Each app registers a `Table`. `refresh()` compares one shared integer and, when 
 from __future__ import annotations
 
 import gc
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+from django.db import Error
+
 from config import signal_file
 from config.models import Change
+
+logger = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_VAIN_LOOKS = 1.0
 
 State = TypeVar("State")
 
@@ -55,6 +63,7 @@ class _Snapshot:
         self.tables: list[Table[Any]] = []
         self.revision: int | None = None
         self.seen: int | None = None
+        self.vain_until = float("-inf")
         self.lock = threading.Lock()
 
     def catch_up(self) -> None:
@@ -88,18 +97,34 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def refresh(*, at_least: int = 0) -> None:
-    """Catch up with what was committed on this host before this call. Never call it inside a transaction.
-
-    And with what somebody has heard of who names a revision `at_least`: another host may have told them first.
-    """
-    if signal_file.read() == _snapshot.seen and at_least <= revision():
+def refresh() -> None:
+    """Catch up with what was committed on this host before this call. Never call it inside a transaction."""
+    if signal_file.read() == _snapshot.seen:
         return
     with _snapshot.lock:
         signal = signal_file.read()
-        if signal != _snapshot.seen or at_least > revision():
+        if signal != _snapshot.seen:
             _snapshot.catch_up()
             _snapshot.seen = signal
+
+
+def follow(heard: int) -> None:
+    """Catch up with a revision that somebody has heard of: another host may have told them first.
+
+    They may have made it up, too, or heard of it before the database was restored: who does so over and over costs no
+    more than one look a second, and nothing fails because of it.
+    """
+    if heard <= revision() or time.monotonic() < _snapshot.vain_until:
+        return
+    with _snapshot.lock:
+        if heard <= revision() or time.monotonic() < _snapshot.vain_until:
+            return
+        try:
+            _snapshot.catch_up()
+        except Error as error:
+            logger.warning("Cannot look for a change that a caller has heard of: %s", error)
+        if heard > revision():
+            _snapshot.vain_until = time.monotonic() + SECONDS_BETWEEN_VAIN_LOOKS
 
 
 def revision() -> int:
@@ -111,5 +136,6 @@ def forget() -> None:
     """Start over: the next refresh loads everything from the database."""
     with _snapshot.lock:
         _snapshot.revision = _snapshot.seen = None
+        _snapshot.vain_until = float("-inf")
         for table in _snapshot.tables:
             table.forget()

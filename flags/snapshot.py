@@ -65,7 +65,7 @@ def _load() -> Compiled:
     documents = (segments.document(row) for row in SegmentRow.objects.iterator())
     by_key = {document["key"]: compile_segment(document) for document in documents}
     configurations = {
-        key: Configuration(found, by_key, max(revisions.get(key, 0), revisions.get(_ANYWHERE, 0)))
+        key: Configuration(_in_order(found), by_key, max(revisions.get(key, 0), revisions.get(_ANYWHERE, 0)))
         for key, found in flags.items()
     }
     return Compiled(configurations, frozenset(archived))
@@ -129,9 +129,15 @@ def _with(entries: Mapping[str, Entry], key: str, entry: Entry | None) -> Mappin
     changed = dict(entries)
     if entry is None:
         changed.pop(key, None)
-    else:
-        changed[key] = entry
-    return changed
+        return changed
+    is_new = key not in changed
+    changed[key] = entry
+    return _in_order(changed) if is_new else changed
+
+
+def _in_order(entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
+    """By key, as all processes have them: databases order texts in ways of their own."""
+    return dict(sorted(entries.items()))
 
 
 _APPLY = {changes.KIND: _apply_flag, segments.KIND: _apply_segment, environments.KIND: _apply_environment}

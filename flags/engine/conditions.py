@@ -15,11 +15,10 @@ from config.errors import Detail, DetailCode
 from flags.engine.moments import distance_from_now
 from flags.engine.operators import OPERATORS, Operator, Predicate
 from flags.engine.shapes import Check, check_choice, check_list, check_name, check_object, check_switch
-from flags.engine.timetable import NEVER, Flip, Times
+from flags.engine.timetable import MOST_VALUES, NEVER, Flip, Times
 from flags.engine.types import Context, Test
 
 USER_ID = "userId"
-_MOST_VALUES = 1_000
 _EXAMPLE = '{"attribute": "plan", "operator": "equals", "value": "pro"}'
 
 
@@ -95,7 +94,7 @@ def _compile_test(
 
 def _holds_for_any(values: list[object], predicate: Predicate, context: Context) -> bool | None:
     """Whether any value is as wanted. None where none could be compared, or where there are too many."""
-    if len(values) > _MOST_VALUES:
+    if len(values) > MOST_VALUES:
         return None
     was_compared = not values
     for value in values:

@@ -16,6 +16,9 @@ from config.timestamps import parse_timestamp
 if TYPE_CHECKING:
     from flags.engine.types import Context
 
+MOST_VALUES = 1_000
+"""Of a list in an attribute that conditions look into."""
+
 _INSTANT = timedelta(microseconds=1)
 _LAST = datetime.max.replace(tzinfo=UTC)
 
@@ -32,9 +35,10 @@ class Flip:
     is_at_once: bool
 
     def moments(self, context: Context) -> Iterator[datetime]:
-        """When the condition changes for this user; for a list, when it may."""
+        """When the condition changes for this user; for a list, when it may. One that is too long matches nothing."""
         found = self.read(context)
-        for value in found if isinstance(found, list) else [found]:
+        values = found if isinstance(found, list) else [found]
+        for value in values if len(values) <= MOST_VALUES else ():
             if type(value) is str:
                 try:
                     met = parse_timestamp(value) - self.distance
@@ -61,7 +65,7 @@ def together(parts: Iterable[Times]) -> Times:
         return NEVER
     return Times(
         tuple(sorted({moment for part in found for moment in part.moments})),
-        tuple(flip for part in found for flip in part.flips),
+        tuple(dict.fromkeys(flip for part in found for flip in part.flips)),  # flags often ask the same
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
+from django.conf import settings
 from drf_spectacular.utils import extend_schema
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
@@ -71,7 +72,7 @@ class OfrepViewSet(ApiViewSet):
     def evaluate_all(self, request: Request) -> Response:
         if request.META.get("QUERY_STRING"):
             heard = request.query_params.getlist("flagConfigEtag")
-            configuration_snapshot.refresh(at_least=event_streams.heard_revision(heard))
+            configuration_snapshot.follow(event_streams.heard_revision(heard))
         context = self._context(request)
         offer = self._offer()
         headers = {"ETag": self._etag(context, offer)}
@@ -96,6 +97,7 @@ class OfrepViewSet(ApiViewSet):
 
     def _etag(self, context: Context, offer: Offer | None) -> str:
         return etag(
+            settings.SECRET_KEY,
             self.environment.key,
             context.configuration.revision,
             self._tells_rules,
@@ -116,7 +118,7 @@ class OfrepViewSet(ApiViewSet):
         }
         usage.count(self.environment, context)
         if offer is not None:
-            answers["eventStreams"] = offer.told(configuration.revision, self.now)
+            answers["eventStreams"] = offer.told(self.now)
         return answers
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import OperationalError, transaction
 
 from config import signal_file, snapshot
 from config.api_keys import create_key, digest, live_keys, revoke_key
@@ -48,7 +49,7 @@ def test_refresh__one_flag_changed__reads_only_that_change(django_assert_num_que
     assert "b" in configuration("production").flags
 
 
-def test_refresh__change_that_only_the_caller_has_heard_of__is_looked_for(
+def test_follow__change_that_only_the_caller_has_heard_of__is_looked_for(
     monkeypatch, django_assert_num_queries
 ) -> None:
     snapshot.refresh()
@@ -57,23 +58,45 @@ def test_refresh__change_that_only_the_caller_has_heard_of__is_looked_for(
     revision = Change.objects.latest_revision()
 
     with django_assert_num_queries(0):
-        snapshot.refresh(at_least=revision - 1)
+        snapshot.follow(revision - 1)
     assert "a" not in configuration("production").flags
     with django_assert_num_queries(1):
-        snapshot.refresh(at_least=revision)
+        snapshot.follow(revision)
     assert configuration("production").flags["a"].enabled
     with django_assert_num_queries(0):
-        snapshot.refresh(at_least=revision)
+        snapshot.follow(revision)
 
 
-def test_refresh__revision_that_there_is_not__is_looked_for_and_leaves_all_as_it_was(django_assert_num_queries) -> None:
+def test_follow__revision_that_there_is_not__is_looked_for_once_a_second_and_leaves_all_as_it_was(
+    monkeypatch, django_assert_num_queries
+) -> None:
+    make_flag("a", enabled=True)
+    snapshot.refresh()
+    known, now = configuration("production"), 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    with django_assert_num_queries(1):
+        for heard in (10**9, 10**9, 10**18 - 1):
+            snapshot.follow(heard)
+    now += snapshot.SECONDS_BETWEEN_VAIN_LOOKS
+    with django_assert_num_queries(1):
+        snapshot.follow(10**9)
+    assert configuration("production") is known
+
+
+def test_follow__while_the_database_is_away__goes_on_with_what_is_known(monkeypatch, caplog) -> None:
     make_flag("a", enabled=True)
     snapshot.refresh()
     known = configuration("production")
 
-    with django_assert_num_queries(1):
-        snapshot.refresh(at_least=10**9)
+    def fail(*_: object) -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(Change.objects, "since", fail)
+    for _ in range(3):
+        snapshot.follow(10**9)
     assert configuration("production") is known
+    assert caplog.text.count("Cannot look") == 1
 
 
 def test_refresh__rolled_back_change__is_never_seen() -> None:

@@ -152,6 +152,16 @@ def test_load__any_number_of_flags__takes_as_many_queries(
         compiled.load()
 
 
+def test_flags__loaded_or_applied__stand_in_the_same_order(production: Environment) -> None:
+    since = revision()
+    for key in ("f", "zz", "A.b", "a-b", "ab", "mm", "Z"):
+        create_flag(key=key, environment=production, **WRITE)
+    apply_new_changes(since)
+    applied = list(configuration("production").flags)
+    compiled.load()
+    assert applied == list(configuration("production").flags) == sorted(applied)
+
+
 def test_revision__of_each_environment__moves_with_what_bears_on_it(
     production: Environment, staging: Environment
 ) -> None:

@@ -82,6 +82,19 @@ def test_next_change_for__relative_condition__is_when_the_attribute_comes_of_age
     assert among.schedule.next_change(NOW) is None
 
 
+def test_next_change_for__list_that_conditions_do_not_look_into__never_comes_of_age() -> None:
+    among = configuration({"type": "attribute", "conditions": [SIGNED_UP_LATELY]})
+    assert among.schedule.next_change_for(context(among, signedUpAt=[iso(-60)] * 1_000)) is not None
+    assert among.schedule.next_change_for(context(among, signedUpAt=[iso(-60)] * 1_001)) is None
+
+
+def test_schedule__many_flags_that_ask_the_same__look_once() -> None:
+    rule = {"type": "attribute", "conditions": [SIGNED_UP_LATELY]}
+    flags = [parse_flag({"key": f"f-{at}", "enabled": True, "rules": [rule]}) for at in range(50)]
+    among = Configuration({flag.key: flag for flag in flags}, {})
+    assert len(among.schedule.times.flips) == 1
+
+
 def test_next_change_for__condition_of_a_segment__counts_too() -> None:
     segment = {"key": "new", "conditions": [SIGNED_UP_LATELY]}
     among = configuration({"type": "segment", "segment": "new"}, segments=(segment,))

@@ -10,15 +10,20 @@ import pytest
 from flags.ofrep.etags import etag, matches
 from tests.conftest import NOON
 
+SECRET = "nobody's"
 CURRENT = '"0a1b"'
 
 
 def test_etag__any__is_strong_and_quoted():
-    assert re.fullmatch(r'"[0-9a-f]{32}"', etag("production", 42, {"a": [1, None]}, NOON))
+    assert re.fullmatch(r'"[0-9a-f]{32}"', etag(SECRET, "production", 42, {"a": [1, None]}, NOON))
 
 
 def test_etag__objects_in_another_order__is_the_same():
-    assert etag({"a": 1, "b": {"x": 1, "y": 2}}) == etag({"b": {"y": 2, "x": 1}, "a": 1})
+    assert etag(SECRET, {"a": 1, "b": {"x": 1, "y": 2}}) == etag(SECRET, {"b": {"y": 2, "x": 1}, "a": 1})
+
+
+def test_etag__who_does_not_know_the_secret__cannot_make_it_from_guesses():
+    assert etag("mine", "production", 42, NOON) != etag(SECRET, "production", 42, NOON)
 
 
 def test_etag__anything_else__makes_another():
@@ -28,7 +33,7 @@ def test_etag__anything_else__makes_another():
         *[(NOON,), (NOON + timedelta(microseconds=1),), ({"a": ["b", "c"]},), ({"a": ["c", "b"]},)],
         *[(2**64 - 1,), (2**64 - 2,), (0.1,), (0.1 + 2**-55,)],
     ]
-    assert len({etag(*each) for each in parts}) == len(parts)
+    assert len({etag(SECRET, *each) for each in parts}) == len(parts)
 
 
 @pytest.mark.parametrize(
