@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -68,7 +69,7 @@ class Supervisor(MPServer):
 
     def _spawn_workers(self, spawn_target: Any, target_loader: Any) -> None:
         super()._spawn_workers(spawn_target, target_loader)  # type: ignore[no-untyped-call]
-        # The last one serves streams. It is watched, replaced and counted as any worker.
+        # The last one serves streams. It is watched and replaced as any worker.
         streaming = self._spawn_worker(len(self.sockets), spawn_target, target_loader)
         streaming.start()  # type: ignore[no-untyped-call]
         self.wrks.append(streaming)
@@ -81,19 +82,35 @@ class Supervisor(MPServer):
         return super()._spawn_worker(idx, target, callback_loader)
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
+        deaths, deaths_of_streams = _Deaths(), _Deaths()
+        streams, streams_due = len(self.sockets), float("inf")
         while True:
-            self.main_loop_interrupt.wait()
+            self.main_loop_interrupt.wait(min(max(streams_due - time.monotonic(), 0), threading.TIMEOUT_MAX))
             self.main_loop_interrupt.clear()
             if self.interrupt_signal or self.reload_signal:
                 return
             while self.interrupt_children:
-                now = time.monotonic()
-                if len(deaths) == _MOST_DEATHS and now - deaths[0] < _DEATH_SECONDS:
+                died = self.interrupt_children.pop(0)
+                if died == streams:
+                    streams_due = self._when_to_replace_streams(deaths_of_streams)
+                elif deaths.are_too_many():
                     logger.error(f"More than {_MOST_DEATHS} workers died within {_DEATH_SECONDS} seconds; giving up.")
                     return
-                deaths.append(now)
-                self._respawn_workers([self.interrupt_children.pop(0)], spawn_target, target_loader)
+                else:
+                    self._respawn_workers([died], spawn_target, target_loader)
+            if streams_due <= time.monotonic():
+                streams_due = float("inf")
+                self._respawn_workers([streams], spawn_target, target_loader)
+
+    def _when_to_replace_streams(self, deaths: _Deaths) -> float:
+        """At once, or later where they keep dying: clients can do without, and nobody can do without the workers."""
+        if not deaths.are_too_many():
+            return time.monotonic()
+        logger.error(
+            f"The event streams ended more than {_MOST_DEATHS} times within {_DEATH_SECONDS} seconds; "
+            f"they are served again in {_DEATH_SECONDS} seconds."
+        )
+        return time.monotonic() + _DEATH_SECONDS
 
     def shutdown(self, exit_code: int = 0) -> None:
         """Stop without losing a request: take in whom the queues hold, finish what is under way, then close."""
@@ -114,6 +131,20 @@ class Supervisor(MPServer):
     def _drop_shared_socket(self) -> None:
         for each in (*self.sockets, self._streams.socket):
             each.close()
+
+
+class _Deaths:
+    """How often processes of one kind have died lately."""
+
+    def __init__(self) -> None:
+        self._moments: deque[float] = deque(maxlen=_MOST_DEATHS)
+
+    def are_too_many(self) -> bool:
+        """Note one more, and tell whether it is no accident."""
+        now = time.monotonic()
+        is_one_too_many = len(self._moments) == _MOST_DEATHS and now - self._moments[0] < _DEATH_SECONDS
+        self._moments.append(now)
+        return is_one_too_many
 
 
 class _StreamServer(MPServer):
