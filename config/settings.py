@@ -122,6 +122,7 @@ STATIC_URL = "/static/"
 # Static files are served from the packages they come in: nothing to collect, nothing to forget after an upgrade.
 WHITENOISE_USE_FINDERS = True
 
+LOGIN_REDIRECT_URL = "admin:index"
 SESSION_ENGINE = "config.sessions"
 SESSION_COOKIE_NAME = "halyard_session"
 CSRF_COOKIE_NAME = "halyard_csrf"

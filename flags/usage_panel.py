@@ -35,7 +35,9 @@ class Row:
     @property
     def share(self) -> str:
         percent = 100 * self.outcome.share
-        return f"{percent:.0f} %" if percent >= 1 else "< 1 %"
+        if percent < 1:
+            return "< 1 %"
+        return "> 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import os
+import sys
 from argparse import ArgumentTypeError
+from io import TextIOWrapper
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -18,6 +20,9 @@ class OperatorCommand(BaseCommand):
     """A command that makes domain calls: what they refuse is one line on stderr, in the words of the API."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
+        if isinstance(sys.stdout, TextIOWrapper):
+            # What a terminal cannot show must not look like a failure of what has been done by then.
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().execute(*args, **options)
         except DomainError as error:

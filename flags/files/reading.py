@@ -182,12 +182,13 @@ class _Reader:
             return
         keys = [entry.get("key") if isinstance(entry, dict) else None for entry in entries]
         self.defects += check_distinct(keys, (f"{name}[{at}].key" for at in range(len(entries))))
-        for at, entry in enumerate(entries):
+        seen: set[str] = set()
+        for at, (key, entry) in enumerate(zip(keys, entries, strict=True)):
             place = f"{name}[{at}]"
             found = list(check_object(entry, place, checks=checks, required=("key",), example=example))
             self.defects += found
-            key = keys[at]
-            if isinstance(key, str) and keys.index(key) == at:
+            if isinstance(key, str) and key not in seen:
+                seen.add(key)
                 if found:
                     self._refused(name).add(key)
                 yield place, entry

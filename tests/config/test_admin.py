@@ -39,6 +39,12 @@ def test_admin__of_a_stranger__asks_to_sign_in(db: None) -> None:
     assert "Production" not in text_of(page)
 
 
+def test_admin__signed_in_with_no_page_in_mind__shows_the_overview(db: None) -> None:
+    User.objects.create_superuser("ada", password="a long password")
+    response = AdminClient().post("/admin/login/", {"username": "ada", "password": "a long password"})
+    assert (response.status_code, response.url) == (302, "/admin/")
+
+
 def test_sidebar__lists_only_what_one_may_see(db: None) -> None:
     page = sign_in("flags.view_flag").get("/admin/").content.decode()
     assert 'href="/admin/flags/flag/"' in page

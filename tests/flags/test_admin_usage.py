@@ -79,6 +79,12 @@ def test_panel__many_variants__have_colours_of_their_own_as_far_as_these_go(prod
     assert [row.share for row in rows] == ["20 %"] * 5 + ["< 1 %"]
 
 
+def test_panel__nearly_one_outcome_alone__does_not_pass_for_it(production: Environment) -> None:
+    FlagFactory(key="f", at=START)
+    count("f", production, on=999, off=1)
+    assert [row.share for row in panel_of("f", production).rows] == ["> 99 %", "< 1 %"]
+
+
 @pytest.mark.parametrize("permissions", [[], ["flags.view_flag"]])
 def test_page__of_a_flag_that_is_used__shows_how_much(production: Environment, permissions: list[str]) -> None:
     FlagFactory(key="f", on=True, at=START)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from config import snapshot as system
 from config.models import Change, Environment
@@ -32,6 +33,20 @@ def test_import__what_was_exported__changes_nothing(
 
     assert run("import_flags", path, *environment) == "nothing to change.\n"
     assert revision() == before
+
+
+def test_import__told_to_who_cannot_read_it__is_no_failure(
+    production: Environment, file: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_flag(key="f", environment=production, **WRITE)
+    path = file([{"key": "f", "owner": "Zoë", "environments": {"production": ON}}])
+    shown = io.BytesIO()
+    with io.TextIOWrapper(shown, encoding="ascii") as terminal:
+        monkeypatch.setattr("sys.stdout", terminal)
+        call_command("import_flags", path)
+        terminal.flush()
+        assert b"production enabled: false \\u2192 true\n" in shown.getvalue()
+    assert states("f")["production"] == ON
 
 
 def test_import__into_an_empty_database__makes_the_same(everything: None, folder: Path) -> None:
