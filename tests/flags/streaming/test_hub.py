@@ -159,6 +159,32 @@ def test_join__knowing_a_revision__is_told_at_once_of_what_came_later(
     play(scene)
 
 
+def test_change__that_was_held_back__is_not_told_to_who_came_after_it() -> None:
+    async def scene(hub: Hub, clock: Clock) -> None:
+        hub.tell(outlook(2))
+        hub.tell(outlook(3))
+        answered_after_it, answered_long_ago = hub.join(ticket(), known=3), hub.join(ticket(), known=1)
+        assert revision_of(await heard(answered_long_ago)) == 3
+        await clock.pass_by(2)
+        assert await heard(answered_after_it) == await heard(answered_long_ago) == b""
+
+    play(scene)
+
+
+def test_change__that_the_answer_already_had_in_it__is_not_told() -> None:
+    """A worker may hear of a change before the process of the streams does."""
+
+    async def scene(hub: Hub, clock: Clock) -> None:
+        ahead = hub.join(ticket(), known=2)
+        hub.tell(outlook(2))
+        assert await heard(ahead) == b""
+        await clock.pass_by(2)
+        hub.tell(outlook(3))
+        assert revision_of(await heard(ahead)) == 3
+
+    play(scene)
+
+
 def test_change__by_a_client_that_knows_a_revision_of_another_database__is_told() -> None:
     """A backup that was restored takes revisions back."""
 
