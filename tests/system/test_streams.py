@@ -120,6 +120,8 @@ def test_stream__scheduled_moment__is_told_when_it_comes(server: Server, listen:
     assert datetime.now(UTC) >= moment
     assert event["lastModified"] == int(moment.timestamp())
     assert event["etag"] == f"{event['id']}.{event['lastModified']}"
+    # For half an hour more, whoever connects would be told of it.
+    assert server.ask("DELETE", "/v1/flags/scheduled").status_code == 204
 
 
 def test_stream__opened_after_a_change__begins_with_it(server: Server, listen: Listen) -> None:
