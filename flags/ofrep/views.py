@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 from django.conf import settings
 from drf_spectacular.utils import extend_schema
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config import snapshot as configuration_snapshot
 from config.api.permissions import Access
-from config.api.renderers import EnvelopeRenderer
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
 from config.models import Scope
@@ -27,8 +27,13 @@ from flags.ofrep.event_streams import Offer
 from flags.ofrep.users import read_filter, read_user
 
 
-class BareRenderer(EnvelopeRenderer):
+class BareRenderer(BaseRenderer):
     """JSON as it is, without an envelope; or nothing at all."""
+
+    media_type = "application/json"
+    format = "json"
+    charset = None
+    render_style = "binary"
 
     def render(
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
