@@ -57,6 +57,7 @@ class Supervisor(MPServer):
         self.sockets = sockets
         self._streams = _StreamServer(stream_socket)
         self.is_stopping = _processes.RawValue("b", 0)
+        self.has_given_up = False
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGHUP."""
@@ -95,6 +96,7 @@ class Supervisor(MPServer):
                     streams_due = self._when_to_replace_streams(deaths_of_streams)
                 elif deaths.are_too_many():
                     logger.error(f"More than {_MOST_DEATHS} workers died within {_DEATH_SECONDS} seconds; giving up.")
+                    self.has_given_up = True
                     return
                 else:
                     self._respawn_workers([died], spawn_target, target_loader)
@@ -123,7 +125,7 @@ class Supervisor(MPServer):
         while count_waiting(self.sockets) and time.monotonic() < deadline and self._has_workers():
             time.sleep(0.01)
         time.sleep(_LULL_SECONDS)
-        super().shutdown(exit_code)  # type: ignore[no-untyped-call]
+        super().shutdown(exit_code or int(self.has_given_up))  # type: ignore[no-untyped-call]
 
     def _has_workers(self) -> bool:
         return any(each.inner.is_alive() for each in self.wrks[:-1])
