@@ -12,6 +12,14 @@ import pytest
 from tests.system.databases import fresh_database
 from tests.system.server import Server, serving
 
+_LONG = ("test_freshness.py", "test_conformance.py")
+"""Begun first, so that nobody waits for one of them alone at the end."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in _LONG)
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
