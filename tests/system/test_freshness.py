@@ -19,7 +19,8 @@ from tests.system.server import PROXY_HEADERS, Server, wait_until
 
 pytestmark = pytest.mark.system
 
-TOGGLES = 10_000
+TOGGLES = 5_000
+"""On each database."""
 RANDOM_CHANGES = 400
 
 
