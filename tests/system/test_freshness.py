@@ -19,8 +19,7 @@ from tests.system.server import PROXY_HEADERS, Server, wait_until
 
 pytestmark = pytest.mark.system
 
-TOGGLES = 5_000
-"""On each database."""
+TOGGLES = 10_000
 RANDOM_CHANGES = 400
 
 
