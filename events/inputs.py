@@ -20,8 +20,9 @@ from config.api.serializers import ObjectField, StrictSerializer, TextField, Tim
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.keys import NAME_LENGTH
 from config.timestamps import parse_timestamp
-from events.ingest import NewEvent, new_id
+from events.ingest import new_id
 from events.properties import property_defects
+from events.rows import NewEvent
 
 _uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _MOST_DETAILS = 20

@@ -12,7 +12,7 @@ from config.documents import StoredJSONDecoder
 from config.keys import KEY_LENGTH, NAME_LENGTH
 from config.models import Environment
 
-EXPERIMENT_LENGTH = KEY_LENGTH + 1
+EXPERIMENT_LENGTH = VARIANT_LENGTH = KEY_LENGTH + 1
 """One more than any key or id has: a longer text is cut to it, and so still names nothing that exists."""
 
 
@@ -40,6 +40,7 @@ class Event(models.Model):
     timestamp = models.DateTimeField()
     received_at = models.DateTimeField()
     experiment = models.CharField(max_length=EXPERIMENT_LENGTH, blank=True, default="")
+    variant = models.CharField(max_length=VARIANT_LENGTH, blank=True, default="")
     properties: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict
     )
@@ -57,9 +58,34 @@ class Event(models.Model):
                 condition=~Q(experiment=""),
                 name="event_by_experiment",
             ),
+            models.Index(
+                fields=("environment", "experiment", "variant", "timestamp", "id"),
+                condition=~Q(experiment="") & ~Q(variant=""),
+                name="event_by_variant",
+            ),
             models.Index(F("name"), F("user_id"), F("timestamp"), name="event_of_metric"),
         )
         constraints = (models.CheckConstraint(condition=~Q(user_id="") & ~Q(name=""), name="event_has_user_and_name"),)
 
     def __str__(self) -> str:
         return f"{self.name} by {self.user_id}"
+
+
+class EventCount(models.Model):
+    """How many events of a name there are in a quarter of an hour: changed with the events, in their transaction.
+
+    The number is the sum over all stripes. There are several, so that transactions need not wait for each other's row.
+    """
+
+    pk = models.CompositePrimaryKey("environment_id", "name", "quarter", "stripe")
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+", db_index=False)
+    name = models.CharField(max_length=NAME_LENGTH)
+    quarter = models.IntegerField()  # of an hour, since 1970 began in UTC: the step that the clocks of all zones share
+    stripe = models.SmallIntegerField()
+    count = models.BigIntegerField()
+
+    class Meta:
+        indexes = (models.Index(fields=("environment", "quarter"), name="event_count_by_time"),)
+
+    def __str__(self) -> str:
+        return f"{self.count} times {self.name}"

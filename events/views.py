@@ -21,9 +21,10 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.models import Scope
 from events import openapi
 from events.filters import EventFilter
-from events.ingest import NewEvent, Outcome, record
+from events.ingest import Outcome, record
 from events.inputs import Rejected, read_event, read_event_of_batch
 from events.models import Event, EventQuerySet
+from events.rows import NewEvent
 from events.serializers import (
     MOST_EVENTS,
     EventRecordSerializer,

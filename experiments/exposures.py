@@ -14,9 +14,9 @@ from uuid import UUID
 from django.db.models import Q
 
 from config.models import Environment
-from events.ingest import NewEvent
 from events.models import Event
 from events.properties import EXPERIMENT_ID, VARIANT
+from events.rows import NewEvent
 from experiments.models import Experiment, Exposure, Origin, Status
 
 _EVENTS_AT_ONCE = 1000

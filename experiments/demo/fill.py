@@ -15,8 +15,9 @@ from django.db import transaction
 from config.change_log import Actor
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
-from events.ingest import NewEvent, new_id, record
+from events.ingest import new_id, record
 from events.models import Event
+from events.rows import NewEvent
 from experiments import lifecycle
 from experiments.demo.flags import FLAGS, SEGMENTS, DemoFlag, DemoSegment
 from experiments.demo.traffic import TRIALS, Occurrence, Trial, draw
