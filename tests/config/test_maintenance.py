@@ -1,0 +1,77 @@
+"""`manage.py maintain`: every task once, each by one process at a time, and none stopped by another's failure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import OperationalError
+
+from config import maintenance
+from config.locks import exclusively
+from tests.conftest import NOON
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_tasks(monkeypatch):
+    monkeypatch.setattr(maintenance, "tasks", {})
+
+
+def run() -> tuple[str, str, str]:
+    """What the command writes on stdout and stderr, and what it fails with."""
+    out, err, failure = StringIO(), StringIO(), ""
+    try:
+        call_command("maintain", stdout=out, stderr=err)
+    except CommandError as error:
+        failure = str(error)
+    return out.getvalue(), err.getvalue(), failure
+
+
+def fail(_: datetime) -> str:
+    raise OperationalError("password=hunter2")
+
+
+def test_maintain__several_tasks__run_once_in_the_order_of_their_registration(time_machine):
+    time_machine.move_to(NOON, tick=False)
+    done = []
+    for name in ("second", "first"):
+        maintenance.register(name, lambda now, name=name: done.append((name, now)) or f"deleted 2 of {name}")
+    assert run() == ("second: deleted 2 of second\nfirst: deleted 2 of first\n", "", "")
+    assert done == [("second", NOON), ("first", NOON)]
+
+
+def test_maintain__a_task_runs_elsewhere__is_skipped_and_the_others_run():
+    maintenance.register("purge", fail)
+    maintenance.register("counts", lambda _: "nothing to do")
+    with exclusively("maintain purge"):
+        assert run() == ("purge: skipped, running elsewhere\ncounts: nothing to do\n", "", "")
+
+
+def test_maintain__a_task_fails__the_others_run_and_the_command_fails_without_its_words(caplog):
+    maintenance.register("purge", fail)
+    maintenance.register("counts", lambda _: "nothing to do")
+    out, err, failure = run()
+    assert out == "counts: nothing to do\n"
+    assert err == "purge: failed (OperationalError); the log says why\n"
+    assert failure == "Not all of it was done: purge."
+    assert "hunter2" not in out + err + failure
+    assert caplog.records[0].exc_info is not None
+
+
+def test_maintain__a_task_has_failed__its_lock_is_free_again():
+    maintenance.register("purge", fail)
+    run()
+    with exclusively("maintain purge") as is_ours:
+        assert is_ours
+
+
+def test_register__name_of_another_task__is_refused():
+    maintenance.register("purge", fail)
+    maintenance.register("purge", fail)
+    with pytest.raises(AssertionError, match="purge"):
+        maintenance.register("purge", lambda _: "")
