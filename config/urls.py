@@ -8,6 +8,7 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
 
 from config.audit_views import AuditViewSet
+from events.count_views import CountViewSet
 from events.views import EventViewSet
 from experiments.views import ExperimentViewSet
 from flags.evaluation_views import EvaluationViewSet
@@ -52,6 +53,7 @@ urlpatterns = [
     path("v1/experiments/<str:experiment_key>/variant", ExperimentViewSet.as_view({"post": "variant"})),
     path("v1/events", EventViewSet.as_view({"get": "list", "post": "create"})),
     path("v1/events/batch", EventViewSet.as_view({"post": "batch"})),
+    path("v1/events/counts", CountViewSet.as_view({"get": "retrieve"})),
     path("v1/audit", AuditViewSet.as_view({"get": "list"})),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
