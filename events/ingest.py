@@ -11,6 +11,7 @@ from django.db import transaction
 from django.dispatch import Signal
 from uuid_utils.compat import uuid7
 
+from config.group_commit import Handler, writes
 from config.models import Environment
 from events import counts
 from events.models import Event
@@ -37,15 +38,38 @@ def record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome
 
     The same id with the same environment, user and name is the same event: a duplicate. With others it is a conflict.
     """
+    with transaction.atomic():
+        return _record(events, environment)
+
+
+def record_one(event: NewEvent, environment: Environment) -> Outcome:
+    """As `record`, in one transaction with what other threads record at this moment."""
+    return writes.submit(_SINGLES, (event, environment))
+
+
+def _record_singles(singles: Sequence[tuple[NewEvent, Environment]]) -> list[Outcome]:
+    by_environment: dict[int, list[int]] = {}
+    for at, (_, environment) in enumerate(singles):
+        by_environment.setdefault(environment.pk, []).append(at)
+    outcomes: dict[int, Outcome] = {}
+    for _, places in sorted(by_environment.items()):
+        events = [singles[at][0] for at in places]
+        outcomes.update(zip(places, _record(events, singles[places[0]][1]), strict=True))
+    return [outcomes[at] for at in range(len(singles))]
+
+
+_SINGLES = Handler(_record_singles, rank=2)
+
+
+def _record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome]:
     first_of_id = {event.id: event for event in reversed(events)}
     # In the order of ids, so that two calls with common ids wait for each other and never in a circle.
     candidates = sorted(first_of_id.values(), key=lambda event: event.id)
-    with transaction.atomic():
-        stored = insert(candidates, environment.pk)
-        owners = _owners([event.id for event in candidates if event.id not in stored])
-        if fresh := [event for event in candidates if event.id in stored]:
-            events_stored.send(sender=Event, environment=environment, events=fresh)
-            counts.add(Counter((environment.pk, event.name, counts.quarter_of(event.timestamp)) for event in fresh))
+    stored = insert(candidates, environment.pk)
+    owners = _owners([event.id for event in candidates if event.id not in stored])
+    if fresh := [event for event in candidates if event.id in stored]:
+        events_stored.send(sender=Event, environment=environment, events=fresh)
+        counts.add(Counter((environment.pk, event.name, counts.quarter_of(event.timestamp)) for event in fresh))
     outcomes = []
     for event in events:
         if event.id in stored and first_of_id[event.id] is event:

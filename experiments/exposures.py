@@ -13,10 +13,12 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from config.group_commit import Handler, writes
 from config.models import Environment
 from events.models import Event
 from events.properties import EXPERIMENT_ID, VARIANT
 from events.rows import NewEvent
+from experiments.exposure_rows import insert_assigned, insert_new, stored_assignment
 from experiments.models import Experiment, Exposure, Origin, Status
 
 _EVENTS_AT_ONCE = 1000
@@ -28,25 +30,26 @@ def floor_to_second(moment: datetime) -> datetime:
 
 
 def assign(experiment_id: UUID, user_id: str, variant: str, at: datetime) -> str:
-    """Record that this service shows the variant, unless the user has one already; return the one that the user has."""
-    stored = _stored(experiment_id, user_id)
-    if stored is None:
-        exposure = Exposure(
-            experiment_id=experiment_id, user_id=user_id, variant=variant, exposed_at=at, origin=Origin.ASSIGNED
-        )
-        Exposure.objects.bulk_create([exposure], ignore_conflicts=True)
-        stored = _stored(experiment_id, user_id) or (variant, Origin.ASSIGNED)
-    if stored[1] != Origin.ASSIGNED:
-        # From now on the user has been told this variant, and an earlier report of another cannot change it any more.
-        mine = Exposure.objects.filter(experiment_id=experiment_id, user_id=user_id)
-        mine.update(origin=Origin.ASSIGNED)
-        return mine.values_list("variant", flat=True).get()
-    return stored[0]
+    """Record that this service shows the variant, unless the user has one already; return the one that the user has.
+
+    Once told it never changes, so who asks again needs no more than a read. Those who are new share a transaction.
+    """
+    stored = stored_assignment(experiment_id, user_id)
+    if stored is not None:
+        return stored
+    exposure = Exposure(
+        experiment_id=experiment_id, user_id=user_id, variant=variant, exposed_at=at, origin=Origin.ASSIGNED
+    )
+    return writes.submit(_ASSIGNMENTS, exposure)
 
 
-def _stored(experiment_id: UUID, user_id: str) -> tuple[str, str] | None:
-    rows = Exposure.objects.filter(experiment_id=experiment_id, user_id=user_id)
-    return rows.values_list("variant", "origin").first()
+def _record_assignments(exposures: Sequence[Exposure]) -> list[str]:
+    first_of = {(each.experiment_id, each.user_id): each for each in reversed(exposures)}
+    variants = insert_assigned([exposure for _, exposure in sorted(first_of.items())])
+    return [variants[each.experiment_id, each.user_id] for each in exposures]
+
+
+_ASSIGNMENTS = Handler(_record_assignments, rank=1)  # before the events, which report exposures too
 
 
 Reports = dict[str, datetime]
@@ -89,11 +92,10 @@ def _as_reported(event: Event) -> NewEvent:
 def _store(reported: dict[tuple[UUID, str], Reports]) -> None:
     if not reported:
         return
-    Exposure.objects.bulk_create(
-        (_exposure(*whose, reports) for whose, reports in reported.items()), ignore_conflicts=True
-    )
-    for exposure in _stored_of(reported):
-        _reconcile(exposure, reported[exposure.experiment_id, exposure.user_id])
+    new = insert_new([_exposure(*whose, reports) for whose, reports in reported.items()])
+    if known := {whose: reports for whose, reports in reported.items() if whose not in new}:
+        for exposure in _stored_of(known):
+            _reconcile(exposure, known[exposure.experiment_id, exposure.user_id])
 
 
 def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> Exposure:
