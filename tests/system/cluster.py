@@ -1,0 +1,166 @@
+"""A PostgreSQL cluster of a test's own, which it may stop, crash and leave without room, and a disk that is small."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import random
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+_PORTS = range(20000, 30000)
+"""Where no system takes the ports of outgoing connections from: the cluster finds its own free when it comes back."""
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "300",
+    "fsync": "on",
+    "shared_buffers": "64MB",
+}
+
+
+class Cluster:
+    """One cluster in a folder, which belongs to whoever runs it."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.data = folder / "data"
+        self.log = folder / "postgresql.log"
+        self.port = _free_port()
+        self.settings = {**_SETTINGS, **settings, "port": str(self.port)}
+
+    @property
+    def url(self) -> str:
+        return f"postgres://postgres@127.0.0.1:{self.port}/postgres"
+
+    def make(self, *options: str) -> None:
+        chosen = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", *options]
+        _run("initdb", f"--pgdata={self.data}", *chosen)
+        with (self.data / "postgresql.auto.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in self.settings.items())
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        _run("pg_ctl", "start", "--wait", f"--pgdata={self.data}", f"--log={self.log}")
+
+    def stop(self, mode: str) -> None:
+        """`immediate` is a crash: nothing is written any more, and all connections break."""
+        _run("pg_ctl", "stop", "--wait", f"--pgdata={self.data}", f"--mode={mode}")
+
+    def has_ended(self) -> bool:
+        return not (self.data / "postmaster.pid").exists()
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
+        return psycopg.connect(f"postgresql://postgres@127.0.0.1:{self.port}/{database}", autocommit=True)
+
+
+@contextmanager
+def own_cluster(*options: str, **settings: str) -> Iterator[Cluster]:
+    """A cluster that runs, made with options of initdb and with settings; nothing is left of it afterwards."""
+    with own_folder() as folder:
+        cluster = Cluster(folder, **settings)
+        cluster.make(*options)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            if not cluster.has_ended():
+                cluster.stop("immediate")
+
+
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """A folder for whoever runs clusters, which is nowhere below the tests' own: that is closed to others."""
+    folder = Path(tempfile.mkdtemp(prefix="halyard-"))
+    try:
+        _give_away(folder)
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def small_disk(folder: Path, mebibytes: int) -> Iterator[Path]:
+    """A file system of this size. Skips the test where none can be mounted."""
+    disk = folder / "disk"
+    disk.mkdir()
+    try:
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "halyard-test", str(disk)]
+        subprocess.run(mount, check=True, capture_output=True)
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no small file system can be mounted here, which takes root's rights: {error}")
+    try:
+        _give_away(disk)
+        yield disk
+    finally:
+        subprocess.run(["umount", str(disk)], check=True, capture_output=True)
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """Within the block, a small disk has no room left."""
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file:
+        room = os.statvfs(disk)
+        os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize)
+    try:
+        yield
+    finally:
+        ballast.unlink()
+
+
+def _give_away(folder: Path) -> None:
+    if account := _account():
+        os.chown(folder, account.pw_uid, account.pw_gid)
+
+
+@cache
+def _account() -> pwd.struct_passwd | None:
+    """Whoever runs PostgreSQL: it refuses to be run by root. None for the account that runs the tests."""
+    if os.geteuid():
+        return None
+    try:
+        return pwd.getpwnam("postgres")
+    except KeyError:
+        return pwd.getpwnam("nobody")
+
+
+@cache
+def _binaries() -> Path:
+    """Where PostgreSQL's commands are: on the path, where pg_config says so, or where Debian keeps them."""
+    named = [Path(found).parent for found in [shutil.which("initdb")] if found]
+    if pg_config := shutil.which("pg_config"):
+        asked = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=True)
+        named.append(Path(asked.stdout.strip()))
+    packaged = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+    for folder in (*named, *reversed(packaged)):
+        if (folder / "initdb").exists():
+            return folder
+    raise AssertionError("These tests run PostgreSQL themselves: install it, and have its `initdb` on the PATH.")
+
+
+def _run(name: str, *arguments: str) -> None:
+    account = _account()
+    whose: dict[str, Any] = {}
+    if account:
+        whose = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    command = [str(_binaries() / name), *arguments]
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False, **whose)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _free_port() -> int:
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+    raise AssertionError("no port is free")

@@ -1,0 +1,306 @@
+"""Clients that record, whatever happens to the service, and what must be true of it afterwards.
+
+Each sends events and asks for variants with ids of its own, the same request again and again until every server that it
+was meant for has acknowledged it. They write down what they were told, and `check` holds the service to it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from tests.system.server import Server, wait_until
+
+EXPERIMENT, VARIANTS = "under-load", ("control", "green")
+SECONDS_TO_ANSWER, SECONDS_TO_RECOVER, SECONDS_BETWEEN_TRIES = 60, 60, 0.05
+EVENTS_A_BATCH = 200
+_USERS_OF_A_WINDOW, _TOGETHER = 8, 40
+
+Kind = Literal["event", "batch", "variant"]
+CLIENTS: Mapping[Kind, int] = {"event": 4, "batch": 2, "variant": 4}
+_PATHS: Mapping[Kind, str] = {
+    "event": "/v1/events",
+    "batch": "/v1/events/batch",
+    "variant": f"/v1/experiments/{EXPERIMENT}/variant",
+}
+
+
+class Answer(NamedTuple):
+    status: int
+    body: Any
+    retry_after: str | None
+
+
+@dataclass(repr=False)
+class Ledger:
+    """What the clients have sent, and what they were told."""
+
+    events: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Each event that was acknowledged, by its id."""
+    variants: dict[str, str] = field(default_factory=dict)
+    """What each user was told first."""
+    reported: set[str] = field(default_factory=set)
+    """The users of acknowledged events that say they were shown REPORTED."""
+    accepted: Counter[str] = field(default_factory=Counter)
+    """How often each event was answered `accepted`, and not `duplicate`."""
+    acknowledged: Counter[Kind] = field(default_factory=Counter)
+    unavailable: Counter[Kind] = field(default_factory=Counter)
+    lost: int = 0
+    """Connections that broke, or that nobody took."""
+    wrong: list[str] = field(default_factory=list)
+    """Whatever no client should ever be told."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def window(self) -> int:
+        """Moves on as requests are acknowledged: what clients do within one, they do to the same users."""
+        return sum(self.acknowledged.values()) // _TOGETHER
+
+    def wait_for_progress(self, least: int = 10) -> None:
+        """Until so many more requests of each kind are acknowledged."""
+        before = Counter(self.acknowledged)
+        wait_until(
+            lambda: bool(self.wrong) or all(self.acknowledged[kind] >= before[kind] + least for kind in CLIENTS),
+            f"requests of each kind are acknowledged after {before}",
+            SECONDS_TO_RECOVER,
+        )
+
+    def wait_for_refusals(self) -> None:
+        """Until clients of each kind were told to try again later."""
+        before = Counter(self.unavailable)
+        wait_until(
+            lambda: bool(self.wrong) or all(self.unavailable[kind] > before[kind] for kind in CLIENTS),
+            f"requests of each kind are answered with 503 after {before}",
+            SECONDS_TO_RECOVER,
+        )
+
+
+REPORTED = "green"
+
+
+class Line:
+    """One client's connection to one server, opened anew whenever it is lost."""
+
+    def __init__(self, server: Server) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=SECONDS_TO_ANSWER)
+        self._headers = {**server.headers(), "Content-Type": "application/json"}
+        self._is_lost = False
+
+    def send(self, path: str, body: bytes) -> None:
+        try:
+            self._connection.request("POST", path, body, self._headers)
+            self._is_lost = False
+        except ConnectionError:
+            self.close()
+
+    def receive(self) -> Answer | None:
+        """The answer to what was sent; None where the connection broke."""
+        if self._is_lost:
+            return None
+        try:
+            response = self._connection.getresponse()
+            return Answer(response.status, json.loads(response.read()), response.getheader("Retry-After"))
+        except (ConnectionError, http.client.IncompleteRead):
+            self.close()
+            return None
+
+    def close(self) -> None:
+        self._connection.close()
+        self._is_lost = True
+
+
+class Recorder(threading.Thread):
+    """One client. Each of its requests goes to all of the servers at once."""
+
+    def __init__(self, kind: Kind, number: int, servers: Sequence[Server], ledger: Ledger, has_ended: threading.Event):
+        super().__init__(name=f"{kind} {number}")
+        self.kind, self.servers, self.ledger, self.has_ended = kind, servers, ledger, has_ended
+        self.chance = random.Random(self.name)
+
+    def run(self) -> None:
+        lines = [Line(server) for server in self.servers]
+        try:
+            while not self.has_ended.is_set():
+                self._ask(lines, self._make_request())
+        except Exception as error:
+            self.ledger.wrong.append(f"{self.name}: {error!r}")
+            raise
+        finally:
+            for line in lines:
+                line.close()
+
+    def _make_request(self) -> dict[str, Any]:
+        match self.kind:
+            case "event":
+                return self._make_event()
+            case "batch":
+                return {"events": [self._make_event() for _ in range(EVENTS_A_BATCH)]}
+            case "variant":
+                return {"userId": self._choose_user()}
+
+    def _make_event(self) -> dict[str, Any]:
+        event = {
+            "id": str(UUID(int=self.chance.getrandbits(128), version=4)),
+            "event": self.kind,
+            "userId": self._choose_user(),
+            "timestamp": datetime.now(UTC).isoformat(),
+            "properties": {"tab\tand\\": "\n"},
+        }
+        if self.chance.random() < 0.1:
+            event["properties"] = {"experimentId": EXPERIMENT, "variant": REPORTED}
+        return event
+
+    def _choose_user(self) -> str:
+        """Mostly one whom the others write about as well at this moment."""
+        return f"user-{self.ledger.window()}-{self.chance.randrange(_USERS_OF_A_WINDOW)}"
+
+    def _ask(self, lines: Sequence[Line], request: dict[str, Any]) -> None:
+        body = json.dumps(request).encode()
+        waiting = list(lines)
+        while True:
+            for line in waiting:
+                line.send(_PATHS[self.kind], body)
+            waiting = [line for line in waiting if not self._is_acknowledged(request, line.receive())]
+            if not waiting or self.ledger.wrong:
+                return
+            self.has_ended.wait(SECONDS_BETWEEN_TRIES)
+
+    def _is_acknowledged(self, request: dict[str, Any], answer: Answer | None) -> bool:
+        with self.ledger.lock:
+            if answer is None:
+                self.ledger.lost += 1
+                return False
+            if _is_refusal(answer):
+                self.ledger.unavailable[self.kind] += 1
+                return False
+            if wrong := self._note(request, answer):
+                self.ledger.wrong.append(f"{self.name}: {wrong}: {answer}"[:2000])
+            self.ledger.acknowledged[self.kind] += 1
+            return True
+
+    def _note(self, request: dict[str, Any], answer: Answer) -> str:
+        """Write down what was told; what is wrong with it, if anything."""
+        if answer.status != (200 if self.kind == "variant" else 202):
+            return "neither acknowledged nor told to try again"
+        data = answer.body["data"]
+        if self.kind == "variant":
+            told = self.ledger.variants.setdefault(request["userId"], data["variant"])
+            return "" if data["variant"] == told else f"the user was told {told}"
+        sent, entries = (request["events"], data) if self.kind == "batch" else ([request], [data])
+        if [entry["id"] for entry in entries] != [event["id"] for event in sent]:
+            return "these are not the ids that were sent"
+        for event, entry in zip(sent, entries, strict=True):
+            if entry["status"] not in ("accepted", "duplicate"):
+                return "neither accepted nor a duplicate"
+            self._note_event(event, is_first=entry["status"] == "accepted")
+        return ""
+
+    def _note_event(self, event: dict[str, Any], *, is_first: bool) -> None:
+        self.ledger.events[event["id"]] = event
+        self.ledger.accepted[event["id"]] += is_first
+        if "variant" in event["properties"]:
+            self.ledger.reported.add(event["userId"])
+
+
+def _is_refusal(answer: Answer) -> bool:
+    """Told to try again later, as documented."""
+    return answer.status == 503 and answer.body["error"]["code"] == "unavailable" and bool(answer.retry_after)
+
+
+@contextmanager
+def recording(*servers: Server) -> Iterator[Ledger]:
+    """Clients of every kind at work until the block ends, each then until its last request is acknowledged."""
+    start_experiment(servers[0])
+    ledger, has_ended = Ledger(), threading.Event()
+    clients = [
+        Recorder(kind, number, servers, ledger, has_ended) for kind, count in CLIENTS.items() for number in range(count)
+    ]
+    for client in clients:
+        client.start()
+    try:
+        ledger.wait_for_progress()
+        yield ledger
+    except BaseException:
+        ledger.wrong.append("the test has failed")  # so that nobody tries for ever
+        raise
+    finally:
+        has_ended.set()
+        for client in clients:
+            client.join()
+
+
+def start_experiment(server: Server) -> None:
+    variants = [{"key": key, "weight": 1} for key in VARIANTS]
+    made = server.ask("POST", "/v1/experiments", json={"key": EXPERIMENT, "variants": variants})
+    assert made.status_code == 201, made.text
+    assert server.ask("POST", f"/v1/experiments/{EXPERIMENT}/start").status_code == 200
+
+
+def check(ledger: Ledger, server: Server) -> None:
+    """What was acknowledged is there, once and as it was sent; nothing else is, and the numbers are right."""
+    assert not ledger.wrong, ledger.wrong[:3]
+    assert set(ledger.accepted.values()) <= {0, 1}
+    stored = stored_events(server)
+    assert len(stored) == len({event["id"] for event in stored})
+    assert _different({event["id"]: _as_sent(event) for event in stored}, ledger.events) == []
+    told = dict.fromkeys(ledger.reported, REPORTED) | ledger.variants
+    assert _different(stored_exposures(server), told) == []
+    results = server.ask("GET", f"/v1/experiments/{EXPERIMENT}").json()["data"]["results"]
+    assert {key: result["sampleSize"] for key, result in results.items()} == Counter(told.values())
+    assert counted_events(server) == Counter(event["event"] for event in stored)
+
+
+def _as_sent(record: dict[str, Any]) -> dict[str, Any]:
+    timestamp = datetime.fromisoformat(record["timestamp"]).isoformat()
+    return {name: record[name] for name in ("id", "event", "userId", "properties")} | {"timestamp": timestamp}
+
+
+def _different(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """What differs, a few at most: with the id or user, what was found, and what was expected."""
+    keys = sorted({*found, *expected})
+    return [(key, found.get(key), expected.get(key)) for key in keys if found.get(key) != expected.get(key)][:5]
+
+
+def stored_events(server: Server) -> list[dict[str, Any]]:
+    """All of them, page by page, as the `Link` header leads."""
+    found: list[dict[str, Any]] = []
+    path = "/v1/events?limit=1000"
+    with server.client() as client:
+        while True:
+            response = client.get(path)
+            found += response.json()["data"]
+            if "next" not in response.links:
+                return found
+            following = urlsplit(response.links["next"]["url"])
+            path = f"{following.path}?{following.query}"
+
+
+def stored_exposures(server: Server) -> dict[str, str]:
+    """The variant of each exposed user, as another process reads it."""
+    code = (
+        "import json\nfrom experiments.models import Exposure\n"
+        "print(json.dumps(dict(Exposure.objects.values_list('user_id', 'variant'))))"
+    )
+    exposures: dict[str, str] = json.loads(server.run("manage.py", "shell", "--verbosity", "0", "--command", code))
+    return exposures
+
+
+def counted_events(server: Server) -> Counter[str]:
+    """How many events of each name there are, by the service's own counts."""
+    code = (
+        "import json\nfrom events.models import EventCount\n"
+        "print(json.dumps(list(EventCount.objects.values_list('name', 'count'))))"
+    )
+    counted: Counter[str] = Counter()
+    for name, count in json.loads(server.run("manage.py", "shell", "--verbosity", "0", "--command", code)):
+        counted[name] += count
+    return counted
