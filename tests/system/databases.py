@@ -20,6 +20,13 @@ def fresh_database(folder: Path) -> Iterator[str]:
     if url.startswith("sqlite"):
         yield f"sqlite:///{folder / 'halyard.sqlite3'}"
         return
+    with fresh_postgresql(url) as fresh:
+        yield fresh
+
+
+@contextmanager
+def fresh_postgresql(url: str) -> Iterator[str]:
+    """The DATABASE_URL of an empty database on the server of another one, which is gone afterwards."""
     name = f"halyard_{secrets.token_hex(6)}"
     with psycopg.connect(_for_psycopg(url), autocommit=True) as connection:
         connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
