@@ -74,9 +74,10 @@ def test_client__generated__compiles_and_has_every_operation(generated: Path) ->
     segments = {"list_segments", "create_segment", "get_segment", "update_segment", "delete_segment", "list_changes"}
     experiments = {"list_experiments", "create_experiment", "get_experiment", "update_experiment", "delete_experiment"}
     transitions = {"start_experiment", "stop_experiment", "get_variant"}
-    others = {"track_event", "batch_events", "query_events", "get_ruleset", "get_flag_usage", "promote_flags"}
+    events = {"track_event", "batch_events", "query_events", "count_events"}
+    others = {"get_ruleset", "get_flag_usage", "promote_flags"}
     clients = {"ofrep_evaluate_flag", "ofrep_evaluate_flags"}
-    assert operations == flags | segments | experiments | transitions | others | clients
+    assert operations == flags | segments | experiments | transitions | events | others | clients
 
 
 def test_client__of_flags__works(call: Call, models: ModuleType) -> None:
@@ -244,3 +245,7 @@ def test_client__of_events__works(call: Call, models: ModuleType) -> None:
     status, found = call("events.query_events", user_id="ann", event="client-buy", from_=at, to=at.date(), limit=10)
     assert (status, [record.id for record in found.data]) == (200, [EVENT_ID])
     assert found.data[0].properties.to_dict() == {"revenue": 19.99, "currency": "EUR", "colour": "green"}
+
+    status, counted = call("events.count_events", event="client-buy", from_=at, to=at.date(), time_zone="Europe/Zurich")
+    [day] = counted.data.series
+    assert (status, counted.data.total, day.counts.to_dict()) == (200, 1, {"client-buy": 1})
