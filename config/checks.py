@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from config.models import Scope
 
 _LEAST_SECRET_LENGTH = 50
+_MOST_DAYS = 36_500
 
 
 @register(Tags.security)
@@ -25,6 +26,13 @@ def check_anonymous_scope(**_: Any) -> list[CheckMessage]:
 @register()
 def check_threads(**_: Any) -> list[CheckMessage]:
     return [] if settings.THREADS >= 1 else [Error("THREADS must be 1 or more.", id="halyard.E003")]
+
+
+@register()
+def check_event_retention(**_: Any) -> list[CheckMessage]:
+    if settings.EVENT_RETENTION_DAYS is None or 1 <= settings.EVENT_RETENTION_DAYS <= _MOST_DAYS:
+        return []
+    return [Error(f"EVENT_RETENTION_DAYS must be 1 to {_MOST_DAYS:,}, or be left out.", id="halyard.E005")]
 
 
 @register()

@@ -29,7 +29,7 @@ class ErrorCode(StrEnum):
         400,
         "The body is JSON, but a field of it is not acceptable; `details` name it.",
     )
-    INVALID_PARAMETER = "invalid_parameter", 400, "A query parameter or header is not acceptable; `details` name it."
+    INVALID_PARAMETER = "invalid_parameter", 400, "A parameter or header is not acceptable; `details` name it."
     UNAUTHENTICATED = "unauthenticated", 401, "No API key was sent, or it is unknown, expired or revoked."
     FORBIDDEN = "forbidden", 403, "The caller is known, but lacks the scope or right that the message names."
     FLAG_NOT_FOUND = "flag_not_found", 404, "No flag has this key."

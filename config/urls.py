@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import path, register_converter
+from django.urls.converters import StringConverter
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
 
 from config.audit_views import AuditViewSet
 from events.count_views import CountViewSet
+from events.erasure_views import UserViewSet
 from events.views import EventViewSet
 from experiments.views import ExperimentViewSet
 from flags.evaluation_views import EvaluationViewSet
@@ -18,6 +20,15 @@ from flags.ruleset_views import RulesetViewSet
 from flags.segment_views import SegmentViewSet
 from flags.usage_views import UsageViewSet
 from flags.views import FlagHistoryViewSet, FlagViewSet
+
+
+class TextConverter(StringConverter):
+    """A text of the caller's own, with whatever is in it: slashes and ends of lines, too."""
+
+    regex = r"[\s\S]+"
+
+
+register_converter(TextConverter, "text")
 
 urlpatterns = [
     # First, because addresses are tried in this order and these are asked for most.
@@ -54,6 +65,7 @@ urlpatterns = [
     path("v1/events", EventViewSet.as_view({"get": "list", "post": "create"})),
     path("v1/events/batch", EventViewSet.as_view({"post": "batch"})),
     path("v1/events/counts", CountViewSet.as_view({"get": "retrieve"})),
+    path("v1/users/<text:user_id>", UserViewSet.as_view({"delete": "destroy"})),
     path("v1/audit", AuditViewSet.as_view({"get": "list"})),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),

@@ -1,4 +1,4 @@
-"""The app's entry in INSTALLED_APPS: it listens for the events that report exposures."""
+"""The app's entry in INSTALLED_APPS: it listens for events that report exposures, and for those that go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ class ExperimentsConfig(AppConfig):
     name = "experiments"
 
     def ready(self) -> None:
-        from events.ingest import events_stored  # noqa: PLC0415 (models are not there when this file is imported)
+        # Models are not there when this file is imported.
+        from events.erasure import erasing_user  # noqa: PLC0415
+        from events.ingest import events_stored  # noqa: PLC0415
+        from events.retention import asking_for_holds  # noqa: PLC0415
         from experiments.exposures import record_reported  # noqa: PLC0415
+        from experiments.forgetting import forget_user, hold_events  # noqa: PLC0415
 
         events_stored.connect(record_reported, dispatch_uid="experiments.exposures")
+        erasing_user.connect(forget_user, dispatch_uid="experiments.forgetting")
+        asking_for_holds.connect(hold_events, dispatch_uid="experiments.forgetting")

@@ -29,6 +29,10 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
     def started(self) -> ExperimentQuerySet:
         return self.exclude(status=Status.DRAFT)
 
+    def measured_by_events(self) -> ExperimentQuerySet:
+        """Those whose results need the events since their start: all that started, for no result is kept."""
+        return self.started()
+
 
 class Experiment(models.Model):
     """A question put to users: which of these variants is better, by these metrics?"""

@@ -50,15 +50,20 @@ def compute_results(experiment: Experiment) -> Mapping[str, VariantResult]:
 
 
 def count_anomalies(experiment: Experiment) -> Anomalies:
+    return Anomalies(
+        users_in_several_variants=_exposed(experiment).filter(is_in_several_variants=True).count(),
+        events_of_unknown_variants=events_of_unknown_variants(experiment).count(),
+    )
+
+
+def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
+    """The events that report a variant which the experiment does not have."""
     naming = Event.objects.filter(environment=experiment.environment).naming(*references(experiment))
     reporting = naming.filter(properties__has_key=VARIANT)
     known = Q()
     for key in experiment.variant_keys:
         known |= Q(**{f"properties__{VARIANT}": key})
-    return Anomalies(
-        users_in_several_variants=_exposed(experiment).filter(is_in_several_variants=True).count(),
-        events_of_unknown_variants=reporting.exclude(name__in=experiment.metrics).exclude(known).count(),
-    )
+    return reporting.exclude(name__in=experiment.metrics).exclude(known)
 
 
 def _exposed(experiment: Experiment) -> QuerySet[Exposure]:

@@ -89,6 +89,7 @@ API: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/v1/experiments/running/variant", {"userId": "u"}, []),
     ("POST", "/v1/events", {"event": "buy", "userId": "u"}, []),
     ("POST", "/v1/events/batch", {"events": [{"event": "buy", "userId": "u"}]}, []),
+    ("DELETE", "/v1/users/u", None, []),
 ]
 
 # Page, what is typed or pressed, and what the change log then tells. A name in braces stands for the object's id.
@@ -156,6 +157,8 @@ COMMANDS: list[tuple[str, list[str], list[str]]] = [
     ("promote", ["--from", "staging", "--to", "production"], ["changed flag on in production"]),
     ("promote", ["--from", "production", "--to", "staging", "on", "--dry-run"], []),
     ("stale_flags", [], []),
+    ("erase_user", ["u", "--no-input"], []),
+    ("purge_events", ["--before", "2026-01-31"], []),
     ("setup", [], []),  # of a database that holds something
 ]
 

@@ -75,7 +75,7 @@ def test_client__generated__compiles_and_has_every_operation(generated: Path) ->
     experiments = {"list_experiments", "create_experiment", "get_experiment", "update_experiment", "delete_experiment"}
     transitions = {"start_experiment", "stop_experiment", "get_variant"}
     events = {"track_event", "batch_events", "query_events", "count_events"}
-    others = {"get_ruleset", "get_flag_usage", "promote_flags"}
+    others = {"erase_user", "get_ruleset", "get_flag_usage", "promote_flags"}
     clients = {"ofrep_evaluate_flag", "ofrep_evaluate_flags"}
     assert operations == flags | segments | experiments | transitions | events | others | clients
 
@@ -249,3 +249,8 @@ def test_client__of_events__works(call: Call, models: ModuleType) -> None:
     status, counted = call("events.count_events", event="client-buy", from_=at, to=at.date(), time_zone="Europe/Zurich")
     [day] = counted.data.series
     assert (status, counted.data.total, day.counts.to_dict()) == (200, 1, {"client-buy": 1})
+
+    user = "client/with a slash, a ? and an é"
+    call("events.track_event", body=models.EventRequest(event="client-see", user_id=user))
+    status, erased = call("users.erase_user", user)
+    assert (status, erased.data.user_id, erased.data.events, erased.data.experiments) == (200, user, 1, [])

@@ -1,0 +1,69 @@
+"""`manage.py purge_events`: old events deleted, in short transactions, by one process at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+from tqdm import tqdm
+
+from config.locks import exclusively
+from config.management.operator import OperatorCommand, find_environment
+from config.models import Environment
+from config.timestamps import format_timestamp, parse_timestamp
+from events.retention import LOCK, Plan, plan_purge, purge, report
+
+_LEAST_AGE = timedelta(minutes=1)
+"""The start of an experiment carries a moment just before it is committed, and only then holds its events."""
+
+
+class Command(OperatorCommand):
+    help = "Delete events from before a moment, but never one that the results of an experiment are computed from."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--before", required=True, help="such as 2026-01-31, in UTC, or 2026-01-31T12:00:00Z")
+        parser.add_argument("--environment", help="the key of the only environment to purge (default: all)")
+        parser.add_argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
+
+    def handle(self, *, before: str, environment: str | None, dry_run: bool, **_: Any) -> None:
+        moment = _read_moment(before)
+        environments = list(Environment.objects.all()) if environment is None else [find_environment(environment)]
+        if dry_run:
+            self._show([plan_purge(each, moment) for each in environments])
+            return
+        with exclusively(LOCK) as is_ours:
+            if not is_ours:
+                raise CommandError("Another purge is under way; this one has done nothing.")
+            self._purge([plan_purge(each, moment) for each in environments])
+
+    def _show(self, plans: Sequence[Plan]) -> None:
+        for plan in plans:
+            until = format_timestamp(plan.until)
+            self.stdout.write(f"{plan.environment.key}: would delete {plan.count():,} events from before {until}.")
+            self._explain(plan)
+
+    def _purge(self, plans: Sequence[Plan]) -> None:
+        total = sum(plan.count() for plan in plans)
+        with tqdm(total=total, desc="Purge", unit=" events", disable=None) as bar:
+            numbers = [purge(plan, on_progress=bar.update) for plan in plans]
+        for plan, number in zip(plans, numbers, strict=True):
+            self.stdout.write(report(plan, number))
+            self._explain(plan)
+
+    def _explain(self, plan: Plan) -> None:
+        for obstacle in plan.obstacles():
+            self.stdout.write(f"{plan.environment.key}: {obstacle}")
+
+
+def _read_moment(text: str) -> datetime:
+    try:
+        moment = parse_timestamp(text)
+    except ValueError:
+        message = f"Cannot read {text!r}; --before takes a day such as 2026-01-31 or a moment in ISO 8601."
+        raise CommandError(message) from None
+    if moment > timezone.now() - _LEAST_AGE:
+        raise CommandError("--before must lie a minute or more in the past.")
+    return moment

@@ -1,0 +1,60 @@
+"""Taking events out of the table, the oldest first and a bounded number at a time, and out of the counts with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.db import connection
+from django.utils.dateparse import parse_datetime
+
+from events import counts
+from events.models import Event, EventQuerySet
+
+AT_ONCE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Events that are gone, as they were counted, and the moment of the newest of them."""
+
+    counted: Counter[tuple[int, str, int]]
+    newest: datetime
+
+
+def remove_oldest(events: EventQuerySet, *, since: datetime | None = None) -> Removed | None:
+    """Delete the oldest of these events in the caller's transaction, at most AT_ONCE; None where there are none.
+
+    `since` is the newest that the call before this one has removed: the search begins behind the dead rows. All who
+    remove lock rows in the order of time, so that they wait for each other and never in a circle.
+    """
+    rest = events if since is None else events.filter(timestamp__gte=since)
+    oldest = rest.order_by("timestamp", "pk").values("pk")[:AT_ONCE].select_for_update()
+    chosen, parameters = oldest.query.sql_with_params()
+    # The ORM cannot say which rows it has deleted: one that somebody else removes meanwhile counts for them.
+    statement = (
+        f"DELETE FROM {Event._meta.db_table} WHERE id IN ({chosen}) "  # noqa: S608 (no data)
+        "RETURNING environment_id, name, timestamp"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        rows = [(environment_id, name, _moment(stored)) for environment_id, name, stored in cursor.fetchall()]
+    if not rows:
+        return None
+    counted = Counter((environment_id, name, counts.quarter_of(moment)) for environment_id, name, moment in rows)
+    return Removed(counted, max(moment for *_, moment in rows))
+
+
+def discount(counted: Counter[tuple[int, str, int]]) -> None:
+    """Take what was removed from the counts: the last thing to do in its transaction."""
+    counts.add({which: -number for which, number in counted.items()})
+
+
+def _moment(stored: datetime | str) -> datetime:
+    """SQLite has no type for it, and its rows hold UTC."""
+    if isinstance(stored, datetime):
+        return stored
+    moment = parse_datetime(stored)
+    assert moment is not None, stored  # noqa: S101 (Django wrote it)
+    return moment.replace(tzinfo=UTC)
