@@ -8,6 +8,8 @@ from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 from django.utils import timezone
 
+from config import maintenance
+
 
 class ProjectConfig(AppConfig):
     name = "config"
@@ -15,7 +17,9 @@ class ProjectConfig(AppConfig):
 
     def ready(self) -> None:
         from config import checks  # noqa: F401, PLC0415 (registers the checks, which need the models)
+        from config.idempotency import forget_expired  # noqa: PLC0415 (models are not there at import)
 
+        maintenance.register("idempotency keys", forget_expired)
         post_migrate.connect(_fill_new_database, sender=self)
 
 

@@ -54,7 +54,7 @@ class ErrorCode(StrEnum):
         "The flag is on in another environment, so it cannot be deleted or archived.",
     )
     IN_USE = "in_use", 409, "Something else needs what was to be removed; the message names it."
-    IDEMPOTENCY_CONFLICT = "idempotency_conflict", 409, "The same idempotency key came with another body."
+    IDEMPOTENCY_CONFLICT = "idempotency_conflict", 409, "The same idempotency key came with another path or body."
     PRECONDITION_FAILED = "precondition_failed", 412, "The resource changed since the version that `If-Match` names."
     BODY_TOO_LARGE = "body_too_large", 413, "The body is over 5 MiB."
     BATCH_TOO_LARGE = "batch_too_large", 413, "The batch has more than 1,000 events."

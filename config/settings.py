@@ -137,8 +137,8 @@ CORS_URLS_REGEX = (
     r"|/ofrep/v1/evaluate/flags(/.+)?)$"
 )
 CORS_ALLOW_METHODS = ["POST"]
-CORS_ALLOW_HEADERS = ["authorization", "content-type", "if-none-match", "x-api-key", "x-request-id"]
-CORS_EXPOSE_HEADERS = ["ETag", "Retry-After", "X-Request-Id", "X-Revision"]
+CORS_ALLOW_HEADERS = ["authorization", "content-type", "idempotency-key", "if-none-match", "x-api-key", "x-request-id"]
+CORS_EXPOSE_HEADERS = ["ETag", "Idempotent-Replayed", "Retry-After", "X-Request-Id", "X-Revision"]
 CORS_PREFLIGHT_MAX_AGE = 3600
 
 REST_FRAMEWORK = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
-from config.api.schema import MOMENT, NAME, answer, errors, paging, query
+from config.api.schema import IDEMPOTENCY, MOMENT, NAME, answer, errors, paging, query
 from config.errors import ErrorCode
 from events.inputs import EventSerializer
 from events.serializers import (
@@ -23,8 +23,12 @@ create = extend_schema(
     summary="Track an event",
     description="`accepted` means committed to the database. An event with an `id` of yours may be sent again: it is "
     "answered `duplicate` and stored once.",
+    parameters=IDEMPOTENCY,
     request=EventSerializer,
-    responses={202: answer(AcknowledgementSerializer, "The event is stored.", _ACCEPTED), **errors(has_body=True)},
+    responses={
+        202: answer(AcknowledgementSerializer, "The event is stored.", _ACCEPTED),
+        **errors(ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
+    },
     examples=[OpenApiExample("A purchase", value=_PURCHASE, request_only=True)],
 )
 
@@ -33,10 +37,11 @@ batch = extend_schema(
     summary="Track a batch of events",
     description="1 to 1,000 events, acknowledged in order. A bad event is `rejected` with its error and the others "
     "are stored; if none is acceptable the answer is 400, with `details` naming `events[i].field`.",
+    parameters=IDEMPOTENCY,
     request=BatchSerializer,
     responses={
         202: answer(BatchAcknowledgementSerializer(many=True), "What became of each event.", _ACCEPTED),
-        **errors(ErrorCode.BATCH_TOO_LARGE, has_body=True),
+        **errors(ErrorCode.IDEMPOTENCY_CONFLICT, ErrorCode.BATCH_TOO_LARGE, has_body=True),
     },
     examples=[OpenApiExample("One event", value={"events": [{"id": _ID, **_PURCHASE}]}, request_only=True)],
 )

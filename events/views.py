@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from config.api.bodies import Body, JSONParser, decode_stream, repetitions
 from config.api.failures import details
 from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
@@ -68,6 +69,7 @@ class EventViewSet(ApiViewSet):
         return self.page(request)
 
     @openapi.create
+    @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
         body = _body(request)
@@ -78,6 +80,7 @@ class EventViewSet(ApiViewSet):
         return Response(_acknowledgement(event, outcome), status=202)
 
     @openapi.batch
+    @idempotent
     def batch(self, request: Request) -> Response:
         refuse_parameters(request)
         body = _body(request)

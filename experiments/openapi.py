@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
-from config.api.schema import LOCATION, REASON, TEXT, answer, errors, key_in_path, paging, query
+from config.api.schema import IDEMPOTENCY, LOCATION, REASON, TEXT, answer, errors, key_in_path, paging, query
 from config.api.serializers import NoBodySerializer
 from config.errors import ErrorCode
 from experiments.models import Status
@@ -80,11 +80,11 @@ create = extend_schema(
     summary="Create an experiment",
     description="`key` and at least two `variants` with distinct keys are required. It starts as a draft. The first "
     "of `metrics` is the one that `results` reports: the share of exposed users with an event of that name.",
-    parameters=[REASON, LOCATION],
+    parameters=[*IDEMPOTENCY, REASON, LOCATION],
     request=ExperimentSerializer,
     responses={
         201: answer(ExperimentSerializer, "The draft.", _DRAFT),
-        **errors(ErrorCode.ALREADY_EXISTS, has_body=True),
+        **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
     examples=[OpenApiExample("Two variants", value=_DESIGN, request_only=True)],
 )

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from config.api.fast import Name, convert
 from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
@@ -71,6 +72,7 @@ class ExperimentViewSet(ApiViewSet):
         return Response(ExperimentSerializer(lifecycle.get_experiment(experiment_key, self.environment)).data)
 
     @openapi.create
+    @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
         values = self.validated(request.data)

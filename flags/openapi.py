@@ -5,7 +5,19 @@ from __future__ import annotations
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
 from config.api.history import ENTRIES, EXAMPLE, HistoryPagination
-from config.api.schema import ETAG, IF_MATCH, LOCATION, REASON, TEXT, answer, errors, key_in_path, paging, query
+from config.api.schema import (
+    ETAG,
+    IDEMPOTENCY,
+    IF_MATCH,
+    LOCATION,
+    REASON,
+    TEXT,
+    answer,
+    errors,
+    key_in_path,
+    paging,
+    query,
+)
 from config.api.serializers import NoBodySerializer
 from config.errors import ErrorCode
 from config.keys import NAME_LENGTH
@@ -79,11 +91,11 @@ create = extend_schema(
     description="`key` is required. The flag is as given in the environment of the request; in all others it starts "
     "off, with the same rules. All but `enabled` and `rules` is common to all environments. `expiresAt` informs, and "
     "changes no evaluation.",
-    parameters=[REASON, LOCATION, ETAG],
+    parameters=[*IDEMPOTENCY, REASON, LOCATION, ETAG],
     request=FlagSerializer,
     responses={
         201: answer(FlagSerializer, "The flag as it was created.", _FLAG),
-        **errors(ErrorCode.ALREADY_EXISTS, has_body=True),
+        **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
     examples=[
         OpenApiExample(

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
-from config.api.schema import ETAG, IF_MATCH, LOCATION, REASON, TEXT, answer, errors, key_in_path, paging, query
+from config.api.schema import (
+    ETAG,
+    IDEMPOTENCY,
+    IF_MATCH,
+    LOCATION,
+    REASON,
+    TEXT,
+    answer,
+    errors,
+    key_in_path,
+    paging,
+    query,
+)
 from config.errors import ErrorCode
 from flags.segment_serializers import SegmentEntrySerializer, SegmentSerializer, SegmentUpdateSerializer
 
@@ -50,11 +62,11 @@ create = extend_schema(
     summary="Create a segment",
     description="`key` is required. Members are the users who meet all `conditions`, and those whose id is listed in "
     "`userIds`. A condition with the operator `inSegment` asks for another segment.",
-    parameters=[REASON, LOCATION, ETAG],
+    parameters=[*IDEMPOTENCY, REASON, LOCATION, ETAG],
     request=SegmentSerializer,
     responses={
         201: answer(SegmentSerializer, "The segment as it was created.", _SEGMENT),
-        **errors(ErrorCode.ALREADY_EXISTS, has_body=True),
+        **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
     examples=[OpenApiExample("By domain and by name", value=_SENT, request_only=True)],
 )

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
@@ -57,6 +58,7 @@ class SegmentViewSet(ApiViewSet):
         return _answer(segments.get_segment(segment_key))
 
     @openapi.create
+    @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
         segment = segments.create_segment(**self.validated(request.data), **self.provenance)

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from config.api.filters import StrictFilterBackend, refuse_parameters
 from config.api.history import HistoryViewSet
+from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
@@ -70,6 +71,7 @@ class FlagViewSet(ApiViewSet):
         return self._answer(changes.get_flag(flag_key, self.environment))
 
     @openapi.create
+    @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
         values = self.validated(request.data)

@@ -14,6 +14,8 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from rest_framework import serializers
 
 from config.api.change_reason import REASON_LENGTH
+from config.api.idempotency import KEY_LENGTH as IDEMPOTENCY_KEY_LENGTH
+from config.api.idempotency import REPLAYED
 from config.api.renderers import EnvelopeRenderer
 from config.api.serializers import NoBodySerializer
 from config.errors import DetailCode, ErrorCode
@@ -102,6 +104,16 @@ REASON = OpenApiParameter(
     description="Why you make this change, for its history: ASCII as it is, anything else percent-encoded (as UTF-8), "
     f"of at most {REASON_LENGTH:,} characters.",
 )
+IDEMPOTENCY = [
+    OpenApiParameter(
+        "Idempotency-Key",
+        {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LENGTH, "pattern": "^[ -~]+$"},
+        OpenApiParameter.HEADER,
+        description="Any text of yours that stands for this request. Sent again with the same body within 24 hours, it "
+        "does nothing, and gets the answer of the first time, if that was a success; with another body, 409.",
+    ),
+    header(REPLAYED, "`true`: this is the answer of the first time.", on=[201, 202], required=False),
+]
 REVISION = header(
     "X-Revision",
     "The revision of the configuration that the answer is at least as new as: that of the newest change it has seen.",

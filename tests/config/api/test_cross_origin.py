@@ -63,7 +63,7 @@ def test_preflight__from_a_configured_origin__allows_what_clients_do(db, path):
     assert answer.headers["access-control-allow-origin"] == SHOP
     assert answer.headers["access-control-allow-methods"] == "POST"
     allowed = {name.strip() for name in answer.headers["access-control-allow-headers"].split(",")}
-    assert allowed == {"authorization", "content-type", "if-none-match", "x-api-key", "x-request-id"}
+    assert allowed == {"authorization", "content-type", "idempotency-key", "if-none-match", "x-api-key", "x-request-id"}
     assert "access-control-allow-credentials" not in answer.headers
     assert "origin" in answer.headers["vary"].lower()
 
@@ -74,7 +74,7 @@ def test_call__from_a_configured_origin__can_be_read(world: World, path):
     assert answer.status in (200, 202)
     assert answer.headers["access-control-allow-origin"] == SHOP
     exposed = {name.strip() for name in answer.headers["access-control-expose-headers"].split(",")}
-    assert exposed == {"ETag", "Retry-After", "X-Request-Id", "X-Revision"}
+    assert exposed == {"ETag", "Idempotent-Replayed", "Retry-After", "X-Request-Id", "X-Revision"}
     assert "access-control-allow-credentials" not in answer.headers
 
 

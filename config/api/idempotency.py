@@ -1,0 +1,106 @@
+"""`Idempotency-Key`: a request that is sent again gets the answer of its first time, and does nothing twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from hashlib import sha256
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from django.db import transaction
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.idempotency import KEPT, claim, keep
+from config.models import IdempotencyKey
+
+if TYPE_CHECKING:
+    from config.api.views import ApiViewSet
+
+HEADER = "Idempotency-Key"
+KEY_LENGTH = 255
+REPLAYED = "Idempotent-Replayed"
+_KEPT_HEADERS = ("Content-Type", "ETag", "Location")
+
+_printable = re.compile(r"[ -~]+")
+
+View = TypeVar("View", bound="ApiViewSet")
+Parameters = ParamSpec("Parameters")
+
+
+def idempotent(
+    handle: Callable[Concatenate[View, Request, Parameters], Response],
+) -> Callable[Concatenate[View, Request, Parameters], HttpResponse]:
+    """Make a handler do its work once for each key that is sent.
+
+    Key, work and answer are stored by one transaction: either all of them are there, or nothing has happened. Another
+    request with the same key waits for it. Only a success is kept.
+    """
+
+    @wraps(handle)
+    def handle_once(
+        view: View, request: Request, /, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> HttpResponse:
+        key = request._request.META.get("HTTP_IDEMPOTENCY_KEY")
+        if key is None:
+            return handle(view, request, *args, **kwargs)
+        which, what = _sender_and_key(view, _checked(key)), _digest_of_request(request)
+        with transaction.atomic():
+            known = claim(which, request=what, at=view.now)
+            if known is None:
+                return _keep_success(which, _rendered(view, handle(view, request, *args, **kwargs)))
+        return _answer_again(known, what)
+
+    handle_once.is_idempotent = True  # type: ignore[attr-defined]  # for the test of what the document says
+    return handle_once
+
+
+def _checked(key: str) -> str:
+    if not _printable.fullmatch(key):
+        raise _refused(DetailCode.INVALID_VALUE, f"Must be 1 to {KEY_LENGTH} printable characters of ASCII.")
+    if len(key) > KEY_LENGTH:
+        raise _refused(DetailCode.TOO_LONG, f"Must be at most {KEY_LENGTH} characters.")
+    return key
+
+
+def _refused(code: DetailCode, message: str) -> ValidationFailed:
+    return ValidationFailed([Detail(HEADER, code, message)], code=ErrorCode.INVALID_PARAMETER)
+
+
+def _sender_and_key(view: ApiViewSet, key: str) -> str:
+    """The keys of one caller in one environment are nobody else's."""
+    sender = view.caller.key_id or view.request.user.pk or "anonymous"
+    return sha256(f"{view.environment.pk}\n{sender}\n{key}".encode()).hexdigest()
+
+
+def _digest_of_request(request: Request) -> str:
+    """Of the bytes of the body, once they are read; what is no JSON at all is refused before that."""
+    request.data  # noqa: B018 (reads the body)
+    sent: bytes = getattr(request._request, "sent_body", b"")
+    return sha256(f"{request.method} {request.get_full_path()}\n".encode() + sent).hexdigest()
+
+
+def _rendered(view: ApiViewSet, response: Response) -> Response:
+    """The answer as it will be sent, here already, where what it tells can still be undone."""
+    view.finalize_response(view.request, response)
+    response.render()
+    return response
+
+
+def _keep_success(which: str, response: Response) -> Response:
+    if 200 <= response.status_code < 300:
+        headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
+        keep(which, status=response.status_code, headers=headers, body=response.content)
+    else:
+        transaction.set_rollback(True)
+    return response
+
+
+def _answer_again(known: IdempotencyKey, request: str) -> HttpResponse:
+    if known.request != request:
+        message = f"This {HEADER} came with another path or body within {KEPT.total_seconds() / 3600:.0f} hours; "
+        raise DomainError(ErrorCode.IDEMPOTENCY_CONFLICT, message + "send each request with a key of its own.")
+    return HttpResponse(known.body, status=known.status, headers={**(known.headers or {}), REPLAYED: "true"})
