@@ -144,3 +144,25 @@ class Change(models.Model):
         if self.before is None:
             return "created"
         return "deleted" if self.after is None else "changed"
+
+
+class IdempotencyKeyQuerySet(models.QuerySet["IdempotencyKey"]):
+    def last_used_until(self, moment: datetime) -> IdempotencyKeyQuerySet:
+        return self.filter(at__lte=moment)
+
+
+class IdempotencyKey(models.Model):
+    """A request that may come twice, and its answer. `id` and `request` are digests: of the key and its sender, and of
+    what was sent. An answer is there as soon as anyone but the transaction that writes it can see the row."""
+
+    id = models.CharField(primary_key=True, max_length=64)
+    request = models.CharField(max_length=64)
+    at = models.DateTimeField(db_index=True)
+    status = models.PositiveSmallIntegerField(null=True)
+    headers = models.JSONField(null=True)
+    body = models.BinaryField(null=True)
+
+    objects = IdempotencyKeyQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.id
