@@ -84,11 +84,16 @@ class Storage:
         self._told |= news
 
     def _clean(self, now: datetime) -> None:
-        """Once a day, delete what is too old to be asked for."""
+        """Once a day, so that nothing grows for ever where nobody runs `maintain`."""
         if self._cleaned_at is None or now - self._cleaned_at >= _BETWEEN_CLEANINGS:
-            Usage.objects.filter(hour__lt=now - KEPT).delete()
-            LastUse.objects.filter(hour__lt=now - KEPT).delete()
+            delete_old(now)
             self._cleaned_at = now
+
+
+def delete_old(now: datetime) -> str:
+    """Delete what is too old to be asked for."""
+    deleted = sum(model.objects.filter(hour__lt=now - KEPT).delete()[0] for model in (Usage, LastUse))
+    return f"deleted {deleted:,} older than {KEPT.days} days"
 
 
 def _rows(taken: Mapping[datetime, Counts]) -> Iterator[Row]:

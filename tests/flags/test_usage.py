@@ -312,6 +312,18 @@ def test_store__what_is_older_than_90_days__is_deleted_once_a_day(
     assert not LastUse.objects.exists()
 
 
+def test_delete_old__rows_of_all_ages__deletes_what_is_older_than_90_days_and_says_so(
+    tally: Tally, storage: Storage, production: Environment
+) -> None:
+    with time_machine.travel(NOON - timedelta(days=1), tick=False):
+        tally.add(production.pk, {"old": ON}, NOON - timedelta(days=90, hours=1))
+        tally.add(production.pk, {"kept": ON}, NOON - timedelta(days=90))
+        storage.store()
+    assert usage_storage.delete_old(NOON) == "deleted 2 older than 90 days"
+    assert {key for key, *_ in stored()} == set(LastUse.objects.values_list("flag_key", flat=True)) == {"kept"}
+    assert usage_storage.delete_old(NOON) == "deleted 0 older than 90 days"
+
+
 def test_thread__ended__has_stored_all_that_was_counted(tally: Tally) -> None:
     thread = usage_storage.StoringThread(tally)
     with mock.patch.object(Storage, "store") as store, mock.patch.object(connection, "close"):
