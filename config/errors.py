@@ -58,7 +58,11 @@ class ErrorCode(StrEnum):
     PRECONDITION_FAILED = "precondition_failed", 412, "The resource changed since the version that `If-Match` names."
     BODY_TOO_LARGE = "body_too_large", 413, "The body is over 5 MiB."
     BATCH_TOO_LARGE = "batch_too_large", 413, "The batch has more than 1,000 events."
-    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415, "The body is not sent as `application/json`."
+    UNSUPPORTED_MEDIA_TYPE = (
+        "unsupported_media_type",
+        415,
+        "The body is not sent as `application/json`, or compressed other than by gzip.",
+    )
     RATE_LIMITED = "rate_limited", 429, "Too many requests; try again after `Retry-After` seconds."
     INTERNAL_ERROR = "internal_error", 500, "A defect of the service; its log has the request id."
     UNAVAILABLE = (

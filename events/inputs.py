@@ -1,4 +1,6 @@
-"""Events as clients send them: read one by one, so that a bad event of a batch is refused and the others are stored."""
+"""Events as clients send them: read in one pass where all is well, and otherwise one by one, so that a bad event of a
+batch is refused and the others are stored.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +8,32 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
+import orjson
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from uuid_utils import uuid7
 
-from config.api.bodies import defects
+from config.api.bodies import MAX_DEPTH, decode, decode_as, defects, is_maybe_deep, repetitions
 from config.api.failures import flatten
 from config.api.fast import Name, convert
 from config.api.serializers import ObjectField, StrictSerializer, TextField, TimestampField
-from config.errors import Detail, DetailCode, ValidationFailed
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.keys import NAME_LENGTH
 from config.timestamps import parse_timestamp
-from events.ingest import new_id
-from events.properties import property_defects
+from events.properties import MAX_BYTES, Reserved, property_defects
 from events.rows import NewEvent
 
 _uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _MOST_DETAILS = 20
+_FLAT = 2 * (MAX_DEPTH - 1)
+"""Bytes: a shorter document cannot be nested too deeply in an event, for each level has two brackets."""
+
+MOST_EVENTS = 1000
+"""In one batch."""
 
 
 class UuidField(serializers.UUIDField):
@@ -71,12 +79,23 @@ class EventSerializer(StrictSerializer):
     properties = PropertiesField(required=False, help_text="At most 32 KiB as JSON.")
 
 
+_Uuid = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z")]
+
+
 class _Event(msgspec.Struct, forbid_unknown_fields=True):
     event: Name
     userId: Name
-    id: str | msgspec.UnsetType = msgspec.UNSET
+    id: _Uuid | msgspec.UnsetType = msgspec.UNSET
     timestamp: str | msgspec.UnsetType = msgspec.UNSET
-    properties: dict[str, Any] = {}
+    properties: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Batch(msgspec.Struct, forbid_unknown_fields=True):
+    events: Annotated[list[_Event], msgspec.Meta(min_length=1, max_length=MOST_EVENTS)]
+
+
+_event_decoder = msgspec.json.Decoder(_Event)
+_batch_decoder = msgspec.json.Decoder(_Batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +106,86 @@ class Rejected:
     details: Sequence[Detail]
 
 
-def read_event(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent:
-    """Read one event that was received at a moment. Raises ValidationFailed with every field that is to blame."""
+def read_event(raw: bytes, *, at: datetime) -> NewEvent:
+    """Read the event that a body holds and that was received at a moment. Raises with every field that is to blame."""
+    sent = decode_as(raw, _event_decoder)
+    if sent is not None and (events := _complete([sent], at)):
+        return events[0]
+    body = decode(raw)
+    return _judge(body.value, is_suspect=body.is_suspect, at=at)
+
+
+def read_batch(raw: bytes, *, at: datetime) -> Sequence[NewEvent | Rejected]:
+    """Read the events that a body holds, or say what is wrong with each. Raises where it is the batch that is wrong."""
+    sent = decode_as(raw, _batch_decoder)
+    if sent is not None and (events := _complete(sent.events, at)):
+        return events
+    body = decode(raw)
+    return [_judge_one_of_many(each, is_suspect=body.is_suspect, at=at) for each in _events_of(body.value)]
+
+
+def _complete(sent: Sequence[_Event], at: datetime) -> list[NewEvent] | None:
+    """Check what the types do not say, and make of these what is stored; None where one of them is not acceptable."""
+    properties = [{} if each.properties is msgspec.UNSET else each.properties for each in sent]
+    ids = [str(uuid7()) if each.id is msgspec.UNSET else each.id for each in sent]
+    try:
+        msgspec.convert(properties, list[Reserved])
+        moments = [at if each.timestamp is msgspec.UNSET else parse_timestamp(each.timestamp) for each in sent]
+    except ValueError:
+        return None
+    if not all(map(_is_storable, properties)):
+        return None
+    return [
+        NewEvent(event_id, each.userId, each.event, moment, at, found)
+        for each, event_id, moment, found in zip(
+            sent, msgspec.convert(ids, list[UUID]), moments, properties, strict=True
+        )
+    ]
+
+
+def _is_storable(properties: Mapping[str, Any]) -> bool:
+    try:
+        document = orjson.dumps(properties)
+    except orjson.JSONEncodeError:  # an integer beyond 64 bits
+        return False
+    if len(document) <= _FLAT:
+        return True
+    # They stand one level deep in their event.
+    return len(document) <= MAX_BYTES and not (is_maybe_deep(document, 1) and any(defects(properties, depth=1)))
+
+
+def _events_of(batch: Any) -> list[Any]:
+    """The events of a batch. Raises with what is wrong with the batch itself."""
+    if not isinstance(batch, Mapping):
+        raise ValidationFailed([Detail("", DetailCode.INVALID_TYPE, "Must be a JSON object.")])
+    unknown = [
+        Detail(name, DetailCode.UNKNOWN_FIELD, "Unknown field; use events.") for name in batch if name != "events"
+    ]
+    if wrong := [*repetitions(batch), *unknown]:
+        raise ValidationFailed(wrong)
+    if "events" not in batch:
+        raise ValidationFailed([Detail("events", DetailCode.REQUIRED, "This field is required.")])
+    events = batch["events"]
+    if not isinstance(events, list):
+        raise ValidationFailed([Detail("events", DetailCode.INVALID_TYPE, "Must be an array.")])
+    if not events:
+        raise ValidationFailed([Detail("events", DetailCode.OUT_OF_RANGE, "Must not be empty.")])
+    if len(events) > MOST_EVENTS:
+        message = f"Send at most {MOST_EVENTS:,} events in one batch; these are {len(events):,}."
+        raise DomainError(ErrorCode.BATCH_TOO_LARGE, message)
+    return events
+
+
+def _judge_one_of_many(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent | Rejected:
+    """Read one event, or say what is wrong with it without spoiling the others."""
+    try:
+        return _judge(raw, is_suspect=is_suspect, at=at)
+    except ValidationFailed as error:
+        return Rejected(_own_id(raw), error.details)
+
+
+def _judge(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent:
+    """Read one decoded event. Raises ValidationFailed with every field that is to blame."""
     if is_suspect and (found := [detail for detail, _ in zip(defects(raw), range(_MOST_DETAILS), strict=False)]):
         raise ValidationFailed(found)
     event = _accept(raw, at)
@@ -97,31 +194,15 @@ def read_event(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent:
     return event
 
 
-def read_event_of_batch(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent | Rejected:
-    """Read one event, or say what is wrong with it without spoiling the others."""
-    try:
-        return read_event(raw, is_suspect=is_suspect, at=at)
-    except ValidationFailed as error:
-        return Rejected(_own_id(raw), error.details)
-
-
 def _own_id(raw: Any) -> str | None:
     sent = raw.get("id") if isinstance(raw, Mapping) else None
     return sent if isinstance(sent, str) and _uuid.fullmatch(sent) else None
 
 
 def _accept(raw: Any, at: datetime) -> NewEvent | None:
-    event = convert(raw, _Event)
-    if event is None or any(property_defects(event.properties)):
-        return None
-    if event.id is not msgspec.UNSET and not _uuid.fullmatch(event.id):
-        return None
-    try:
-        timestamp = at if event.timestamp is msgspec.UNSET else parse_timestamp(event.timestamp)
-    except ValueError:
-        return None
-    event_id = new_id() if event.id is msgspec.UNSET else UUID(event.id)
-    return NewEvent(event_id, event.userId, event.event, timestamp, at, event.properties)
+    sent = convert(raw, _Event)
+    events = None if sent is None else _complete([sent], at)
+    return events[0] if events else None
 
 
 def _explain(raw: Any) -> list[Detail]:

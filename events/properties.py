@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import orjson
 
 from config.errors import Detail, DetailCode
@@ -13,6 +14,16 @@ from config.errors import Detail, DetailCode
 MAX_BYTES = 32 * 1024
 EXPERIMENT_ID = "experimentId"
 VARIANT = "variant"
+
+
+class Reserved(msgspec.Struct):
+    """The reserved ones among the properties of an event, for msgspec to check those of many events at once."""
+
+    revenue: int | float | msgspec.UnsetType = msgspec.UNSET
+    currency: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{3}\Z")] | msgspec.UnsetType = msgspec.UNSET
+    experimentId: str | msgspec.UnsetType = msgspec.UNSET
+    variant: str | msgspec.UnsetType = msgspec.UNSET
+
 
 _currency = re.compile(r"[A-Za-z]{3}", re.ASCII)
 

@@ -9,9 +9,8 @@ from rest_framework import serializers
 from config.api.schema import DetailsField
 from config.api.serializers import ArrayField, TimestampField
 from config.errors import ErrorCode
-from events.inputs import EventSerializer
+from events.inputs import MOST_EVENTS, EventSerializer
 
-MOST_EVENTS = 1000
 STATUSES = ("accepted", "duplicate")
 
 

@@ -11,25 +11,22 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.bodies import Body, JSONParser, decode_stream, repetitions
+from config.api.bodies import BytesParser
 from config.api.failures import details
 from config.api.filters import StrictFilterBackend, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
-from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.errors import Detail, DetailCode, ValidationFailed
 from config.models import Scope
 from events import openapi
 from events.filters import EventFilter
-from events.ingest import Outcome, record
-from events.inputs import Rejected, read_event, read_event_of_batch
+from events.ingest import Outcome, record, record_one
+from events.inputs import Rejected, read_batch, read_event
 from events.models import Event, EventQuerySet
 from events.rows import NewEvent
-from events.serializers import (
-    MOST_EVENTS,
-    EventRecordSerializer,
-)
+from events.serializers import EventRecordSerializer
 
 _CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "This id belongs to another event already; give this one its own.")
 
@@ -37,13 +34,6 @@ _CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "This id belongs to another eve
 class EventPagination(KeysetPagination):
     ordering = ("-timestamp", "-id")
     default_limit = 100
-
-
-class EachEventParser(JSONParser):
-    """JSON whose events are searched one by one later, so that one bad event does not spoil the batch."""
-
-    def parse(self, stream: Any, media_type: str | None = None, context: Mapping[str, Any] | None = None) -> Any:
-        return decode_stream(stream)
 
 
 @extend_schema(tags=["Events"])
@@ -59,7 +49,7 @@ class EventViewSet(ApiViewSet):
     filterset_class = EventFilter
 
     def get_parsers(self) -> list[BaseParser]:
-        return [EachEventParser()]
+        return [BytesParser()]
 
     def get_queryset(self) -> EventQuerySet:
         return Event.objects.filter(environment=self.environment)
@@ -72,9 +62,8 @@ class EventViewSet(ApiViewSet):
     @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
-        body = _body(request)
-        event = read_event(body.value, is_suspect=body.is_suspect, at=self.now)
-        [outcome] = record([event], self.environment)
+        event = read_event(_body(request), at=self.now)
+        outcome = record_one(event, self.environment)
         if outcome is Outcome.CONFLICT:
             raise ValidationFailed([_CONFLICT])
         return Response(_acknowledgement(event, outcome), status=202)
@@ -83,8 +72,7 @@ class EventViewSet(ApiViewSet):
     @idempotent
     def batch(self, request: Request) -> Response:
         refuse_parameters(request)
-        body = _body(request)
-        read = [read_event_of_batch(raw, is_suspect=body.is_suspect, at=self.now) for raw in _events_of(body.value)]
+        read = read_batch(_body(request), at=self.now)
         outcomes = iter(record([event for event in read if isinstance(event, NewEvent)], self.environment))
         judged = [event if isinstance(event, Rejected) else _judge(event, next(outcomes)) for event in read]
         rejected = {at: event for at, event in enumerate(judged) if isinstance(event, Rejected)}
@@ -93,31 +81,9 @@ class EventViewSet(ApiViewSet):
         return Response([_rejection(event) if isinstance(event, Rejected) else event for event in judged], status=202)
 
 
-def _body(request: Request) -> Body:
+def _body(request: Request) -> bytes:
     # Without a body DRF calls no parser.
-    return request.data if isinstance(request.data, Body) else Body({}, is_suspect=False)
-
-
-def _events_of(batch: Any) -> list[Any]:
-    """The events of a batch. Raises with what is wrong with the batch itself."""
-    if not isinstance(batch, Mapping):
-        raise ValidationFailed([Detail("", DetailCode.INVALID_TYPE, "Must be a JSON object.")])
-    unknown = [
-        Detail(name, DetailCode.UNKNOWN_FIELD, "Unknown field; use events.") for name in batch if name != "events"
-    ]
-    if wrong := [*repetitions(batch), *unknown]:
-        raise ValidationFailed(wrong)
-    if "events" not in batch:
-        raise ValidationFailed([Detail("events", DetailCode.REQUIRED, "This field is required.")])
-    events = batch["events"]
-    if not isinstance(events, list):
-        raise ValidationFailed([Detail("events", DetailCode.INVALID_TYPE, "Must be an array.")])
-    if not events:
-        raise ValidationFailed([Detail("events", DetailCode.OUT_OF_RANGE, "Must not be empty.")])
-    if len(events) > MOST_EVENTS:
-        message = f"Send at most {MOST_EVENTS:,} events in one batch; these are {len(events):,}."
-        raise DomainError(ErrorCode.BATCH_TOO_LARGE, message)
-    return events
+    return request.data if isinstance(request.data, bytes) else b"{}"
 
 
 def _judge(event: NewEvent, outcome: Outcome) -> dict[str, Any] | Rejected:

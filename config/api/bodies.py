@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import math
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any, Protocol, TypeVar
 
+import msgspec
 import orjson
 from django.conf import settings
 from rest_framework.parsers import BaseParser
@@ -19,7 +23,14 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 MAX_DEPTH = 64
 _MOST_DETAILS = 20
 
-_SUSPECT = re.compile(rb"\\u00(00|3[aA])|[0-9]{19}")
+# U+0000, which no database keeps, and the colon, by which names that stand twice are found.
+_ESCAPED = re.compile(rb"\\u00(00|3[aA])")
+
+Decoded = TypeVar("Decoded")
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +41,69 @@ class Body:
     is_suspect: bool
 
 
-def read(stream: IO[bytes], content_length: int) -> bytes:
+def read(stream: _Readable, content_length: int) -> bytes:
     """Read a body of at most DATA_UPLOAD_MAX_MEMORY_SIZE bytes; one that announces more is refused unread."""
     most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     if content_length <= most:
         raw = stream.read(most + 1)
         if len(raw) <= most:
             return raw
-    raise DomainError(ErrorCode.BODY_TOO_LARGE, f"Send at most {most // 1024**2} MiB in one request.")
+    message = f"Send at most {most // 1024**2} MiB in one request, measured as they are when not compressed."
+    raise DomainError(ErrorCode.BODY_TOO_LARGE, message)
+
+
+def is_compressed(content_encoding: str) -> bool:
+    """Whether a body is sent as gzip. Raises DomainError `unsupported_media_type` for what cannot be read."""
+    match content_encoding.strip().lower():
+        case "" | "identity":
+            return False
+        case "gzip" | "x-gzip":
+            return True
+    message = "Send the body as it is, or compressed, with `Content-Encoding: gzip`."
+    raise DomainError(ErrorCode.UNSUPPORTED_MEDIA_TYPE, message)
+
+
+def expand(compressed: bytes) -> bytes:
+    """Expand gzip as far as a body may be long, and no further: whatever it would grow to, it takes no more memory."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(compressed)) as expanded:
+            return read(expanded, 0)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        message = f"The body is not valid gzip ({error}); send all of it, or send it as it is."
+        raise DomainError(ErrorCode.MALFORMED_JSON, message) from error
 
 
 def decode(raw: bytes) -> Body:
     """Decode JSON. Raises DomainError `malformed_json`; what is well-formed but not storable makes the body suspect."""
-    if not _SUSPECT.search(raw):
+    if not _ESCAPED.search(raw):
         try:
-            value = orjson.loads(raw)
-            # A name that stands twice is decoded once, and its colon is lost.
+            value = msgspec.json.decode(raw)
+            # It refuses integers beyond 64 bits.
             if orjson.dumps(value).count(b":") == raw.count(b":"):
-                return Body(value, is_suspect=raw.count(b"{") + raw.count(b"[") > MAX_DEPTH)
-        except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+                return Body(value, is_suspect=is_maybe_deep(raw))
+        except (ValueError, RecursionError, orjson.JSONEncodeError):
             pass  # the standard library tells NaN and lone surrogates, whose field can be named, from what is no JSON
     return Body(_decode_leniently(raw), is_suspect=True)
+
+
+def is_maybe_deep(document: bytes, depth: int = 0) -> bool:
+    """Whether JSON that stands so many levels deep has enough brackets to be nested too deeply."""
+    return depth + document.count(b"{") + document.count(b"[") > MAX_DEPTH
+
+
+def decode_as(raw: bytes, decoder: msgspec.json.Decoder[Decoded]) -> Decoded | None:
+    """Decode JSON of a certain shape in one pass, or answer None: then `decode` and `defects` tell what is wrong.
+
+    Two things are for the caller to find: integers beyond 64 bits, and deep nesting.
+    """
+    if _ESCAPED.search(raw):
+        return None
+    try:
+        value = decoder.decode(raw)
+        # A name that stands twice is decoded once, and its colon is lost.
+        return value if msgspec.json.encode(value).count(b":") == raw.count(b":") else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _decode_leniently(raw: bytes) -> Any:
@@ -147,9 +200,26 @@ class JSONParser(BaseParser):
         return check(decode_stream(stream))
 
 
+class BytesParser(BaseParser):
+    """The body as JSON that the view decodes by itself."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: Any, media_type: str | None = None, context: Mapping[str, Any] | None = None) -> Any:
+        return read_stream(stream)
+
+
 def decode_stream(stream: Any) -> Body:
-    """Read and decode the body of a request. One that comes in chunks announces no length, and may turn out empty."""
+    """Read and decode the body of a request."""
+    return decode(read_stream(stream))
+
+
+def read_stream(stream: Any) -> bytes:
+    """Read the body of a request. One that comes in chunks announces no length, and may turn out empty."""
+    has_gzip = is_compressed(stream.META.get("HTTP_CONTENT_ENCODING", ""))
     is_chunked = "HTTP_TRANSFER_ENCODING" in stream.META
     raw = read(stream, 0 if is_chunked else int(stream.META.get("CONTENT_LENGTH") or 0))
+    if has_gzip and raw:
+        raw = expand(raw)
     stream.sent_body = raw  # requests of one idempotency key are told apart by it
-    return Body({}, is_suspect=False) if is_chunked and not raw else decode(raw)
+    return b"{}" if is_chunked and not raw else raw

@@ -14,7 +14,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from config import snapshot
 from config.api.authentication import Caller
-from config.api.bodies import Body, check
+from config.api.bodies import check, decode
 from config.api.change_reason import change_reason
 from config.api.permissions import Access
 from config.api.serializers import NoBodySerializer
@@ -75,7 +75,7 @@ class ApiViewSet(GenericViewSet[Any]):
 
     def refuse_body(self, request: Request) -> None:
         """For operations without a payload: no body, an empty one and `{}` are the same, anything else is refused."""
-        data = check(request.data) if isinstance(request.data, Body) else request.data
+        data = check(decode(request.data)) if isinstance(request.data, bytes) else request.data
         if data != {}:
             self.validated(data, NoBodySerializer)
 

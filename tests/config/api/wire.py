@@ -91,7 +91,7 @@ def _environ(method: str, target: str, body: bytes, headers: Mapping[str, str | 
     for name, value in headers.items():
         variable = name.upper().replace("-", "_")
         if value is not None:
-            environ[variable if variable.startswith("CONTENT_") else f"HTTP_{variable}"] = value
+            environ[variable if variable in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{variable}"] = value
     return environ
 
 
