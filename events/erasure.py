@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.keys import NAME_LENGTH
 from config.models import Environment
 from events.models import Event
-from events.removal import discount, remove_oldest
+from events.removal import Counted, discount, remove_oldest
 
 erasing_user = Signal()
 """Sent inside the transaction, with `environment` and `user_id`, while the events are still there.
@@ -60,7 +59,7 @@ def erase_user(user_id: str, environment: Environment) -> Erased:
     """
     if wrong := _check_user_id(user_id):
         raise ValidationFailed(wrong, code=ErrorCode.INVALID_PARAMETER)
-    erased, counted = Erased(), Counter[tuple[int, str, int]]()
+    erased, counted = Erased(), Counted()
     with transaction.atomic():
         for _ in range(_MOST_ROUNDS):
             erased += _ask_listeners(user_id, environment)
@@ -76,9 +75,9 @@ def _ask_listeners(user_id: str, environment: Environment) -> Erased:
     return sum((answer for _, answer in answers), Erased())
 
 
-def _remove_events(user_id: str, environment: Environment) -> Counter[tuple[int, str, int]]:
+def _remove_events(user_id: str, environment: Environment) -> Counted:
     theirs = Event.objects.filter(environment=environment, user_id=user_id)
-    counted, since = Counter[tuple[int, str, int]](), None
+    counted, since = Counted(), None
     while removed := remove_oldest(theirs, since=since):
         counted += removed.counted
         since = removed.newest

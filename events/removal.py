@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.db import connection
+from django.db.models.expressions import RawSQL
 from django.utils.dateparse import parse_datetime
 
 from events import counts
@@ -14,12 +15,23 @@ from events.models import Event, EventQuerySet
 
 AT_ONCE = 5000
 
+Counted = Counter[tuple[int, str, int]]
+"""Events by the id of an environment, their name, and the quarter of an hour."""
+
+# The ORM cannot say which rows it has deleted: one that somebody else removes meanwhile counts for them. The place of a
+# row leads to it directly, and holds while the row is locked; by their ids, PostgreSQL would search the whole table.
+_ROWS = f"DELETE FROM {Event._meta.db_table} WHERE {{}} RETURNING environment_id, name, timestamp"  # noqa: S608 (no data)
+_DELETE = {
+    "postgresql": (RawSQL("ctid", ()), _ROWS.format("ctid = ANY (ARRAY({}))")),
+    "sqlite": (RawSQL("rowid", ()), _ROWS.format("rowid IN ({})")),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Removed:
     """Events that are gone, as they were counted, and the moment of the newest of them."""
 
-    counted: Counter[tuple[int, str, int]]
+    counted: Counted
     newest: datetime
 
 
@@ -30,15 +42,11 @@ def remove_oldest(events: EventQuerySet, *, since: datetime | None = None) -> Re
     remove lock rows in the order of time, so that they wait for each other and never in a circle.
     """
     rest = events if since is None else events.filter(timestamp__gte=since)
-    oldest = rest.order_by("timestamp", "pk").values("pk")[:AT_ONCE].select_for_update()
+    place, delete = _DELETE[connection.vendor]
+    oldest = rest.order_by("timestamp", "pk").annotate(place=place).values("place")[:AT_ONCE].select_for_update()
     chosen, parameters = oldest.query.sql_with_params()
-    # The ORM cannot say which rows it has deleted: one that somebody else removes meanwhile counts for them.
-    statement = (
-        f"DELETE FROM {Event._meta.db_table} WHERE id IN ({chosen}) "  # noqa: S608 (no data)
-        "RETURNING environment_id, name, timestamp"
-    )
     with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
+        cursor.execute(delete.format(chosen), parameters)
         rows = [(environment_id, name, _moment(stored)) for environment_id, name, stored in cursor.fetchall()]
     if not rows:
         return None
@@ -46,7 +54,7 @@ def remove_oldest(events: EventQuerySet, *, since: datetime | None = None) -> Re
     return Removed(counted, max(moment for *_, moment in rows))
 
 
-def discount(counted: Counter[tuple[int, str, int]]) -> None:
+def discount(counted: Counted) -> None:
     """Take what was removed from the counts: the last thing to do in its transaction."""
     counts.add({which: -number for which, number in counted.items()})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -15,7 +15,7 @@ from django.dispatch import Signal
 from config.locks import exclusively
 from config.models import Environment
 from config.timestamps import format_timestamp
-from events.counts import QUARTER, quarter_of
+from events.counts import quarter_of, start_of
 from events.models import Event, EventCount, EventQuerySet
 from events.removal import Removed, discount, remove_oldest
 
@@ -23,7 +23,6 @@ asking_for_holds = Signal()
 """Sent with `environment`; whoever still needs events of it answers with Holds."""
 
 LOCK = "purge events"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +95,7 @@ def count_before(environment: Environment, moment: datetime) -> int:
     """How many events happened before a moment. The counts know, but for its own quarter of an hour."""
     quarter = quarter_of(moment)
     counted = EventCount.objects.filter(environment=environment, quarter__lt=quarter).aggregate(sum=Sum("count"))
-    begun = Event.objects.filter(
-        environment=environment, timestamp__gte=_EPOCH + quarter * QUARTER, timestamp__lt=moment
-    )
+    begun = Event.objects.filter(environment=environment, timestamp__gte=start_of(quarter), timestamp__lt=moment)
     return (counted["sum"] or 0) + begun.count()
 
 
