@@ -1,15 +1,16 @@
-"""Small writes of several threads in one transaction: a commit waits for the disk, as long for one row as for ten.
+"""What several threads ask of the database at one moment, asked by one: a commit takes as long for one row as for ten.
 
-Who finds nobody at work writes at once. Who finds somebody waits, and is in the next transaction together with all who
-came meanwhile. No timer, no thread of its own: one of those who wait does the work of all of them.
+Who finds nobody at work goes ahead at once. Who finds somebody waits, and is served next, together with all who came
+meanwhile. There is no timer and no thread for it: the first of those who wait does the work of all of them.
 
-Not here: what is written. Each app submits with a handler of its own.
+Not here: what is read and written. Each app submits with handlers of its own.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -23,12 +24,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False)
 class Handler(Generic[Item, Result]):
-    """Writes all items of one kind that a transaction holds, in this transaction, and answers each, in order.
+    """Serves all items of one kind that came together, and answers each, in their order.
 
     Handlers run in the order of their `rank`, so that two transactions lock tables in the same order.
     """
 
-    write: Callable[[Sequence[Item]], Sequence[Result]]
+    serve: Callable[[Sequence[Item]], Sequence[Result]]
     rank: int
 
 
@@ -55,22 +56,23 @@ class _Entry:
         return self.result
 
 
-class GroupCommit:
-    """Shares transactions among the threads that submit at the same time."""
+class Group:
+    """Serves together what threads submit at the same time, within a block of its own such as a transaction."""
 
-    def __init__(self) -> None:
+    def __init__(self, block: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._block = block
         self._lock = threading.Lock()
         self._is_busy = False
         self._waiting: list[_Entry] = []
         """The first of them leads next. Nobody waits unless somebody is at work."""
 
     def submit(self, handler: Handler[Item, Result], item: Item) -> Result:
-        """Have an item written, and return its result once the transaction that holds it is committed.
+        """Have an item served, and return its result once the block has ended: what is written is committed then.
 
-        Inside of a transaction the caller's own commit decides: the item is written in it, alone.
+        Inside of a transaction the caller's own commit decides: the item is served in it, alone.
         """
         if connection.in_atomic_block:
-            return handler.write([item])[0]
+            return handler.serve([item])[0]
         entry = _Entry(handler, item)
         with self._lock:
             must_wait, self._is_busy = self._is_busy, True
@@ -83,15 +85,15 @@ class GroupCommit:
         return result
 
     def _lead(self) -> None:
-        """Write what waits, the leader's own first. Who comes meanwhile is led by one of their own."""
+        """Serve those who wait, of whom the leader is the first. Who comes meanwhile is led by one of their own."""
         with self._lock:
             entries, self._waiting = self._waiting, []
         try:
-            _write(entries)
+            self._serve(entries)
         finally:  # whatever happens here: nobody waits for ever
             for entry in entries:
                 if not entry.is_done:
-                    entry.settle(error=OperationalError("The thread that was writing has ended."))
+                    entry.settle(error=OperationalError("The thread that served this one has ended."))
             self._hand_over()
             for follower in entries[1:]:
                 follower.gate.release()
@@ -103,47 +105,43 @@ class GroupCommit:
             else:
                 self._is_busy = False
 
-
-def _write(entries: Sequence[_Entry]) -> None:
-    """Write together. Where that fails because of what is written, each alone: none fails because of another."""
-    try:
-        results = _write_together(entries)
-    except Exception as error:
-        if _is_state_of_database(error):
-            for entry in entries:
-                entry.settle(error=_copy(error))
-        elif len(entries) == 1 and not _is_conflict(error):
-            entries[0].settle(error=error)
-        else:
-            _write_each(entries)
-    else:
-        for entry, result in zip(entries, results, strict=True):
-            entry.settle(result)
-
-
-def _write_each(entries: Iterable[_Entry]) -> None:
-    for entry in entries:
+    def _serve(self, entries: Sequence[_Entry]) -> None:
+        """Serve together. Where that fails because of an item, each alone: none fails because of another."""
         try:
-            [result] = _write_together([entry])
-        except Exception as error:  # for the entry's own thread to raise
-            entry.settle(error=error)
+            results = self._serve_together(entries)
+        except Exception as error:
+            if _is_state_of_database(error):
+                for entry in entries:
+                    entry.settle(error=_copy(error))
+            elif len(entries) == 1 and not _is_conflict(error):
+                entries[0].settle(error=error)
+            else:
+                self._serve_each(entries)
         else:
-            entry.settle(result)
+            for entry, result in zip(entries, results, strict=True):
+                entry.settle(result)
 
+    def _serve_each(self, entries: Iterable[_Entry]) -> None:
+        for entry in entries:
+            try:
+                [result] = self._serve_together([entry])
+            except Exception as error:  # for the entry's own thread to raise
+                entry.settle(error=error)
+            else:
+                entry.settle(result)
 
-def _write_together(entries: Sequence[_Entry]) -> list[Any]:
-    """The results of the entries, in their order, once they are committed."""
-    of_handler: dict[Handler[Any, Any], list[int]] = {}
-    for at, entry in enumerate(entries):
-        of_handler.setdefault(entry.handler, []).append(at)
-    results: list[Any] = [None] * len(entries)
-    with transaction.atomic():
-        for handler in sorted(of_handler, key=lambda each: each.rank):
-            places = of_handler[handler]
-            written = handler.write([entries[at].item for at in places])
-            for at, result in zip(places, written, strict=True):
-                results[at] = result
-    return results
+    def _serve_together(self, entries: Sequence[_Entry]) -> list[Any]:
+        of_handler: dict[Handler[Any, Any], list[int]] = {}
+        for at, entry in enumerate(entries):
+            of_handler.setdefault(entry.handler, []).append(at)
+        results: list[Any] = [None] * len(entries)
+        with self._block():
+            for handler in sorted(of_handler, key=lambda each: each.rank):
+                places = of_handler[handler]
+                served = handler.serve([entries[at].item for at in places])
+                for at, result in zip(places, served, strict=True):
+                    results[at] = result
+        return results
 
 
 def _is_state_of_database(error: Exception) -> bool:
@@ -163,5 +161,8 @@ def _copy(error: Exception) -> Exception:
     return copy
 
 
-writes = GroupCommit()
-"""What the threads of this process share."""
+writes = Group(transaction.atomic)
+"""Each group is one transaction."""
+
+reads = Group(nullcontext)
+"""Apart from the writes, so that nobody who only reads waits for a commit."""

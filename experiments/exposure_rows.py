@@ -15,9 +15,10 @@ Whose = tuple[UUID, str]
 
 _MOST_A_STATEMENT = 1000
 
+_TABLE = Exposure._meta.db_table
 _COLUMNS = ("experiment_id", "user_id", "variant", "exposed_at", "origin", "is_in_several_variants")
 _ROW = f"({', '.join(['%s'] * len(_COLUMNS))})"
-_INSERT = f"INSERT INTO {Exposure._meta.db_table} ({', '.join(_COLUMNS)}) VALUES"
+_INSERT = f"INSERT INTO {_TABLE} ({', '.join(_COLUMNS)}) VALUES"
 
 
 def insert_new(exposures: Sequence[Exposure]) -> set[Whose]:
@@ -40,10 +41,15 @@ def insert_assigned(exposures: Sequence[Exposure]) -> dict[Whose, str]:
     return {(_as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in written}
 
 
-def stored_assignment(experiment_id: UUID, user_id: str) -> str | None:
-    """The variant that this service has assigned to a user, if there is one."""
-    mine = Exposure.objects.filter(experiment_id=experiment_id, user_id=user_id, origin=Origin.ASSIGNED)
-    return mine.order_by().values_list("variant", flat=True).first()
+def assigned_variants(users: Sequence[Whose]) -> dict[Whose, str]:
+    """The variants that this service has assigned to those of the users who have one."""
+    # Half of the cost of asking for one user through the ORM is making the statement.
+    conditions = " OR ".join(["experiment_id = %s AND user_id = %s"] * len(users))
+    statement = f"SELECT experiment_id, user_id, variant FROM {_TABLE} WHERE ({conditions}) AND origin = %s"  # noqa: S608 (no data)
+    keys = [value for experiment_id, user_id in users for value in (_from_uuid(experiment_id), user_id)]
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [*keys, Origin.ASSIGNED])
+        return {(_as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in cursor.fetchall()}
 
 
 def _execute(exposures: Sequence[Exposure], conflict: str) -> list[tuple[Any, ...]]:
@@ -59,10 +65,9 @@ def _execute(exposures: Sequence[Exposure], conflict: str) -> list[tuple[Any, ..
 
 def _rows(exposures: Sequence[Exposure]) -> list[tuple[Any, ...]]:
     to_moment = connection.ops.adapt_datetimefield_value
-    has_uuids = connection.features.has_native_uuid_field
     return [
         (
-            each.experiment_id if has_uuids else each.experiment_id.hex,
+            _from_uuid(each.experiment_id),
             each.user_id,
             each.variant,
             to_moment(each.exposed_at),
@@ -71,6 +76,10 @@ def _rows(exposures: Sequence[Exposure]) -> list[tuple[Any, ...]]:
         )
         for each in exposures
     ]
+
+
+def _from_uuid(uuid: UUID) -> UUID | str:
+    return uuid if connection.features.has_native_uuid_field else uuid.hex
 
 
 def _as_uuid(found: UUID | str) -> UUID:

@@ -13,12 +13,12 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from config.group_commit import Handler, writes
+from config.group_commit import Handler, reads, writes
 from config.models import Environment
 from events.models import Event
 from events.properties import EXPERIMENT_ID, VARIANT
 from events.rows import NewEvent
-from experiments.exposure_rows import insert_assigned, insert_new, stored_assignment
+from experiments.exposure_rows import Whose, assigned_variants, insert_assigned, insert_new
 from experiments.models import Experiment, Exposure, Origin, Status
 
 _EVENTS_AT_ONCE = 1000
@@ -34,7 +34,7 @@ def assign(experiment_id: UUID, user_id: str, variant: str, at: datetime) -> str
 
     Once told it never changes, so who asks again needs no more than a read. Those who are new share a transaction.
     """
-    stored = stored_assignment(experiment_id, user_id)
+    stored = reads.submit(_STORED, (experiment_id, user_id))
     if stored is not None:
         return stored
     exposure = Exposure(
@@ -43,12 +43,18 @@ def assign(experiment_id: UUID, user_id: str, variant: str, at: datetime) -> str
     return writes.submit(_ASSIGNMENTS, exposure)
 
 
+def _find_assigned(users: Sequence[Whose]) -> list[str | None]:
+    variants = assigned_variants(users)
+    return [variants.get(user) for user in users]
+
+
 def _record_assignments(exposures: Sequence[Exposure]) -> list[str]:
     first_of = {(each.experiment_id, each.user_id): each for each in reversed(exposures)}
     variants = insert_assigned([exposure for _, exposure in sorted(first_of.items())])
     return [variants[each.experiment_id, each.user_id] for each in exposures]
 
 
+_STORED = Handler(_find_assigned, rank=1)
 _ASSIGNMENTS = Handler(_record_assignments, rank=1)  # before the events, which report exposures too
 
 
