@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
+from operator import attrgetter
 from uuid import UUID
 
 from django.db import transaction
@@ -64,25 +65,28 @@ _SINGLES = Handler(_record_singles, rank=2)
 def _record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome]:
     first_of_id = {event.id: event for event in reversed(events)}
     # In the order of ids, so that two calls with common ids wait for each other and never in a circle.
-    candidates = sorted(first_of_id.values(), key=lambda event: event.id)
-    stored = insert(candidates, environment.pk)
-    owners = _owners([event.id for event in candidates if event.id not in stored])
-    if fresh := [event for event in candidates if event.id in stored]:
+    candidates = sorted(first_of_id.values(), key=attrgetter("id.int"))
+    old = insert(candidates, environment.pk)
+    fresh = [event for event in candidates if event.id not in old] if old else candidates
+    if fresh:
         events_stored.send(sender=Event, environment=environment, events=fresh)
         counts.add(Counter((environment.pk, event.name, counts.quarter_of(event.timestamp)) for event in fresh))
+    if len(fresh) == len(events):
+        return [Outcome.ACCEPTED] * len(events)
+    owners = _owners(old)
     outcomes = []
     for event in events:
-        if event.id in stored and first_of_id[event.id] is event:
+        first = first_of_id[event.id]
+        if event is first and event.id not in old:
             outcomes.append(Outcome.ACCEPTED)
             continue
-        first = first_of_id[event.id]
         owner = owners.get(event.id, (environment.pk, first.user_id, first.name))
         is_same = owner == (environment.pk, event.user_id, event.name)
         outcomes.append(Outcome.DUPLICATE if is_same else Outcome.CONFLICT)
     return outcomes
 
 
-def _owners(ids: Sequence[UUID]) -> dict[UUID, tuple[int, str, str]]:
+def _owners(ids: Collection[UUID]) -> dict[UUID, tuple[int, str, str]]:
     if not ids:
         return {}
     rows = Event.objects.filter(pk__in=ids).values_list("pk", "environment_id", "user_id", "name")

@@ -7,11 +7,11 @@ are written again by a statement that can tell which, at half the speed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import orjson
 from django.db import IntegrityError, connection, transaction
 
@@ -38,12 +38,8 @@ _NAMES = ", ".join(f'"{column}"' for column in _COLUMNS)
 _ROW = f"({', '.join(['%s'] * len(_COLUMNS))})"
 _INSERT = f"INSERT INTO {_TABLE} ({_NAMES}) VALUES {{}}"  # noqa: S608 (no data)
 
-# What would mean something to COPY: the text format of PostgreSQL's documentation.
-_escapes = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
-
-@dataclass(frozen=True, slots=True)
-class NewEvent:
+class NewEvent(msgspec.Struct, frozen=True):
     """An event as it is to be stored. `id` and `timestamp` are set, `received_at` is the same for a whole call."""
 
     id: UUID
@@ -70,7 +66,7 @@ class NewEvent:
 
 
 def insert(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:
-    """Insert those whose ids are not there yet, in the caller's transaction, and return their ids.
+    """Insert those whose ids are not there yet, in the caller's transaction, and return the ids of the others.
 
     No id may stand there twice. Give them in the order of ids, so that two calls with common ids wait for each other
     and never in a circle.
@@ -78,12 +74,13 @@ def insert(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:
     if len(events) >= _LEAST_AT_ONCE:
         write = _copy if connection.vendor == "postgresql" else _execute_many
         if _were_all_new(write, events, environment_id):
-            return {event.id for event in events}
-    return {
-        inserted
+            return set()
+    inserted = {
+        event_id
         for at in range(0, len(events), _MOST_A_STATEMENT)
-        for inserted in _insert_new(events[at : at + _MOST_A_STATEMENT], environment_id)
+        for event_id in _insert_new(events[at : at + _MOST_A_STATEMENT], environment_id)
     }
+    return {event.id for event in events} - inserted
 
 
 def _were_all_new(
@@ -98,20 +95,15 @@ def _were_all_new(
 
 
 def _copy(events: Sequence[NewEvent], environment_id: int) -> None:
-    lines = "".join([_line(event, environment_id) for event in events])
+    # As texts, which need no look at their types, and those of ids and moments all at once, in a tenth of the time.
+    environment = str(environment_id)
+    texts = msgspec.to_builtins([(event.id, event.timestamp, event.received_at) for event in events])
     command = f"COPY {_TABLE} ({_NAMES}) FROM STDIN"
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(command) as copy:
-        copy.write(lines)
-
-
-def _line(event: NewEvent, environment_id: int) -> str:
-    return (
-        f"{event.id}\t{environment_id}\t{event.user_id.translate(_escapes)}\t{event.name.translate(_escapes)}\t"
-        f"{event.timestamp.isoformat()}\t{event.received_at.isoformat()}\t"
-        f"{event.experiment.translate(_escapes)}\t{event.variant.translate(_escapes)}\t"
-        + orjson.dumps(event.properties).decode().replace("\\", r"\\")
-        + "\n"
-    )
+        for event, (event_id, timestamp, received_at) in zip(events, texts, strict=True):
+            properties = orjson.dumps(event.properties).decode()
+            columns = (event.user_id, event.name, timestamp, received_at, event.experiment, event.variant, properties)
+            copy.write_row((event_id, environment, *columns))
 
 
 def _execute_many(events: Sequence[NewEvent], environment_id: int) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from config.models import Environment
 from events.ingest import NewEvent, Outcome, events_stored, record
