@@ -1,11 +1,12 @@
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from django.db import migrations
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Substr
 
-_QUARTER_SECONDS = 15 * 60
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_QUARTER = timedelta(minutes=15)
 _ROWS_AT_ONCE = 5000
 
 
@@ -15,7 +16,7 @@ def fill(apps, schema_editor):
     naming = Event.objects.filter(properties__has_key="variant")
     naming.update(variant=Substr(KeyTextTransform("variant", "properties"), 1, 101))
     counts = Counter(
-        (environment_id, name, _quarter_of(timestamp))
+        (environment_id, name, (timestamp - _EPOCH) // _QUARTER)
         for environment_id, name, timestamp in Event.objects.order_by()
         .values_list("environment_id", "name", "timestamp")
         .iterator(_ROWS_AT_ONCE)
@@ -27,10 +28,6 @@ def fill(apps, schema_editor):
         ),
         batch_size=_ROWS_AT_ONCE,
     )
-
-
-def _quarter_of(moment):
-    return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() // _QUARTER_SECONDS)
 
 
 def empty(apps, schema_editor):
