@@ -1,0 +1,145 @@
+"""Clients in processes of their own that record the same kind of events: as batches over HTTP, and by COPY."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import psycopg
+from uuid_utils import uuid7
+
+from tests.benchmarks.load import TICKS_A_SECOND, cpu_seconds
+
+A_BATCH = 500
+EXPERIMENT = "green-button"
+_NAMES = ("page_viewed", "product_viewed", "cart_opened", "checkout_started", "purchase", "search", "signup", "login")
+_COPY = (
+    "COPY events_event (id, environment_id, user_id, name, timestamp, received_at, experiment, variant, properties)"
+    " FROM STDIN"
+)
+
+
+def draw_events(random: Random, count: int = A_BATCH) -> list[dict[str, Any]]:
+    """As clients send them: half with an id of their own, most with a timestamp, some with money or an experiment."""
+    now = datetime.now(UTC)
+    events = []
+    for _ in range(count):
+        name = random.choice(_NAMES)
+        properties = {"path": f"/products/{random.randrange(5_000)}", "plan": random.choice(("free", "pro"))}
+        if name == "purchase":
+            properties |= {"revenue": random.randrange(10_000) / 100, "currency": "EUR"}
+        if random.random() < 0.1:
+            properties |= {"experimentId": EXPERIMENT, "variant": random.choice(("control", "green"))}
+        event = {"event": name, "userId": f"user-{random.randrange(200_000)}", "properties": properties}
+        if random.random() < 0.5:
+            event["id"] = str(uuid4())
+        if random.random() < 0.8:
+            event["timestamp"] = (now - timedelta(seconds=random.random() * 3600)).isoformat()
+        events.append(event)
+    return events
+
+
+class Stretch(NamedTuple):
+    """How long clients took to send what they sent, and how much of the processors, all in seconds."""
+
+    seconds: float
+    cpu_of_machine: float
+    cpu_of_server: float
+
+
+def send_together(client: Callable[..., None], arguments: Sequence[tuple[Any, ...]], pids: Sequence[int]) -> Stretch:
+    """Start a client for each of these, and measure from when all of them are ready until all of them are done."""
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(len(arguments) + 1)  # broken by a client that fails
+    processes = [context.Process(target=client, args=(barrier, *each), daemon=True) for each in arguments]
+    for process in processes:
+        process.start()
+    barrier.wait(300)
+    before = (time.perf_counter(), _busy_seconds(), cpu_seconds(pids))
+    barrier.wait(3600)
+    after = (time.perf_counter(), _busy_seconds(), cpu_seconds(pids))
+    for process in processes:
+        process.join(60)
+    return Stretch(*(late - early for early, late in zip(before, after, strict=True)))
+
+
+def _busy_seconds() -> float:
+    """What all processors together have worked since the machine began, for whomever."""
+    user, nice, system, _idle, _iowait, *interrupts = map(
+        int, Path("/proc/stat").read_text().split("\n")[0].split()[1:8]
+    )
+    return (user + nice + system + sum(interrupts)) / TICKS_A_SECOND
+
+
+def send_by_http(barrier: Any, port: int, headers: Mapping[str, str], batches: int) -> None:
+    random = Random(secrets.token_bytes(8))
+    bodies = [json.dumps({"events": draw_events(random)}).encode() for _ in range(batches)]
+    _send(barrier, port, headers, bodies)
+
+
+def send_by_http_for_long(barrier: Any, port: int, headers: Mapping[str, str], batches: int) -> None:
+    """The same few events again and again, but for their ids, so that clients need little time and memory."""
+    events = draw_events(Random(secrets.token_bytes(8)))
+    for event in events:
+        if "id" in event:
+            event["id"] = "00000000" + event["id"][8:]
+    body = json.dumps({"events": events}).encode()
+    _send(
+        barrier,
+        port,
+        headers,
+        (body.replace(b"00000000-", secrets.token_hex(4).encode() + b"-") for _ in range(batches)),
+    )
+
+
+def _send(barrier: Any, port: int, headers: Mapping[str, str], bodies: Iterable[bytes]) -> None:
+    try:
+        connection = HTTPConnection("127.0.0.1", port)
+        connection.connect()
+        barrier.wait()
+        for body in bodies:
+            connection.request("POST", "/v1/events/batch", body, {**headers, "Content-Type": "application/json"})
+            answer = connection.getresponse()
+            acknowledged = answer.read()
+            assert answer.status == 202, acknowledged
+            assert acknowledged.count(b'"accepted"') == A_BATCH
+        barrier.wait()
+    except BaseException:
+        barrier.abort()
+        raise
+
+
+def send_by_copy(barrier: Any, dsn: str, batches: int) -> None:
+    random = Random(secrets.token_bytes(8))
+    try:
+        with psycopg.connect(dsn) as connection:
+            [[environment]] = connection.execute("SELECT id FROM config_environment WHERE key = 'production'")
+            texts = ["".join([_row(each, environment) for each in draw_events(random)]) for _ in range(batches)]
+            barrier.wait()
+            for text in texts:
+                with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+                    copy.write(text)
+                connection.commit()
+            barrier.wait()
+    except BaseException:
+        barrier.abort()
+        raise
+
+
+def _row(event: Mapping[str, Any], environment: int) -> str:
+    """An event as the service stores it. None of its texts has anything that means something to COPY."""
+    now = datetime.now(UTC).isoformat()
+    properties = event["properties"]
+    named = (properties.get("experimentId", ""), properties.get("variant", ""))
+    moments = (event.get("timestamp", now), now)
+    columns = (event.get("id", uuid7()), environment, event["userId"], event["event"], *moments, *named)
+    return "\t".join(map(str, (*columns, json.dumps(properties, separators=(",", ":"))))) + "\n"
