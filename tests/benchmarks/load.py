@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+EACH = "<each>"
+"""Once in a body: here stands another text in each request."""
 
 
 class MissingTool(Exception):
@@ -80,7 +85,17 @@ def _script(request: Request) -> str:
     headers = {**request.headers, "Content-Type": "application/json"}
     lines = [f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}" for name, value in headers.items()]
     lines.append(f"wrk.method = {json.dumps(request.method)}")
-    lines.append(f"wrk.body = {json.dumps(json.dumps(request.body))}")
+    head, *tail = json.dumps(request.body).split(EACH)
+    if tail:
+        run = secrets.token_hex(4)
+        lines.append("local count = 0")
+        lines.append("function request()")
+        lines.append("  count = count + 1")
+        text = f"{json.dumps(f'{head}{run}-')} .. count .. {json.dumps(tail[0])}"
+        lines.append(f"  return wrk.format(nil, nil, nil, {text})")
+        lines.append("end")
+    else:
+        lines.append(f"wrk.body = {json.dumps(head)}")
     return "\n".join(lines)
 
 

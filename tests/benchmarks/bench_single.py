@@ -1,0 +1,91 @@
+"""Single events and exposures of new users over HTTP, against what one writes first with Django REST framework."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import AbstractContextManager
+from pathlib import Path
+from statistics import median
+
+from tests.benchmarks.hello import serving_wsgi
+from tests.benchmarks.load import EACH, Request, Sample, press
+from tests.benchmarks.postgresql import fresh_database
+from tests.benchmarks.tables import print_bars, print_samples
+from tests.system.server import Server, serving
+
+WORKERS, THREADS, CONNECTIONS = 2, 16, 64
+ROUNDS, SECONDS = 5, 3
+LEAST_OF_EVENTS, LEAST_OF_EXPOSURES = 2.5, 4.0
+
+EXPERIMENT = {
+    "key": "checkout",
+    "variants": [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}],
+    "metrics": ["purchase"],
+}
+PROPERTIES = {"revenue": 49.9, "currency": "CHF", "plan": "pro", "items": 3}
+SUBJECTS = ("plain event", "event", "plain exposure", "exposure")
+
+Subject = tuple[Request, list[int]]
+
+
+def run() -> bool:
+    print(
+        f"Singles: {WORKERS} workers of {THREADS} threads, {CONNECTIONS} connections, "
+        f"{ROUNDS} rounds of {SECONDS} seconds, PostgreSQL"
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="halyard-bench-") as name,
+        fresh_database() as database,
+        serving(Path(name), database, workers=WORKERS, THREADS=str(THREADS)) as server,
+    ):
+        server.ask("POST", "/v1/experiments", json=EXPERIMENT).raise_for_status()
+        server.ask("POST", "/v1/experiments/checkout/start").raise_for_status()
+        with serving_plain(server) as plain:
+            subjects = make_subjects(server, *plain)
+            measure(subjects)  # unrecorded: what is compiled or grown at first use is there afterwards
+            return report([measure(subjects) for _ in range(ROUNDS)])
+
+
+def serving_plain(server: Server) -> AbstractContextManager[tuple[str, list[int]]]:
+    """What it is measured against, on the same database."""
+    settings = {"DJANGO_SETTINGS_MODULE": "tests.benchmarks.plain_settings", "LOG_LEVEL": "ERROR"}
+    environment = {**server.environment, **settings}
+    target = "django.core.wsgi:get_wsgi_application"
+    return serving_wsgi(target, environment, "--factory", workers=WORKERS, threads=THREADS)
+
+
+def make_subjects(server: Server, plain_url: str, plain_pids: list[int]) -> list[Subject]:
+    """In the order of `SUBJECTS`. Every request is one of a user of its own."""
+    headers, pids = server.headers("client"), server.pids()
+    plain_event = {"name": "purchase", "user_id": EACH, "properties": PROPERTIES}
+    event = {"event": "purchase", "userId": EACH, "properties": PROPERTIES}
+    return [
+        (Request(f"{plain_url}events/", "POST", {}, plain_event), plain_pids),
+        (Request(f"{server.url}/v1/events", "POST", headers, event), pids),
+        (Request(f"{plain_url}variant/", "POST", {}, {"userId": EACH}), plain_pids),
+        (Request(f"{server.url}/v1/experiments/checkout/variant", "POST", headers, {"userId": EACH}), pids),
+    ]
+
+
+def measure(subjects: list[Subject]) -> tuple[Sample, ...]:
+    """One after the other, so that a slow moment of the machine hits all of them."""
+    return tuple(press(request, pids, seconds=SECONDS, connections=CONNECTIONS) for request, pids in subjects)
+
+
+def report(rounds: list[tuple[Sample, ...]]) -> bool:
+    print_samples(SUBJECTS, rounds)
+    events = _ratios([(plain, ours) for plain, ours, *_ in rounds], "event")
+    exposures = _ratios([(plain, ours) for *_, plain, ours in rounds], "exposure")
+    return print_bars(
+        {
+            f"events at least {LEAST_OF_EVENTS} times those of a plain create view": events >= LEAST_OF_EVENTS,
+            f"exposures at least {LEAST_OF_EXPOSURES:.0f} times those of get_or_create": exposures
+            >= LEAST_OF_EXPOSURES,
+        }
+    )
+
+
+def _ratios(pairs: list[tuple[Sample, Sample]], name: str) -> float:
+    ratios = [ours.requests_a_second / plain.requests_a_second for plain, ours in pairs]
+    print(f"{name} / plain {name} by round: {', '.join(f'{each:.2f}' for each in ratios)}; median {median(ratios):.2f}")
+    return median(ratios)
