@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+import re
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 
 from config.api.schema import IDEMPOTENCY, MOMENT, NAME, answer, errors, paging, query
 from config.errors import ErrorCode
+from events.exports import FORMS
+from events.filters import MOST_PROPERTIES, PROPERTY, TEXT_LENGTH
 from events.inputs import EventSerializer
 from events.serializers import (
     AcknowledgementSerializer,
@@ -46,14 +51,33 @@ batch = extend_schema(
     examples=[OpenApiExample("One event", value={"events": [{"id": _ID, **_PURCHASE}]}, request_only=True)],
 )
 
+_PROPERTIES = OpenApiParameter(
+    "properties",
+    {
+        "type": "object",
+        "propertyNames": {"pattern": rf"^{re.escape(PROPERTY)}[^\u0000]*$"},
+        "additionalProperties": {**NAME, "maxLength": TEXT_LENGTH},
+        "maxProperties": MOST_PROPERTIES,
+    },
+    OpenApiParameter.QUERY,
+    style="form",
+    explode=True,
+    description="`properties.<name>=<value>`, one or several: only events whose property of exactly that name, dots "
+    "and all, is that text, or the number, `true`, `false` or `null` that the text spells. Needs `event` or `userId`.",
+)
+
 list_events = extend_schema(
     operation_id="query_events",
     summary="Query events",
-    description="Newest first, by timestamp and then id. The `Link` header names the next page.",
+    description="Newest first, by timestamp and then id. The `Link` header names the next page. With `Accept: "
+    "application/x-ndjson` or `text/csv` all that the filters find is answered as one file, while it is written; "
+    "`limit` and `cursor` have no place there. One that breaks off ends within a record.",
     parameters=[
         query("userId", NAME, "Only events of this user."),
         query("event", NAME, "Only events of this name."),
-        query("experimentId", {**NAME, "maxLength": 2000}, "Only events whose `experimentId` is exactly this."),
+        query("experimentId", {**NAME, "maxLength": TEXT_LENGTH}, "Only events whose `experimentId` is exactly this."),
+        query("variant", {**NAME, "maxLength": TEXT_LENGTH}, "Only those whose `variant` it is, of `experimentId`."),
+        _PROPERTIES,
         query("from", MOMENT, "From this moment or day on."),
         query("to", MOMENT, "Until this moment, or the end of this day."),
         *paging(default=100),
@@ -69,6 +93,7 @@ list_events = extend_schema(
                 "receivedAt": "2026-01-31T12:00:00.250000Z",
             },
         ),
-        **errors(),
+        **{(200, form.media_type): OpenApiTypes.STR for form in FORMS.values()},
+        **errors(ErrorCode.RATE_LIMITED),
     },
 )

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from config.api.bodies import BytesParser
 from config.api.failures import details
-from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.filters import StrictFilterBackend, narrowed, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
@@ -21,6 +21,8 @@ from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.models import Scope
 from events import openapi
+from events.export_answers import ExportAnswer, wanted_form
+from events.exports import Form
 from events.filters import EventFilter
 from events.ingest import Outcome, record, record_one
 from events.inputs import Rejected, read_batch, read_event
@@ -55,8 +57,14 @@ class EventViewSet(ApiViewSet):
         return Event.objects.filter(environment=self.environment)
 
     @openapi.list_events
-    def list(self, request: Request) -> Response:
-        return self.page(request)
+    def list(self, request: Request) -> Response | ExportAnswer:
+        form = wanted_form(request._request)
+        return self.page(request) if form is None else self._export(request, form)
+
+    def _export(self, request: Request, form: Form) -> ExportAnswer:
+        self.refuse_body(request)
+        events = narrowed(request, EventFilter, self.get_queryset())
+        return ExportAnswer(events, form, is_whole=request.method != "HEAD")
 
     @openapi.create
     @idempotent

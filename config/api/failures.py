@@ -58,6 +58,7 @@ def answer_exception(error: Exception, context: dict[str, Any]) -> Response:
         logger.warning(
             "%s %s: database unavailable, request %s: %s", request.method, request.path, request_id(request), error
         )
+    if failure.code in (ErrorCode.UNAVAILABLE, ErrorCode.RATE_LIMITED):
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     if failure.code is ErrorCode.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"

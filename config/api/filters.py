@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import django_filters
@@ -14,6 +14,8 @@ from rest_framework.request import Request
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.timestamps import parse_timestamp
+
+Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
 class StrictFilterBackend(DjangoFilterBackend):
@@ -33,6 +35,14 @@ def read_parameters(request: Request, filterset_class: type[django_filters.Filte
     return values
 
 
+def narrowed(request: Request, filterset_class: type[django_filters.FilterSet], queryset: Rows) -> Rows:
+    """The rows that an operation without pages finds by its parameters."""
+    filterset = filterset_class(request.query_params, queryset=queryset, request=request)
+    _check(request, filterset)
+    rows: Rows = filterset.qs
+    return rows
+
+
 def refuse_parameters(request: Request) -> None:
     """For operations without any query parameter."""
     if request.META.get("QUERY_STRING") and (details := _misused(request, set())):
@@ -40,7 +50,7 @@ def refuse_parameters(request: Request) -> None:
 
 
 def _check(request: Request, filterset: Any, others: Iterable[str] = ()) -> None:
-    known = {*(filterset.filters if filterset else ()), *others}
+    known = {*(filterset.filters if filterset else ()), *getattr(filterset, "patterns", ()), *others}
     details = [*_misused(request, known), *(_invalid(filterset) if filterset else ())]
     if details:
         raise ValidationFailed(details, code=ErrorCode.INVALID_PARAMETER)

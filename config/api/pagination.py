@@ -8,19 +8,21 @@ from typing import Any
 
 import orjson
 from django.core.exceptions import ValidationError
-from django.db.models import DateTimeField, Model, Q, QuerySet
+from django.db.models import DateTimeField, Model, QuerySet
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.keysets import after
 from config.timestamps import parse_timestamp
 
 
 class KeysetPagination(BasePagination):
     """`limit` and `cursor`; the next page stands in the `Link` header, so that the body stays as documented.
 
-    `ordering` must name columns that together are unique. With `default_limit` None, all rows are answered.
+    `ordering` must name columns that together are unique, all descending or none. With `default_limit` None, all rows
+    are answered.
     """
 
     ordering: Sequence[str] = ("pk",)
@@ -33,7 +35,7 @@ class KeysetPagination(BasePagination):
         limit = self._limit(request.query_params.get("limit"))
         rows: QuerySet[Any] = queryset.order_by(*self.ordering)
         if cursor := request.query_params.get("cursor"):
-            rows = rows.filter(self._after(self._decode(cursor, queryset.model)))
+            rows = rows.filter(after(self.ordering, self._decode(cursor, queryset.model)))
         found = list(rows) if limit is None else list(rows[: limit + 1])
         has_more = limit is not None and len(found) > limit
         page = found[:limit]
@@ -57,25 +59,16 @@ class KeysetPagination(BasePagination):
             raise _refused("limit", DetailCode.OUT_OF_RANGE, f"Must be from 1 to {self.max_limit}.")
         return int(text)
 
-    def _columns(self) -> list[tuple[str, str]]:
-        return [(name.removeprefix("-"), "lt" if name.startswith("-") else "gt") for name in self.ordering]
-
-    def _after(self, values: Sequence[Any]) -> Q:
-        """Rows that come later: the first column bounds the index scan, the others break ties."""
-        columns = self._columns()
-        later = Q()
-        for (column, comparison), value in reversed(list(zip(columns, values, strict=True))):
-            later = Q(**{f"{column}__{comparison}": value}) | (Q(**{column: value}) & later if later else Q())
-        first, comparison = columns[0]
-        return Q(**{f"{first}__{comparison}e": values[0]}) & later
+    def _columns(self) -> list[str]:
+        return [name.removeprefix("-") for name in self.ordering]
 
     def _encode(self, row: Any) -> str:
-        values = {column: str(getattr(row, column)) for column, _ in self._columns()}
+        values = {column: str(getattr(row, column)) for column in self._columns()}
         return base64.urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
 
     def _decode(self, cursor: str, model: type[Model]) -> list[Any]:
         """The values of a cursor. Whoever changes a character of one, or brings that of another list, is told so."""
-        columns = [column for column, _ in self._columns()]
+        columns = self._columns()
         try:
             sent = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
             if not isinstance(sent, dict) or [*sent] != columns or "\0" in "".join(sent.values()):

@@ -123,7 +123,7 @@ REVISION = header(
 _ON_EVERY_ANSWER = [
     header("X-Request-Id", "The id of this request: the one it came with, if that is acceptable, or a new one."),
     header("WWW-Authenticate", "`Bearer`.", on=[401]),
-    header("Retry-After", "After how many seconds to send the same request again.", on=[503], schema=int),
+    header("Retry-After", "After how many seconds to send the same request again.", on=[429, 503], schema=int),
 ]
 
 # --- answers ---------------------------------------------------------------------------------------------------------
@@ -242,7 +242,9 @@ class EnvelopeSchema(AutoSchema):
     ) -> Any:
         response = super()._get_response_for_code(serializer, status_code, media_types, direction)
         if str(status_code).startswith("2") and self._has_envelope():
-            for content in response.get("content", {}).values():
+            for kind, content in response.get("content", {}).items():
+                if kind != EnvelopeRenderer.media_type:
+                    continue  # a file
                 content["schema"] = closed_object({"data": content["schema"]})
                 for example in content.get("examples", {}).values():
                     example["value"] = {"data": example["value"]}
