@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from django.db import connection
 from django.db.models.expressions import RawSQL
-from django.utils.dateparse import parse_datetime
 
 from events import counts
 from events.models import Event, EventQuerySet
@@ -59,10 +58,11 @@ def discount(counted: Counted) -> None:
     counts.add({which: -number for which, number in counted.items()})
 
 
-def _moment(stored: datetime | str) -> datetime:
-    """SQLite has no type for it, and its rows hold UTC."""
-    if isinstance(stored, datetime):
-        return stored
-    moment = parse_datetime(stored)
-    assert moment is not None, stored  # noqa: S101 (Django wrote it)
-    return moment.replace(tzinfo=UTC)
+def several(number: int, what: str) -> str:
+    """For reports of what is gone."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _moment(stored: datetime) -> datetime:
+    """SQLite's rows hold UTC and do not say so."""
+    return stored if stored.tzinfo else stored.replace(tzinfo=UTC)

@@ -17,7 +17,7 @@ from config.models import Environment
 from config.timestamps import format_timestamp
 from events.counts import quarter_of, start_of
 from events.models import Event, EventCount, EventQuerySet
-from events.removal import Removed, discount, remove_oldest
+from events.removal import Removed, discount, remove_oldest, several
 
 asking_for_holds = Signal()
 """Sent with `environment`; whoever still needs events of it answers with Holds."""
@@ -57,7 +57,8 @@ class Plan:
         everything = count_before(self.environment, self.before)
         held = ((hold, everything - count_before(self.environment, hold.since)) for hold in self.holds)
         return [
-            f"{hold.by[0].upper()}{hold.by[1:]} keeps {number:,} older ones, from {format_timestamp(hold.since)} on."
+            f"{hold.by[0].upper()}{hold.by[1:]} keeps {several(number, 'older event')}, "
+            f"from {format_timestamp(hold.since)} on."
             for hold, number in held
         ]
 
@@ -112,4 +113,4 @@ def purge_by_setting(now: datetime) -> str:
 
 
 def report(plan: Plan, number: int) -> str:
-    return f"{plan.environment.key}: deleted {number:,} events from before {format_timestamp(plan.until)}."
+    return f"{plan.environment.key}: deleted {several(number, 'event')} from before {format_timestamp(plan.until)}."

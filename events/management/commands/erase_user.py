@@ -10,6 +10,7 @@ from django.db import transaction
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
 from events.erasure import Erased, erase_user
+from events.removal import several
 
 
 class Command(OperatorCommand):
@@ -39,7 +40,7 @@ def _is_sure(question: str) -> bool:
 
 
 def _in_words(gone: Erased) -> str:
-    what = f"erased {gone.events:,} events and {gone.exposures:,} exposures."
+    what = f"erased {several(gone.events, 'event')} and {several(gone.exposures, 'exposure')}."
     if not gone.experiments:
         return what
     changed = ", ".join(f"{each.key} ({each.status})" for each in gone.experiments)

@@ -14,6 +14,7 @@ from config.locks import exclusively
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
+from events.removal import several
 from events.retention import LOCK, Plan, plan_purge, purge, report
 
 _LEAST_AGE = timedelta(minutes=1)
@@ -42,7 +43,9 @@ class Command(OperatorCommand):
     def _show(self, plans: Sequence[Plan]) -> None:
         for plan in plans:
             until = format_timestamp(plan.until)
-            self.stdout.write(f"{plan.environment.key}: would delete {plan.count():,} events from before {until}.")
+            self.stdout.write(
+                f"{plan.environment.key}: would delete {several(plan.count(), 'event')} from before {until}."
+            )
             self._explain(plan)
 
     def _purge(self, plans: Sequence[Plan]) -> None:
