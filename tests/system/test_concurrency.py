@@ -157,3 +157,31 @@ def test_batches__that_report_exposures_of_common_users__store_each_user_once(se
     assert {answer.status for answer in ask_together(server, batches)} == {202}
     results = server.ask("GET", path).json()["data"]["results"]
     assert sum(result["sampleSize"] for result in results.values()) == len(users)
+
+
+@pytest.mark.parametrize(("path", "events"), [("/v1/flags", 0), ("/v1/events", 1), ("/v1/events/batch", 3)])
+def test_idempotency_key__of_one_request_by_32_callers__does_it_once_and_answers_all_the_same(
+    server: Server, path: str, events: int
+) -> None:
+    for at in range(5):
+        event = {"event": "buy", "userId": f"{path} {at}"}
+        body = {"/v1/flags": {"key": f"once-{at}"}, "/v1/events": event, "/v1/events/batch": {"events": [event] * 3}}
+        call = Call("POST", path, body[path], {"Idempotency-Key": f"{path} {at}"})
+        answers = ask_together(server, [call] * CALLERS)
+        assert {answer.status for answer in answers} == {202 if events else 201}
+        assert all(answer.body == answers[0].body for answer in answers)
+        stored = server.ask("GET", "/v1/events", params={"userId": event["userId"]}).json()["data"]
+        assert len(stored) == events
+
+
+def test_idempotency_key__of_two_requests_at_once__is_had_by_one(server: Server) -> None:
+    for at in range(5):
+        calls = [
+            Call("POST", "/v1/flags", {"key": f"either-{at}-{which}"}, {"Idempotency-Key": f"either {at}"})
+            for which in range(CALLERS)
+        ]
+        answers = ask_together(server, calls)
+        assert Counter(answer.status for answer in answers) == {201: 1, 409: CALLERS - 1}
+        assert {answer.code for answer in answers if answer.status == 409} == {"idempotency_conflict"}
+    flags = server.ask("GET", "/v1/flags?search=either-").json()["data"]
+    assert len(flags) == 5
