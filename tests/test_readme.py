@@ -18,6 +18,7 @@ from django.core.management.base import BaseCommand
 from django.urls import URLPattern
 from drf_spectacular.generators import SchemaGenerator
 
+from config import maintenance
 from config.errors import DetailCode, ErrorCode
 from config.models import Scope
 from config.urls import urlpatterns
@@ -189,6 +190,10 @@ def test_commands__own__stand_in_the_table_with_every_option():
         actions = command.create_parser("manage.py", name)._actions
         options = {option for action in actions for option in action.option_strings} - common
         assert set(re.findall(r"--[a-z-]+", rows[name])) == options, name
+
+
+def test_maintenance__tasks__stand_in_the_table_in_their_order():
+    assert [row[0] for row in table("## Maintenance")] == [f"`{task}`" for task in maintenance.tasks]
 
 
 def test_errors__codes__stand_in_the_table_with_status_and_meaning():
