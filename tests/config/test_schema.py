@@ -20,10 +20,7 @@ from config import snapshot
 from config.api.fast import convert
 from config.audit_views import KINDS, AuditViewSet
 from config.errors import DetailCode, ErrorCode, ValidationFailed
-from config.timestamps import parse_timestamp
 from config.urls import urlpatterns
-from events.inputs import EventSerializer, _accept
-from events.properties import property_defects
 from events.views import EventViewSet
 from experiments.serializers import AssignmentRequestSerializer
 from experiments.views import AssignmentRequest, ExperimentViewSet
@@ -36,7 +33,6 @@ from flags.evaluation_serializers import (
 )
 from flags.segment_views import SegmentViewSet
 from flags.views import FlagHistoryViewSet, FlagViewSet
-from tests.conftest import NOON
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(SchemaGenerator().get_schema(request=None, public=True)))
 SCHEMAS = DOCUMENT["components"]["schemas"]
@@ -319,19 +315,6 @@ USERS = objects(
     {"userId": TEXTS},
     {"userId": TEXTS | ANYTHING, "attributes": st.dictionaries(TEXTS, ANYTHING, max_size=3) | ANYTHING},
 )
-UUIDS = st.uuids().map(str) | st.uuids().map(lambda each: str(each).upper()) | TEXTS
-MOMENTS = st.datetimes().map(lambda moment: moment.isoformat() + "Z") | st.dates().map(str) | TEXTS
-EVENTS = objects(
-    {"event": TEXTS, "userId": TEXTS},
-    {"event": TEXTS, "userId": TEXTS, "id": UUIDS, "timestamp": MOMENTS},
-    {
-        "event": TEXTS | ANYTHING,
-        "userId": TEXTS,
-        "id": UUIDS | ANYTHING,
-        "properties": st.dictionaries(TEXTS, ANYTHING),
-    },
-    {"event": TEXTS, "userId": TEXTS, "timestamp": MOMENTS | ANYTHING, "properties": ANYTHING},
-)
 
 
 def agree(body: Any, struct: type[msgspec.Struct], serializer: type[Serializer]) -> None:
@@ -366,24 +349,3 @@ def test_evaluations__of_any_body__are_accepted_by_struct_and_serializer_alike(b
 @given(USERS | ANYTHING)
 def test_assignment__of_any_body__is_accepted_by_struct_and_serializer_alike(body: Any) -> None:
     agree(body, AssignmentRequest, AssignmentRequestSerializer)
-
-
-@settings(max_examples=500, deadline=None)
-@given(EVENTS | ANYTHING)
-@example({"event": "e", "userId": "u", "timestamp": "2026-01-31 12:00:00"})
-@example({"event": "e", "userId": "u", "id": "01937A5E-9C1B-7D3A-8F00-4E1D2C3B4A59"})
-@example({"event": "e", "userId": "u", "id": "01937a5e9c1b7d3a8f004e1d2c3b4a59"})
-@example({"event": "e", "userId": "u", "properties": None})
-def test_event__of_any_shape__is_accepted_by_struct_and_serializer_alike(event: Any) -> None:
-    """What is reserved in `properties` is checked beside the serializer, and so is it here."""
-    is_valid = EventSerializer(data=event).is_valid() and not any(property_defects(event.get("properties", {})))
-    assert (_accept(event, NOON) is not None) == is_valid
-
-
-@settings(max_examples=300, deadline=None)
-@given(EVENTS.filter(lambda event: _accept(event, NOON) is not None))
-def test_event__that_is_accepted__is_described(event: Any) -> None:
-    described = validator(SCHEMAS["EventRequest"])
-    if "timestamp" in event:
-        event = {**event, "timestamp": parse_timestamp(event["timestamp"]).isoformat()}
-    described.validate(event)
