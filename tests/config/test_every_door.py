@@ -193,6 +193,7 @@ NO_CONFIGURATION: Mapping[str, str] = {
     "config.Change": "the change log itself",
     "config.IdempotencyKey": "what happened, not what is to happen",
     "events.Event": "what happened, not what is to happen",
+    "events.EventCount": "what happened, not what is to happen",
     "experiments.Exposure": "what happened, not what is to happen",
     "auth.User": "people, and what they may do here",
     "auth.Group": "people, and what they may do here",

@@ -84,6 +84,7 @@ def test_database__that_cannot_answer__acknowledges_no_event(world: World, monke
         raise OperationalError("disk full")
 
     monkeypatch.setattr("events.views.record", fail)
+    monkeypatch.setattr("events.views.record_one", fail)
     monkeypatch.setattr("events.views.EventViewSet.get_queryset", fail)
     method, path = operation.split()
     event = b'{"event": "view", "userId": "u"}'
