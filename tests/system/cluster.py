@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import pwd
-import random
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,8 @@ from typing import Any
 import psycopg
 import pytest
 
-_PORTS = range(20000, 30000)
-"""Where no system takes the ports of outgoing connections from: the cluster finds its own free when it comes back."""
+from tests.system.server import free_port
+
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -35,7 +33,7 @@ class Cluster:
     def __init__(self, folder: Path, **settings: str) -> None:
         self.data = folder / "data"
         self.log = folder / "postgresql.log"
-        self.port = _free_port()
+        self.port = free_port()
         self.settings = {**_SETTINGS, **settings, "port": str(self.port)}
 
     @property
@@ -80,7 +78,7 @@ def own_cluster(*options: str, **settings: str) -> Iterator[Cluster]:
 @contextmanager
 def own_folder() -> Iterator[Path]:
     """A folder for whoever runs clusters, which is nowhere below the tests' own: that is closed to others."""
-    folder = Path(tempfile.mkdtemp(prefix="halyard-"))
+    folder = Path(tempfile.mkdtemp(prefix="halyard-cluster-"))
     try:
         _give_away(folder)
         yield folder
@@ -102,17 +100,17 @@ def small_disk(folder: Path, mebibytes: int) -> Iterator[Path]:
         _give_away(disk)
         yield disk
     finally:
-        subprocess.run(["umount", str(disk)], check=True, capture_output=True)
+        subprocess.run(["umount", "--lazy", str(disk)], check=True, capture_output=True)
 
 
 @contextmanager
 def full(disk: Path) -> Iterator[None]:
     """Within the block, a small disk has no room left."""
     ballast = disk / "ballast"
-    with ballast.open("wb") as file:
-        room = os.statvfs(disk)
-        os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize)
     try:
+        with ballast.open("wb", buffering=0) as file, suppress(OSError):  # others write meanwhile: to the very end
+            while file.write(bytes(2**16)):
+                pass
         yield
     finally:
         ballast.unlink()
@@ -156,11 +154,3 @@ def _run(name: str, *arguments: str) -> None:
     command = [str(_binaries() / name), *arguments]
     done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False, **whose)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def _free_port() -> int:
-    for port in random.sample(_PORTS, len(_PORTS)):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)):
-                return port
-    raise AssertionError("no port is free")
