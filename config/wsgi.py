@@ -24,6 +24,8 @@ class Request(WSGIRequest):
         if "HTTP_TRANSFER_ENCODING" in environ:
             # Read later, by whoever knows that the caller may send a body, and up to one byte over the bound.
             environ["CONTENT_LENGTH"] = str(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+        self.has_broken_path = not _is_utf8(environ["PATH_INFO"])
+        """Django makes percent signs of what is not UTF-8 in a path, and forgets that somebody else had sent them."""
         super().__init__(environ)
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
@@ -51,6 +53,15 @@ class Request(WSGIRequest):
             return len(self.environ["wsgi.input"].read(most + 1)) <= most
         except OSError:
             return False
+
+
+def _is_utf8(text: str) -> bool:
+    """Of bytes, as WSGI gives them."""
+    try:
+        text.encode("latin-1").decode()
+    except UnicodeError:
+        return False
+    return True
 
 
 class Application(WSGIHandler):

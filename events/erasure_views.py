@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.handlers.wsgi import get_bytes_from_wsgi
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -88,9 +87,7 @@ class UserViewSet(ApiViewSet):
 
 
 def _refuse_broken(request: Request) -> None:
-    """Django reads what is not UTF-8 as if it were text with percent signs: that would be somebody else."""
-    try:
-        get_bytes_from_wsgi(request.META, "PATH_INFO", "/").decode()
-    except UnicodeDecodeError:
+    """Its path would name somebody else."""
+    if getattr(request, "has_broken_path", False):
         detail = Detail("userId", DetailCode.INVALID_VALUE, "Must be UTF-8, percent-encoded.")
-        raise ValidationFailed([detail], code=ErrorCode.INVALID_PARAMETER) from None
+        raise ValidationFailed([detail], code=ErrorCode.INVALID_PARAMETER)

@@ -9,7 +9,7 @@ from django.core.checks import Error, run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
-from config.checks import check_stream_url, check_threads
+from config.checks import check_event_retention, check_stream_url, check_threads
 
 SECURE = {
     "DEBUG": False,
@@ -93,6 +93,16 @@ def test_check__unknown_scope_for_anonymous_callers__is_refused_always(productio
 def test_check__threads__are_one_or_more(settings: Any, threads: int, is_refused: bool) -> None:
     settings.THREADS = threads
     assert bool(check_threads()) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("days", "is_refused"), [(None, False), (1, False), (36_500, False), (0, True), (-1, True), (36_501, True)]
+)
+def test_check__retention_of_events__is_a_day_or_more_or_for_ever(
+    settings: Any, days: int | None, is_refused: bool
+) -> None:
+    settings.EVENT_RETENTION_DAYS = days
+    assert bool(check_event_retention()) is is_refused
 
 
 @pytest.mark.parametrize("url", ["", "https://flags.example.com", "http://10.0.0.1:8001/", "https://example.com/flags"])
