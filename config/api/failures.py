@@ -27,6 +27,12 @@ logger = logging.getLogger(__name__)
 
 RETRY_AFTER_SECONDS = 1
 
+# Codes of PostgreSQL that Python's database API puts into a class with others of another kind.
+_STATES = ("25006", "25P03", "25P04")
+"""It takes reads only, or it ended a transaction that had taken too long, and the connection with it."""
+_PROGRAM_LIMITS = "54"
+"""A statement that is too much for it now is so for ever."""
+
 # An answer stays small however much of the request is wrong, and however long the caller's own names are.
 MOST_DETAILS = 100
 _LONGEST_NAME = 300
@@ -96,9 +102,11 @@ def as_domain_error(error: Exception) -> DomainError:
 
 
 def _is_unavailable(error: Exception) -> bool:
-    """Whether it is the database's state and not the statement: PostgreSQL also says so while it only takes reads."""
-    is_read_only = getattr(error.__cause__, "sqlstate", None) == "25006"
-    return is_read_only or isinstance(error, (OperationalError, InterfaceError))
+    """Whether it is the state of the database and not the statement, which PostgreSQL tells by its code."""
+    code = getattr(error.__cause__, "sqlstate", None) or ""
+    if code.startswith(_PROGRAM_LIMITS):
+        return False
+    return code in _STATES or isinstance(error, (OperationalError, InterfaceError))
 
 
 def _unreadable(error: Exception) -> DomainError | None:

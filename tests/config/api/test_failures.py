@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
-from django.db import DataError, InterfaceError, InternalError, OperationalError
+from django.db import DatabaseError, DataError, InterfaceError, OperationalError
+from django.db.utils import DatabaseErrorWrapper
 from rest_framework.response import Response
 
 from config.errors import DetailCode, ErrorCode
@@ -92,16 +95,48 @@ def test_database__that_cannot_answer__acknowledges_no_event(world: World, monke
     assert failure(send(method, path, body, key=world.key))["code"] == "unavailable"
 
 
-def test_database__that_only_takes_reads__is_unavailable_for_a_while(world: World, monkeypatch):
-    class ReadOnlySqlTransaction(Exception):
-        sqlstate = "25006"
+def _from_postgresql(code: str) -> Exception:
+    """What Django makes of an error that PostgreSQL tells by this code."""
+    wrapper = SimpleNamespace(Database=psycopg, errors_occurred=False)
+    with pytest.raises(DatabaseError) as raised, DatabaseErrorWrapper(wrapper):
+        raise psycopg.errors.lookup(code)("as PostgreSQL words it")
+    return raised.value
 
-    error = InternalError("cannot execute INSERT in a read-only transaction")
-    error.__cause__ = ReadOnlySqlTransaction()
-    _break(monkeypatch, error)
-    response = send("GET", "/v1/flags/known", key=world.key)
-    assert failure(response)["code"] == "unavailable"
-    assert response.headers["retry-after"] == "1"
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "08006",  # connection lost
+        "25006",  # takes reads only
+        "25P03", "25P04",  # transaction ended because it took too long
+        "40001", "40P01",  # given up in favour of another
+        "53100", "53200", "53300",  # disk, memory or connections used up
+        "55P03",  # somebody holds a lock
+        "57014", "57P01", "57P02", "57P03", "57P05",  # cancelled, shut down, crashed, starting up, idle for too long
+        "58030",  # the disk fails
+    ],
+)  # fmt: skip
+def test_database__in_a_state_that_passes__is_unavailable_for_a_while(world: World, monkeypatch, code: str):
+    _break(monkeypatch, _from_postgresql(code))
+    answer = send("GET", "/v1/flags/known", key=world.key)
+    assert (answer.status, failure(answer)["code"]) == (503, "unavailable")
+    assert answer.headers["retry-after"] == "1"
+    assert "PostgreSQL" not in answer.body.decode()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "22P02", "23514", "42P01", "42501",  # what we sent, or may not
+        "25P02",  # a failed transaction was not ended
+        "54000", "54001",  # a statement of ours that is too much for it
+        "XX001",  # its data are damaged
+    ],
+)  # fmt: skip
+def test_database__that_will_say_the_same_again__is_an_internal_error(world: World, monkeypatch, code: str):
+    _break(monkeypatch, _from_postgresql(code))
+    answer = send("GET", "/v1/flags/known", key=world.key)
+    assert (answer.status, failure(answer)["code"]) == (500, "internal_error")
 
 
 def test_database__lost_while_configuration_is_read__is_unavailable(world: World, monkeypatch):
