@@ -12,7 +12,7 @@ import pytest
 from tests.system.databases import fresh_database
 from tests.system.server import Server, serving
 
-_LONG = ("test_freshness.py", "test_conformance.py")
+_LONG = ("test_freshness.py", "test_faults.py", "test_conformance.py")
 """Begun first, so that nobody waits for one of them alone at the end."""
 
 
