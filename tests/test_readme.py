@@ -235,7 +235,9 @@ def test_filters__of_every_list__stand_in_the_table():
         if any(each["name"] == "limit" for each in operation.get("get", {}).get("parameters", ()))
     }
     rows = [row for row in table("## Filters and headers") if row[0].startswith("`/v1")]
-    named = {row[0].strip("`"): set(re.findall(r"`(\w+)(?:\.<name>)?`", re.sub(r"\(.*?\)", "", row[1]))) for row in rows}
+    named = {
+        row[0].strip("`"): set(re.findall(r"`(\w+)(?:\.<name>)?`", re.sub(r"\(.*?\)", "", row[1]))) for row in rows
+    }
     assert {path: names - {"limit", "cursor"} for path, names in described.items()} == named
 
 
