@@ -138,7 +138,8 @@ CORS_URLS_REGEX = (
 )
 CORS_ALLOW_METHODS = ["POST"]
 CORS_ALLOW_HEADERS = [
-    "authorization", "content-encoding", "content-type", "idempotency-key", "if-none-match", "x-api-key", "x-request-id",
+    "authorization", "content-encoding", "content-type", "idempotency-key",
+    "if-none-match", "x-api-key", "x-request-id",
 ]  # fmt: skip
 CORS_EXPOSE_HEADERS = ["ETag", "Idempotent-Replayed", "Retry-After", "X-Request-Id", "X-Revision"]
 CORS_PREFLIGHT_MAX_AGE = 3600

@@ -64,7 +64,8 @@ def test_preflight__from_a_configured_origin__allows_what_clients_do(db, path):
     assert answer.headers["access-control-allow-methods"] == "POST"
     allowed = {name.strip() for name in answer.headers["access-control-allow-headers"].split(",")}
     assert allowed == {
-        "authorization", "content-encoding", "content-type", "idempotency-key", "if-none-match", "x-api-key", "x-request-id",
+        "authorization", "content-encoding", "content-type", "idempotency-key",
+        "if-none-match", "x-api-key", "x-request-id",
     }  # fmt: skip
     assert "access-control-allow-credentials" not in answer.headers
     assert "origin" in answer.headers["vary"].lower()
