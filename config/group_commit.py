@@ -26,11 +26,13 @@ Result = TypeVar("Result")
 class Handler(Generic[Item, Result]):
     """Serves all items of one kind that came together, and answers each, in their order.
 
-    Handlers run in the order of their `rank`, so that two transactions lock tables in the same order.
+    Handlers run in the order of their `rank`, so that two transactions lock tables in the same order. One that makes a
+    single statement needs no transaction where nobody else is served: neither its begin nor its end has to be sent.
     """
 
     serve: Callable[[Sequence[Item]], Sequence[Result]]
     rank: int
+    is_one_statement: bool = False
 
 
 class _Entry:
@@ -135,7 +137,8 @@ class Group:
         for at, entry in enumerate(entries):
             of_handler.setdefault(entry.handler, []).append(at)
         results: list[Any] = [None] * len(entries)
-        with self._block():
+        is_one_statement = len(of_handler) == 1 and entries[0].handler.is_one_statement
+        with nullcontext() if is_one_statement else self._block():
             for handler in sorted(of_handler, key=lambda each: each.rank):
                 places = of_handler[handler]
                 served = handler.serve([entries[at].item for at in places])
@@ -165,4 +168,4 @@ writes = Group(transaction.atomic)
 """Each group is one transaction."""
 
 reads = Group(nullcontext)
-"""Apart from the writes, so that nobody who only reads waits for a commit."""
+"""For handlers that write nothing. Apart from the writes, so that nobody who only reads waits for a commit."""

@@ -43,10 +43,15 @@ def insert_assigned(exposures: Sequence[Exposure]) -> dict[Whose, str]:
 
 def assigned_variants(users: Sequence[Whose]) -> dict[Whose, str]:
     """The variants that this service has assigned to those of the users who have one."""
+    of_experiment: dict[UUID, list[str]] = {}
+    for experiment_id, user_id in users:
+        of_experiment.setdefault(experiment_id, []).append(user_id)
+    conditions = " OR ".join(
+        f"experiment_id = %s AND user_id IN ({', '.join(['%s'] * len(each))})" for each in of_experiment.values()
+    )
     # Half of the cost of asking for one user through the ORM is making the statement.
-    conditions = " OR ".join(["experiment_id = %s AND user_id = %s"] * len(users))
     statement = f"SELECT experiment_id, user_id, variant FROM {_TABLE} WHERE ({conditions}) AND origin = %s"  # noqa: S608 (no data)
-    keys = [value for experiment_id, user_id in users for value in (_from_uuid(experiment_id), user_id)]
+    keys = [value for which, each in of_experiment.items() for value in (_from_uuid(which), *each)]
     with connection.cursor() as cursor:
         cursor.execute(statement, [*keys, Origin.ASSIGNED])
         return {(_as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in cursor.fetchall()}

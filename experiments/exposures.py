@@ -55,7 +55,9 @@ def _record_assignments(exposures: Sequence[Exposure]) -> list[str]:
 
 
 _STORED = Handler(_find_assigned, rank=1)
-_ASSIGNMENTS = Handler(_record_assignments, rank=1)  # before the events, which report exposures too
+_ASSIGNMENTS = Handler(
+    _record_assignments, rank=1, is_one_statement=True
+)  # before the events, which report exposures too
 
 
 Reports = dict[str, datetime]

@@ -226,6 +226,18 @@ def test_submit__handler_that_answers_too_few__is_a_failure_of_each(
     assert recording.failed == 3
 
 
+def test_submit__single_statement__needs_a_block_only_with_others(
+    recording: Recording, meanwhile: Callable[..., list[Future[Any]]]
+) -> None:
+    single = Handler(double, 1, is_one_statement=True)
+    assert recording.group.submit(single, 1) == 2
+    assert recording.blocks == []
+
+    futures = meanwhile((single, 2), (recording.handler(double), 3), (single, 4))
+    assert [future.result(SECONDS) for future in futures] == [4, 6, 8]
+    assert recording.blocks == [[], [3]]
+
+
 @pytest.mark.django_db
 def test_submit__within_a_transaction__is_served_in_it_whoever_else_is_at_work(
     recording: Recording, threads: Threads
