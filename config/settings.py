@@ -42,6 +42,8 @@ DATABASES["default"] |= {
     "CONN_MAX_AGE": env.int("CONN_MAX_AGE", default=600),
     "CONN_HEALTH_CHECKS": True,
 }
+if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
+    DATABASES["default"]["ENGINE"] = "config.postgresql"
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
         # WAL lets readers go on while one writes; FULL makes an acknowledged event survive a power cut.

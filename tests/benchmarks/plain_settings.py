@@ -1,6 +1,9 @@
 """Settings of a new project with Django REST framework, on the database of the service and its connections."""
 
 from config.settings import *  # noqa: F403 (for the models of the service)
+from config.settings import DATABASES
+
+DATABASES["default"]["ENGINE"] = "django.db.backends.postgresql"
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
