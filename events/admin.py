@@ -22,7 +22,14 @@ from events.models import Event, EventQuerySet
 _A_PAGE = 50
 _MOST_PAGES = 200
 
-_LABELS = {"userId": "User", "event": "Event", "experimentId": "Experiment", "from": "From", "to": "To"}
+_LABELS = {
+    "userId": "User",
+    "event": "Event",
+    "experimentId": "Experiment",
+    "variant": "Variant",
+    "from": "From",
+    "to": "To",
+}
 
 
 class NewestPaginator(InfinitePaginator):

@@ -67,7 +67,18 @@ def test_event_list__parameters__match_exactly(
 def test_event_list__by_experiment__finds_what_names_it(production: Environment) -> None:
     store(production, ("u1", "see"), experimentId="button", variant="blue")
     store(production, ("u2", "see"))
-    assert shown(sign_in().get(reverse(LIST) + "?experimentId=button")) == [("u1", "see")]
+    store(production, ("u3", "see"), experimentId="button", variant="red")
+    assert shown(sign_in().get(reverse(LIST) + "?experimentId=button")) == [("u3", "see"), ("u1", "see")]
+    assert shown(sign_in().get(reverse(LIST) + "?experimentId=button&variant=blue")) == [("u1", "see")]
+
+
+def test_event_list__variant_without_its_experiment__is_refused_in_the_words_of_the_api(
+    events: list[NewEvent], api: Any
+) -> None:
+    [detail] = api.get("/v1/events?variant=blue").json()["error"]["details"]
+    response = sign_in().get(reverse(LIST) + "?variant=blue")
+    assert detail["message"] in text_of(response)
+    assert shown(response) == []
 
 
 def test_event_list__a_date_that_does_not_exist__is_refused_in_the_words_of_the_api(
