@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from hashlib import sha256
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from django.db import transaction
 from django.http import HttpResponse
@@ -28,12 +28,9 @@ _KEPT_HEADERS = ("Content-Type", "ETag", "Location")
 _printable = re.compile(r"[ -~]+")
 
 View = TypeVar("View", bound="ApiViewSet")
-Parameters = ParamSpec("Parameters")
 
 
-def idempotent(
-    handle: Callable[Concatenate[View, Request, Parameters], Response],
-) -> Callable[Concatenate[View, Request, Parameters], HttpResponse]:
+def idempotent(handle: Callable[[View, Request], Response]) -> Callable[[View, Request], HttpResponse]:
     """Make a handler do its work once for each key that is sent.
 
     Key, work and answer are stored by one transaction: either all of them are there, or nothing has happened. Another
@@ -41,17 +38,15 @@ def idempotent(
     """
 
     @wraps(handle)
-    def handle_once(
-        view: View, request: Request, /, *args: Parameters.args, **kwargs: Parameters.kwargs
-    ) -> HttpResponse:
+    def handle_once(view: View, request: Request) -> HttpResponse:
         key = request._request.META.get("HTTP_IDEMPOTENCY_KEY")
         if key is None:
-            return handle(view, request, *args, **kwargs)
+            return handle(view, request)
         which, what = _sender_and_key(view, _checked(key)), _digest_of_request(request)
         with transaction.atomic():
             known = claim(which, request=what, at=view.now)
             if known is None:
-                return _keep_success(which, _rendered(view, handle(view, request, *args, **kwargs)))
+                return _keep_success(which, _rendered(view, handle(view, request)))
         return _answer_again(known, what)
 
     handle_once.is_idempotent = True  # type: ignore[attr-defined]  # for the test of what the document says
