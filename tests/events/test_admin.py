@@ -68,8 +68,9 @@ def test_event_list__by_experiment__finds_what_names_it(production: Environment)
     store(production, ("u1", "see"), experimentId="button", variant="blue")
     store(production, ("u2", "see"))
     store(production, ("u3", "see"), experimentId="button", variant="red")
-    assert shown(sign_in().get(reverse(LIST) + "?experimentId=button")) == [("u3", "see"), ("u1", "see")]
-    assert shown(sign_in().get(reverse(LIST) + "?experimentId=button&variant=blue")) == [("u1", "see")]
+    client = sign_in()
+    assert shown(client.get(reverse(LIST) + "?experimentId=button")) == [("u3", "see"), ("u1", "see")]
+    assert shown(client.get(reverse(LIST) + "?experimentId=button&variant=blue")) == [("u1", "see")]
 
 
 def test_event_list__variant_without_its_experiment__is_refused_in_the_words_of_the_api(
