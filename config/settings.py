@@ -23,7 +23,7 @@ ANONYMOUS_SCOPE = env.str("ANONYMOUS_SCOPE", default="none")
 CORS_ALLOWED_ORIGINS = env.list("CORS_ALLOWED_ORIGINS", default=[])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 STREAM_URL = env.str("STREAM_URL", default="")
-THREADS = env.int("THREADS", default=4)  # of each worker: one computes while others wait for the database
+THREADS = env.int("THREADS", default=8)  # of each worker: one computes while others wait, most for one commit
 EVENT_RETENTION_DAYS = env.int("EVENT_RETENTION_DAYS", default=None)  # `maintain` purges events that are older
 TIME_ZONE = env.str("TIME_ZONE", default="UTC")
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
