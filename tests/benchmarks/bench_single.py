@@ -62,7 +62,7 @@ def make_subjects(server: Server, plain_url: str, plain_pids: list[int]) -> list
     return [
         (Request(f"{plain_url}events/", "POST", {}, plain_event), plain_pids),
         (Request(f"{server.url}/v1/events", "POST", headers, event), pids),
-        (Request(f"{plain_url}variant/", "POST", {}, {"userId": EACH}), plain_pids),
+        (Request(f"{plain_url}experiments/checkout/variant/", "POST", {}, {"userId": EACH}), plain_pids),
         (Request(f"{server.url}/v1/experiments/checkout/variant", "POST", headers, {"userId": EACH}), pids),
     ]
 

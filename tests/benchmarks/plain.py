@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.shortcuts import get_object_or_404
 from django.urls import include, path
 from django.utils import timezone
 from rest_framework.request import Request
@@ -16,10 +17,9 @@ from uuid_utils.compat import uuid7
 
 from config.models import Environment
 from events.models import Event
-from experiments.models import Experiment, Exposure, Origin
+from experiments.models import Experiment, Exposure, Origin, Status
 
 production = Environment.objects.get(key="production")
-experiment = Experiment.objects.get()
 
 
 class EventSerializer(ModelSerializer):
@@ -43,7 +43,8 @@ class UserSerializer(Serializer):
 
 
 class VariantView(APIView):
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request, key: str) -> Response:
+        experiment = get_object_or_404(Experiment, environment=production, key=key, status=Status.RUNNING)
         serializer = UserSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         user_id = serializer.validated_data["userId"]
@@ -61,4 +62,4 @@ class VariantView(APIView):
 
 router = SimpleRouter()
 router.register("events", EventViewSet)
-urlpatterns = [path("variant/", VariantView.as_view()), path("", include(router.urls))]
+urlpatterns = [path("experiments/<str:key>/variant/", VariantView.as_view()), path("", include(router.urls))]
