@@ -1,4 +1,4 @@
-"""What happened, one row an event. Rows are written by `events.ingest`, removed by `events.removal`, and never changed."""
+"""What happened, one row an event: written by `events.ingest`, removed by `events.removal`, and never changed."""
 
 from __future__ import annotations
 
