@@ -107,7 +107,7 @@ REASON = OpenApiParameter(
 IDEMPOTENCY = [
     OpenApiParameter(
         "Idempotency-Key",
-        {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LENGTH, "pattern": "^[ -~]+$"},
+        {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LENGTH, "pattern": "^[!-~]([ -~]*[!-~])?$"},
         OpenApiParameter.HEADER,
         description="Any text of yours that stands for this request. Sent again with the same body within 24 hours, it "
         "does nothing, and gets the answer of the first time, if that was a success; with another body, 409.",

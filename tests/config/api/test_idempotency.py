@@ -85,7 +85,7 @@ def test_request__first_of_its_key__is_seen_by_the_next_request(api: CommittingC
 
 def test_request__without_a_key_or_with_another__is_done_again(api: CommittingClient):
     path, body = TRACK
-    ids = {post(api, path, body, key).json()["data"]["id"] for key in ("one", "two", "ONE", "one ", "*" * 255)}
+    ids = {post(api, path, body, key).json()["data"]["id"] for key in ("one", "two", "ONE", "o ne", "*" * 255)}
     ids.add(api.post(path, body).json()["data"]["id"])
     assert Event.objects.count() == len(ids) == 6
 
@@ -175,6 +175,7 @@ def test_key__of_a_revoked_api_key__replays_nothing(db: None):
     ("key", "code"),
     [
         ("", "invalid_value"),
+        (" ", "invalid_value"),
         ("k\N{LATIN SMALL LETTER E WITH ACUTE}y", "invalid_value"),
         ("k\ty", "invalid_value"),
         ("k\x7fy", "invalid_value"),
