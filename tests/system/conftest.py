@@ -12,6 +12,8 @@ import pytest
 from tests.system.databases import fresh_database
 from tests.system.server import Server, serving
 
+pytest.register_assert_rewrite("tests.system.recorders")  # which judges for several tests
+
 _LONG = ("test_freshness.py", "test_faults.py", "test_conformance.py")
 """Begun first, so that nobody waits for one of them alone at the end."""
 
