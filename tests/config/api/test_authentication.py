@@ -72,8 +72,8 @@ CALLS = (
     Call("POST", "/v1/events", _EVENT, Scope.CLIENT, "events.add_event", 202),
     Call("POST", "/v1/events/batch", {"events": [_EVENT]}, Scope.CLIENT, "events.add_event", 202),
     Call("GET", "/v1/events", None, Scope.SERVER, "events.view_event"),
-    Call("DELETE", "/v1/users/u", None, Scope.MANAGE, "events.delete_event"),
     Call("GET", "/v1/events/counts", None, Scope.SERVER, "events.view_event"),
+    Call("DELETE", "/v1/users/u", None, Scope.MANAGE, "events.delete_event"),
 )
 
 
