@@ -104,7 +104,7 @@ def test_batch__of_any_events__acknowledges_each_in_order_or_refuses_all(world: 
 
 _PARAMETERS = [
     "limit", "cursor", "search", "enabled", "status", "userId", "event", "experimentId", "from", "to", "x", "tag",
-    "owner", "archived", "expired", "object", "actor", "source",
+    "owner", "archived", "expired", "object", "actor", "source", "variant", "properties.a", "properties.",
 ]  # fmt: skip
 _escaped = any_text.map(lambda text: quote(text, safe="", errors="surrogatepass")) | st.binary(max_size=9).map(
     quote_from_bytes
