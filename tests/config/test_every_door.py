@@ -147,6 +147,7 @@ COMMANDS: list[tuple[str, list[str], list[str]]] = [
     ("revoke_key", ["{spare}"], ["changed api_key spare in production"]),
     ("list_keys", [], []),
     ("maintain", [], []),
+    ("export_events", [], []),
     ("export_flags", [], []),
     ("import_flags", ["{file}"], ["created flag filed", "changed flag on", "created segment filed"]),
     ("import_flags", ["{file}", "--dry-run"], []),
