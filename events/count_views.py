@@ -75,14 +75,18 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _in_zone(moment: datetime | None, zone: ZoneInfo, parameter: str, request: Request) -> datetime | None:
-    """A moment that was sent. If it was sent as a date, then it is one of the zone's calendar."""
+    """A moment that was sent. If it was sent as a date, then it is one of the zone's calendar.
+
+    Where clocks change at midnight, `to` is by those of afterwards: a repeated last hour is in it, and what comes after
+    one that is left out is not.
+    """
     if moment is None:
         return None
     if not _FIRST <= moment < _LAST:
         message = f"Must lie in the years {_FIRST.year} to {_LAST.year - 1}."
         _refuse(parameter, DetailCode.OUT_OF_RANGE, message)
     is_date = len(request.query_params[parameter].strip()) == _DATE_LENGTH
-    return moment.replace(tzinfo=zone).astimezone(UTC) if is_date else moment
+    return moment.replace(tzinfo=zone, fold=int(parameter == "to")).astimezone(UTC) if is_date else moment
 
 
 def _intervals(interval: Interval, zone: ZoneInfo, start: datetime, end: datetime) -> Intervals:

@@ -121,6 +121,25 @@ def test_counts__period__has_the_days_that_it_touches_and_dates_are_local(
     assert [local[:10] for local, _ in series(found)] == days
 
 
+@pytest.mark.parametrize(
+    ("zone", "date", "at", "until"),
+    [
+        ("America/Nuuk", "2025-03-29", "2025-03-29T02:00:00.000000Z", "2025-03-30T01:00:00.000000Z"),  # has no 23:00
+        ("America/Nuuk", "2025-10-25", "2025-10-25T01:00:00.000000Z", "2025-10-26T02:00:00.000000Z"),  # has it twice
+        ("Asia/Beirut", "2025-03-30", "2025-03-29T22:00:00.000000Z", "2025-03-30T21:00:00.000000Z"),  # has no 0:00
+        ("Asia/Beirut", "2025-10-25", "2025-10-24T21:00:00.000000Z", "2025-10-25T22:00:00.000000Z"),  # has 23:00 twice
+        ("Atlantic/Azores", "2025-10-26", "2025-10-26T00:00:00.000000Z", "2025-10-27T01:00:00.000000Z"),  # 0:00 twice
+    ],
+)
+@pytest.mark.parametrize("interval", ["day", "hour"])
+def test_counts__of_a_date_where_clocks_change_about_midnight__have_all_of_it_and_no_more(
+    api: Any, zone: str, date: str, at: str, until: str, interval: str
+) -> None:
+    found = data(api.get(PATH, {"timeZone": zone, "interval": interval, "from": date, "to": date}))
+    assert (found["from"], found["to"]) == (at, until)
+    assert {local[:10] for local, _ in series(found)} == {date}
+
+
 def test_counts__of_one_name__are_those_alone(api: Any, production: Environment) -> None:
     happen(production, "see", NOON, NOON)
     happen(production, "buy", NOON)
