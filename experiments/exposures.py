@@ -5,12 +5,13 @@ The earliest exposure counts. What this service assigned stands for ever, for th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Q
 
 from config.group_commit import Handler, reads, writes
@@ -98,12 +99,14 @@ def _as_reported(event: Event) -> NewEvent:
 
 
 def _store(reported: dict[tuple[UUID, str], Reports]) -> None:
-    if not reported:
-        return
-    new = insert_new([_exposure(*whose, reports) for whose, reports in reported.items()])
-    if known := {whose: reports for whose, reports in reported.items() if whose not in new}:
-        for exposure in _stored_of(known):
-            _reconcile(exposure, known[exposure.experiment_id, exposure.user_id])
+    while reported:
+        new = insert_new([_exposure(*whose, reports) for whose, reports in reported.items()])
+        known = {whose: reports for whose, reports in reported.items() if whose not in new}
+        found = {(exposure.experiment_id, exposure.user_id): exposure for exposure in _stored_of(known)}
+        for whose, exposure in found.items():
+            _reconcile(exposure, known[whose])
+        # The others were there, and then erased. They are new now.
+        reported = {whose: reports for whose, reports in known.items() if whose not in found}
 
 
 def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> Exposure:
@@ -172,14 +175,25 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _stored_of(reported: dict[tuple[UUID, str], Reports]) -> list[Exposure]:
+def _stored_of(reported: Collection[tuple[UUID, str]]) -> list[Exposure]:
+    """Those that are there, held: an erasure waits for the caller's events and takes them too."""
+    if not reported:
+        return []
     by_experiment: dict[UUID, list[str]] = {}
     for experiment_id, user_id in reported:
         by_experiment.setdefault(experiment_id, []).append(user_id)
     condition = Q()
     for experiment_id, users in by_experiment.items():
         condition |= Q(experiment_id=experiment_id, user_id__in=users)
-    return list(Exposure.objects.filter(condition).order_by("experiment_id", "user_id"))
+    stored = Exposure.objects.filter(condition).order_by("experiment_id", "user_id")
+    if connection.vendor != "postgresql":  # SQLite has one writer at a time
+        return list(stored)
+    # The weakest lock that keeps a row there, which the ORM lacks: others who record do not wait for it.
+    columns = [field.attname for field in Exposure._meta.concrete_fields]
+    statement, parameters = stored.values_list(*columns).query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(f"{statement} FOR KEY SHARE", parameters)
+        return [Exposure(**dict(zip(columns, row, strict=True))) for row in cursor.fetchall()]
 
 
 def _reconcile(exposure: Exposure, reports: Reports) -> None:
