@@ -76,7 +76,7 @@ def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_
 def record_reported_before_start(experiment: Experiment) -> None:
     """Store what events reported while a start was under way, or earlier in its second, in the start's transaction.
 
-    Until then they named a draft. Whoever records one waits for this transaction (see `_experiments_named`), so that
+    Until then they named a draft. Whoever records one waits for this transaction (see `find_named`), so that
     every exposure is found either here or there.
     """
     assert experiment.started_at is not None  # noqa: S101 (it has just been started)
@@ -85,6 +85,22 @@ def record_reported_before_start(experiment: Experiment) -> None:
     reports = map(_as_reported, waiting.iterator())
     while events := list(islice(reports, _EVENTS_AT_ONCE)):
         _store(_collect(events, _by_reference([experiment])))
+
+
+def find_named(environment: Environment, names: Collection[str]) -> list[Experiment]:
+    """The experiments of these ids and keys. Read from the database: no exposure may miss a start.
+
+    A draft is read once more with a lock, which waits for a start that is under way.
+    """
+    if not names:
+        return []
+    ids = {UUID(name) for name in names if _is_uuid(name)}
+    named = Experiment.objects.in_environment(environment).filter(Q(key__in=names) | Q(pk__in=ids))
+    found = list(named)
+    if any(experiment.status == Status.DRAFT for experiment in found):
+        list(named.filter(status=Status.DRAFT).order_by("pk").select_for_update())
+        found = list(named.all())  # a new query: the first has kept its rows
+    return found
 
 
 def references(experiment: Experiment) -> list[str]:
@@ -147,20 +163,8 @@ def _is_exposure(event: NewEvent, experiment: Experiment, variant: str) -> bool:
 
 
 def _experiments_named(environment: Environment, events: Sequence[NewEvent]) -> dict[str, Experiment]:
-    """The experiments that events name, by id and by key. Read from the database: no exposure may miss a start.
-
-    A draft is read once more with a lock, which waits for a start that is under way.
-    """
     names = {event.properties[EXPERIMENT_ID] for event in events if VARIANT in event.properties and event.experiment}
-    if not names:
-        return {}
-    ids = {UUID(name) for name in names if _is_uuid(name)}
-    named = Experiment.objects.in_environment(environment).filter(Q(key__in=names) | Q(pk__in=ids))
-    found = list(named)
-    if any(experiment.status == Status.DRAFT for experiment in found):
-        list(named.filter(status=Status.DRAFT).order_by("pk").select_for_update())
-        found = list(named.all())  # a new query: the first has kept its rows
-    return _by_reference(found)
+    return _by_reference(find_named(environment, names))
 
 
 def _by_reference(experiments: Sequence[Experiment]) -> dict[str, Experiment]:

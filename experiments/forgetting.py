@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from config.models import Environment
 from events.erasure import ChangedExperiment, Erased
 from events.models import Event
 from events.retention import Hold
-from experiments.exposures import floor_to_second, references
+from experiments.exposures import find_named, floor_to_second
 from experiments.models import Experiment, Exposure
 from experiments.results import events_of_unknown_variants
 
 
 def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     """Delete the user's exposures, and tell which experiments' numbers change without the user's events and those."""
+    named = _named_by(user_id, environment)  # first: a start under way may be storing exposures that the events report
     experiments = list(Experiment.objects.in_environment(environment).order_by("key"))
     theirs = Exposure.objects.filter(experiment__in=experiments, user_id=user_id)
     # In the order in which those who record lock them.
     locked = theirs.order_by("experiment_id").select_for_update().values_list("experiment_id", flat=True)
     exposed = set(locked)
     theirs.filter(experiment_id__in=exposed).delete()
-    blamed = {each.pk for each in _named_wrongly(user_id, environment, experiments)}
+    blamed = {each.pk for each in named if events_of_unknown_variants(each).filter(user_id=user_id).exists()}
     changed = (each for each in experiments if each.pk in exposed | blamed)
     return Erased(
         exposures=len(exposed), experiments=[ChangedExperiment(each.pk, each.key, each.status) for each in changed]
     )
 
 
-def _named_wrongly(user_id: str, environment: Environment, experiments: Iterable[Experiment]) -> Iterator[Experiment]:
-    """The experiments whose results tell of events of this user as an anomaly."""
+def _named_by(user_id: str, environment: Environment) -> list[Experiment]:
+    """The experiments that events of the user name; such names may be many more than there are experiments."""
     theirs = Event.objects.filter(environment=environment, user_id=user_id).order_by()
-    named = set(theirs.exclude(experiment="").values_list("experiment", flat=True).distinct())
-    for each in experiments if named else ():
-        if named.intersection(references(each)) and events_of_unknown_variants(each).filter(user_id=user_id).exists():
-            yield each
+    names = set(theirs.exclude(experiment="").values_list("experiment", flat=True).distinct())
+    if not names:
+        return []
+    keys = Experiment.objects.in_environment(environment).values_list("pk", "key")
+    return find_named(environment, {key for pk, key in keys if not names.isdisjoint((str(pk), key))})
 
 
 def hold_events(*, environment: Environment, **_: Any) -> list[Hold]:

@@ -17,8 +17,9 @@ from events.ingest import new_id, record
 from events.models import Event
 from events.rows import NewEvent
 from experiments import exposure_rows, exposures
+from experiments.lifecycle import start_experiment
 from experiments.models import Exposure
-from tests.conftest import NOON
+from tests.conftest import ACTOR, NOON
 from tests.events.counting import real_counts, stored_counts
 from tests.factories import ExperimentFactory
 from tests.threads import SECONDS, Threads, database_for_threads
@@ -61,6 +62,25 @@ def test_erase_user__exposure_that_a_batch_under_way_has_found__goes_with_the_ba
     assert not Event.objects.exists()
     assert not Exposure.objects.exists()
     assert stored_counts() == real_counts()
+
+
+def test_erase_user__start_under_way_that_has_read_the_events__loses_what_it_stored(
+    production: Environment, threads: Threads
+) -> None:
+    experiment = ExperimentFactory(key="e")
+    record([see()], production)
+
+    with transaction.atomic():
+        start_experiment(key="e", environment=production, actor=ACTOR, at=NOON, started_at=NOON)
+        assert Exposure.objects.count() == 1
+        erasing: Future[Erased] = threads.start(erase_user, "u", production)
+        with pytest.raises(TimeoutError):
+            erasing.result(0.3)
+
+    erased = erasing.result(SECONDS)
+    assert (erased.events, erased.exposures) == (1, 1)
+    assert [(each.id, each.status) for each in erased.experiments] == [(experiment.pk, "running")]
+    assert not Exposure.objects.exists()
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has one writer at a time")
