@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import connection
 
+from config.insertion import insert
 from events.models import EventCount
 
 QUARTER = timedelta(minutes=15)
@@ -21,19 +22,14 @@ _A_DAY = timedelta(days=1) // QUARTER
 _SETTLED = timedelta(hours=1)
 """What is older than this gets few new events, so its stripes are put together."""
 _STRIPES = 16
-_ROWS_A_STATEMENT = 1000
 _ROWS_A_TRANSACTION = 10_000
 
 Counts = Mapping[tuple[int, str, int], int]
 """By the id of an environment, the name of an event, and the quarter."""
 
 _TABLE = EventCount._meta.db_table
-# The ORM can only replace what stands there.
-_ADD = (
-    f"INSERT INTO {_TABLE} (environment_id, name, quarter, stripe, count) {{}} "
-    "ON CONFLICT (environment_id, name, quarter, stripe) "
-    f"DO UPDATE SET count = {_TABLE}.count + excluded.count"
-)
+_COLUMNS = ("environment_id", "name", "quarter", "stripe", "count")
+_OR_ADD = f"ON CONFLICT (environment_id, name, quarter, stripe) DO UPDATE SET count = {_TABLE}.count + excluded.count"
 # Rows that somebody is changing are left for the next time, so that nobody waits for anybody in a circle.
 _FOLD = f"""
     WITH old AS (
@@ -42,12 +38,12 @@ _FOLD = f"""
             LIMIT %s FOR UPDATE SKIP LOCKED
         ))
         RETURNING environment_id, name, quarter, count
-    ), new AS ({
-    _ADD.format(
-        "SELECT environment_id, name, quarter, 0, SUM(count) FROM old "
-        "GROUP BY environment_id, name, quarter HAVING SUM(count) <> 0 ORDER BY environment_id, name, quarter"
+    ), new AS (
+        INSERT INTO {_TABLE} ({", ".join(_COLUMNS)})
+        SELECT environment_id, name, quarter, 0, SUM(count) FROM old
+        GROUP BY environment_id, name, quarter HAVING SUM(count) <> 0 ORDER BY environment_id, name, quarter
+        {_OR_ADD}
     )
-})
     SELECT COUNT(*) FROM old
 """  # noqa: S608 (no data)
 _DELETE_EMPTY = f"""
@@ -74,13 +70,7 @@ def add(counts: Counts) -> None:
     """
     stripe = random.randrange(_STRIPES) if connection.vendor == "postgresql" else 0  # noqa: S311 (no secret)
     # Sorted, so that two transactions which lock the same rows do so in the same order.
-    rows = sorted(counts.items())
-    with connection.cursor() as cursor:
-        for at in range(0, len(rows), _ROWS_A_STATEMENT):
-            some = rows[at : at + _ROWS_A_STATEMENT]
-            # Numbers are written out: to pass so many would take longer than all the rest.
-            values = [f"({where:d}, %s, {quarter:d}, {stripe}, {count:d})" for (where, _, quarter), count in some]
-            cursor.execute(_ADD.format(f"VALUES {', '.join(values)}"), [name for (_, name, _), _ in some])
+    insert(EventCount, _COLUMNS, [(*which, stripe, count) for which, count in sorted(counts.items())], _OR_ADD)
 
 
 def fold(now: datetime) -> str:

@@ -6,7 +6,7 @@ are written again by a statement that can tell which, at half the speed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -15,12 +15,13 @@ import msgspec
 import orjson
 from django.db import IntegrityError, connection, transaction
 
+from config.insertion import adapted, as_uuid
+from config.insertion import insert as insert_rows
 from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event
 from events.properties import EXPERIMENT_ID, VARIANT
 
 _LEAST_AT_ONCE = 16
 """Fewer rows than these are sooner written by the statement that tells which."""
-_MOST_A_STATEMENT = 1000
 
 _TABLE = Event._meta.db_table
 _COLUMNS = (
@@ -35,8 +36,7 @@ _COLUMNS = (
     "properties",
 )
 _NAMES = ", ".join(f'"{column}"' for column in _COLUMNS)
-_ROW = f"({', '.join(['%s'] * len(_COLUMNS))})"
-_INSERT = f"INSERT INTO {_TABLE} ({_NAMES}) VALUES {{}}"  # noqa: S608 (no data)
+_UNLESS_THERE = "ON CONFLICT (id) DO NOTHING RETURNING id"
 
 
 class NewEvent(msgspec.Struct, frozen=True):
@@ -75,12 +75,7 @@ def insert(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:
         write = _copy if connection.vendor == "postgresql" else _execute_many
         if _were_all_new(write, events, environment_id):
             return set()
-    inserted = {
-        event_id
-        for at in range(0, len(events), _MOST_A_STATEMENT)
-        for event_id in _insert_new(events[at : at + _MOST_A_STATEMENT], environment_id)
-    }
-    return {event.id for event in events} - inserted
+    return {event.id for event in events} - _insert_new(events, environment_id)
 
 
 def _were_all_new(
@@ -107,33 +102,29 @@ def _copy(events: Sequence[NewEvent], environment_id: int) -> None:
 
 
 def _execute_many(events: Sequence[NewEvent], environment_id: int) -> None:
+    statement = f"INSERT INTO {_TABLE} ({_NAMES}) VALUES ({', '.join(['%s'] * len(_COLUMNS))})"  # noqa: S608 (no data)
     with connection.cursor() as cursor:
-        cursor.executemany(_INSERT.format(_ROW), _rows(events, environment_id))
+        cursor.executemany(statement, [adapted(row) for row in _rows(events, environment_id)])
 
 
-def _insert_new(events: Sequence[NewEvent], environment_id: int) -> Iterable[UUID]:
-    """The ORM can ignore conflicts, but not say which rows it wrote."""
-    statement = f"{_INSERT.format(', '.join([_ROW] * len(events)))} ON CONFLICT (id) DO NOTHING RETURNING id"
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [value for row in _rows(events, environment_id) for value in row])
-        return [found if isinstance(found, UUID) else UUID(found) for (found,) in cursor.fetchall()]
+def _insert_new(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:
+    rows = _rows(events, environment_id)
+    return {as_uuid(found) for (found,) in insert_rows(Event, _COLUMNS, rows, _UNLESS_THERE)}
 
 
 def _rows(events: Sequence[NewEvent], environment_id: int) -> list[tuple[Any, ...]]:
-    """Their values as the database's driver takes them, in the order of the columns."""
-    to_moment = connection.ops.adapt_datetimefield_value
-    has_uuids = connection.features.has_native_uuid_field
+    """Their values in the order of the columns."""
     return [
         (
-            event.id if has_uuids else event.id.hex,
+            event.id,
             environment_id,
             event.user_id,
             event.name,
-            to_moment(event.timestamp),
-            to_moment(event.received_at),
+            event.timestamp,
+            event.received_at,
             event.experiment,
             event.variant,
-            orjson.dumps(event.properties).decode(),
+            event.properties,
         )
         for event in events
     ]

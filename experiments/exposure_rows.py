@@ -8,17 +8,14 @@ from uuid import UUID
 
 from django.db import connection
 
+from config.insertion import as_uuid, insert
 from experiments.models import Exposure, Origin
 
 Whose = tuple[UUID, str]
 """The key of an exposure: experiment and user."""
 
-_MOST_A_STATEMENT = 1000
-
 _TABLE = Exposure._meta.db_table
 _COLUMNS = ("experiment_id", "user_id", "variant", "exposed_at", "origin", "is_in_several_variants")
-_ROW = f"({', '.join(['%s'] * len(_COLUMNS))})"
-_INSERT = f"INSERT INTO {_TABLE} ({', '.join(_COLUMNS)}) VALUES"
 
 
 def insert_new(exposures: Sequence[Exposure]) -> set[Whose]:
@@ -27,18 +24,18 @@ def insert_new(exposures: Sequence[Exposure]) -> set[Whose]:
     None may stand there twice. Give them sorted by experiment and user, here as below, so that two calls with common
     users wait for each other and never in a circle. The ORM can ignore conflicts, but not say which rows it wrote.
     """
-    written = _execute(exposures, "ON CONFLICT (experiment_id, user_id) DO NOTHING RETURNING experiment_id, user_id")
-    return {(_as_uuid(experiment_id), user_id) for experiment_id, user_id in written}
+    written = _insert(exposures, "ON CONFLICT (experiment_id, user_id) DO NOTHING RETURNING experiment_id, user_id")
+    return {(as_uuid(experiment_id), user_id) for experiment_id, user_id in written}
 
 
 def insert_assigned(exposures: Sequence[Exposure]) -> dict[Whose, str]:
     """Insert them as above, and return the variant of each user: what was there stays, but is assigned now."""
-    written = _execute(
+    written = _insert(
         exposures,
         "ON CONFLICT (experiment_id, user_id) DO UPDATE SET origin = excluded.origin "
         "RETURNING experiment_id, user_id, variant",
     )
-    return {(_as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in written}
+    return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in written}
 
 
 def assigned_variants(users: Sequence[Whose]) -> dict[Whose, str]:
@@ -54,38 +51,16 @@ def assigned_variants(users: Sequence[Whose]) -> dict[Whose, str]:
     keys = [value for which, each in of_experiment.items() for value in (_from_uuid(which), *each)]
     with connection.cursor() as cursor:
         cursor.execute(statement, [*keys, Origin.ASSIGNED])
-        return {(_as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in cursor.fetchall()}
+        return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in cursor.fetchall()}
 
 
-def _execute(exposures: Sequence[Exposure], conflict: str) -> list[tuple[Any, ...]]:
-    returned: list[tuple[Any, ...]] = []
-    with connection.cursor() as cursor:
-        for at in range(0, len(exposures), _MOST_A_STATEMENT):
-            rows = _rows(exposures[at : at + _MOST_A_STATEMENT])
-            statement = f"{_INSERT} {', '.join([_ROW] * len(rows))} {conflict}"
-            cursor.execute(statement, [value for row in rows for value in row])
-            returned += cursor.fetchall()
-    return returned
-
-
-def _rows(exposures: Sequence[Exposure]) -> list[tuple[Any, ...]]:
-    to_moment = connection.ops.adapt_datetimefield_value
-    return [
-        (
-            _from_uuid(each.experiment_id),
-            each.user_id,
-            each.variant,
-            to_moment(each.exposed_at),
-            each.origin,
-            each.is_in_several_variants,
-        )
+def _insert(exposures: Sequence[Exposure], conflict: str) -> list[Any]:
+    rows = [
+        (each.experiment_id, each.user_id, each.variant, each.exposed_at, each.origin, each.is_in_several_variants)
         for each in exposures
     ]
+    return insert(Exposure, _COLUMNS, rows, conflict)
 
 
 def _from_uuid(uuid: UUID) -> UUID | str:
     return uuid if connection.features.has_native_uuid_field else uuid.hex
-
-
-def _as_uuid(found: UUID | str) -> UUID:
-    return found if isinstance(found, UUID) else UUID(found)

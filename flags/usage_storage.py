@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import DataError, Error, IntegrityError, connection, transaction
 from django.utils import timezone
 
+from config.insertion import insert
 from flags.models import LastUse, Usage
 from flags.usage import Counts, Tally, tally
 
@@ -25,19 +26,13 @@ KEPT = timedelta(days=90)
 _SECONDS_BETWEEN_STORES = 5
 _SECONDS_TO_END = 20
 """How long the end of a worker waits for its last counts: less than the server waits for its workers."""
-_ROWS_A_STATEMENT = 500
 _BETWEEN_CLEANINGS = timedelta(days=1)
 
 Row = tuple[int, str, datetime, str, int]
 """Environment, flag, hour, outcome, count."""
 
-# The ORM can only replace what stands there.
-_ADD = (
-    "INSERT INTO flags_usage (environment_id, flag_key, hour, outcome, count) VALUES {} "
-    "ON CONFLICT (environment_id, flag_key, hour, outcome) DO UPDATE SET count = flags_usage.count + excluded.count"
-)
+_ADD = "ON CONFLICT (environment_id, flag_key, hour, outcome) DO UPDATE SET count = flags_usage.count + excluded.count"
 _MOVE_ON = (
-    "INSERT INTO flags_lastuse (environment_id, flag_key, outcome, hour) VALUES {} "
     "ON CONFLICT (environment_id, flag_key, outcome) DO UPDATE SET hour = excluded.hour "
     "WHERE flags_lastuse.hour < excluded.hour"
 )
@@ -79,8 +74,9 @@ class Storage:
         uses = {(environment, key, outcome): hour for environment, key, hour, outcome, _ in rows}
         news = {which: hour for which, hour in sorted(uses.items()) if self._told.get(which) != hour}
         with transaction.atomic():
-            _execute(_ADD, rows)
-            _execute(_MOVE_ON, [(*which, hour) for which, hour in news.items()])
+            insert(Usage, ("environment_id", "flag_key", "hour", "outcome", "count"), rows, _ADD)
+            moved = [(*which, hour) for which, hour in news.items()]
+            insert(LastUse, ("environment_id", "flag_key", "outcome", "hour"), moved, _MOVE_ON)
         self._told |= news
 
     def _clean(self, now: datetime) -> None:
@@ -102,17 +98,6 @@ def _rows(taken: Mapping[datetime, Counts]) -> Iterator[Row]:
             for key, by_outcome in by_key.items():
                 for outcome, number in by_outcome.items():
                     yield environment_id, key, hour, outcome, number
-
-
-def _execute(statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    adapt = connection.ops.adapt_datetimefield_value
-    with connection.cursor() as cursor:
-        for start in range(0, len(rows), _ROWS_A_STATEMENT):
-            some = rows[start : start + _ROWS_A_STATEMENT]
-            places = ", ".join([f"({', '.join(['%s'] * len(rows[0]))})"] * len(some))
-            values: Iterable[Any] = (value for row in some for value in row)
-            parameters = [adapt(value) if isinstance(value, datetime) else value for value in values]
-            cursor.execute(statement.format(places), parameters)
 
 
 class StoringThread(threading.Thread):

@@ -268,7 +268,7 @@ def test_store__database_away__keeps_the_counts_and_says_so_once(
 ) -> None:
     caplog.set_level(logging.WARNING)
     with (
-        mock.patch.object(usage_storage, "_execute", side_effect=OperationalError("away")),
+        mock.patch.object(usage_storage, "insert", side_effect=OperationalError("away")),
         mock.patch.object(connection, "close"),
     ):
         for _ in range(3):
