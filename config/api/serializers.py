@@ -25,11 +25,14 @@ class StrictSerializer(serializers.Serializer[Any]):
     computed: ClassVar[frozenset[str]] = frozenset()
     """Read-only fields that change by themselves: whoever sends them back is not held to what they are by now."""
 
-    def to_internal_value(self, data: Any) -> Any:
-        if not isinstance(data, Mapping):
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        if data is not serializers.empty and not isinstance(data, Mapping):  # null, too
             raise serializers.ValidationError(
                 {"non_field_errors": [ErrorDetail("Must be a JSON object.", _WRONG_TYPE)]}
             )
+        return super().run_validation(data)
+
+    def to_internal_value(self, data: Any) -> Any:
         objections = ((str(name), self._objection(str(name), data[name])) for name in data)
         unknown = dict(islice(((name, [error]) for name, error in objections if error), MOST_DETAILS))
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -168,6 +169,14 @@ def test_batch__some_bad_events__rejects_those_with_their_reason_and_stores_the_
         "message": "Must be a JSON object.",
     }
     assert Event.objects.count() == 2
+
+
+@pytest.mark.parametrize("sent", [None, 7, "view", [], [VIEW]])
+def test_event__that_is_no_object__is_told_so(api, sent):
+    detail = {"field": "body", "code": "invalid_type", "message": "Must be a JSON object."}
+    response = api.post("/v1/events", json.dumps(sent), content_type="application/json")
+    assert error(response, 400, "validation_failed")["details"] == [detail]
+    assert batch(api, VIEW, sent)[1]["error"]["details"] == [detail]
 
 
 @pytest.mark.parametrize(
