@@ -115,7 +115,7 @@ class Group:
             if _is_state_of_database(error):
                 for entry in entries:
                     entry.settle(error=_copy(error))
-            elif len(entries) == 1 and not _is_conflict(error):
+            elif len(entries) == 1 and not is_conflict(error):
                 entries[0].settle(error=error)
             else:
                 self._serve_each(entries)
@@ -149,10 +149,10 @@ class Group:
 
 def _is_state_of_database(error: Exception) -> bool:
     """Whether each alone would fail as well: the connection is lost, the disk is full."""
-    return isinstance(error, (OperationalError, InterfaceError)) and not _is_conflict(error)
+    return isinstance(error, (OperationalError, InterfaceError)) and not is_conflict(error)
 
 
-def _is_conflict(error: Exception) -> bool:
+def is_conflict(error: Exception) -> bool:
     """Whether PostgreSQL gave up this transaction in favour of another one."""
     return getattr(error.__cause__, "sqlstate", None) in (_DEADLOCK, _SERIALIZATION_FAILURE)
 

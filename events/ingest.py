@@ -8,11 +8,11 @@ from enum import StrEnum
 from operator import attrgetter
 from uuid import UUID
 
-from django.db import transaction
+from django.db import OperationalError, connection, transaction
 from django.dispatch import Signal
 from uuid_utils.compat import uuid7
 
-from config.group_commit import Handler, writes
+from config.group_commit import Handler, is_conflict, writes
 from config.models import Environment
 from events import counts
 from events.models import Event
@@ -38,7 +38,14 @@ def record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome
     """Store the events that are not stored yet and say, in order, what became of each.
 
     The same id with the same environment, user and name is the same event: a duplicate. With others it is a conflict.
+    Where PostgreSQL gives the transaction up in favour of another one, it is begun once more.
     """
+    try:
+        with transaction.atomic():
+            return _record(events, environment)
+    except OperationalError as error:
+        if connection.in_atomic_block or not is_conflict(error):
+            raise
     with transaction.atomic():
         return _record(events, environment)
 
