@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import multiprocessing
 import os
 import signal
@@ -14,6 +15,8 @@ import config.wsgi  # first: it sets up Django, without which no model can be im
 from config import streams
 from config.watcher import watch_other_hosts
 from config.worker_signals import worker_ends, worker_starts
+
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 10_000
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -35,6 +38,7 @@ def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
     watch_other_hosts()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
     worker_starts.send(sender=None)
+    spare_what_is_loaded()
 
     application = config.wsgi.application
 
@@ -44,6 +48,12 @@ def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
         return application(environ, start_response)
 
     return serve
+
+
+def spare_what_is_loaded() -> None:
+    """Let the garbage collector look at what requests leave behind only, and less often: it took 5 % of the time."""
+    gc.freeze()
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
 
 
 def _closing(start_response: Callable[..., Any]) -> Callable[..., Any]:
