@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import time_machine
@@ -18,63 +18,10 @@ from config.urls import urlpatterns
 from flags.models import Flag, Segment
 from flags.segments import create_segment
 from tests.answers import data, error
+from tests.config.api.calls import CALLS, Call
 from tests.config.api.wire import Answer, failure, send
 from tests.conftest import ACTOR, NOON, CommittingClient
 from tests.factories import ExperimentFactory, FlagFactory, KeyFactory, UserFactory
-
-
-class Call(NamedTuple):
-    """An operation, its request, the scope that it needs and the permission of a user."""
-
-    method: str
-    path: str
-    body: dict[str, Any] | None
-    scope: Scope
-    permission: str
-    status: int = 200
-
-
-_DESIGN = {"key": "new", "variants": [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]}
-_EVENT = {"event": "view", "userId": "u"}
-REVISION = 3  # the first after those of the environments of a new database: what `things` creates first
-CALLS = (
-    Call("GET", "/v1/flags", None, Scope.SERVER, "flags.view_flag"),
-    Call("GET", "/v1/flags/known", None, Scope.SERVER, "flags.view_flag"),
-    Call("POST", "/v1/flags", {"key": "new"}, Scope.MANAGE, "flags.add_flag", 201),
-    Call("PATCH", "/v1/flags/known", {"enabled": True}, Scope.MANAGE, "flags.change_flag"),
-    Call("DELETE", "/v1/flags/known", None, Scope.MANAGE, "flags.delete_flag", 204),
-    Call("POST", "/v1/flags/known/evaluate", {"userId": "u"}, Scope.CLIENT, "flags.view_flag"),
-    Call("POST", "/v1/evaluate", {"userId": "u"}, Scope.CLIENT, "flags.view_flag"),
-    Call("POST", "/ofrep/v1/evaluate/flags/known", {"context": {}}, Scope.CLIENT, "flags.view_flag"),
-    Call("POST", "/ofrep/v1/evaluate/flags", {"context": {}}, Scope.CLIENT, "flags.view_flag"),
-    Call("POST", "/v1/flags/known/explain", {"userId": "u"}, Scope.SERVER, "flags.view_flag"),
-    Call("GET", "/v1/flags/known/history", None, Scope.SERVER, "flags.view_flag"),
-    Call("GET", "/v1/flags/known/usage", None, Scope.SERVER, "flags.view_flag"),
-    Call("POST", "/v1/flags/known/archive", None, Scope.MANAGE, "flags.change_flag"),
-    Call("POST", "/v1/flags/known/restore", None, Scope.MANAGE, "flags.change_flag"),
-    Call("POST", "/v1/flags/known/revert", {"revision": REVISION}, Scope.MANAGE, "flags.change_flag"),
-    Call("POST", "/v1/promote", {"from": "staging"}, Scope.MANAGE, "flags.change_flag"),
-    Call("GET", "/v1/ruleset", None, Scope.SERVER, "flags.view_flag"),
-    Call("GET", "/v1/segments", None, Scope.SERVER, "flags.view_segment"),
-    Call("GET", "/v1/segments/known", None, Scope.SERVER, "flags.view_segment"),
-    Call("POST", "/v1/segments", {"key": "new"}, Scope.MANAGE, "flags.add_segment", 201),
-    Call("PATCH", "/v1/segments/known", {"userIds": ["u"]}, Scope.MANAGE, "flags.change_segment"),
-    Call("DELETE", "/v1/segments/known", None, Scope.MANAGE, "flags.delete_segment", 204),
-    Call("GET", "/v1/audit", None, Scope.SERVER, "config.view_change"),
-    Call("GET", "/v1/experiments", None, Scope.SERVER, "experiments.view_experiment"),
-    Call("GET", "/v1/experiments/draft", None, Scope.SERVER, "experiments.view_experiment"),
-    Call("POST", "/v1/experiments", _DESIGN, Scope.MANAGE, "experiments.add_experiment", 201),
-    Call("PATCH", "/v1/experiments/draft", {"description": "x"}, Scope.MANAGE, "experiments.change_experiment"),
-    Call("DELETE", "/v1/experiments/draft", None, Scope.MANAGE, "experiments.delete_experiment", 204),
-    Call("POST", "/v1/experiments/draft/start", None, Scope.MANAGE, "experiments.change_experiment"),
-    Call("POST", "/v1/experiments/running/stop", None, Scope.MANAGE, "experiments.change_experiment"),
-    Call("POST", "/v1/experiments/running/variant", {"userId": "u"}, Scope.CLIENT, "experiments.add_exposure"),
-    Call("POST", "/v1/events", _EVENT, Scope.CLIENT, "events.add_event", 202),
-    Call("POST", "/v1/events/batch", {"events": [_EVENT]}, Scope.CLIENT, "events.add_event", 202),
-    Call("GET", "/v1/events", None, Scope.SERVER, "events.view_event"),
-    Call("GET", "/v1/events/counts", None, Scope.SERVER, "events.view_event"),
-    Call("DELETE", "/v1/users/u", None, Scope.MANAGE, "events.delete_event"),
-)
 
 
 def test_calls__of_the_matrix__are_all_operations():
