@@ -66,7 +66,7 @@ class EventList(ListPage):
 @admin.register(Event)
 class EventAdmin(ReadOnly, ModelAdmin):
     is_common = False
-    list_display = ("name", "user_id", "shown_timestamp", "shown_receipt", "shown_experiment")
+    list_display = ("name", "user_id", "shown_timestamp", "shown_receipt", "shown_experiment", "shown_variant")
     list_per_page = _A_PAGE
     list_max_show_all = 0
     list_select_related = False
@@ -76,7 +76,7 @@ class EventAdmin(ReadOnly, ModelAdmin):
     paginator = NewestPaginator
     show_full_result_count = False
     actions_detail_hide_default = True
-    fields = ("name", "user_id", "shown_timestamp", "shown_receipt", "shown_experiment", "pretty_properties", "id")
+    fields = (*list_display, "pretty_properties", "id")
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> EventQuerySet:
@@ -100,6 +100,10 @@ class EventAdmin(ReadOnly, ModelAdmin):
     @column("Experiment", empty_value="")
     def shown_experiment(self, event: Event) -> str | None:
         return event.experiment or None
+
+    @column("Variant", empty_value="")
+    def shown_variant(self, event: Event) -> str | None:
+        return event.variant or None
 
     @column("Properties")
     def pretty_properties(self, event: Event) -> SafeString:

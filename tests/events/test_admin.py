@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -70,7 +71,10 @@ def test_event_list__by_experiment__finds_what_names_it(production: Environment)
     store(production, ("u3", "see"), experimentId="button", variant="red")
     client = sign_in()
     assert shown(client.get(reverse(LIST) + "?experimentId=button")) == [("u3", "see"), ("u1", "see")]
-    assert shown(client.get(reverse(LIST) + "?experimentId=button&variant=blue")) == [("u1", "see")]
+    found = client.get(reverse(LIST) + "?experimentId=button&variant=blue")
+    assert shown(found) == [("u1", "see")]
+    [row] = re.findall(r"<tr[^>]*>(?:(?!</tr>).)*u1(?:(?!</tr>).)*</tr>", found.content.decode(), re.DOTALL)
+    assert [word in row for word in ("button", "blue", "red")] == [True, True, False]
 
 
 def test_event_list__variant_without_its_experiment__is_refused_in_the_words_of_the_api(
