@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from rest_framework.response import Response
 from uuid_utils.compat import uuid7
 
 from config.api.failures import payload, reshape
@@ -27,7 +28,21 @@ class EdgeMiddleware:
         if response.status_code >= 400 and not _is_json(response) and (shape := _shape(request.path_info)):
             response = reshape(request, response, shape)
         response.headers["X-Request-Id"] = request_id
+        if isinstance(response, Response):
+            _take_apart(response)
         return response
+
+
+def _take_apart(answer: Any) -> None:
+    """Open the circle of view, request and answer, so that they are freed at once, and what was sent with them.
+
+    Only the view is left to the garbage collector, for it refers to its own methods.
+    """
+    view = answer.renderer_context["view"]
+    if view.request is not None:
+        view.request.parser_context = {}
+    view.request = view.response = None
+    answer.renderer_context = {}
 
 
 def _shape(path: str) -> Callable[[DomainError, str], dict[str, Any]] | None:
