@@ -9,11 +9,11 @@ from itertools import chain
 from django.conf import settings
 from django.http import HttpRequest, StreamingHttpResponse
 
+from config.api.media_types import preferred
 from config.errors import DomainError, ErrorCode
 from events.exports import FORMS, Form, pages, write
 from events.models import EventQuerySet
 
-_JSON = ("application/json", "application/*", "*/*")
 _BY_MEDIA_TYPE = {form.media_type: form for form in FORMS.values()}
 
 # An export holds a thread for as long as its client reads; the others are for everybody else.
@@ -22,12 +22,8 @@ _places = threading.BoundedSemaphore(max(1, settings.THREADS // 2))
 
 def wanted_form(request: HttpRequest) -> Form | None:
     """The form of file that a request would rather have than JSON."""
-    try:
-        accepted = [f"{each.main_type}/{each.sub_type}".lower() for each in request.accepted_types]
-    except (ValueError, TypeError, LookupError):  # what stands there is no list of media types
-        return None
-    preferred = next((each for each in accepted if each in _BY_MEDIA_TYPE or each in _JSON), "")
-    return _BY_MEDIA_TYPE.get(preferred)
+    media_type = preferred(request, _BY_MEDIA_TYPE)
+    return None if media_type is None else _BY_MEDIA_TYPE[media_type]
 
 
 class ExportAnswer(StreamingHttpResponse):

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import models
 from django.db.models import F, Q
 
+from config.arrivals import ArrivalField
 from config.documents import StoredJSONDecoder
 from config.keys import KEY_LENGTH, NAME_LENGTH
 from config.models import Environment
@@ -44,6 +45,7 @@ class Event(models.Model):
     properties: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict
     )
+    arrival = ArrivalField()
 
     objects = EventQuerySet.as_manager()
 
@@ -64,6 +66,7 @@ class Event(models.Model):
                 name="event_by_variant",
             ),
             models.Index(F("name"), F("user_id"), F("timestamp"), name="event_of_metric"),
+            models.Index(fields=("arrival",), name="event_by_arrival"),
         )
         constraints = (models.CheckConstraint(condition=~Q(user_id="") & ~Q(name=""), name="event_has_user_and_name"),)
 

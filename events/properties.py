@@ -60,3 +60,4 @@ _RESERVED = {
     EXPERIMENT_ID: _check_text,
     VARIANT: _check_text,
 }
+RESERVED = frozenset(_RESERVED)

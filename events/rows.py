@@ -15,6 +15,7 @@ import msgspec
 import orjson
 from django.db import IntegrityError, connection, transaction
 
+from config.arrivals import CURRENT
 from config.insertion import adapted, as_uuid
 from config.insertion import insert as insert_rows
 from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event
@@ -102,7 +103,8 @@ def _copy(events: Sequence[NewEvent], environment_id: int) -> None:
 
 
 def _execute_many(events: Sequence[NewEvent], environment_id: int) -> None:
-    statement = f"INSERT INTO {_TABLE} ({_NAMES}) VALUES ({', '.join(['%s'] * len(_COLUMNS))})"  # noqa: S608 (no data)
+    values = ", ".join(["%s"] * len(_COLUMNS) + [CURRENT["sqlite"]])
+    statement = f"INSERT INTO {_TABLE} ({_NAMES}, arrival) VALUES ({values})"  # noqa: S608 (no data)
     with connection.cursor() as cursor:
         cursor.executemany(statement, [adapted(row) for row in _rows(events, environment_id)])
 

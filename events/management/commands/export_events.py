@@ -59,6 +59,8 @@ class Command(OperatorCommand):
         try:
             with _opened(output) as file:
                 self._write(events, form, file, is_shown=output != STANDARD)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             raise CommandError(f"Cannot write {output}: {error.strerror}.") from error
         except DatabaseError as error:
