@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
-import environ
+from config.env import Env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-env = environ.Env()
+env = Env()
 env.read_env(env.str("ENV_FILE", default=str(BASE_DIR / ".env")))
 
 # --- what an operator sets -------------------------------------------------------------------------------------------
@@ -25,8 +25,8 @@ CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 STREAM_URL = env.str("STREAM_URL", default="")
 THREADS = env.int("THREADS", default=8)  # of each worker: one computes while others wait, most for one commit
 EVENT_RETENTION_DAYS = env.int("EVENT_RETENTION_DAYS", default=None)  # `maintain` purges events that are older
-TIME_ZONE = env.str("TIME_ZONE", default="UTC")
-LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
+TIME_ZONE = env.time_zone("TIME_ZONE", default="UTC")
+LOG_LEVEL = env.log_level("LOG_LEVEL", default="INFO")
 
 SECURE_SSL_REDIRECT = env.bool("SECURE_SSL_REDIRECT", default=not DEBUG)
 SECURE_HSTS_SECONDS = env.int("SECURE_HSTS_SECONDS", default=0 if DEBUG else 365 * 24 * 3600)

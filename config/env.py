@@ -1,0 +1,69 @@
+"""Settings as they stand in the environment: taken as the type they are of, or refused by name and in one line."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+
+class Env(environ.Env):
+    """The environment. Each method raises ImproperlyConfigured where what stands there is not of its type."""
+
+    BOOLEAN_FALSE_STRINGS = ("false", "off", "n", "no", "0", "")
+    DATABASES = ("postgres", "postgresql", "sqlite")
+
+    def get_value(self, var: str, cast: Any = None, default: Any = environ.Env.NOTSET, **options: Any) -> Any:
+        try:
+            return super().get_value(var, cast=cast, default=default, **options)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{var} must be {_WANTED[cast]}, not {self.ENVIRON[var]!r}.") from error
+
+    @classmethod
+    def parse_value(cls, value: Any, cast: Any) -> Any:
+        # The library takes whatever it does not know for false.
+        if cast is bool and value.strip().lower() not in cls.BOOLEAN_TRUE_STRINGS + cls.BOOLEAN_FALSE_STRINGS:
+            raise ValueError
+        return super().parse_value(value, cast)
+
+    def log_level(self, var: str, default: str) -> str:
+        level: str = self.get_value(var, cast=_log_level, default=default)
+        return level
+
+    def time_zone(self, var: str, default: str) -> str:
+        name: str = self.get_value(var, cast=_time_zone, default=default)
+        return name
+
+    def db_url(self, var: str, default: str) -> dict[str, Any]:  # the message leaves out what holds a password
+        try:
+            if self.get_value(var, default=default).partition(":")[0] not in self.DATABASES:
+                raise ValueError
+            database: dict[str, Any] = super().db_url(var, default=default)
+        except ValueError as error:
+            wanted = "postgres://user:password@host:5432/name or sqlite:////path/to/file"
+            raise ImproperlyConfigured(f"{var} must be an address such as {wanted}.") from error
+        return database
+
+
+def _log_level(text: str) -> str:
+    if text.upper() not in logging.getLevelNamesMapping():
+        raise ValueError
+    return text.upper()
+
+
+def _time_zone(text: str) -> str:
+    try:
+        return ZoneInfo(text).key
+    except (KeyError, OSError) as error:  # there is no such file, or it is a folder
+        raise ValueError from error
+
+
+_WANTED = {
+    bool: "true or false",
+    int: "a whole number",
+    _log_level: "DEBUG, INFO, WARNING or ERROR",
+    _time_zone: "the name of a time zone, such as Europe/Zurich",
+}

@@ -1,0 +1,108 @@
+"""Settings of the wrong type: refused before anything starts, in one line that names the setting."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from config.env import Env
+from tests.deployment import PRODUCTION
+
+NAME = "A_SETTING"
+
+
+def read(kind: str, text: str | None, default: Any) -> Any:
+    env = Env()
+    env.ENVIRON = {} if text is None else {NAME: text}
+    return getattr(env, kind)(NAME, default=default)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("int", None, 8),
+        ("int", "12", 12),
+        ("int", "-1", -1),
+        ("bool", "true", True),
+        ("bool", "ON", True),
+        ("bool", " Yes ", True),
+        ("bool", "1", True),
+        ("bool", "false", False),
+        ("bool", "No", False),
+        ("bool", "0", False),
+        ("bool", "", False),
+        ("log_level", "debug", "DEBUG"),
+        ("time_zone", "Europe/Zurich", "Europe/Zurich"),
+    ],
+)
+def test_env__setting_of_its_type__is_taken(kind: str, text: str | None, value: Any) -> None:
+    assert read(kind, text, 8) == value
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_env__number_with_no_default__may_be_left_empty(text: str | None) -> None:
+    assert read("int", text, None) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("int", "x", "A_SETTING must be a whole number, not 'x'."),
+        ("int", "1.5", "A_SETTING must be a whole number, not '1.5'."),
+        ("int", "", "A_SETTING must be a whole number, not ''."),
+        ("bool", "ture", "A_SETTING must be true or false, not 'ture'."),
+        ("bool", "2", "A_SETTING must be true or false, not '2'."),
+        ("log_level", "LOUD", "A_SETTING must be DEBUG, INFO, WARNING or ERROR, not 'LOUD'."),
+        ("time_zone", "Mars", "A_SETTING must be the name of a time zone, such as Europe/Zurich, not 'Mars'."),
+        ("time_zone", "Europe", "A_SETTING must be the name of a time zone, such as Europe/Zurich, not 'Europe'."),
+        ("time_zone", "../UTC", "A_SETTING must be the name of a time zone, such as Europe/Zurich, not '../UTC'."),
+    ],
+)
+def test_env__setting_of_another_type__is_refused_by_name(kind: str, text: str, message: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as refused:
+        read(kind, text, "UTC")
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    "url", ["", "secret", "postgres//secret@host/name", "mysql://u:secret@host/name", "postgres://u:secret@host:x/name"]
+)
+def test_env__address_of_no_database__is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"^A_SETTING must be an address such as postgres://") as refused:
+        read("db_url", url, "sqlite:////x")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "engine", "name"),
+    [
+        (None, "django.db.backends.sqlite3", "/x"),
+        ("sqlite://:memory:", "django.db.backends.sqlite3", ":memory:"),
+        ("postgres://u:p@host:5432/name", "django.db.backends.postgresql", "name"),
+        ("postgresql://host/name", "django.db.backends.postgresql", "name"),
+    ],
+)
+def test_env__address_of_a_database__is_taken(url: str | None, engine: str, name: str) -> None:
+    database = read("db_url", url, "sqlite:////x")
+    assert (database["ENGINE"], database["NAME"]) == (engine, name)
+
+
+@pytest.mark.parametrize("command", ["check", "serve", "migrate"])
+def test_manage__setting_of_another_type__is_refused_in_one_line(command: str, tmp_path: Any) -> None:
+    environment = {**os.environ, **PRODUCTION, "RUNTIME_DIR": str(tmp_path), "EVENT_RETENTION_DAYS": "x"}
+    run = subprocess.run(
+        [sys.executable, "manage.py", command],
+        cwd=settings.BASE_DIR,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert (run.stdout, run.stderr) == ("", "EVENT_RETENTION_DAYS must be a whole number, not 'x'.\n")
