@@ -1,0 +1,31 @@
+"""p-values of a family of tests, adjusted for their number; in the order given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+from experiments.stats.types import Correction
+
+
+def adjust(p_values: Sequence[float], correction: Correction) -> Sequence[float]:
+    """Adjusted p-values, each 1 at most: compare them with alpha as if the test were the only one."""
+    return holm(p_values) if correction == "holm" else benjamini_hochberg(p_values)
+
+
+def holm(p_values: Sequence[float]) -> Sequence[float]:
+    """Holds the chance of a single false discovery at alpha (Holm 1979, Scandinavian Journal of Statistics 6:65)."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    scaled = (min(1.0, p_values[at] * (len(order) - rank)) for rank, at in enumerate(order))
+    return _in_place(order, list(accumulate(scaled, max)))
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> Sequence[float]:
+    """Holds the expected share of false discoveries at alpha (Benjamini & Hochberg 1995, JRSS B 57:289)."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__, reverse=True)
+    scaled = (min(1.0, p_values[at] * (len(order) / (len(order) - rank))) for rank, at in enumerate(order))
+    return _in_place(order, list(accumulate(scaled, min)))
+
+
+def _in_place(order: Sequence[int], values: Sequence[float]) -> Sequence[float]:
+    return [value for _, value in sorted(zip(order, values, strict=True))]

@@ -1,0 +1,56 @@
+"""The test that holds whenever one looks: an asymptotic confidence sequence for a difference between two variants.
+
+Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2021, "Time-uniform central limit theory and asymptotic confidence
+sequences" (arXiv 2103.06476), theorem 2.2, for the two variants' users together: N = n_treatment + n_control. All
+functions take numbers or NumPy arrays of them, element by element.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.stats.types import Test
+
+Numbers = TypeVar("Numbers", float, NDArray[np.float64])
+
+
+def mixture_variance(tuning_size: float, alpha: float) -> float:
+    """ρ² of the mixture: the sequence is at its narrowest around N = `tuning_size` users."""
+    spread = -2 * math.log(alpha)
+    return (spread + math.log(spread + 1)) / tuning_size
+
+
+def half_width(
+    standard_error: Numbers, users: Numbers, *, tuning_size: float, alpha: float, comparisons: int = 1
+) -> Numbers:
+    """Half the width of the 1 - alpha interval at `users` of two variants together, in units of the standard error.
+
+    Of each of the intervals where so many `comparisons` share alpha (Bonferroni); they are tuned as a single one is.
+    """
+    information = users * mixture_variance(tuning_size, alpha)
+    width: Numbers = standard_error * np.sqrt(
+        2 * (information + 1) / information * (np.log1p(information) / 2 - math.log(alpha / comparisons))
+    )
+    return width
+
+
+def p_value(z: Numbers, users: Numbers, *, tuning_size: float, alpha: float) -> Numbers:
+    """The p-value of an estimate that is `z` standard errors from 0: below alpha exactly where the interval excludes 0.
+
+    `alpha` only says where the sequence is tuned to; the p-value is valid for every level.
+    """
+    information = users * mixture_variance(tuning_size, alpha)
+    exponent = np.log1p(information) / 2 - information / (information + 1) * z * z / 2
+    p: Numbers = np.exp(np.minimum(0.0, exponent))
+    return p
+
+
+def always_valid(estimate: float, standard_error: float, users: int, *, tuning_size: float, alpha: float) -> Test:
+    """Interval and p-value of one estimate; its standard error is above 0."""
+    half = float(half_width(standard_error, users, tuning_size=tuning_size, alpha=alpha))
+    p = float(p_value(estimate / standard_error, users, tuning_size=tuning_size, alpha=alpha))
+    return Test(estimate - half, estimate + half, p)

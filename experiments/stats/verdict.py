@@ -1,0 +1,228 @@
+"""What to do now, and why: by the always-valid results of the first goal, the guardrails and the guards of the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from experiments.stats import multiplicity
+from experiments.stats.types import (
+    Comparison,
+    Correction,
+    Decision,
+    Estimate,
+    Inputs,
+    Measure,
+    MeasureAnalysis,
+    Reason,
+    ReasonCode,
+    SampleRatio,
+    Sums,
+    Verdict,
+)
+
+LEAST_USERS = 100
+LEAST_CONVERSIONS = 10
+MOST_IN_SEVERAL = 0.01
+# Of two values without variance, relative to the larger: what differs by less are sums that were rounded differently.
+ROUNDING = 1e-9
+NO_GOAL = Reason(ReasonCode.NO_GOAL, "No metric is a goal, and guardrails alone decide nothing.")
+NO_TREATMENT = Reason(ReasonCode.TOO_FEW_USERS, "No variant but the control gets users: all others have the weight 0.")
+
+_WORDS = {
+    ReasonCode.BETTER: "better",
+    ReasonCode.WORSE: "worse",
+    ReasonCode.NOT_SIGNIFICANT: "this may be chance",
+    ReasonCode.GUARDRAIL_HARMED: "a guardrail is harmed",
+}
+
+
+def decide(inputs: Inputs, measures: Sequence[MeasureAnalysis], ratio: SampleRatio | Reason) -> Verdict:
+    """Decide by the first measure that is no guardrail, whose p-values are adjusted for its treatments alone.
+
+    That goal was named before there was anything to see, so that others do not weigh on it. Data that cannot be trusted
+    come first, then variants too small to judge. A treatment that is better is shipped where all guardrails are known
+    and none is harmed, the best of several; nothing is where each is worse, or harmful. Variants of weight 0 are left
+    out.
+    """
+    if suspicions := list(_suspicions(inputs, ratio)):
+        return Verdict(Decision.CHECK_DATA, None, suspicions)
+    undecided = Decision.KEEP_RUNNING if inputs.design.is_running else Decision.INCONCLUSIVE
+    primary = next((at for at, measure in enumerate(inputs.measures) if not measure.is_guardrail), None)
+    if primary is None:
+        return Verdict(undecided, None, [NO_GOAL])
+    if shortages := list(_shortages(inputs, primary)):
+        return Verdict(undecided, None, shortages)
+    outcomes = _judge(inputs, measures, primary)
+    if not outcomes:
+        return Verdict(undecided, None, [NO_TREATMENT])
+    reasons = [reason for outcome in outcomes for reason in (outcome.finding, *outcome.objections)]
+    if winners := [outcome for outcome in outcomes if outcome.is_better and not outcome.objections]:
+        return Verdict(Decision.SHIP, max(winners, key=lambda winner: winner.gain).variant, reasons)
+    if all(outcome.is_rejected for outcome in outcomes):
+        return Verdict(Decision.DO_NOT_SHIP, None, reasons)
+    return Verdict(undecided, None, reasons)
+
+
+def _suspicions(inputs: Inputs, ratio: SampleRatio | Reason) -> Iterator[Reason]:
+    """What makes the data themselves doubtful."""
+    if isinstance(ratio, SampleRatio) and ratio.is_mismatch:
+        split = ", ".join(f"{key} {inputs.users.get(key, 0)} ({users:.0f})" for key, users in ratio.expected.items())
+        message = f"Users are not split as the weights say; by variant, with those expected: {split}."
+        yield Reason(ReasonCode.SAMPLE_RATIO_MISMATCH, f"{message} Find out why: their results cannot be compared.")
+    total = sum(inputs.users.values())
+    if inputs.several > MOST_IN_SEVERAL * total:
+        message = f"{inputs.several} of {total} users were seen in several variants, which is more than 1 %."
+        yield Reason(ReasonCode.USERS_IN_SEVERAL_VARIANTS, message)
+
+
+def _shortages(inputs: Inputs, primary: int) -> Iterator[Reason]:
+    """The variants that are too small to judge."""
+    measure = inputs.measures[primary]
+    for variant in inputs.design.variants:
+        sums = inputs.sums[primary].get(variant.key, Sums())
+        if not variant.weight:
+            continue
+        if sums.n < LEAST_USERS:
+            message = f"{variant.key} has {_count(sums.n, 'user')}; a verdict needs {LEAST_USERS} in every variant."
+            yield Reason(ReasonCode.TOO_FEW_USERS, message)
+        # Values that are mostly below 0 have no conversions to count.
+        elif sums.positive < LEAST_CONVERSIONS and sums.y >= 0:
+            converted = _count(sums.positive, "user")
+            message = f"{measure.key}: {converted} of {variant.key} converted; a verdict needs {LEAST_CONVERSIONS}."
+            yield Reason(ReasonCode.TOO_FEW_CONVERSIONS, message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What is to be said of one treatment; `gain`: its difference by the first goal, above 0 where it is good.
+
+    `objections`: the guardrails that it harms, and those of which nobody knows.
+    """
+
+    variant: str
+    gain: float
+    finding: Reason
+    objections: Sequence[Reason]
+
+    @property
+    def is_better(self) -> bool:
+        return self.finding.code == ReasonCode.BETTER
+
+    @property
+    def is_rejected(self) -> bool:
+        is_harmful = any(reason.code == ReasonCode.GUARDRAIL_HARMED for reason in self.objections)
+        return is_harmful or self.finding.code == ReasonCode.WORSE
+
+
+def _judge(inputs: Inputs, measures: Sequence[MeasureAnalysis], primary: int) -> Sequence[_Outcome]:
+    measure, comparisons = inputs.measures[primary], _comparisons(measures[primary])
+    treatments = [each.key for each in inputs.design.variants if each.weight and each.key in comparisons]
+    differences = {key: comparisons[key].difference for key in treatments}
+    p_values = _adjust(differences, inputs.design.correction)
+    return [
+        _Outcome(
+            key,
+            0.0 if isinstance(difference, Reason) else _gain(measure, difference.estimate),
+            _find(inputs, measure, key, difference, p_values),
+            list(_objections(inputs, measures, key)),
+        )
+        for key, difference in differences.items()
+    ]
+
+
+def _adjust(differences: Mapping[str, Estimate | Reason], correction: Correction) -> Mapping[str, float]:
+    """The always-valid p-values by treatment, adjusted for the number of treatments that can be compared."""
+    tests = {key: each.always_valid for key, each in differences.items() if isinstance(each, Estimate)}
+    return dict(zip(tests, multiplicity.adjust([test.p_value for test in tests.values()], correction), strict=True))
+
+
+def _gain(measure: Measure, amount: float) -> float:
+    """A difference, above 0 where it is good."""
+    return -amount if measure.is_decrease_good else amount
+
+
+def _find(
+    inputs: Inputs, measure: Measure, key: str, difference: Estimate | Reason, p_values: Mapping[str, float]
+) -> Reason:
+    """What the first goal says of one treatment."""
+    if isinstance(difference, Reason):
+        return Reason(ReasonCode.NOT_SIGNIFICANT, _incomparable(inputs, measure, key, difference))
+    code = ReasonCode.BETTER if _gain(measure, difference.estimate) > 0 else ReasonCode.WORSE
+    if p_values[key] >= inputs.design.alpha:
+        code = ReasonCode.NOT_SIGNIFICANT
+    p = f"p = {p_values[key]:.2g}"
+    if len(p_values) > 1:
+        correction = "Holm" if inputs.design.correction == "holm" else "Benjamini-Hochberg"
+        p = f"{p} after {correction} over {len(p_values)} treatments"
+    return Reason(code, f"{_describe(inputs, measure, key, difference)}, {p}: {_WORDS[code]}.")
+
+
+def _objections(inputs: Inputs, measures: Sequence[MeasureAnalysis], key: str) -> Iterator[Reason]:
+    """What the guardrails have against one treatment."""
+    for measure, sums, analysis in zip(inputs.measures, inputs.sums, measures, strict=True):
+        difference = _comparisons(analysis)[key].difference
+        if not measure.is_guardrail:
+            continue
+        if isinstance(difference, Estimate):
+            test = difference.always_valid
+            if max(_gain(measure, test.lower), _gain(measure, test.upper)) < 0:
+                yield _harm(_describe(inputs, measure, key, difference))
+            continue
+        change = _certain_change(inputs, analysis, key, difference)
+        if _gain(measure, change) < 0:
+            yield _harm(f"{_distance(inputs, measure, key, change)}, with all users of a variant alike")
+        elif difference.code != ReasonCode.NO_VARIANCE and not _is_silent(sums, key, inputs.design.control):
+            yield Reason(ReasonCode.GUARDRAIL_UNKNOWN, _incomparable(inputs, measure, key, difference))
+
+
+def _harm(described: str) -> Reason:
+    return Reason(ReasonCode.GUARDRAIL_HARMED, f"{described}: {_WORDS[ReasonCode.GUARDRAIL_HARMED]}.")
+
+
+def _certain_change(inputs: Inputs, analysis: MeasureAnalysis, key: str, difference: Reason) -> float:
+    """How far a treatment is from control where all users of a variant are alike; 0 where that is not what is amiss."""
+    values = {variant.key: variant.value for variant in analysis.variants}
+    treatment, control = values[key], values[inputs.design.control]
+    if difference.code != ReasonCode.NO_VARIANCE or treatment is None or control is None:
+        return 0.0
+    return 0.0 if math.isclose(treatment, control, rel_tol=ROUNDING) else treatment - control
+
+
+def _is_silent(sums: Mapping[str, Sums], key: str, control_key: str) -> bool:
+    """Whether both have users, none of whom did what is counted, so that there is no harm to see."""
+    treatment, control = sums.get(key, Sums()), sums.get(control_key, Sums())
+    counted = (treatment.y, treatment.yy, control.y, control.yy)
+    return min(treatment.n, control.n) > 1 and not any(counted) and bool(treatment.d) == bool(control.d)
+
+
+def _comparisons(analysis: MeasureAnalysis) -> Mapping[str, Comparison]:
+    return {variant.key: variant.comparison for variant in analysis.variants if variant.comparison}
+
+
+def _incomparable(inputs: Inputs, measure: Measure, key: str, cause: Reason) -> str:
+    return f"{measure.key} of {key} cannot be compared with {inputs.design.control}'s: {cause.message}"
+
+
+def _describe(inputs: Inputs, measure: Measure, key: str, difference: Estimate) -> str:
+    """How far a treatment is from control, with its interval."""
+    (scale, _), test = _unit(measure), difference.always_valid
+    interval = f"{test.lower * scale:.3g} to {test.upper * scale:.3g}"
+    level = f"{100 * (1 - inputs.design.alpha):.3g} %"
+    return f"{_distance(inputs, measure, key, difference.estimate)} ({level} always-valid interval {interval})"
+
+
+def _distance(inputs: Inputs, measure: Measure, key: str, amount: float) -> str:
+    scale, unit = _unit(measure)
+    side = "above" if amount > 0 else "below"
+    return f"{measure.key} of {key} is {abs(amount) * scale:.3g}{unit} {side} {inputs.design.control}"
+
+
+def _unit(measure: Measure) -> tuple[int, str]:
+    """What to multiply values by for people, and what they are then."""
+    return (100, " percentage points") if measure.kind == "share" else (1, "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

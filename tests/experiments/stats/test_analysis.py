@@ -1,0 +1,222 @@
+"""The whole analysis: what is in it, and what must hold whatever the sums are."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, is_dataclass, replace
+from enum import Enum
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.stats import effects, samples
+from experiments.stats.analysis import analyse
+from experiments.stats.multiplicity import holm
+from experiments.stats.types import Analysis, Design, Estimate, Inputs, Measure, Reason, ReasonCode, Sums, Weight
+from tests.experiments.stats.sums import inputs, share, sums_of
+
+FIXED = settings(derandomize=True, deadline=None, max_examples=300)
+VALUES = st.sampled_from([0.0, 0.0, 1.0, 1.0, 0.1, 3.0, -2.5, 1e-100, 1e-320, 1e100, -1e100, 123456.789])
+TAMER = st.sampled_from([0.0, 1.0, 2.0, 5.5, -3.0, 40.0])
+KINDS = st.sampled_from(["share", "mean", "ratio"])
+
+
+@st.composite
+def variants_of_users(draw: st.DrawFn, kind: str, values: st.SearchStrategy[float]) -> Mapping[str, Sums]:
+    return {key: draw(one_variant(kind, values)) for key in "abc"}
+
+
+@st.composite
+def one_variant(draw: st.DrawFn, kind: str, values: st.SearchStrategy[float]) -> Sums:
+    """The sums over a handful of users, each of whom stands for as many."""
+    values = st.sampled_from([0.0, 1.0]) if kind == "share" else values
+    users = draw(st.lists(st.tuples(values, values, values), max_size=6))
+    y, x, d = ([user[at] for user in users] for at in range(3))
+    sums, times = sums_of(y, x, d), draw(st.sampled_from([1, 1, 1000, 2**20]))
+    return Sums(*(number * times for number in astuple(sums)))
+
+
+@st.composite
+def any_inputs(draw: st.DrawFn, values: st.SearchStrategy[float] = VALUES) -> Inputs:
+    kinds = draw(st.lists(KINDS, max_size=3))
+    measures = [
+        Measure(f"m{at}", kind, is_decrease_good=draw(st.booleans()), is_guardrail=draw(st.booleans()))
+        for at, kind in enumerate(kinds)
+    ]
+    weights = draw(st.tuples(*[st.sampled_from([0, 1, 1, 2.5, 1e-300, 1e300])] * 3).filter(any))
+    design = Design(
+        [Weight(key, weight) for key, weight in zip("abc", weights, strict=True)],
+        draw(st.sampled_from("abc")),
+        draw(st.booleans()),
+        correction=draw(st.sampled_from(["holm", "benjamini-hochberg"])),
+    )
+    users = {key: draw(st.sampled_from([0, 1, 200, 10**7])) for key in "abc"}
+    sums = [draw(variants_of_users(kind, values)) for kind in kinds]
+    return Inputs(design, measures, sums, users, several=draw(st.integers(0, 3)))
+
+
+def numbers(value: object) -> Iterator[float]:
+    """Every number in an analysis."""
+    if isinstance(value, float):
+        assert type(value) is float  # what JSON can be made of, and not one of NumPy's
+        yield value
+    elif is_dataclass(value) and not isinstance(value, type):
+        for name in value.__slots__:
+            yield from numbers(getattr(value, name))
+    elif isinstance(value, Mapping):
+        yield from numbers(list(value.values()))
+    elif isinstance(value, Sequence) and not isinstance(value, (str, Enum)):
+        for each in value:
+            yield from numbers(each)
+
+
+@FIXED
+@given(any_inputs())
+def test_analyse__any_users_at_all__answers_with_finite_numbers_or_reasons(given_inputs):
+    analysis = analyse(given_inputs)
+    assert all(map(math.isfinite, numbers(analysis)))
+    assert analysis.verdict.reasons
+
+
+@FIXED
+@given(any_inputs())
+def test_analyse__any_users_at_all__keeps_chances_within_0_and_1_and_values_within_their_intervals(given_inputs):
+    for variant in (variant for measure in analyse(given_inputs).measures for variant in measure.variants):
+        if variant.interval:
+            assert variant.interval.lower <= variant.value <= variant.interval.upper
+        assert (variant.reason is None) == (variant.interval is not None)
+        for estimate in estimates(variant.comparison):
+            for test in (estimate.always_valid, estimate.fixed_horizon):
+                assert test.lower <= estimate.estimate <= test.upper
+                assert 0 <= test.p_value <= 1
+        if variant.comparison and isinstance(variant.comparison.chance_to_beat, float):
+            assert 0 <= variant.comparison.chance_to_beat <= 1
+            assert variant.comparison.expected_loss >= 0
+
+
+def estimates(comparison: object) -> Iterator[Estimate]:
+    if isinstance(comparison, Estimate):
+        yield comparison
+    elif is_dataclass(comparison):
+        for name in comparison.__slots__:
+            yield from estimates(getattr(comparison, name))
+
+
+@FIXED
+@given(any_inputs(TAMER), st.permutations(range(3)))
+def test_analyse__variants_in_another_order__are_analysed_the_same(given_inputs, order):
+    design = given_inputs.design
+    other = replace(given_inputs, design=replace(design, variants=[design.variants[at] for at in order]))
+    one, two = analyse(given_inputs), analyse(other)
+    for first, second in zip(one.measures, two.measures, strict=True):
+        again = {variant.key: variant for variant in second.variants}
+        for variant in first.variants:
+            assert list(numbers(again[variant.key])) == pytest.approx(list(numbers(variant)), rel=1e-6, abs=1e-9)
+    assert one.verdict.decision == two.verdict.decision
+    assert Counter(reason.code for reason in one.verdict.reasons) == Counter(
+        reason.code for reason in two.verdict.reasons
+    )
+
+
+@FIXED
+@given(any_inputs(TAMER), st.sampled_from([0.25, 8.0, 2.0**40]))
+def test_analyse__values_in_another_unit__scale_differences_and_leave_lifts_and_p_values(given_inputs, factor):
+    means = replace(given_inputs, measures=[replace(each, kind="mean") for each in given_inputs.measures])
+    scaled = replace(means, sums=[{key: in_unit(each, factor) for key, each in sums.items()} for sums in means.sums])
+    for first, second in zip(analyse(means).measures, analyse(scaled).measures, strict=True):
+        for before, after in zip(first.variants, second.variants, strict=True):
+            if before.comparison is None:
+                continue
+            assert after.comparison.lift == before.comparison.lift
+            assert after.comparison.chance_to_beat == before.comparison.chance_to_beat
+            assert after.comparison.adjusted_p == before.comparison.adjusted_p
+            if isinstance(before.comparison.difference, Estimate):
+                one, two = before.comparison.difference, after.comparison.difference
+                assert two.estimate == one.estimate * factor
+                assert two.always_valid.p_value == one.always_valid.p_value
+                assert two.fixed_horizon.upper == pytest.approx(one.fixed_horizon.upper * factor)
+
+
+def in_unit(sums: Sums, factor: float) -> Sums:
+    return replace(
+        sums, y=sums.y * factor, yy=sums.yy * factor**2, yd=sums.yd * factor, x=sums.x * factor, xx=sums.xx * factor**2,
+        xy=sums.xy * factor**2,
+    )  # fmt: skip
+
+
+@FIXED
+@given(any_inputs(TAMER))
+def test_analyse__interval_of_any_estimate__excludes_0_where_its_p_value_is_below_the_level(given_inputs):
+    for variant in (variant for measure in analyse(given_inputs).measures for variant in measure.variants):
+        for estimate in estimates(variant.comparison):
+            for test in (estimate.always_valid, estimate.fixed_horizon):
+                if abs(test.p_value - 0.05) > 1e-9:
+                    assert (test.p_value < 0.05) == (test.lower > 0 or test.upper < 0)
+
+
+def test_analyse__goals_and_guardrails__adjusts_the_goals_as_one_family():
+    goal, guardrail = Measure("signup", "share"), Measure("errors", "share", is_guardrail=True)
+    sums = {"control": share(1000, 9000), "blue": share(1080, 9000), "red": share(1200, 9000)}
+    other = {"control": share(300, 9000), "blue": share(390, 9000), "red": share(310, 9000)}
+    analysis = analyse(inputs((goal, sums), (guardrail, sums), (Measure("order", "share"), other)))
+    first, middle, last = (
+        [variant.comparison for variant in measure.variants if variant.comparison] for measure in analysis.measures
+    )
+    p_values = [comparison.difference.always_valid.p_value for comparison in (*first, *last)]
+    assert [comparison.adjusted_p for comparison in (*first, *last)] == holm(p_values)
+    assert [comparison.adjusted_p for comparison in middle] == [None, None]
+
+
+def test_analyse__difference_that_cannot_be_had__does_not_count_in_the_family():
+    sums = {"control": share(1000, 9000), "blue": share(1080, 9000), "none": Sums()}
+    variants = analyse(inputs((Measure("signup", "share"), sums))).measures[0].variants
+    assert variants[1].comparison.adjusted_p == variants[1].comparison.difference.always_valid.p_value
+    assert variants[2].comparison.adjusted_p is None
+
+
+def test_analyse__control_named__has_no_comparison_and_the_others_have_one():
+    sums = {"a": share(100, 900), "b": share(108, 900), "c": share(120, 900)}
+    variants = analyse(inputs((Measure("signup", "share"), sums), control="b")).measures[0].variants
+    assert [variant.comparison is None for variant in variants] == [False, True, False]
+    assert variants[0].comparison.difference.estimate == pytest.approx((100 - 108) / 900)
+
+
+@pytest.mark.parametrize(
+    ("sums", "expected"),
+    [
+        (Sums(), samples.NO_USERS),
+        (sums_of([4.0]), effects.ONE_USER),
+        (sums_of([4.0, 4.0, 4.0]), effects.NO_VARIANCE),
+    ],
+)
+def test_analyse__mean_of_too_few_or_like_users__has_no_interval_and_says_why(sums, expected):
+    [variant, _] = (
+        analyse(inputs((Measure("orders", "mean"), {"control": sums, "treatment": sums}))).measures[0].variants
+    )
+    assert (variant.interval, variant.reason) == (None, expected)
+    assert variant.value == (4.0 if sums.n else None)
+
+
+def test_analyse__no_conversions_at_all__still_knows_a_chance_but_no_difference():
+    nothing = {"control": share(0, 50), "treatment": share(0, 50)}
+    comparison = analyse(inputs((Measure("signup", "share"), nothing))).measures[0].variants[1].comparison
+    assert comparison.chance_to_beat == pytest.approx(0.5)
+    assert (comparison.difference.code, comparison.lift.code) == (ReasonCode.NO_VARIANCE, ReasonCode.CONTROL_IS_ZERO)
+
+
+def test_analyse__nobody_exposed__is_reasons_throughout():
+    analysis: Analysis = analyse(inputs((Measure("signup", "share"), {"control": Sums(), "treatment": Sums()})))
+    comparison = analysis.measures[0].variants[1].comparison
+    assert isinstance(analysis.sample_ratio, Reason)
+    assert {comparison.difference, comparison.lift, comparison.chance_to_beat, comparison.cuped} == {samples.NO_USERS}
+    assert [reason.code for reason in analysis.verdict.reasons] == [ReasonCode.TOO_FEW_USERS] * 2
+
+
+def test_analyse__no_measures__is_the_sample_ratio_and_an_open_verdict():
+    design = Design([Weight("a", 1), Weight("b", 1)], "a", True)
+    analysis = analyse(Inputs(design, [], [], {"a": 10, "b": 12}))
+    assert (analysis.measures, analysis.sample_ratio.is_mismatch) == ([], False)
+    assert analysis.verdict.reasons[0].code == ReasonCode.NO_GOAL

@@ -1,0 +1,14 @@
+"""What the statistics cost a process that computes them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+LOADED = "import sys, experiments.stats.analysis; print(*sorted(sys.modules))"
+
+
+def test_analysis__imported__loads_neither_scipy_stats_nor_django():
+    loaded = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True).stdout.split()
+    assert "scipy.special" in loaded
+    assert not [name for name in loaded if name.startswith(("scipy.stats", "scipy.optimize", "django", "pandas"))]

@@ -1,0 +1,88 @@
+"""The confidence sequence, against the paper's formula, against another implementation, and under many looks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from experiments.stats.effects import difference, lift
+from experiments.stats.samples import summarise
+from experiments.stats.sequential import always_valid, half_width, mixture_variance, p_value
+from experiments.stats.types import Sums
+from tests.experiments.stats.sums import design
+
+CONTROL = Sums(n=1000, y=2050.0, yy=9120.5)
+TREATMENT = Sums(n=1040, y=2410.0, yy=11975.25)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("users", [2, 200, 5000, 10**7])
+def test_sequence__any_size_and_level__is_the_formula_of_the_paper(users, alpha):
+    squared_rho = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha) + 1)) / 5000
+    deviation, spread = 0.25 * math.sqrt(users), users * squared_rho + 1
+    inner = 2 * spread / (users**2 * squared_rho) * math.log(math.sqrt(spread) / alpha)
+    evidence = math.exp(squared_rho * users * 0.6**2 / (2 * 0.25**2 * spread)) / math.sqrt(spread)
+    test = always_valid(0.6, 0.25, users, tuning_size=5000, alpha=alpha)
+    assert (test.upper - test.lower) / 2 == pytest.approx(deviation * math.sqrt(inner), rel=1e-9)
+    assert test.p_value == pytest.approx(min(1.0, 1 / evidence), rel=1e-9)
+
+
+def test_difference__values_of_gbstats__agree():
+    # gbstats 0.8.0, SequentialTwoSidedTTest of two SampleMeanStatistic, difference_type="absolute"
+    estimate = difference(summarise("mean", TREATMENT), summarise("mean", CONTROL), design())
+    assert estimate.estimate == pytest.approx(0.2673076923076927, rel=1e-9)
+    assert estimate.standard_error == pytest.approx(0.10410101630342586, rel=1e-9)
+    assert estimate.always_valid.lower == pytest.approx(-0.0574460654399484, rel=1e-9)
+    assert estimate.always_valid.upper == pytest.approx(0.5920614500553338, rel=1e-9)
+    assert estimate.always_valid.p_value == pytest.approx(0.16583181932877025, rel=1e-9)
+
+
+def test_difference__other_tuning_and_level__agrees_with_gbstats():
+    # The same with sequential_tuning_parameter=600, alpha=0.01
+    other = design(tuning_size=600, alpha=0.01)
+    test = difference(summarise("mean", TREATMENT), summarise("mean", CONTROL), other).always_valid
+    assert (test.lower, test.upper) == pytest.approx((-0.111391834296724, 0.6460072189121093), rel=1e-9)
+    assert test.p_value == pytest.approx(0.2547093257606346, rel=1e-9)
+
+
+def test_lift__values_of_gbstats__agree():
+    # The same with difference_type="relative"
+    estimate = lift(summarise("mean", TREATMENT), summarise("mean", CONTROL), design())
+    assert estimate.estimate == pytest.approx(0.130393996247655, rel=1e-9)
+    assert estimate.standard_error == pytest.approx(0.053889885399882556, rel=1e-9)
+    assert estimate.always_valid.lower == pytest.approx(-0.037721007905533704, rel=1e-9)
+    assert estimate.always_valid.upper == pytest.approx(0.2985090004008437, rel=1e-9)
+    assert estimate.always_valid.p_value == pytest.approx(0.21990865142675164, rel=1e-9)
+
+
+@pytest.mark.parametrize("users", [10, 4000, 10**6])
+@pytest.mark.parametrize("alpha", [0.01, 0.05])
+def test_interval__as_wide_as_the_estimate__has_the_level_as_p_value(users, alpha):
+    edge = half_width(1.0, users, tuning_size=5000, alpha=alpha)
+    assert p_value(edge, users, tuning_size=5000, alpha=alpha) == pytest.approx(alpha, rel=1e-9)
+
+
+def test_interval__of_several_comparisons__is_that_of_bonferroni_with_the_same_tuning():
+    edge = half_width(1.0, 3000, tuning_size=5000, alpha=0.05, comparisons=4)
+    assert p_value(edge, 3000, tuning_size=5000, alpha=0.05) == pytest.approx(0.05 / 4, rel=1e-9)
+
+
+def test_interval__at_the_tuning_size__is_narrower_than_one_tuned_to_another():
+    tuned = half_width(1.0, 5000, tuning_size=5000, alpha=0.05)
+    assert all(half_width(1.0, 5000, tuning_size=other, alpha=0.05) > tuned for other in (1000, 4000, 6000, 25000))
+
+
+def test_mixture_variance__five_percent_and_5000_users__value_of_gbstats():
+    # gbstats 0.8.0: SequentialTwoSidedTTest.rho ** 2 with sequential_tuning_parameter=5000, alpha=0.05
+    assert mixture_variance(5000, 0.05) == pytest.approx(0.0015872309203475132, rel=1e-9)
+
+
+def test_p_value__hundred_looks_at_nothing__is_below_the_level_in_fewer_runs_than_the_level():
+    draws = np.random.default_rng(20260101).standard_normal((2000, 100, 50))
+    means = draws.sum(axis=2).cumsum(axis=1) / (looks := np.arange(1, 101) * 50.0)
+    z = means * np.sqrt(looks)
+    always = p_value(z, np.broadcast_to(looks, z.shape), tuning_size=5000, alpha=0.05).min(axis=1)
+    assert (always < 0.05).mean() <= 0.05
+    assert (np.abs(z).max(axis=1) > 1.96).mean() > 0.2  # what looking does to the test for one look

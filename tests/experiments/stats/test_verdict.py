@@ -1,0 +1,283 @@
+"""What the verdict follows from: the guards of the data, the first goal, the guardrails; and in what words."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.stats.analysis import analyse
+from experiments.stats.effects import NO_VARIANCE, ONE_USER
+from experiments.stats.samples import NO_DENOMINATOR, NO_USERS
+from experiments.stats.types import Decision, Design, Inputs, Measure, ReasonCode, Sums, Weight
+from tests.experiments.stats.sums import inputs, share, sums_of
+
+SIGNUP = Measure("signup", "share")
+ERRORS = Measure("errors", "share", is_decrease_good=True, is_guardrail=True)
+LOADED = Measure("loaded", "share", is_guardrail=True)
+CRASHES = Measure("crashes", "mean", is_decrease_good=True, is_guardrail=True)
+PER_VISIT = Measure("per-visit", "ratio", is_guardrail=True)
+REVENUE = Measure("revenue", "mean")
+GOOD = SIGNUP, {"control": share(20, 200), "treatment": share(120, 200)}
+
+
+def signups(**positive: int) -> tuple[Measure, dict[str, Sums]]:
+    """Users of 10,000 each who signed up, by variant."""
+    return SIGNUP, {key: share(count, 10_000) for key, count in positive.items()}
+
+
+def errors(**positive: int) -> tuple[Measure, dict[str, Sums]]:
+    return ERRORS, {key: share(count, 10_000) for key, count in positive.items()}
+
+
+def decide(*measured, **changes):
+    return analyse(inputs(*measured, **changes)).verdict
+
+
+def codes(verdict) -> list[ReasonCode]:
+    return [reason.code for reason in verdict.reasons]
+
+
+def test_verdict__treatment_clearly_better__is_to_ship_it_and_says_by_how_much():
+    verdict = decide(signups(control=1000, treatment=1200))
+    assert (verdict.decision, verdict.variant) == (Decision.SHIP, "treatment")
+    assert [reason.message for reason in verdict.reasons] == [
+        "signup of treatment is 2 percentage points above control (95 % always-valid interval 0.617 to 3.38), "
+        "p = 0.00028: better."
+    ]
+
+
+def test_verdict__treatment_clearly_worse__is_not_to_ship():
+    verdict = decide(signups(control=1200, treatment=1000))
+    assert (verdict.decision, verdict.variant, codes(verdict)) == (Decision.DO_NOT_SHIP, None, [ReasonCode.WORSE])
+
+
+def test_verdict__decrease_is_good__turns_better_and_worse():
+    measure = Measure("bounce", "share", is_decrease_good=True)
+    sums = {"control": share(1200, 10_000), "treatment": share(1000, 10_000)}
+    assert decide((measure, sums)).decision == Decision.SHIP
+    assert decide((measure, dict(zip(sums, reversed(sums.values()), strict=True)))).decision == Decision.DO_NOT_SHIP
+
+
+@pytest.mark.parametrize(("is_running", "decision"), [(True, Decision.KEEP_RUNNING), (False, Decision.INCONCLUSIVE)])
+def test_verdict__difference_that_may_be_chance__is_open_while_it_runs(is_running, decision):
+    verdict = decide(signups(control=1000, treatment=1050), is_running=is_running)
+    assert (verdict.decision, verdict.variant, codes(verdict)) == (decision, None, [ReasonCode.NOT_SIGNIFICANT])
+
+
+def test_verdict__significant_by_the_test_for_one_look_alone__stays_open():
+    analysis = analyse(inputs(signups(control=1000, treatment=1100)))
+    assert analysis.measures[0].variants[1].comparison.difference.fixed_horizon.p_value < 0.05
+    assert analysis.verdict.decision == Decision.KEEP_RUNNING
+
+
+def test_verdict__other_goals_beside_the_first__do_not_weigh_on_it():
+    first = signups(control=1000, treatment=1150)
+    others = [(Measure(f"other {at}", "share"), first[1] | {"treatment": share(1000, 10_000)}) for at in range(9)]
+    analysis = analyse(inputs(first, *others))
+    assert analysis.measures[0].variants[1].comparison.adjusted_p > 0.05
+    assert analysis.verdict == decide(first)
+    assert analysis.verdict.decision == Decision.SHIP
+
+
+@pytest.mark.parametrize("positive", range(1090, 1160, 5))
+def test_verdict__one_treatment__is_what_the_interval_says(positive):
+    analysis = analyse(inputs(signups(control=1000, treatment=positive), (REVENUE, signups(control=9, treatment=9)[1])))
+    test = analysis.measures[0].variants[1].comparison.difference.always_valid
+    assert (analysis.verdict.decision == Decision.SHIP) == (test.lower > 0)
+
+
+def test_verdict__several_treatments__are_adjusted_for_and_the_reason_says_so():
+    alone = decide(signups(control=1000, treatment=1140))
+    assert alone.decision == Decision.SHIP
+    assert "after" not in alone.reasons[0].message
+    among = decide(signups(control=1000, treatment=1140, other=1000, third=1000))
+    assert among.decision == Decision.KEEP_RUNNING
+    assert "after Holm over 3 treatments" in among.reasons[0].message
+
+
+def test_verdict__other_correction__is_named():
+    verdict = decide(signups(control=1000, treatment=1200, other=1000), correction="benjamini-hochberg")
+    assert "after Benjamini-Hochberg over 2 treatments" in verdict.reasons[0].message
+
+
+def test_verdict__better_but_a_guardrail_is_harmed__is_not_to_ship():
+    verdict = decide(signups(control=1000, treatment=1200), errors(control=500, treatment=700))
+    assert verdict.decision == Decision.DO_NOT_SHIP
+    assert codes(verdict) == [ReasonCode.BETTER, ReasonCode.GUARDRAIL_HARMED]
+    assert verdict.reasons[1].message.startswith("errors of treatment is 2 percentage points above control (95 %")
+    assert verdict.reasons[1].message.endswith("): a guardrail is harmed.")
+
+
+@pytest.mark.parametrize("treatment", [300, 540])
+def test_verdict__guardrail_better_or_the_same_within_chance__does_not_stand_in_the_way(treatment):
+    verdict = decide(signups(control=1000, treatment=1200), errors(control=500, treatment=treatment))
+    assert verdict.decision == Decision.SHIP
+
+
+@pytest.mark.parametrize(
+    ("guardrail", "control", "treatment", "told"),
+    [
+        (ERRORS, share(0, 200), share(200, 200), "errors of treatment is 100 percentage points above control"),
+        (LOADED, share(200, 200), share(0, 200), "loaded of treatment is 100 percentage points below control"),
+        (CRASHES, sums_of([0.0] * 200), sums_of([1.0] * 200), "crashes of treatment is 1 above control"),
+    ],
+)
+def test_verdict__guardrail_got_worse_for_every_user__is_harmed(guardrail, control, treatment, told):
+    verdict = decide(GOOD, (guardrail, {"control": control, "treatment": treatment}))
+    assert (verdict.decision, codes(verdict)) == (
+        Decision.DO_NOT_SHIP,
+        [ReasonCode.BETTER, ReasonCode.GUARDRAIL_HARMED],
+    )
+    assert verdict.reasons[1].message == f"{told}, with all users of a variant alike: a guardrail is harmed."
+
+
+@pytest.mark.parametrize(
+    ("guardrail", "control", "treatment", "cause"),
+    [
+        (PER_VISIT, sums_of([0.0, 1.0] * 100, d=[2.0, 3.0] * 100), Sums(n=200), NO_DENOMINATOR),
+        (PER_VISIT, sums_of([0.0] * 200, d=[2.0] * 200), Sums(n=200), NO_DENOMINATOR),
+        (CRASHES, sums_of([0.0, 1.0] * 100), Sums(), NO_USERS),
+        (CRASHES, Sums(), Sums(), NO_USERS),
+        (CRASHES, sums_of([0.0]), sums_of([0.0]), ONE_USER),
+    ],
+)
+@pytest.mark.parametrize(("is_running", "decision"), [(True, Decision.KEEP_RUNNING), (False, Decision.INCONCLUSIVE)])
+def test_verdict__guardrail_cannot_be_compared__keeps_a_winner_from_being_shipped(
+    guardrail, control, treatment, cause, is_running, decision
+):
+    verdict = decide(GOOD, (guardrail, {"control": control, "treatment": treatment}), is_running=is_running)
+    assert (verdict.decision, verdict.variant) == (decision, None)
+    assert codes(verdict) == [ReasonCode.BETTER, ReasonCode.GUARDRAIL_UNKNOWN]
+    assert verdict.reasons[1].message == (
+        f"{guardrail.key} of treatment cannot be compared with control's: {cause.message}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("guardrail", "sums"),
+    [
+        (ERRORS, share(0, 200)),
+        (CRASHES, sums_of([0.0] * 200)),
+        (PER_VISIT, sums_of([0.0] * 200)),
+        (PER_VISIT, sums_of([0.0] * 200, d=[2.0, 3.0] * 100)),
+    ],
+)
+def test_verdict__guardrail_without_an_event_anywhere__does_not_stand_in_the_way(guardrail, sums):
+    verdict = decide(GOOD, (guardrail, {"control": sums, "treatment": sums}))
+    assert (verdict.decision, codes(verdict)) == (Decision.SHIP, [ReasonCode.BETTER])
+
+
+@pytest.mark.parametrize(
+    ("control", "treatment"),
+    [
+        (sums_of([1.0] * 200), sums_of([1.0] * 200)),
+        (sums_of([0.1] * 200), sums_of([0.1] * 300)),
+        (sums_of([1.0] * 200), sums_of([0.0] * 200)),
+    ],
+)
+def test_verdict__guardrail_that_got_no_worse_for_any_user__does_not_stand_in_the_way(control, treatment):
+    verdict = decide(GOOD, (CRASHES, {"control": control, "treatment": treatment}))
+    assert (verdict.decision, codes(verdict)) == (Decision.SHIP, [ReasonCode.BETTER])
+
+
+def test_verdict__guardrail_unknown_for_the_best__is_to_ship_the_best_of_those_it_is_known_for():
+    good = {key: sums_of([0.0, 1.0] * 100) for key in ("control", "good")}
+    verdict = decide(signups(control=1000, good=1200, best=1300), (CRASHES, good | {"best": Sums()}))
+    assert (verdict.decision, verdict.variant) == (Decision.SHIP, "good")
+
+
+def test_verdict__goal_that_may_be_chance_and_a_guardrail_harmed__is_not_to_ship():
+    verdict = decide(signups(control=1000, treatment=1010), errors(control=500, treatment=800))
+    assert verdict.decision == Decision.DO_NOT_SHIP
+    assert codes(verdict) == [ReasonCode.NOT_SIGNIFICANT, ReasonCode.GUARDRAIL_HARMED]
+
+
+def test_verdict__one_treatment_harmful_and_one_open__stays_open():
+    goal = signups(control=1000, harmful=1300, same=1010)
+    verdict = decide(goal, errors(control=500, harmful=800, same=500))
+    assert (verdict.decision, verdict.variant) == (Decision.KEEP_RUNNING, None)
+
+
+def test_verdict__guardrail_named_first__does_not_decide():
+    verdict = decide(errors(control=500, treatment=300), signups(control=1000, treatment=1010))
+    assert verdict.decision == Decision.KEEP_RUNNING
+
+
+def test_verdict__several_treatments_better__is_the_best_of_those_that_do_no_harm():
+    goal = signups(control=1000, good=1200, best=1300, harmful=1500)
+    verdict = decide(goal, errors(control=500, good=500, best=480, harmful=800))
+    assert (verdict.decision, verdict.variant) == (Decision.SHIP, "best")
+    assert codes(verdict) == [ReasonCode.BETTER] * 3 + [ReasonCode.GUARDRAIL_HARMED]
+
+
+def test_verdict__one_treatment_worse_and_one_open__stays_open():
+    assert decide(signups(control=1200, worse=1000, same=1210)).decision == Decision.KEEP_RUNNING
+
+
+def test_verdict__all_treatments_worse_or_harmful__is_not_to_ship():
+    verdict = decide(signups(control=1200, worse=1000, harmful=1500), errors(control=500, worse=500, harmful=800))
+    assert verdict.decision == Decision.DO_NOT_SHIP
+
+
+def test_verdict__another_control__compares_with_that():
+    verdict = decide(signups(a=1200, b=1000), control="b")
+    assert (verdict.decision, verdict.variant) == (Decision.SHIP, "a")
+
+
+def test_verdict__users_not_split_as_wanted__is_to_check_the_data_whatever_the_goal_says():
+    verdict = decide(signups(control=1000, treatment=1200), users={"control": 10_000, "treatment": 9_000})
+    assert (verdict.decision, codes(verdict)) == (Decision.CHECK_DATA, [ReasonCode.SAMPLE_RATIO_MISMATCH])
+    assert "control 10000 (9500), treatment 9000 (9500)" in verdict.reasons[0].message
+
+
+@pytest.mark.parametrize(("several", "decision"), [(200, Decision.SHIP), (201, Decision.CHECK_DATA)])
+def test_verdict__users_in_several_variants__is_to_check_the_data_above_one_percent(several, decision):
+    assert decide(signups(control=1000, treatment=1200), several=several).decision == decision
+
+
+@pytest.mark.parametrize(
+    ("control", "treatment", "code"),
+    [
+        (share(50, 99), share(50, 100), ReasonCode.TOO_FEW_USERS),
+        (share(50, 100), share(0, 99), ReasonCode.TOO_FEW_USERS),
+        (share(9, 100), share(60, 100), ReasonCode.TOO_FEW_CONVERSIONS),
+        (share(60, 100), share(9, 100), ReasonCode.TOO_FEW_CONVERSIONS),
+    ],
+)
+def test_verdict__variant_too_small__is_open_and_says_so(control, treatment, code):
+    verdict = decide((SIGNUP, {"control": control, "treatment": treatment}))
+    assert (verdict.decision, codes(verdict)) == (Decision.KEEP_RUNNING, [code])
+
+
+def test_verdict__just_large_enough__is_one():
+    verdict = decide((SIGNUP, {"control": share(10, 100), "treatment": share(90, 100)}))
+    assert verdict.decision == Decision.SHIP
+
+
+def test_verdict__values_below_0__need_no_conversions():
+    losses = {key: Sums(n=1000, y=total, yy=4000.0) for key, total in (("control", -1500.0), ("treatment", -500.0))}
+    assert decide((REVENUE, losses)).decision == Decision.SHIP
+
+
+def test_verdict__variant_of_weight_0__is_neither_waited_for_nor_judged():
+    variants = [Weight("control", 1), Weight("treatment", 1), Weight("off", 0)]
+    _, sums = signups(control=1000, treatment=1200)
+    given = Inputs(Design(variants, "control", True), [SIGNUP], [sums], {"control": 10_000, "treatment": 10_000})
+    assert analyse(given).verdict.variant == "treatment"
+
+
+def test_verdict__no_weight_but_for_control__is_open_and_says_so():
+    variants = [Weight("control", 1), Weight("off", 0)]
+    _, sums = signups(control=1000)
+    verdict = analyse(Inputs(Design(variants, "control", True), [SIGNUP], [sums], {"control": 10_000})).verdict
+    assert (verdict.decision, codes(verdict)) == (Decision.KEEP_RUNNING, [ReasonCode.TOO_FEW_USERS])
+
+
+def test_verdict__everybody_converted_everywhere__cannot_be_compared():
+    verdict = decide((SIGNUP, {"control": share(500, 500), "treatment": share(500, 500)}))
+    assert (verdict.decision, codes(verdict)) == (Decision.KEEP_RUNNING, [ReasonCode.NOT_SIGNIFICANT])
+    assert verdict.reasons[0].message == "signup of treatment cannot be compared with control's: " + NO_VARIANCE.message
+
+
+def test_verdict__no_goal__is_open_and_says_so():
+    verdict = decide(errors(control=500, treatment=800), is_running=False)
+    assert (verdict.decision, codes(verdict)) == (Decision.INCONCLUSIVE, [ReasonCode.NO_GOAL])
