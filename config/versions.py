@@ -1,12 +1,22 @@
-"""Optimistic locking: whoever writes may say which version of a flag or segment they have seen."""
+"""Optimistic locking: whoever writes may say which version of a flag, segment or metric they have seen."""
 
 from __future__ import annotations
 
+from typing import Any, ClassVar, Protocol
+
 from config.errors import DomainError, ErrorCode
-from flags.models import Flag, Segment
 
 
-def check_version(row: Flag | Segment, if_match: str | None) -> None:
+class Versioned(Protocol):
+    """A row of a model whose `etag` is another one after each write."""
+
+    _meta: ClassVar[Any]
+
+    @property
+    def etag(self) -> str: ...
+
+
+def check_version(row: Versioned, if_match: str | None) -> None:
     """Raise DomainError `precondition_failed` unless `If-Match`, where it was sent, names the version of the row."""
     if if_match is None or if_match.strip() == "*":
         return

@@ -1,0 +1,1 @@
+"""What metrics are: their definitions, how these change, and the doors to them."""

@@ -1,0 +1,162 @@
+"""Every write of a metric, whichever door it came through. Each appends the whole metric to the change log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from config.change_log import Actor, writing
+from config.documents import Document, is_same
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.keys import check_key, is_key
+from config.versions import check_version as check_version  # for doors, which ask before they read a body
+from experiments.design import check_description
+from experiments.metrics.checks import QUANTITY, check_meaning
+from experiments.metrics.rows import COLUMNS, meaning
+from experiments.metrics.usage import listed, measuring, newest_version, uses_of
+from experiments.models import Metric, Status
+
+KIND = "metric"
+_NEW: Mapping[str, Any] = {
+    "description": "",
+    "type": "",
+    "event": "",
+    "property": "",
+    "currency": "",
+    "denominator": None,
+    "window_hours": None,
+    "delay_hours": 0,
+    "from_day": None,
+    "to_day": None,
+    "cap_value": None,
+    "cap_percentile": None,
+    "direction": "increase",
+    "role": "goal",
+}
+
+
+def get_metric(key: str) -> Metric:
+    """The metric with this key. Raises DomainError `not_found`."""
+    metric = Metric.objects.filter(key=key).first() if is_key(key) else None
+    if metric is None:
+        message = f"No metric has the key {key[:100]!r}; list them with GET /v1/metrics."
+        raise DomainError(ErrorCode.NOT_FOUND, message)
+    return metric
+
+
+def create_metric(*, key: str, actor: Actor, at: datetime, reason: str = "", **values: Any) -> Metric:
+    """Define what a name computes. `values` are columns of a metric, of which type and event are required.
+
+    Started experiments that name it already go on computing what they did. Raises ValidationFailed with every field
+    that is to blame, or DomainError `already_exists`.
+    """
+    accepted = _checked(values, found=check_key(key))
+    with writing(actor=actor, at=at, reason=reason) as log:
+        if Metric.objects.filter(key=key).exists():
+            message = f"A metric with the key {key} exists already; choose another key."
+            raise DomainError(ErrorCode.ALREADY_EXISTS, message)
+        metric = Metric.objects.create(
+            key=key,
+            # Of an earlier metric of this name, which is gone, experiments may have kept versions.
+            version=newest_version(key) + 1,
+            created_at=log.at,
+            updated_at=log.at,
+            revision=log.next_revision(),
+            **accepted,
+        )
+        log.append(KIND, object_id=metric.pk, key=key, before=None, after=document(metric))
+        return metric
+
+
+def update_metric(
+    *,
+    key: str,
+    changes: Mapping[str, Any],
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    may_make_version: bool = True,
+    reason: str = "",
+) -> Metric:
+    """Merge `changes`, columns of a metric, into it. What is equal changes nothing.
+
+    Where a started experiment measures the metric as it is, another meaning is a new version: the experiment keeps the
+    one it has. `may_make_version` tells whether whoever writes knows that; if not, it is refused.
+    """
+    with writing(actor=actor, at=at, reason=reason) as log:
+        metric = get_metric(key)
+        check_version(metric, if_match)
+        before = document(metric)
+        values = _checked(changes, to={name: getattr(metric, name) for name in _NEW})
+        new = {name: value for name, value in values.items() if not is_same(value, getattr(metric, name))}
+        if new:
+            if new.keys() - {"description"}:
+                new["version"] = _version_of_another_meaning(metric, may_make_version)
+            _save(metric, {**new, "updated_at": log.at, "revision": log.next_revision()})
+            log.append(KIND, object_id=metric.pk, key=key, before=before, after=document(metric))
+        return metric
+
+
+def delete_metric(*, key: str, actor: Actor, at: datetime, if_match: str | None = None, reason: str = "") -> None:
+    """Delete a metric, unless an experiment names it that may still run. Its history stays."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        metric = get_metric(key)
+        check_version(metric, if_match)
+        if users := [use.experiment for use in uses_of(key) if use.experiment.status != Status.STOPPED]:
+            message = f"The metric is used by {listed(users)}; stop these, or take it out there, before you delete it."
+            raise DomainError(ErrorCode.IN_USE, message)
+        before, metric_id = document(metric), metric.pk
+        metric.delete()
+        log.append(KIND, object_id=metric_id, key=key, before=before, after=None)
+
+
+def document(metric: Metric) -> Document:
+    """The whole metric, as the change log keeps it."""
+    return {
+        "id": str(metric.pk),
+        "key": metric.key,
+        "description": metric.description,
+        **meaning(metric),
+        "version": metric.version,
+    }
+
+
+def _version_of_another_meaning(metric: Metric, may_make_version: bool) -> int:
+    users = measuring(metric)
+    if users and not may_make_version:
+        message = (
+            f"{listed(users)} measured version {metric.version} and will not follow; confirm that this makes "
+            f"version {metric.version + 1}, for experiments that start from now on."
+        )
+        raise ValidationFailed([Detail("newVersion", DetailCode.REQUIRED, message)])
+    return metric.version + 1 if users else metric.version
+
+
+def _save(metric: Metric, columns: Mapping[str, Any]) -> None:
+    for name, value in columns.items():
+        setattr(metric, name, value)
+    metric.save(update_fields=list(columns))
+
+
+def _checked(
+    changes: Mapping[str, Any], *, to: Mapping[str, Any] = _NEW, found: list[Detail] | None = None
+) -> dict[str, Any]:
+    """The columns of a metric with the changes in their place. Raises ValidationFailed with all that is to blame."""
+    if unknown := changes.keys() - _NEW.keys():
+        raise TypeError(f"A metric has no {', '.join(sorted(unknown))}.")
+    merged = {**to, **changes}
+    said = {name: merged[column] for name, column in COLUMNS.items()}
+    if details := [*(found or ()), *check_description(merged["description"]), *check_meaning(said)]:
+        raise ValidationFailed(details)
+    return {**merged, **_uniform(merged)}
+
+
+def _uniform(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """What may be written in several ways, in the one in which it is kept."""
+    denominator = columns["denominator"]
+    caps = {name: columns[name] for name in ("cap_value", "cap_percentile")}
+    return {
+        "denominator": denominator and {name: denominator.get(name, "") for name in QUANTITY},
+        **{name: None if value is None else float(value) for name, value in caps.items()},
+    }

@@ -1,0 +1,202 @@
+"""What a metric may be: which of its properties go with which type, and what each may hold. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from config.errors import Detail, DetailCode
+from config.keys import NAME_LENGTH
+from experiments.metrics.definition import REVENUE
+
+TYPES = ("conversion", "count", "revenue", "sum", "mean", "ratio", "retention")
+DIRECTIONS = ("increase", "decrease")
+ROLES = ("goal", "guardrail")
+MOST_HOURS = 8760
+MOST_DAYS = MOST_HOURS // 24
+LEAST_PERCENTILE = 50
+MOST_PERCENTILE = 100
+CURRENCY_PATTERN = "^[A-Z]{3}$"
+QUANTITY = ("event", "property", "currency")
+
+_NOTHING: Mapping[str, Any] = {"property": "", "currency": "", "delayHours": 0}
+"""What a property holds that a metric does not have; null, where it does not stand here."""
+_ALL_BUT_RETENTION = tuple(each for each in TYPES if each != "retention")
+_CAPPED = ("count", "revenue", "sum")
+_TYPES_WITH: Mapping[str, tuple[str, ...]] = {
+    "property": ("sum", "mean", "ratio"),
+    "currency": ("revenue", "sum", "mean", "ratio"),
+    "denominator": ("ratio",),
+    "windowHours": _ALL_BUT_RETENTION,
+    "delayHours": _ALL_BUT_RETENTION,
+    "fromDay": ("retention",),
+    "toDay": ("retention",),
+    "capValue": _CAPPED,
+    "capPercentile": _CAPPED,
+}
+_REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "sum": ("property",),
+    "mean": ("property",),
+    "ratio": ("denominator",),
+    "retention": ("fromDay", "toDay"),
+}
+_currency = re.compile(CURRENCY_PATTERN[1:-1], re.ASCII)
+
+Meaning = Mapping[str, Any]
+"""The properties of a metric that say what it computes, by the names that they have in JSON: all of them."""
+
+
+def types_with(name: str) -> tuple[str, ...]:
+    """The types of metrics that may have a property of this name."""
+    return _TYPES_WITH.get(name, TYPES)
+
+
+def check_meaning(meaning: Meaning) -> Iterator[Detail]:
+    """Say everything that is wrong with a metric. What does not go with its type is told as that, and no further."""
+    yield from _check_choice("type", meaning["type"], TYPES)
+    yield from _check_choice("direction", meaning["direction"], DIRECTIONS)
+    yield from _check_choice("role", meaning["role"], ROLES)
+    yield from _check_name("event", meaning["event"])
+    if not _is_one_of(meaning["type"], TYPES):
+        return
+    misplaced = {name for name in _TYPES_WITH if _is_misplaced(meaning, name)}
+    yield from (_misplaced(name, meaning["type"]) for name in _TYPES_WITH if name in misplaced)
+    for name in _REQUIRED.get(meaning["type"], ()):
+        if _is_nothing(meaning, name):
+            message = f"A metric of type {meaning['type']} needs it; add it."
+            yield Detail(name, DetailCode.REQUIRED, message)
+    for name, check in _CHECKS.items():
+        if name not in misplaced and not _is_nothing(meaning, name):
+            yield from check(name, meaning[name])
+    yield from _check_together(meaning, misplaced)
+
+
+def _check_together(meaning: Meaning, misplaced: Collection[str]) -> Iterator[Detail]:
+    """What depends on several properties, each of which is acceptable by itself."""
+    if "currency" not in misplaced:
+        yield from _check_currency("", meaning, needs_one=meaning["type"] == REVENUE)
+    if meaning["type"] == "ratio" and isinstance(meaning["denominator"], Mapping):
+        yield from _check_one_currency(meaning, meaning["denominator"])
+    first, end = meaning["fromDay"], meaning["toDay"]
+    if meaning["type"] == "retention" and _is_whole(first) and _is_whole(end) and first >= end:
+        yield Detail("toDay", DetailCode.OUT_OF_RANGE, "Must be greater than fromDay; it is the first day after.")
+    if meaning["type"] in _CAPPED and meaning["capValue"] is not None and meaning["capPercentile"] is not None:
+        message = "Goes not with capValue; set one of the two, and send null for the other."
+        yield Detail("capPercentile", DetailCode.INVALID_VALUE, message)
+
+
+def _is_nothing(meaning: Meaning, name: str) -> bool:
+    value = meaning[name]
+    nothing = _NOTHING.get(name)
+    return value is nothing or (type(value) is type(nothing) and value == nothing)
+
+
+def _is_misplaced(meaning: Meaning, name: str) -> bool:
+    return meaning["type"] not in types_with(name) and not _is_nothing(meaning, name)
+
+
+def _misplaced(name: str, kind: str) -> Detail:
+    nothing = {None: "null", "": 'an empty text ("")', 0: "0"}[_NOTHING.get(name)]
+    message = f"A metric of type {kind} has none; leave it out, or send {nothing} to take it away."
+    if kind == REVENUE and name == "property":
+        message = f"A metric of type {kind} sums the property {REVENUE} anyway; leave it out."
+    return Detail(name, DetailCode.INVALID_VALUE, message)
+
+
+def _check_choice(field: str, value: Any, choices: Collection[str]) -> Iterator[Detail]:
+    if not isinstance(value, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
+    elif value not in choices:
+        yield Detail(field, DetailCode.INVALID_VALUE, f"Must be one of: {', '.join(choices)}.")
+
+
+def _is_one_of(value: Any, choices: Collection[str]) -> bool:
+    return isinstance(value, str) and value in choices
+
+
+def _check_name(field: str, name: Any) -> Iterator[Detail]:
+    if not isinstance(name, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
+    elif not name:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must not be empty.")
+    elif len(name) > NAME_LENGTH:
+        yield Detail(field, DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")
+
+
+def _check_currency(prefix: str, quantity: Meaning, *, needs_one: bool = False) -> Iterator[Detail]:
+    """A currency stands where an amount of money is summed, and only there."""
+    field, currency = f"{prefix}currency", quantity.get("currency", "")
+    is_money = needs_one or quantity.get("property", "") == REVENUE
+    if not isinstance(currency, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
+    elif is_money and not currency:
+        message = "Is needed for revenue, of which only amounts in one currency are added; send one such as EUR."
+        yield Detail(field, DetailCode.REQUIRED, message)
+    elif currency and not is_money:
+        message = f"Goes with the property {REVENUE} only; leave it out."
+        yield Detail(field, DetailCode.INVALID_VALUE, message)
+    elif currency and _currency.fullmatch(currency) is None:
+        yield Detail(field, DetailCode.INVALID_VALUE, "Must be three capital letters such as EUR.")
+
+
+def _check_one_currency(numerator: Meaning, denominator: Meaning) -> Iterator[Detail]:
+    one, other = numerator["currency"], denominator.get("currency")
+    if one and other and one != other:
+        message = f"Must be that of the numerator, {one}: amounts in two currencies have no ratio."
+        yield Detail("denominator.currency", DetailCode.INVALID_VALUE, message)
+
+
+def _check_denominator(field: str, denominator: Any) -> Iterator[Detail]:
+    if not isinstance(denominator, Mapping):
+        message = "Must be an object with event and, if you like, property and currency."
+        yield Detail(field, DetailCode.INVALID_TYPE, message)
+        return
+    for name in denominator:
+        if name not in QUANTITY:
+            message = f"Unknown field; use {', '.join(QUANTITY)}."
+            yield Detail(f"{field}.{str(name)[:50]}", DetailCode.UNKNOWN_FIELD, message)
+    if "event" not in denominator:
+        yield Detail(f"{field}.event", DetailCode.REQUIRED, "Is missing; add it.")
+    else:
+        yield from _check_name(f"{field}.event", denominator["event"])
+    if denominator.get("property", "") != "":
+        yield from _check_name(f"{field}.property", denominator["property"])
+    yield from _check_currency(f"{field}.", denominator)
+
+
+def _whole_number(least: int, most: int, unit: str) -> Callable[[str, Any], Iterable[Detail]]:
+    def check(field: str, value: Any) -> Iterator[Detail]:
+        if not _is_whole(value):
+            yield Detail(field, DetailCode.INVALID_TYPE, "Must be a whole number.")
+        elif not least <= value <= most:
+            yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must be {least} to {most:,} {unit}.")
+
+    return check
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_cap(field: str, value: Any) -> Iterator[Detail]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a number.")
+    elif field == "capValue" and not (value > 0 and math.isfinite(value)):
+        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be greater than 0.")
+    elif field == "capPercentile" and not LEAST_PERCENTILE < value < MOST_PERCENTILE:
+        message = f"Must be above {LEAST_PERCENTILE} and below {MOST_PERCENTILE}, such as 99."
+        yield Detail(field, DetailCode.OUT_OF_RANGE, message)
+
+
+_CHECKS: Mapping[str, Callable[[str, Any], Iterable[Detail]]] = {
+    "property": _check_name,
+    "denominator": _check_denominator,
+    "windowHours": _whole_number(1, MOST_HOURS, "hours"),
+    "delayHours": _whole_number(0, MOST_HOURS, "hours"),
+    "fromDay": _whole_number(0, MOST_DAYS - 1, "days"),
+    "toDay": _whole_number(1, MOST_DAYS, "days"),
+    "capValue": _check_cap,
+    "capPercentile": _check_cap,
+}

@@ -1,0 +1,90 @@
+"""Metrics in a real browser: the form shows what goes with the type, and experiments choose among what is defined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from config.models import Environment
+from experiments.metrics.changes import create_metric, get_metric
+from experiments.models import Experiment
+from tests.browser.conftest import Visit
+from tests.conftest import ACTOR, NOON
+from tests.factories import ExperimentFactory
+
+pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+
+ADD = "/admin/experiments/metric/add/"
+
+
+def save(visit: Visit) -> None:
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+
+
+def test_metric__form__shows_what_goes_with_the_type_and_sends_no_more(visit: Visit) -> None:
+    page = visit.page
+    visit.open(ADD)
+    expect(page.locator("#id_window_hours")).to_be_visible()
+    for hidden in ("property", "currency", "denominator_event", "from_day", "cap_value"):
+        expect(page.locator(f"#id_{hidden}")).to_be_hidden()
+    page.fill("#id_key", "back")
+    page.fill("#id_event", "visit")
+    page.select_option("#id_type", "revenue")
+    page.fill("#id_currency", "EUR")
+    page.fill("#id_window_hours", "24")
+    page.select_option("#id_type", "retention")
+    expect(page.locator("#id_currency")).to_be_hidden()
+    page.fill("#id_from_day", "7")
+    page.fill("#id_to_day", "14")
+    save(visit)
+    expect(page.get_by_text("was added successfully")).to_be_visible()
+    made = get_metric("back")
+    assert (made.type, made.currency, made.window_hours, made.from_day, made.to_day) == ("retention", "", None, 7, 14)
+
+
+def test_metric__refused__says_why_at_the_field_of_its_type(visit: Visit) -> None:
+    page = visit.page
+    visit.open(ADD)
+    page.fill("#id_key", "share")
+    page.fill("#id_event", "click")
+    page.select_option("#id_type", "ratio")
+    page.fill("#id_denominator_event", "view")
+    page.fill("#id_denominator_property", "revenue")
+    save(visit)
+    expect(page.locator("#id_denominator_currency_error")).to_contain_text("Is needed for revenue")
+    expect(page.locator("#id_denominator_currency")).to_be_visible()
+    expect(page.locator("#id_from_day")).to_be_hidden()
+
+
+def test_experiment__metrics__say_what_they_compute_and_may_have_any_name(visit: Visit) -> None:
+    create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, at=NOON)
+    page = visit.page
+    visit.open("/admin/experiments/experiment/add/")
+    page.fill("#id_key", "button")
+    for number, (name, words) in enumerate(
+        [("spent", "Revenue in EUR of purchase per user"), ("sign up", "no metric of this name is defined")], start=1
+    ):
+        page.get_by_role("button", name="Add metric").click()
+        card = page.get_by_label(f"metric {number}", exact=True)
+        card.get_by_label("Metric", exact=True).fill(name)
+        expect(card).to_contain_text(words)
+    assert page.locator("#hy-metric-names option").evaluate_all("all => all.map((each) => each.value)") == ["spent"]
+    save(visit)
+    expect(page.get_by_text("was added successfully")).to_be_visible()
+    assert Experiment.objects.get().metrics == ["spent", "sign up"]
+
+
+@pytest.mark.parametrize("width", [1300, 400])
+def test_pages__of_the_longest_names__do_not_scroll_sideways(visit: Visit, production: Environment, width: int) -> None:
+    metric = create_metric(key="k" * 100, type="count", event="e" * 200, actor=ACTOR, at=NOON)
+    draft = ExperimentFactory(key="d" * 100, metrics=["m" * 200, metric.key])
+    running = ExperimentFactory(key="r" * 100, metrics=["m" * 200, metric.key], running=True)
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    pages: list[tuple[str, Any]] = [("metric_change", metric), ("metric_delete", metric), ("experiment_change", draft)]
+    for page, shown in [*pages, ("experiment_change", running), ("experiment_results", running)]:
+        visit.open(reverse(f"admin:experiments_{page}", args=[shown.pk]))
+        wide = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, (page, shown.key)
