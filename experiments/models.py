@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Cast
 from uuid_utils.compat import uuid7
 
+from config.arrivals import ArrivalField
 from config.documents import StoredJSONDecoder
 from config.keys import KEY_LENGTH, KEY_PATTERN, NAME_LENGTH
 from config.models import Environment
-from experiments.design import DESCRIPTION_LENGTH
+from experiments.design import DESCRIPTION_LENGTH, TUNING_SIZE
 
 
 class Status(models.TextChoices):
@@ -22,6 +25,78 @@ class Status(models.TextChoices):
     STOPPED = "stopped", "Stopped"
 
 
+class MetricType(models.TextChoices):
+    """What a metric makes of one user's events."""
+
+    CONVERSION = "conversion", "Conversion: did it happen?"
+    COUNT = "count", "Count: how often?"
+    REVENUE = "revenue", "Revenue: how much money?"
+    SUM = "sum", "Sum of a property"
+    MEAN = "mean", "Mean of a property"
+    RATIO = "ratio", "Ratio of two quantities"
+    RETENTION = "retention", "Retention: did it happen on certain days?"
+
+
+class Direction(models.TextChoices):
+    """Which way is good."""
+
+    INCREASE = "increase", "More is better"
+    DECREASE = "decrease", "Less is better"
+
+
+class Role(models.TextChoices):
+    """What a metric is there for."""
+
+    GOAL = "goal", "Goal: what the experiment should improve"
+    GUARDRAIL = "guardrail", "Guardrail: what must not get worse"
+
+
+class Metric(models.Model):
+    """What to compute for a name among an experiment's metrics. What may stand together is for `metrics.definition`."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    key = models.CharField(max_length=KEY_LENGTH, unique=True)
+    description = models.CharField(max_length=DESCRIPTION_LENGTH, blank=True, default="")
+    type = models.CharField(max_length=10, choices=MetricType.choices)
+    event = models.CharField(max_length=NAME_LENGTH)
+    property = models.CharField(max_length=NAME_LENGTH, blank=True, default="")
+    currency = models.CharField(max_length=3, blank=True, default="")
+    denominator: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, blank=True, default=None
+    )
+    window_hours = models.PositiveIntegerField(null=True, blank=True)
+    delay_hours = models.PositiveIntegerField(default=0)
+    from_day = models.PositiveIntegerField(null=True, blank=True)
+    to_day = models.PositiveIntegerField(null=True, blank=True)
+    cap_value = models.FloatField(null=True, blank=True)
+    cap_percentile = models.FloatField(null=True, blank=True)
+    direction = models.CharField(max_length=10, choices=Direction.choices, default=Direction.INCREASE)
+    role = models.CharField(max_length=10, choices=Role.choices, default=Role.GOAL)
+    version = models.PositiveIntegerField(default=1, editable=False)
+    """Grows when the meaning changes that a started experiment has taken with it."""
+    created_at = models.DateTimeField(editable=False)
+    updated_at = models.DateTimeField(editable=False)
+    revision = models.BigIntegerField(editable=False)
+    """Of the change that wrote it last."""
+
+    class Meta:
+        ordering = ("key",)
+        constraints = (
+            models.CheckConstraint(condition=Q(key__regex=KEY_PATTERN), name="metric_key_format"),
+            models.CheckConstraint(condition=Q(type__in=MetricType.values), name="metric_type_known"),
+            models.CheckConstraint(condition=Q(direction__in=Direction.values), name="metric_direction_known"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="metric_role_known"),
+            models.CheckConstraint(condition=Q(cap_value=None) | Q(cap_percentile=None), name="metric_one_cap"),
+        )
+
+    def __str__(self) -> str:
+        return self.key
+
+    @builtins.property  # the plain name is that of a field here
+    def etag(self) -> str:
+        return f'"{self.revision}"'
+
+
 class ExperimentQuerySet(models.QuerySet["Experiment"]):
     def in_environment(self, environment: Environment) -> ExperimentQuerySet:
         return self.filter(environment=environment)
@@ -29,9 +104,13 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
     def started(self) -> ExperimentQuerySet:
         return self.exclude(status=Status.DRAFT)
 
+    def naming(self, metric: str) -> ExperimentQuerySet:
+        """Those whose metrics may hold this key; look into them to be sure. Both databases can search so."""
+        return self.alias(named=Cast("metrics", models.TextField())).filter(named__contains=f'"{metric}"')
+
     def measured_by_events(self) -> ExperimentQuerySet:
-        """Those whose results need the events since their start: all that started, for no result is kept."""
-        return self.started()
+        """Those that need the events since their start: until their results freeze, and the way to these is kept."""
+        return self.started().filter(Q(frozen_at=None) | Q(fold__steps__isnull=True))
 
 
 class Experiment(models.Model):
@@ -48,9 +127,17 @@ class Experiment(models.Model):
     metrics: models.JSONField[list[str], list[str]] = models.JSONField(
         decoder=StoredJSONDecoder, default=list, blank=True
     )
+    definitions: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
+        decoder=StoredJSONDecoder, default=list, blank=True, editable=False
+    )
+    """What each of the metrics computes, in their order, as it was defined at the start; empty for a draft."""
+    tuning_size = models.PositiveIntegerField(default=TUNING_SIZE)
+    """N* of the always-valid intervals: the number of users at which they are narrowest, fixed before anybody looks."""
     created_at = models.DateTimeField(editable=False)
     started_at = models.DateTimeField(null=True, editable=False)
     stopped_at = models.DateTimeField(null=True, editable=False)
+    frozen_at = models.DateTimeField(null=True, editable=False)
+    """Since when the totals below stand still: what is stored later changes no result."""
 
     objects = ExperimentQuerySet.as_manager()
 
@@ -93,9 +180,95 @@ class Exposure(models.Model):
     exposed_at = models.DateTimeField()
     origin = models.CharField(max_length=10, choices=Origin.choices)
     is_in_several_variants = models.BooleanField(default=False)
+    attributes: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, default=None
+    )
+    """What was known of the user at the exposure, by name: texts, numbers and booleans to break results down by."""
+    arrival = ArrivalField()
 
     class Meta:
+        indexes = (models.Index(fields=("experiment", "arrival"), name="exposure_by_arrival"),)
         constraints = (models.CheckConstraint(condition=Q(origin__in=Origin.values), name="exposure_origin_known"),)
 
     def __str__(self) -> str:
         return f"{self.user_id} in {self.variant}"
+
+
+class Fold(models.Model):
+    """How far the totals of an experiment follow its events and exposures. Whoever changes totals holds this row."""
+
+    experiment = models.OneToOneField(Experiment, on_delete=models.CASCADE, primary_key=True, related_name="fold")
+    mark = models.TextField(blank=True, default="")
+    """Up to where in the order of commits (see `config.arrivals`); empty before the first time."""
+    stopped_at = models.DateTimeField(null=True, default=None)
+    """The stop that the totals reckon with."""
+    is_stale = models.BooleanField(default=False)
+    """Whether the totals have changed since the sums were taken, as after an erasure."""
+    caps: models.JSONField[dict[str, float], dict[str, float]] = models.JSONField(
+        decoder=StoredJSONDecoder, default=dict
+    )
+    """The value of each cap, fixed or a percentile, by the place of the metric, as it stands in the sums."""
+    steps: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, default=None
+    )
+    """How the figures came about, for explanations after the events are gone: kept when the results freeze."""
+    folded_at = models.DateTimeField(null=True, default=None)
+
+    def __str__(self) -> str:
+        return f"Fold of {self.experiment_id}"
+
+
+class UserTotal(models.Model):
+    """What one metric makes of one exposed user. Users whose events do not matter to it have no row, and count 0.
+
+    Nothing here is capped: where the cap lies may depend on all users.
+    """
+
+    pk = models.CompositePrimaryKey("experiment_id", "metric", "user_id")
+    experiment = models.ForeignKey(
+        Experiment, on_delete=models.PROTECT, related_name="totals", db_index=False, db_constraint=False
+    )  # checked for each of millions of rows, a constraint would take longer than writing them
+    metric = models.SmallIntegerField()  # its place among the metrics of the experiment
+    user_id = models.CharField(max_length=NAME_LENGTH)
+    variant = models.CharField(max_length=KEY_LENGTH)
+    day = models.DateField()  # of the exposure, in UTC
+    y = models.FloatField(default=0)  # the value, or the numerator of a ratio
+    d = models.FloatField(default=0)  # the denominator of a ratio
+    x = models.FloatField(default=0)  # the same as y before the exposure
+    events = models.IntegerField(default=0)  # of the metric's name from the exposure to the stop, in any window
+    foreign = models.IntegerField(default=0)  # of those in the window that are in another currency
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in metric {self.metric}"
+
+
+class VariantSums(models.Model):
+    """Sums over the users of one variant who were exposed on one day: all that statistics need, for a metric.
+
+    The metric -1 stands for the exposures themselves; its rows have `users` and `several`, all others sum `UserTotal`,
+    capped.
+    """
+
+    pk = models.CompositePrimaryKey("experiment_id", "metric", "variant", "day")
+    experiment = models.ForeignKey(
+        Experiment, on_delete=models.PROTECT, related_name="sums", db_index=False, db_constraint=False
+    )  # checked for each of millions of rows, a constraint would take longer than writing them
+    metric = models.SmallIntegerField()
+    variant = models.CharField(max_length=KEY_LENGTH)
+    day = models.DateField()
+    users = models.IntegerField()  # exposed ones, or those with at least one event of the name since their exposure
+    several = models.IntegerField(default=0)  # users who were seen in several variants
+    positive = models.IntegerField(default=0)  # users with y > 0
+    y = models.FloatField(default=0)
+    yy = models.FloatField(default=0)
+    d = models.FloatField(default=0)
+    dd = models.FloatField(default=0)
+    yd = models.FloatField(default=0)
+    x = models.FloatField(default=0)
+    xx = models.FloatField(default=0)
+    xy = models.FloatField(default=0)
+    events = models.BigIntegerField(default=0)
+    foreign = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.metric} of {self.variant} on {self.day}"
