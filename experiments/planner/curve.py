@@ -1,0 +1,71 @@
+"""The curves of the planner: the smallest effect that can be found, over users or over days. Pure.
+
+Places are percentages of a drawing from its left or its top edge, as in `experiments.charts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from experiments.charts import Scale, Tick
+from experiments.stats.planning import Baseline, Demands, detectable
+
+_TIMES_THE_EFFECT = 3.0
+_POINTS = 100
+_BEYOND = 1.4
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The effects that either test can find, as shares of the baseline; None where it can find none."""
+
+    across: float
+    fixed_horizon: float | None
+    always_valid: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A path of SVG for each test, and the height of the effect that is wanted."""
+
+    fixed_horizon: str
+    always_valid: str
+    effect: float
+    ticks: Sequence[Tick]
+
+
+def points_over_users(baseline: Baseline, demands: Demands, most: int) -> list[Point]:
+    """From few users per variant at the left edge to `most` at the right one."""
+    found = []
+    for step in range(1, _POINTS + 1):
+        users = most * step / _POINTS
+        able = detectable(baseline, users, users, demands)
+        effects = (each and each / abs(baseline.mean) for each in (able.fixed_horizon, able.always_valid))
+        found.append(Point(100 * step / _POINTS, *effects))
+    return found
+
+
+def users_shown(planned: int) -> int:
+    """How many users per variant a curve goes up to: somewhat beyond those that were planned, in round numbers."""
+    return round(_BEYOND * planned)
+
+
+def draw(points: Sequence[Point], effect: float, label: Callable[[float], str]) -> Curve:
+    """Draw as much as lies within three times the effect that is wanted. `label` writes the numbers at the side."""
+    scale = Scale(0.0, _TIMES_THE_EFFECT * abs(effect))
+    return Curve(
+        fixed_horizon=_path(scale, [(point.across, point.fixed_horizon) for point in points]),
+        always_valid=_path(scale, [(point.across, point.always_valid) for point in points]),
+        effect=_height(scale, abs(effect)),
+        ticks=[Tick(label(value), _height(scale, value)) for value in scale.ticks()],
+    )
+
+
+def _path(scale: Scale, places: Sequence[tuple[float, float | None]]) -> str:
+    shown = [(across, _height(scale, value)) for across, value in places if value is not None and value <= scale.high]
+    return "M" + "L".join(f"{across:g} {down:g}" for across, down in shown) if len(shown) > 1 else ""
+
+
+def _height(scale: Scale, value: float) -> float:
+    return round(100 - scale.at(value), 2)

@@ -1,0 +1,87 @@
+"""What an experiment can find with the users that it has had, day by day, and those that it may yet have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from experiments.models import Experiment, Status
+from experiments.planner.shares import shares_of
+from experiments.stats.planning import Baseline, Demands, detectable
+from experiments.totals.folding import fold
+from experiments.totals.sums import EXPOSURES, read_daily
+
+DAYS_AHEAD = 28
+_DAY = timedelta(days=1)
+
+Users = Mapping[str, float]
+"""By variant key."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetectableDay:
+    """The smallest rise, as a share of the baseline, that is found with the users exposed until the end of a day.
+
+    Of the treatment with the fewest of them. None where there are too few to tell. `is_forecast`: the day is to come.
+    """
+
+    day: date
+    users: int
+    is_forecast: bool
+    fixed_horizon: float | None
+    always_valid: float | None
+
+
+def detectable_by_day(
+    experiment: Experiment, baseline: Baseline, demands: Demands, at: datetime, users_per_day: float | None
+) -> list[DetectableDay]:
+    """Every day since the first exposure; of a running experiment, also those of the next four weeks."""
+    fold(experiment, at)
+    days = _until_each_day(experiment, at)
+    found = [_detectable(experiment, day, users, baseline, demands, is_forecast=False) for day, users in days]
+    if not found or experiment.status != Status.RUNNING or users_per_day is None:
+        return found
+    last, users = days[-1]
+    shares = shares_of(experiment)
+    for ahead in range(1, DAYS_AHEAD + 1):
+        more = {key: users_per_day * ahead * float(share) for key, share in shares.items()}
+        expected = {key: users.get(key, 0) + more.get(key, 0) for key in experiment.variant_keys}
+        found.append(_detectable(experiment, last + ahead * _DAY, expected, baseline, demands, is_forecast=True))
+    return found
+
+
+def _until_each_day(experiment: Experiment, at: datetime) -> Sequence[tuple[date, Users]]:
+    """The users exposed until the end of each day, from the first exposure to today or to the last exposure."""
+    daily = read_daily(experiment).get(EXPOSURES, {})
+    exposed = sorted({day for of_variant in daily.values() for day in of_variant})
+    if not exposed:
+        return []
+    end = max(exposed[-1], at.astimezone(UTC).date()) if experiment.status == Status.RUNNING else exposed[-1]
+    users: Counter[str] = Counter()
+    found = []
+    for day in _days(exposed[0], end):
+        users.update({key: of_variant[day].users for key, of_variant in daily.items() if day in of_variant})
+        found.append((day, dict(users)))
+    return found
+
+
+def _days(first: date, last: date) -> Iterator[date]:
+    return (first + number * _DAY for number in range((last - first).days + 1))
+
+
+def _detectable(
+    experiment: Experiment, day: date, users: Users, baseline: Baseline, demands: Demands, *, is_forecast: bool
+) -> DetectableDay:
+    control, *others = experiment.variants
+    fewest = min((users.get(each["key"], 0) for each in others if each["weight"]), default=0)
+    found = detectable(baseline, users.get(control["key"], 0), fewest, demands)
+    total = round(sum(users.values()))
+    return DetectableDay(
+        day, total, is_forecast, *(_share(each, baseline) for each in (found.fixed_horizon, found.always_valid))
+    )
+
+
+def _share(rise: float | None, baseline: Baseline) -> float | None:
+    return None if rise is None else rise / abs(baseline.mean)

@@ -1,0 +1,117 @@
+"""What is known of a metric before an experiment is planned: from the newest one that measured it, or from events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import sqrt
+
+from config.models import Environment
+from experiments.metrics.definition import Definition
+from experiments.metrics.frozen import definitions_of
+from experiments.models import Experiment
+from experiments.planner.question import Kind, check_measure
+from experiments.planner.sample import sample_events
+from experiments.stats.samples import summarise
+from experiments.stats.types import Reason, Sums
+from experiments.study import measure_of, sums_of
+from experiments.totals.folding import fold
+from experiments.totals.sums import EXPOSURES, VariantTotals, read_sums
+
+FEWEST_USERS = 100
+"""Of the control: what fewer of them gave says little of all."""
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How a metric stood with the users who came between two moments: in an experiment, or else in the environment.
+
+    `baseline` (None where there is none to plan with, as of what nobody did) and `standard_deviation` (None for rates)
+    are of one user, in an experiment of one of the control. `users` are all who came, in whatever variant.
+    """
+
+    start: datetime
+    end: datetime
+    users: int
+    baseline: float | None
+    standard_deviation: float | None
+    experiment: Experiment | None = None
+
+    @property
+    def users_per_day(self) -> float:
+        return _pace(self.users, self.start, self.end)
+
+
+def history_of(
+    definition: Definition, environment: Environment, at: datetime, experiment: Experiment | None = None
+) -> History | None:
+    """Look at this experiment first, if it has started, then at others from the newest on, then at events alone.
+
+    Experiments with few users in the control, or without a baseline to plan with, are passed over. None where nobody
+    has come.
+    """
+    for each in _measuring(definition, environment, experiment):
+        if found := _in_experiment(definition, each, at):
+            return found
+    sample = sample_events(definition, environment, at)
+    if sample is None:
+        return None
+    return History(sample.start, sample.end, sample.users, *_moments(definition, sample.sums))
+
+
+def pace_of(experiment: Experiment, at: datetime) -> float | None:
+    """The users who came to an experiment a day; None where nobody has come yet."""
+    if experiment.started_at is None:
+        return None
+    fold(experiment, at)
+    users = sum(each.users for each in read_sums(experiment).get(EXPOSURES, {}).values())
+    return _pace(users, experiment.started_at, experiment.stopped_at or at) if users else None
+
+
+def _pace(users: int, start: datetime, end: datetime) -> float:
+    """Over a day at least, for what came within an hour says little about a day."""
+    return users / max(1.0, (end - start) / _DAY)
+
+
+def _measuring(definition: Definition, environment: Environment, first: Experiment | None) -> Iterator[Experiment]:
+    """The started experiments that have taken this very meaning of the metric with them."""
+    started = Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id")
+    others = (each for each in started if first is None or each.pk != first.pk)
+    candidates = others if first is None or first.started_at is None else (first, *others)
+    return (each for each in candidates if definition in definitions_of(each))
+
+
+def _in_experiment(definition: Definition, experiment: Experiment, at: datetime) -> History | None:
+    """By the control of an experiment; None where it has few users yet, or tells no baseline."""
+    fold(experiment, at)
+    totals = read_sums(experiment)
+    control, exposed = experiment.variant_keys[0], totals.get(EXPOSURES, {})
+    compared = exposed.get(control, VariantTotals()).users
+    if compared < FEWEST_USERS or experiment.started_at is None:
+        return None
+    place = definitions_of(experiment).index(definition)
+    counted = totals.get(place, {}).get(control, VariantTotals())
+    mean, deviation = _moments(definition, sums_of(compared, counted))
+    if mean is None:
+        return None
+    users = sum(variant.users for variant in exposed.values())
+    return History(experiment.started_at, experiment.stopped_at or at, users, mean, deviation, experiment)
+
+
+def _moments(definition: Definition, sums: Sums) -> tuple[float | None, float | None]:
+    """Mean and standard deviation of one user, as the results have them. A rate has no deviation of its own.
+
+    Without either where nothing can be planned with them: nobody did it, everybody, or all the same.
+    """
+    sample = summarise(measure_of(definition).kind, sums)
+    if isinstance(sample, Reason):
+        return None, None
+    kind = kind_of(definition)
+    deviation = None if kind is Kind.RATE else sqrt(sample.variance)
+    return (None, None) if any(check_measure(kind, sample.mean, deviation)) else (sample.mean, deviation)
+
+
+def kind_of(definition: Definition) -> Kind:
+    return Kind.RATE if definition.is_share else Kind.MEAN

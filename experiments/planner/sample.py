@@ -1,0 +1,126 @@
+"""What a metric would measure, had an experiment begun some weeks ago: a sample of users, counted from their events.
+
+For planning only, where no experiment has measured it yet; results come from `experiments.totals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from math import inf
+from operator import itemgetter
+from typing import Any
+
+from django.db.models import Count, Min, Window
+from django.db.models.functions import MD5
+
+from config.models import Environment
+from events.models import Event, EventQuerySet
+from experiments.metrics.definition import REVENUE, Definition, Quantity
+from experiments.stats.types import Sums
+from experiments.totals.summing import percentile_cap
+
+PERIOD = timedelta(days=28)
+MOST_USERS = 10_000
+_CURRENCY = "currency"
+_USERS_A_QUERY = 500
+
+Row = tuple[str, str, datetime, Mapping[str, Any]]
+"""User id, name, timestamp and properties of an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """`users` is the number of all who came between `start` and `end`, `sums` are of those of them in the sample."""
+
+    start: datetime
+    end: datetime
+    users: int
+    sums: Sums
+
+
+def sample_events(definition: Definition, environment: Environment, at: datetime) -> Sample | None:
+    """Take every user's first event within the period for an exposure, and measure 10,000 of them, drawn by their ids.
+
+    The period has 28 days, or as many as there are events of, and ends so early that the windows of all have passed.
+    None where nobody came.
+    """
+    span = definition.delay + (definition.window or timedelta(0))
+    end = at - span
+    since = Event.objects.filter(environment=environment, timestamp__gte=end - PERIOD, timestamp__lte=at)
+    # Of columns that an index has, so that it alone is read.
+    users = since.values("user_id").annotate(first=Min("timestamp")).filter(first__lte=end)
+    found = users.annotate(users=Window(Count("*"))).order_by(MD5("user_id"), "user_id")
+    came = list(found.values_list("user_id", "first", "users")[:MOST_USERS])
+    if not came:
+        return None
+    drawn = {user_id: first for user_id, first, _ in came}
+    values = dict.fromkeys(drawn, (0.0, 0.0))
+    for user_id, rows in groupby(_events_of(since, definition, list(drawn)), key=itemgetter(0)):
+        values[user_id] = _measure(definition, drawn[user_id], rows)
+    start = max(end - PERIOD, min(drawn.values()))
+    return Sample(start, end, came[0][2], _sums(_capped(definition, list(values.values()))))
+
+
+def _events_of(since: EventQuerySet, definition: Definition, user_ids: Sequence[str]) -> Iterator[Row]:
+    """The events that the metric looks at, user by user."""
+    columns = ("user_id", "name", "timestamp", "properties")
+    for first in range(0, len(user_ids), _USERS_A_QUERY):
+        some = since.filter(name__in=definition.events, user_id__in=user_ids[first : first + _USERS_A_QUERY])
+        yield from some.order_by("user_id").values_list(*columns)
+
+
+def _measure(definition: Definition, exposed_at: datetime, rows: Iterable[Row]) -> tuple[float, float]:
+    """What the metric counts of one user: y and d as in `Sums`."""
+    begin = exposed_at + definition.delay
+    end = begin + definition.window if definition.window else None
+    counted = [
+        (name, properties)
+        for _, name, timestamp, properties in rows
+        if begin <= timestamp and (end is None or timestamp < end)
+    ]
+    values = _values(definition.quantity, counted)
+    if definition.is_share:
+        return float(bool(values)), 0.0
+    if definition.type == "mean":
+        return (sum(values) / len(values) if values else 0.0), 0.0
+    return sum(values), sum(_values(definition.denominator, counted)) if definition.denominator else 0.0
+
+
+def _values(quantity: Quantity, counted: Iterable[tuple[str, Mapping[str, Any]]]) -> list[float]:
+    of_name = (properties for name, properties in counted if name == quantity.event)
+    if not quantity.property:
+        return [1.0 for _ in of_name]
+    return [
+        float(properties[quantity.property])
+        for properties in of_name
+        if _is_number(properties.get(quantity.property))
+        and (quantity.property != REVENUE or properties.get(_CURRENCY) == quantity.currency)
+    ]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _capped(definition: Definition, values: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """With the cap that results would have, were these all users."""
+    cap = definition.cap_value
+    if definition.cap_percentile is not None:
+        from_above = sorted((y for y, _ in values if y), reverse=True)
+        cap = percentile_cap(definition.cap_percentile, len(from_above), from_above.__getitem__)
+    return [(min(y, inf if cap is None else cap), d) for y, d in values]
+
+
+def _sums(values: Sequence[tuple[float, float]]) -> Sums:
+    return Sums(
+        n=len(values),
+        positive=sum(y > 0 for y, _ in values),
+        y=sum(y for y, _ in values),
+        yy=sum(y * y for y, _ in values),
+        d=sum(d for _, d in values),
+        dd=sum(d * d for _, d in values),
+        yd=sum(y * d for y, d in values),
+    )
