@@ -1,0 +1,124 @@
+"""`manage.py simulate_aa`: whether the tests of results err as seldom as they say, by an experiment's own users."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+from tqdm import tqdm
+
+from config.management.operator import OperatorCommand, find_environment
+from experiments.calibration import Calibration, calibrate
+from experiments.lifecycle import get_experiment
+from experiments.stats.sample_ratio import MISMATCH
+from experiments.stats.simulation import Comparison, Look
+
+STANDARD = "-"
+MOST_ROUNDS = 100_000
+MOST_LOOKS = 100
+
+
+class Command(OperatorCommand):
+    help = "Split an experiment's users anew at random, many times, and tell how often a difference is found wrongly."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("experiment", help="the key of a started experiment")
+        parser.add_argument("--metric", help="only this one of its metrics")
+        parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
+        parser.add_argument("--rounds", type=int, default=1000, help="how many splits (default: %(default)s)")
+        parser.add_argument("--looks", type=int, default=20, help="how many looks at each (default: %(default)s)")
+        parser.add_argument("--seed", type=int, default=1, help="another one, other splits (default: %(default)s)")
+        parser.add_argument("--json", metavar="FILE", help="write JSON to this file, or to stdout for -, and no report")
+
+    def handle(self, *, experiment: str, environment: str | None, **options: Any) -> None:
+        found = get_experiment(experiment, find_environment(environment))
+        file, metric, rounds, looks, seed = (options[each] for each in ("json", "metric", "rounds", "looks", "seed"))
+        _check(rounds=(rounds, MOST_ROUNDS), looks=(looks, MOST_LOOKS))
+        if file not in (None, STANDARD):
+            with _opened(file, "a"):  # that nobody hears only after all rounds that there is no such folder
+                pass
+        with tqdm(total=rounds, desc="A/A", unit=" splits", disable=None) as bar:
+            calibration = calibrate(
+                found,
+                at=timezone.now(),
+                metric=metric,
+                rounds=rounds,
+                looks=looks,
+                seed=seed,
+                on_progress=bar.update,
+            )
+        if file is None:
+            self.stdout.write("\n".join(_report(calibration)))
+        else:
+            self._write(json.dumps(calibration.document(), indent=2), file)
+
+    def _write(self, text: str, file: str) -> None:
+        if file == STANDARD:
+            self.stdout.write(text)
+            return
+        with _opened(file, "w") as target:
+            target.write(f"{text}\n")
+
+
+@contextmanager
+def _opened(file: str, mode: str) -> Iterator[IO[str]]:
+    try:
+        with Path(file).open(mode) as opened:
+            yield opened
+    except OSError as error:
+        raise CommandError(f"Cannot write {file}: {error.strerror}.") from error
+
+
+def _check(**numbers: tuple[int, int]) -> None:
+    for name, (number, most) in numbers.items():
+        if not 1 <= number <= most:
+            raise CommandError(f"--{name} must be 1 to {most:,}.")
+
+
+def _report(of: Calibration) -> Iterator[str]:
+    yield (
+        f"{of.experiment.key}: {of.users:,} exposed users, split anew {of.rounds:,} times (seed {of.seed}), and looked "
+        f"at {of.looks} times each. Whatever is found is found wrongly: in how many splits until then, and in how many "
+        "the last 95 % interval has 0 in it (coverage)."
+    )
+    for rates in of.simulation.errors:
+        yield from ("", _title(rates.comparison), *_table(rates.looks))
+        coverage = f"{_percent(rates.always_valid_coverage):>12}  {_percent(rates.fixed_horizon_coverage):>13}"
+        yield f"{'COVERAGE':>12}  {coverage}"
+        if rates.splits < of.rounds:
+            yield f"Of {rates.splits:,} splits; in the others there are too few users, or all measure the same."
+    for comparison in of.simulation.untested:
+        yield from ("", f"{_title(comparison)}: NOT TESTED, as in no split are there enough users who differ.")
+    yield from ("", f"Users by variant (sample ratio), at p < {MISMATCH}", *_table(of.simulation.sample_ratio))
+    yield from ("", _verdict(of))
+
+
+def _title(comparison: Comparison) -> str:
+    return f"{comparison.measure}, {comparison.variant} against control{' (CUPED)' if comparison.is_cuped else ''}"
+
+
+def _table(looks: Sequence[Look]) -> Iterator[str]:
+    yield f"{'USERS':>12}  {'ALWAYS-VALID':>12}  {'FIXED-HORIZON':>13}"
+    for look in looks:
+        yield f"{look.users:>12,}  {_percent(look.always_valid):>12}  {_percent(look.fixed_horizon):>13}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _verdict(of: Calibration) -> str:
+    worst = max(rates.looks[-1].always_valid for rates in of.simulation.errors)
+    peeking = max(rates.looks[-1].fixed_horizon for rates in of.simulation.errors)
+    mismatches = of.simulation.sample_ratio[-1].always_valid
+    is_right = "As promised" if of.is_as_promised else "NOT as promised"
+    return (
+        f"{is_right}: over {of.looks} looks, always-valid tests err in {_percent(worst)} of splits at worst "
+        f"(promised: {_percent(of.alpha)} at most), and the check of the sample ratio in {_percent(mismatches)} "
+        f"({_percent(MISMATCH)}). Fixed-horizon tests, made for one look, err in {_percent(peeking)}."
+    )
