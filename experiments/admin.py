@@ -14,7 +14,6 @@ from unfold.enums import ActionVariant
 from config.admin_site import (
     ChoiceFilter,
     Confirmation,
-    DomainAdmin,
     button,
     column,
     in_two_lines,
@@ -24,9 +23,16 @@ from config.admin_site import (
 )
 from config.current_environment import current_environment
 from experiments import lifecycle
+from experiments.design import TUNING_SIZE
 from experiments.forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, NewDraftForm
-from experiments.models import Experiment, ExperimentQuerySet, Status
-from experiments.panel import Panel, results_panel
+from experiments.metrics.admin import MetricAdmin, known_metrics
+from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
+from experiments.planner.page import PlannerPage
+from experiments.result_pages.panel import Panel, panel_of
+from experiments.result_pages.views import ResultPages
+from experiments.results import analyse_experiment
+
+admin.site.register(Metric, MetricAdmin)
 
 _TONES = {Status.DRAFT: "info", Status.RUNNING: "success", Status.STOPPED: "default"}
 
@@ -43,7 +49,7 @@ class StatusFilter(ChoiceFilter):
 
 
 @admin.register(Experiment)
-class ExperimentAdmin(DomainAdmin):
+class ExperimentAdmin(PlannerPage, ResultPages):
     kind = lifecycle.KIND
     is_common = False
     is_environmental = True
@@ -54,6 +60,7 @@ class ExperimentAdmin(DomainAdmin):
     ordering = ("-created_at", "-id")
     actions_detail = ("start", "stop")
     change_form_outer_before_template = "admin/experiments/experiment/results.html"
+    change_form_after_template = "admin/experiments/experiment/known.html"
 
     def get_queryset(self, request: HttpRequest) -> ExperimentQuerySet:
         # The environment's name goes into the change log with every write.
@@ -80,6 +87,10 @@ class ExperimentAdmin(DomainAdmin):
     def shown_metrics(self, experiment: Experiment) -> str | None:
         return ", ".join(experiment.metrics) or None
 
+    @column("Tuned for")
+    def shown_tuning_size(self, experiment: Experiment) -> str:
+        return f"{experiment.tuning_size:,} users"
+
     @column("Created", ordering="created_at")
     def shown_creation(self, experiment: Experiment) -> SafeString | None:
         return moment(experiment.created_at)
@@ -102,10 +113,10 @@ class ExperimentAdmin(DomainAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
         if obj is None or (_is_of_draft(request, obj) and self.has_change_permission(request, obj)):
-            return [(None, {"fields": ["key", "description", "variants", "metrics", "reason"]})]
+            return [(None, {"fields": ["key", "description", "variants", "metrics", "tuning_sample_size", "reason"]})]
         moments = {"shown_creation": obj.created_at, "shown_start": obj.started_at, "shown_end": obj.stopped_at}
         past = [name for name, at in moments.items() if at is not None]
-        facts = ["key", "shown_status", "shown_variants", "shown_metrics", *past]
+        facts = ["key", "shown_status", "shown_variants", "shown_metrics", "shown_tuning_size", *past]
         editable = ["description", "reason"] if self.has_change_permission(request, obj) else ["description"]
         title = None if obj.status == Status.DRAFT else "Fixed since it was started"
         return [(None, {"fields": editable}), (title, {"fields": facts})]
@@ -113,12 +124,26 @@ class ExperimentAdmin(DomainAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
         if obj is None:
             return []
-        shown = ["shown_status", "shown_variants", "shown_metrics", "shown_creation", "shown_start", "shown_end"]
-        return ["key"] if _is_of_draft(request, obj) and self.has_change_permission(request, obj) else ["key", *shown]
+        if _is_of_draft(request, obj) and self.has_change_permission(request, obj):
+            return ["key"]
+        moments = ["shown_creation", "shown_start", "shown_end"]
+        return ["key", "shown_status", "shown_variants", "shown_metrics", "shown_tuning_size", *moments]
 
     def loaded(self, request: HttpRequest, obj: Experiment | None) -> dict[str, Any]:
         here = super().loaded(request, obj)
-        return {**here, "variants": TWO_EQUAL_VARIANTS} if obj is None else here
+        if obj is None:
+            return {**here, "variants": TWO_EQUAL_VARIANTS, "tuning_sample_size": TUNING_SIZE}
+        return {**here, "tuning_sample_size": obj.tuning_size}
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        context = {"known_metrics": known_metrics}
+        return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -128,14 +153,19 @@ class ExperimentAdmin(DomainAdmin):
         return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     def _panel(self, request: HttpRequest, object_id: str) -> Panel | None:
+        """What has come of it so far; None for a draft, which has nothing to show."""
         experiment = self.find(request, object_id)
-        return None if experiment is None else results_panel(experiment, timezone.now())
+        if experiment is None or experiment.status == Status.DRAFT:
+            return None
+        return panel_of(analyse_experiment(experiment, timezone.now()))
 
     # the domain
 
     def write(self, request: HttpRequest, obj: Experiment, values: dict[str, Any], *, is_new: bool) -> Experiment:
         common = {"reason": values["reason"], **writer_here(request)}
         new: dict[str, Any] = {name: values[name] for name in ("description", "variants", "metrics") if name in values}
+        if "tuning_sample_size" in values:
+            new["tuning_size"] = values["tuning_sample_size"]
         if is_new:
             return lifecycle.create_experiment(key=values["key"], **new, **common)
         return lifecycle.update_experiment(key=obj.key, changes=new, **common)
@@ -156,7 +186,7 @@ class ExperimentAdmin(DomainAdmin):
             f"Start {experiment.key}?",
             (
                 f"From now on users are assigned: {self.shown_variants(experiment)}.",
-                "Variants, weights and metrics are fixed once it has started.",
+                "Variants, weights and metrics are fixed once it has started, and so is what each metric computes.",
                 "It runs until you stop it, and cannot be started a second time.",
             ),
             "Start the experiment",

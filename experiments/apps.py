@@ -1,4 +1,4 @@
-"""The app's entry in INSTALLED_APPS: it listens for events that report exposures, and for those that go."""
+"""The app's entry in INSTALLED_APPS: it has periodic work, and listens for events that come and that go."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ class ExperimentsConfig(AppConfig):
 
     def ready(self) -> None:
         # Models are not there when this file is imported.
+        from config.maintenance import register  # noqa: PLC0415
         from events.erasure import erasing_user  # noqa: PLC0415
         from events.ingest import events_stored  # noqa: PLC0415
         from events.retention import asking_for_holds  # noqa: PLC0415
         from experiments.exposures import record_reported  # noqa: PLC0415
         from experiments.forgetting import forget_user, hold_events  # noqa: PLC0415
+        from experiments.totals.freezing import refresh_results  # noqa: PLC0415
 
         events_stored.connect(record_reported, dispatch_uid="experiments.exposures")
         erasing_user.connect(forget_user, dispatch_uid="experiments.forgetting")
         asking_for_holds.connect(hold_events, dispatch_uid="experiments.forgetting")
+        register("results of experiments", refresh_results)

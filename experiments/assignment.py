@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from config.documents import Document
@@ -34,15 +35,21 @@ class Assignment:
     experiment_id: UUID
 
 
-def get_variant(*, key: str, environment: Environment, user_id: str, at: datetime) -> Assignment:
-    """Assign a user. Raises DomainError `experiment_not_found` or `experiment_not_running`."""
+def get_variant(
+    *, key: str, environment: Environment, user_id: str, at: datetime, attributes: Mapping[str, Any] | None = None
+) -> Assignment:
+    """Assign a user; of one who is new here, keep the attributes.
+
+    Raises DomainError `experiment_not_found` or `experiment_not_running`.
+    """
     experiment = assigners.state.get((environment.key, key))
     if experiment is None:
         raise DomainError(ErrorCode.EXPERIMENT_NOT_FOUND, f"No experiment has the key {key[:100]!r}.")
     if experiment.status != Status.RUNNING:
         message = f"The experiment is {experiment.status.value}; only a running one assigns variants."
         raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, message)
-    return Assignment(assign(experiment.id, user_id, experiment.split(user_id), at), experiment.id)
+    variant = assign(experiment.id, user_id, experiment.split(user_id), at, attributes)
+    return Assignment(variant, experiment.id)
 
 
 Assigners = Mapping[tuple[str, str], Assigner]

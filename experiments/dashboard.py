@@ -13,7 +13,8 @@ from config.current_environment import current_environment
 from config.models import Change, Environment
 from config.told_changes import told_in_brief
 from experiments.models import Experiment, Status
-from experiments.panel import results_in_brief
+from experiments.result_pages.panel import panel_of
+from experiments.results import analyse_experiment
 from flags.models import Flag
 
 _SHOWN_EXPERIMENTS = 3
@@ -46,5 +47,5 @@ def _experiments(environment: Environment) -> dict[str, Any]:
     return {
         **dict.fromkeys(Status.values, 0),
         **dict(counted),
-        "panels": [results_in_brief(each, at) for each in running],
+        "panels": [panel_of(analyse_experiment(each, at)) for each in running],
     }

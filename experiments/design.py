@@ -12,6 +12,9 @@ from config.keys import NAME_LENGTH, check_key
 DESCRIPTION_LENGTH = 2000
 MOST_VARIANTS = 50
 MOST_METRICS = 50
+TUNING_SIZE = 5_000
+LEAST_TUNING_SIZE = 100
+MOST_TUNING_SIZE = 10_000_000
 _VARIANT_FIELDS = ("key", "weight")
 
 
@@ -92,3 +95,12 @@ def check_metrics(metrics: Any) -> Iterator[Detail]:
         if name in seen:
             yield Detail(field, DetailCode.DUPLICATE, "Must be named once.")
         seen.add(name)
+
+
+def check_tuning_size(size: Any) -> Iterator[Detail]:
+    """Say what is wrong with the number of users at which the always-valid intervals are to be narrowest."""
+    if isinstance(size, bool) or not isinstance(size, int):
+        yield Detail("tuningSampleSize", DetailCode.INVALID_TYPE, "Must be a whole number.")
+    elif not LEAST_TUNING_SIZE <= size <= MOST_TUNING_SIZE:
+        message = f"Must be {LEAST_TUNING_SIZE:,} to {MOST_TUNING_SIZE:,} users."
+        yield Detail("tuningSampleSize", DetailCode.OUT_OF_RANGE, message)

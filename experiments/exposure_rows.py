@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import Q, QuerySet
 
 from config.insertion import as_uuid, insert
 from experiments.models import Exposure, Origin
@@ -15,7 +16,8 @@ Whose = tuple[UUID, str]
 """The key of an exposure: experiment and user."""
 
 _TABLE = Exposure._meta.db_table
-_COLUMNS = ("experiment_id", "user_id", "variant", "exposed_at", "origin", "is_in_several_variants")
+_DECISIVE = ("experiment_id", "user_id", "variant", "exposed_at", "origin", "is_in_several_variants")
+_COLUMNS = (*_DECISIVE, "attributes")
 
 
 def insert_new(exposures: Sequence[Exposure]) -> set[Whose]:
@@ -32,17 +34,15 @@ def insert_assigned(exposures: Sequence[Exposure]) -> dict[Whose, str]:
     """Insert them as above, and return the variant of each user: what was there stays, but is assigned now."""
     written = _insert(
         exposures,
-        "ON CONFLICT (experiment_id, user_id) DO UPDATE SET origin = excluded.origin "
-        "RETURNING experiment_id, user_id, variant",
+        "ON CONFLICT (experiment_id, user_id) DO UPDATE SET origin = excluded.origin, arrival = excluded.arrival, "
+        f"attributes = COALESCE({_TABLE}.attributes, excluded.attributes) RETURNING experiment_id, user_id, variant",
     )
     return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in written}
 
 
 def assigned_variants(users: Sequence[Whose]) -> dict[Whose, str]:
     """The variants that this service has assigned to those of the users who have one."""
-    of_experiment: dict[UUID, list[str]] = {}
-    for experiment_id, user_id in users:
-        of_experiment.setdefault(experiment_id, []).append(user_id)
+    of_experiment = _by_experiment(users)
     conditions = " OR ".join(
         f"experiment_id = %s AND user_id IN ({', '.join(['%s'] * len(each))})" for each in of_experiment.values()
     )
@@ -54,11 +54,40 @@ def assigned_variants(users: Sequence[Whose]) -> dict[Whose, str]:
         return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in cursor.fetchall()}
 
 
+def hold(users: Collection[Whose]) -> list[Exposure]:
+    """Those of the users that are there, held: an erasure waits for the caller's events and takes them too.
+
+    They come without their attributes, by which nothing is decided.
+    """
+    if not users:
+        return []
+    condition = Q()
+    for experiment_id, each in _by_experiment(users).items():
+        condition |= Q(experiment_id=experiment_id, user_id__in=each)
+    stored = Exposure.objects.filter(condition).order_by("experiment_id", "user_id").values_list(*_DECISIVE)
+    return [Exposure(**dict(zip(_DECISIVE, row, strict=True))) for row in _locked(stored)]
+
+
+def _locked(found: QuerySet[Exposure, tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+    if connection.vendor != "postgresql":  # SQLite has one writer at a time
+        return list(found)
+    # The weakest lock that keeps a row there, which the ORM lacks: others who record do not wait for it.
+    statement, parameters = found.query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(f"{statement} FOR KEY SHARE", parameters)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def _by_experiment(users: Iterable[Whose]) -> dict[UUID, list[str]]:
+    found: dict[UUID, list[str]] = {}
+    for experiment_id, user_id in users:
+        found.setdefault(experiment_id, []).append(user_id)
+    return found
+
+
 def _insert(exposures: Sequence[Exposure], conflict: str) -> list[Any]:
-    rows = [
-        (each.experiment_id, each.user_id, each.variant, each.exposed_at, each.origin, each.is_in_several_variants)
-        for each in exposures
-    ]
+    rows = [tuple(getattr(each, column) for column in _COLUMNS) for each in exposures]
     return insert(Exposure, _COLUMNS, rows, conflict)
 
 

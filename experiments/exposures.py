@@ -5,21 +5,24 @@ The earliest exposure counts. What this service assigned stands for ever, for th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
+from config.arrivals import CurrentArrival
 from config.group_commit import Handler, reads, writes
 from config.models import Environment
 from events.models import Event
 from events.properties import EXPERIMENT_ID, VARIANT
 from events.rows import NewEvent
-from experiments.exposure_rows import Whose, assigned_variants, insert_assigned, insert_new
+from experiments.attributes import kept_of, kept_of_event
+from experiments.exposure_rows import Whose, assigned_variants, hold, insert_assigned, insert_new
+from experiments.metrics.frozen import outcome_names
 from experiments.models import Experiment, Exposure, Origin, Status
 
 _EVENTS_AT_ONCE = 1000
@@ -30,7 +33,9 @@ def floor_to_second(moment: datetime) -> datetime:
     return moment.replace(microsecond=0)
 
 
-def assign(experiment_id: UUID, user_id: str, variant: str, at: datetime) -> str:
+def assign(
+    experiment_id: UUID, user_id: str, variant: str, at: datetime, attributes: Mapping[str, Any] | None = None
+) -> str:
     """Record that this service shows the variant, unless the user has one already; return the one that the user has.
 
     Once told it never changes, so who asks again needs no more than a read. Those who are new share a transaction.
@@ -39,7 +44,12 @@ def assign(experiment_id: UUID, user_id: str, variant: str, at: datetime) -> str
     if stored is not None:
         return stored
     exposure = Exposure(
-        experiment_id=experiment_id, user_id=user_id, variant=variant, exposed_at=at, origin=Origin.ASSIGNED
+        experiment_id=experiment_id,
+        user_id=user_id,
+        variant=variant,
+        exposed_at=at,
+        origin=Origin.ASSIGNED,
+        attributes=kept_of(attributes or {}),
     )
     return writes.submit(_ASSIGNMENTS, exposure)
 
@@ -61,8 +71,8 @@ _ASSIGNMENTS = Handler(
 )  # before the events, which report exposures too
 
 
-Reports = dict[str, datetime]
-"""What a batch of events says of one user in one experiment: for each variant, when it was seen first."""
+Reports = dict[str, NewEvent]
+"""What a batch of events says of one user in one experiment: for each variant, the event that saw it first."""
 
 
 def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_: Any) -> None:
@@ -118,7 +128,7 @@ def _store(reported: dict[tuple[UUID, str], Reports]) -> None:
     while reported:
         new = insert_new([_exposure(*whose, reports) for whose, reports in reported.items()])
         known = {whose: reports for whose, reports in reported.items() if whose not in new}
-        found = {(exposure.experiment_id, exposure.user_id): exposure for exposure in _stored_of(known)}
+        found = {(exposure.experiment_id, exposure.user_id): exposure for exposure in hold(known)}
         for whose, exposure in found.items():
             _reconcile(exposure, known[whose])
         # The others were there, and then erased. They are new now.
@@ -126,38 +136,44 @@ def _store(reported: dict[tuple[UUID, str], Reports]) -> None:
 
 
 def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> Exposure:
-    at, variant = _first(reports)
+    first = _first(reports)
     return Exposure(
         experiment_id=experiment_id,
         user_id=user_id,
-        variant=variant,
-        exposed_at=at,
+        variant=first.variant,
+        exposed_at=first.counted_at,
         origin=Origin.REPORTED,
         is_in_several_variants=len(reports) > 1,
+        attributes=kept_of_event(first.properties),
     )
 
 
-def _first(reports: Reports) -> tuple[datetime, str]:
+def _first(reports: Reports) -> NewEvent:
     # Two variants at the same instant: the order of their keys decides, so that the order of arrival does not.
-    return min((at, variant) for variant, at in reports.items())
+    return min(reports.values(), key=attrgetter("counted_at", "variant"))
 
 
 def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> dict[tuple[UUID, str], Reports]:
     """The reports by experiment and user, sorted, so that concurrent batches lock rows in the same order."""
     reported: dict[tuple[UUID, str], Reports] = {}
+    outcomes = {each.pk: outcome_names(each) for each in experiments.values() if each.started_at is not None}
     for event in events:
         experiment = experiments.get(event.experiment)
         variant = event.properties.get(VARIANT)
-        if experiment is not None and variant is not None and _is_exposure(event, experiment, variant):
+        if experiment is None or variant is None or event.name in outcomes.get(experiment.pk, ()):
+            continue
+        if _is_exposure(event, experiment, variant):
             reports = reported.setdefault((experiment.pk, event.user_id), {})
-            reports[variant] = min(event.counted_at, reports.get(variant, event.counted_at))
+            reports[variant] = min(reports.get(variant, event), event, key=attrgetter("counted_at"))
     return dict(sorted(reported.items()))
 
 
 def _is_exposure(event: NewEvent, experiment: Experiment, variant: str) -> bool:
-    if event.name in experiment.metrics or variant not in experiment.variant_keys:
+    if variant not in experiment.variant_keys:
         return False
     if experiment.started_at is None or event.counted_at < floor_to_second(experiment.started_at):
+        return False
+    if experiment.frozen_at is not None:  # as its totals, and what is counted beside them, stand still
         return False
     return experiment.stopped_at is None or event.counted_at <= experiment.stopped_at
 
@@ -179,38 +195,26 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _stored_of(reported: Collection[tuple[UUID, str]]) -> list[Exposure]:
-    """Those that are there, held: an erasure waits for the caller's events and takes them too."""
-    if not reported:
-        return []
-    by_experiment: dict[UUID, list[str]] = {}
-    for experiment_id, user_id in reported:
-        by_experiment.setdefault(experiment_id, []).append(user_id)
-    condition = Q()
-    for experiment_id, users in by_experiment.items():
-        condition |= Q(experiment_id=experiment_id, user_id__in=users)
-    stored = Exposure.objects.filter(condition).order_by("experiment_id", "user_id")
-    if connection.vendor != "postgresql":  # SQLite has one writer at a time
-        return list(stored)
-    # The weakest lock that keeps a row there, which the ORM lacks: others who record do not wait for it.
-    columns = [field.attname for field in Exposure._meta.concrete_fields]
-    statement, parameters = stored.values_list(*columns).query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(f"{statement} FOR KEY SHARE", parameters)
-        return [Exposure(**dict(zip(columns, row, strict=True))) for row in cursor.fetchall()]
-
-
 def _reconcile(exposure: Exposure, reports: Reports) -> None:
     """Bring a stored exposure in line with what was reported, whatever other batches do to it at the same time."""
-    at, variant = _first(reports)
+    first = _first(reports)
+    at, variant = first.counted_at, first.variant
     if reports.keys() == {exposure.variant} and exposure.exposed_at <= at:
         return  # nothing new, as for nearly every row of nearly every batch
     mine = Exposure.objects.filter(experiment_id=exposure.experiment_id, user_id=exposure.user_id)
     if reports.keys() - {exposure.variant} and not exposure.is_in_several_variants:
-        mine.update(is_in_several_variants=True)
+        _change(mine, is_in_several_variants=True)
     if (at, variant) < (exposure.exposed_at, exposure.variant):
         is_later = Q(exposed_at__gt=at) | Q(exposed_at=at, variant__gt=variant)
-        mine.filter(is_later, origin=Origin.REPORTED).update(variant=variant, exposed_at=at)
-    seen_at = reports.get(exposure.variant)
-    if seen_at is not None and seen_at < exposure.exposed_at:
-        mine.filter(variant=exposure.variant, exposed_at__gt=seen_at).update(exposed_at=seen_at)
+        reported = mine.filter(is_later, origin=Origin.REPORTED)
+        _change(reported, variant=variant, exposed_at=at, attributes=kept_of_event(first.properties))
+    seen = reports.get(exposure.variant)
+    if seen is not None and seen.counted_at < exposure.exposed_at:
+        # What was assigned begins earlier, and keeps what was known of the user then.
+        assigned = mine.filter(variant=exposure.variant, exposed_at__gt=seen.counted_at)
+        _change(assigned.filter(attributes__isnull=True), attributes=kept_of_event(seen.properties))
+        _change(assigned, exposed_at=seen.counted_at)
+
+
+def _change(exposures: QuerySet[Exposure], **values: Any) -> None:
+    exposures.update(**values, arrival=CurrentArrival())

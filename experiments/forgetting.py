@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from config.models import Environment
 from events.erasure import ChangedExperiment, Erased
 from events.models import Event
 from events.retention import Hold
+from experiments.anomalies import events_of_unknown_variants
 from experiments.exposures import find_named, floor_to_second
-from experiments.models import Experiment, Exposure
-from experiments.results import events_of_unknown_variants
+from experiments.models import Experiment, Exposure, Fold, Status, UserTotal
+from experiments.totals.folding import hold
+from experiments.totals.queries import LOOKBACK
 
 
 def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
-    """Delete the user's exposures, and tell which experiments' numbers change without the user's events and those."""
+    """Delete the user's exposures and totals, and tell which experiments' numbers change without these and the events.
+
+    Folds are held from here on, so that none computes totals from events that are about to go.
+    """
     named = _named_by(user_id, environment)  # first: a start under way may be storing exposures that the events report
     experiments = list(Experiment.objects.in_environment(environment).order_by("key"))
+    hold([each.pk for each in experiments if each.status != Status.DRAFT])
     theirs = Exposure.objects.filter(experiment__in=experiments, user_id=user_id)
     # In the order in which those who record lock them.
     locked = theirs.order_by("experiment_id").select_for_update().values_list("experiment_id", flat=True)
     exposed = set(locked)
     theirs.filter(experiment_id__in=exposed).delete()
+    Fold.objects.filter(pk__in=exposed | _forget_totals(experiments, user_id)).update(is_stale=True)
     blamed = {each.pk for each in named if events_of_unknown_variants(each).filter(user_id=user_id).exists()}
     changed = (each for each in experiments if each.pk in exposed | blamed)
     return Erased(
         exposures=len(exposed), experiments=[ChangedExperiment(each.pk, each.key, each.status) for each in changed]
     )
+
+
+def _forget_totals(experiments: Sequence[Experiment], user_id: str) -> set[UUID]:
+    """Delete the user's totals, and return the experiments that had any."""
+    places = range(max((len(each.metrics) for each in experiments), default=0))  # by which their key finds them
+    theirs = UserTotal.objects.filter(experiment__in=experiments, metric__in=places, user_id=user_id)
+    counted = set(theirs.values_list("experiment_id", flat=True))
+    theirs.filter(experiment_id__in=counted).delete()
+    return counted
 
 
 def _named_by(user_id: str, environment: Environment) -> list[Experiment]:
@@ -40,7 +58,7 @@ def _named_by(user_id: str, environment: Environment) -> list[Experiment]:
 
 
 def hold_events(*, environment: Environment, **_: Any) -> list[Hold]:
-    """What results are computed from has to stay: everything from the second of the start on."""
+    """What results are computed from has to stay: everything since the start, and what the first users did before."""
     measured = Experiment.objects.in_environment(environment).measured_by_events()
     starts = measured.values_list("key", "started_at")
-    return [Hold(floor_to_second(at), f"experiment {key}") for key, at in starts if at is not None]
+    return [Hold(floor_to_second(at) - LOOKBACK, f"experiment {key}") for key, at in starts if at is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.forms.widgets import Script
 
-from config.forms import DescriptionField, EnvironmentalForm, JSONField, TextField
+from config.forms import DescriptionField, EnvironmentalForm, JSONField, NumberField, TextField
 
 TWO_EQUAL_VARIANTS = [{"key": "control", "weight": 50}, {"key": "treatment", "weight": 50}]
 
@@ -25,7 +25,13 @@ class DraftForm(ExperimentForm):
         name="metrics",
         editor="metrics",
         label="Metrics",
-        help_text="Names of events. The first one is what the results report: who did it after having seen a variant.",
+        help_text="Names of metrics, or of events: then it is who did that after having seen a variant. The first one "
+        "decides; what each computes is fixed by the start.",
+    )
+    tuning_sample_size = NumberField(
+        required=True,
+        label="Tuned for",
+        help_text="At about how many users you expect to decide: the always-valid intervals are narrowest there.",
     )
 
     class Media:

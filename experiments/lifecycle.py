@@ -12,8 +12,9 @@ from config.errors import DomainError, ErrorCode, ValidationFailed
 from config.keys import check_key, is_key
 from config.models import Environment
 from config.timestamps import format_timestamp
-from experiments.design import check_description, check_metrics, check_variants
+from experiments.design import TUNING_SIZE, check_description, check_metrics, check_tuning_size, check_variants
 from experiments.exposures import record_reported_before_start
+from experiments.metrics.frozen import current_definitions
 from experiments.models import Experiment, Status
 
 KIND = "experiment"
@@ -37,25 +38,23 @@ def create_experiment(
     at: datetime,
     description: str = "",
     metrics: Any = None,
+    tuning_size: int = TUNING_SIZE,
     reason: str = "",
 ) -> Experiment:
     """Create a draft. Raises ValidationFailed with every field that is to blame, or DomainError `already_exists`."""
-    metrics = [] if metrics is None else metrics
-    details = [*check_key(key), *_check({"description": description, "variants": variants, "metrics": metrics})]
-    if details:
+    values = {
+        "description": description,
+        "variants": variants,
+        "metrics": [] if metrics is None else metrics,
+        "tuning_size": tuning_size,
+    }
+    if details := [*check_key(key), *_check(values)]:
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
         if Experiment.objects.in_environment(environment).filter(key=key).exists():
             message = f"An experiment with the key {key} exists already; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
-        experiment = Experiment.objects.create(
-            key=key,
-            environment=environment,
-            description=description,
-            variants=variants,
-            metrics=metrics,
-            created_at=log.at,
-        )
+        experiment = Experiment.objects.create(key=key, environment=environment, created_at=log.at, **values)
         _append(log, experiment, before=None)
     return experiment
 
@@ -63,7 +62,10 @@ def create_experiment(
 def update_experiment(
     *, key: str, environment: Environment, changes: Mapping[str, Any], actor: Actor, at: datetime, reason: str = ""
 ) -> Experiment:
-    """Merge `changes` (description, variants, metrics) into a draft; a started experiment only takes a description."""
+    """Merge `changes` (description, variants, metrics, tuning_size) into a draft.
+
+    A started experiment only takes a description.
+    """
     if details := _check(changes):
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
@@ -99,9 +101,15 @@ def start_experiment(
     started_at: datetime | None = None,
     reason: str = "",
 ) -> Experiment:
-    """Let a draft assign variants. A start in the past, for history that is brought in, is no offer of the API."""
+    """Let a draft assign variants, and fix what its metrics compute, whatever their names will mean later.
+
+    A start in the past, for history that is brought in, is no offer of the API.
+    """
     with writing(actor=actor, at=at, reason=reason) as log:
-        experiment = _move(log, key, environment, Status.DRAFT, Status.RUNNING, started_at=started_at or log.at)
+        experiment = get_experiment(key, environment)
+        definitions = [each.document() for each in current_definitions(experiment.metrics)]
+        fixed = {"started_at": started_at or log.at, "definitions": definitions}
+        _move(log, experiment, Status.DRAFT, Status.RUNNING, **fixed)
         record_reported_before_start(experiment)
         return experiment
 
@@ -117,21 +125,19 @@ def stop_experiment(
 ) -> Experiment:
     """End a running experiment: nothing after this moment counts for it."""
     with writing(actor=actor, at=at, reason=reason) as log:
-        return _move(log, key, environment, Status.RUNNING, Status.STOPPED, stopped_at=stopped_at or log.at)
+        experiment = get_experiment(key, environment)
+        _move(log, experiment, Status.RUNNING, Status.STOPPED, stopped_at=stopped_at or log.at)
+        return experiment
 
 
-def _move(
-    log: Writing, key: str, environment: Environment, origin: Status, target: Status, **moment: datetime
-) -> Experiment:
-    experiment = get_experiment(key, environment)
+def _move(log: Writing, experiment: Experiment, origin: Status, target: Status, **columns: Any) -> None:
     before = document(experiment)
-    moved = Experiment.objects.filter(pk=experiment.pk, status=origin).update(status=target, **moment)
+    moved = Experiment.objects.filter(pk=experiment.pk, status=origin).update(status=target, **columns)
     if not moved:
         message = f"The experiment is {experiment.status}; only one that is {origin.value} can become {target.value}."
         raise DomainError(ErrorCode.INVALID_TRANSITION, message)
     experiment.refresh_from_db()
     _append(log, experiment, before)
-    return experiment
 
 
 def document(experiment: Experiment) -> Document:
@@ -143,6 +149,8 @@ def document(experiment: Experiment) -> Document:
         "status": str(experiment.status),
         "variants": experiment.variants,
         "metrics": experiment.metrics,
+        "definitions": experiment.definitions or None,
+        "tuningSampleSize": experiment.tuning_size,
         "startedAt": format_timestamp(experiment.started_at) if experiment.started_at else None,
         "stoppedAt": format_timestamp(experiment.stopped_at) if experiment.stopped_at else None,
     }
@@ -166,5 +174,10 @@ def _require_draft(experiment: Experiment, what: str) -> None:
 
 
 def _check(values: Mapping[str, Any]) -> list[Any]:
-    checks = {"description": check_description, "variants": check_variants, "metrics": check_metrics}
+    checks = {
+        "description": check_description,
+        "variants": check_variants,
+        "metrics": check_metrics,
+        "tuning_size": check_tuning_size,
+    }
     return [detail for name, check in checks.items() if name in values for detail in check(values[name])]

@@ -25,10 +25,11 @@ _DESIGN = {
     "variants": [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}],
     "metrics": ["purchase"],
 }
+_TUNED = {**_DESIGN, "tuningSampleSize": 5000}
 _NOBODY = {"conversion": 0, "sampleSize": 0}
 _DRAFT = {
     "id": _ID,
-    **_DESIGN,
+    **_TUNED,
     "status": "draft",
     "results": {"control": _NOBODY, "green": _NOBODY},
     "createdAt": _CREATED,
@@ -79,7 +80,9 @@ create = extend_schema(
     operation_id="create_experiment",
     summary="Create an experiment",
     description="`key` and at least two `variants` with distinct keys are required. It starts as a draft. The first "
-    "of `metrics` is the one that `results` reports: the share of exposed users with an event of that name.",
+    "of `metrics` is the one that `results` reports: the share of exposed users with an event of that name. What each "
+    "name computes is defined under /v1/metrics, and fixed by the start. `tuningSampleSize` is at how many users the "
+    "always-valid intervals are narrowest, which has to be said before anybody looks.",
     parameters=[*IDEMPOTENCY, REASON, LOCATION],
     request=ExperimentSerializer,
     responses={
@@ -92,9 +95,9 @@ create = extend_schema(
 partial_update = extend_schema(
     operation_id="update_experiment",
     summary="Change an experiment",
-    description="What is sent replaces, what is not sent stays. The variants and metrics of a started experiment are "
-    "fixed; its description is not. What was read may be edited and sent back: properties that cannot be changed are "
-    "accepted as they were read.",
+    description="What is sent replaces, what is not sent stays. The variants, metrics and tuning size of a started "
+    "experiment are fixed; its description is not. What was read may be edited and sent back: properties that cannot "
+    "be changed are accepted as they were read.",
     parameters=[_KEY, REASON],
     request=ExperimentUpdateSerializer,
     responses={
@@ -116,7 +119,8 @@ destroy = extend_schema(
 start = extend_schema(
     operation_id="start_experiment",
     summary="Start an experiment",
-    description="A draft becomes running and assigns variants. Takes no body, an empty one or `{}`.",
+    description="A draft becomes running and assigns variants. What its metrics compute from now on is what they are "
+    "defined as at this moment. Takes no body, an empty one or `{}`.",
     parameters=[_KEY, REASON],
     request=NoBodySerializer,
     responses={
@@ -144,12 +148,17 @@ variant = extend_schema(
     operation_id="get_variant",
     summary="Get the variant of a user",
     description="The same user always gets the same variant. The user's exposure is recorded, once and durably, "
-    "before this answers.",
+    "before this answers; with it, of a user who is new to the experiment, the plain ones of the `attributes`.",
     parameters=[_KEY],
     request=AssignmentRequestSerializer,
     responses={
         200: answer(AssignmentSerializer, "The assignment.", {"variant": "green", "experimentId": _ID}),
         **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_NOT_RUNNING, has_body=True),
     },
-    examples=[OpenApiExample("A user", value={"userId": "user-17"}, request_only=True)],
+    examples=[
+        OpenApiExample("A user", value={"userId": "user-17"}, request_only=True),
+        OpenApiExample(
+            "With attributes", value={"userId": "user-17", "attributes": {"country": "CH"}}, request_only=True
+        ),
+    ],
 )

@@ -1,18 +1,27 @@
-"""What came of an experiment, counted by the database at the moment of the question: no number is kept anywhere."""
+"""What came of an experiment: totals that are exact when they are asked for, and what the statistics say of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import cast, get_args
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Value
-from django.db.models.functions import TruncSecond
+from experiments.anomalies import count_unexpected_variants, events_before_exposure, events_of_unknown_variants
+from experiments.metrics.definition import Definition
+from experiments.metrics.frozen import definitions_of
+from experiments.models import Experiment, Exposure, Status
+from experiments.result_parameters import Choice, metric_choice, refuse_unknown, variant_choice
+from experiments.result_types import Audit, Breakdown, Guards, MetricFigures, Results, VariantUsers
+from experiments.stats.types import Analysis, Correction, Decision, Reason, ReasonCode, Verdict
+from experiments.study import NOBODY, Study
+from experiments.totals.breakdowns import read_breakdown
+from experiments.totals.folding import fold
+from experiments.totals.sums import EXPOSURES, Totals, count_mature, read_caps, read_daily, read_sums
 
-from events.models import Event, EventQuerySet
-from events.properties import VARIANT
-from experiments.exposures import references
-from experiments.models import Experiment, Exposure
+CORRECTIONS: Sequence[Correction] = get_args(Correction)
+_NOT_STARTED = Reason(ReasonCode.NOT_STARTED, "The experiment is a draft; start it, and users can be exposed to it.")
+_EXPOSURES_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,61 +37,144 @@ class VariantResult:
         return self.conversions / self.sample_size if self.sample_size else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Anomalies:
-    """What does not fit: users reported in a second variant, and events that name a variant that does not exist."""
-
-    users_in_several_variants: int
-    events_of_unknown_variants: int
-
-
-def compute_results(experiment: Experiment) -> Mapping[str, VariantResult]:
+def compute_results(experiment: Experiment, at: datetime) -> Mapping[str, VariantResult]:
     """Exposed users and conversions by variant key, in the order of the experiment's variants.
 
-    One statement counts both, and so one moment of the database: what was acknowledged before it is in it. As a filter
-    of the count, the search for a conversion is an index probe for each user whatever the database believes about the
-    tables; as a join it is faster with good statistics and a thousand times slower just after a large load.
+    A user converts with one event of the first metric's name since the exposure, whatever else the metric asks for.
     """
-    converted = Count("user_id", filter=Exists(_conversions(experiment))) if experiment.metrics else Value(0)
-    counted = _exposed(experiment).values("variant").annotate(exposed=Count("user_id"), converted=converted).order_by()
-    found = {row["variant"]: VariantResult(row["exposed"], row["converted"]) for row in counted}
-    return {key: found.get(key, VariantResult()) for key in experiment.variant_keys}
+    totals = _read_exact(experiment, at)
+    exposed, converted = totals.get(EXPOSURES, {}), totals.get(0, {})
+    return {
+        key: VariantResult(exposed.get(key, NOBODY).users, converted.get(key, NOBODY).users)
+        for key in experiment.variant_keys
+    }
 
 
-def count_anomalies(experiment: Experiment) -> Anomalies:
-    return Anomalies(
-        users_in_several_variants=_exposed(experiment).filter(is_in_several_variants=True).count(),
+def analyse_experiment(
+    experiment: Experiment,
+    at: datetime,
+    *,
+    control: str | None = None,
+    correction: str = "holm",
+    metric: str | None = None,
+    daily: Collection[str] = (),
+    breakdown: str | None = None,
+    is_audited: bool = False,
+) -> Results:
+    """All that what was committed before this call says of the experiment.
+
+    `control` is a variant, by default the first one. With `metric` there are the figures of that one alone, those of
+    `daily` metrics have a series, and with `breakdown` they are there by the values of that attribute, too. What
+    `is_audited` adds takes seconds for a million users. Raises ValidationFailed, by the names of the API's parameters.
+    """
+    definitions = definitions_of(experiment)
+    refuse_unknown(
+        metric_choice(experiment, metric),
+        variant_choice(experiment, "control", control),
+        Choice("correction", correction, CORRECTIONS, "a correction"),
+    )
+    study = Study(
+        experiment,
+        definitions,
+        places=[place for place, each in enumerate(definitions) if metric in (None, each.key)],
+        control=control or experiment.variant_keys[0],
+        correction=cast(Correction, correction),
+    )
+    totals = _read_exact(experiment, at)
+    caps = read_caps(experiment)
+    analysis = study.analyse(totals)
+    metrics = list(_with_maturity(study.figures(analysis.measures, totals, caps), experiment, at))
+    return Results(
+        experiment=experiment,
+        as_of=at,
+        control=study.control,
+        correction=correction,
+        variants=_users_of_variants(experiment, totals),
+        metrics=_with_series(metrics, study, daily) if daily else metrics,
+        guards=_guards(experiment, definitions, totals, analysis, is_audited),
+        verdict=Verdict(Decision.KEEP_RUNNING, None, [_NOT_STARTED]) if _is_draft(experiment) else analysis.verdict,
+        primary=None if study.primary is None else definitions[study.primary].key,
+        breakdown=None if breakdown is None else _break_down(study, breakdown, caps),
+    )
+
+
+def _is_draft(experiment: Experiment) -> bool:
+    return experiment.status == Status.DRAFT
+
+
+def _read_exact(experiment: Experiment, at: datetime) -> Totals:
+    """The totals of everything that is committed by now; none of a draft."""
+    if _is_draft(experiment):
+        return {}
+    fold(experiment, at)
+    return read_sums(experiment)
+
+
+def _users_of_variants(experiment: Experiment, totals: Totals) -> list[VariantUsers]:
+    exposed = totals.get(EXPOSURES, {})
+    users = sum(each.users for each in exposed.values())
+    # Divided first, so that no sum of weights leaves the range of floats.
+    largest = max(each["weight"] for each in experiment.variants)
+    shares = [each["weight"] / largest for each in experiment.variants]
+    return [
+        VariantUsers(each["key"], each["weight"], exposed.get(each["key"], NOBODY).users, users * (share / sum(shares)))
+        for each, share in zip(experiment.variants, shares, strict=True)
+    ]
+
+
+def _with_maturity(metrics: Sequence[MetricFigures], experiment: Experiment, at: datetime) -> Iterator[MetricFigures]:
+    """The figures with the number of users whose window has passed: of all, where it has no end or nothing changes."""
+    is_open = experiment.started_at is not None and experiment.frozen_at is None
+    spans = {span for each in metrics if (span := each.definition.span) is not None} if is_open else set()
+    counted = count_mature(experiment, spans, at) if spans else {}
+    for figures in metrics:
+        span = figures.definition.span
+        # Users may have come since the totals were read.
+        mature = None if span not in spans else counted[span]
+        variants = [
+            replace(each, mature=each.users if mature is None else min(each.users, mature.get(each.key, 0)))
+            for each in figures.variants
+        ]
+        yield replace(figures, variants=variants)
+
+
+def _with_series(metrics: Sequence[MetricFigures], study: Study, daily: Collection[str]) -> list[MetricFigures]:
+    places = [each.place for each in metrics if each.definition.key in daily]
+    series = replace(study, places=places).series(read_daily(study.experiment))
+    return [
+        replace(figures, variants=[replace(each, series=of_variants[each.key]) for each in figures.variants])
+        if (of_variants := series.get(figures.place))
+        else figures
+        for figures in metrics
+    ]
+
+
+def _guards(
+    experiment: Experiment, definitions: Sequence[Definition], totals: Totals, analysis: Analysis, is_audited: bool
+) -> Guards:
+    return Guards(
+        sample_ratio=analysis.sample_ratio,
+        users_in_several_variants=sum(each.several for each in totals.get(EXPOSURES, {}).values()),
         events_of_unknown_variants=events_of_unknown_variants(experiment).count(),
+        audit=_audit(experiment, definitions) if is_audited else None,
     )
 
 
-def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
-    """The events that report a variant which the experiment does not have."""
-    naming = Event.objects.filter(environment=experiment.environment).naming(*references(experiment))
-    reporting = naming.filter(properties__has_key=VARIANT)
-    known = Q()
-    for key in experiment.variant_keys:
-        known |= Q(**{f"properties__{VARIANT}": key})
-    return reporting.exclude(name__in=experiment.metrics).exclude(known)
+def _audit(experiment: Experiment, definitions: Sequence[Definition]) -> Audit:
+    if _is_draft(experiment):
+        return Audit(0, 0)
+    return Audit(events_before_exposure(experiment, definitions).count(), count_unexpected_variants(experiment))
 
 
-def _exposed(experiment: Experiment) -> QuerySet[Exposure]:
-    exposures = Exposure.objects.filter(experiment=experiment).annotate(
-        counts_from=TruncSecond("exposed_at", tzinfo=UTC)
-    )
-    if experiment.stopped_at is not None:
-        # An assignment that was under way while the experiment was stopped may carry a later moment.
-        return exposures.filter(exposed_at__lte=experiment.stopped_at)
-    return exposures
+def _break_down(study: Study, attribute: str, caps: Mapping[int, float]) -> Breakdown:
+    found = [] if _is_draft(study.experiment) else read_breakdown(study.experiment, attribute, caps)
+    if all(each.value is None and not each.is_rest for each in found):
+        refuse_unknown(Choice("breakdown", attribute, known_attributes(study.experiment), "an attribute of its users"))
+    return Breakdown(attribute, study.slices(found, caps))
 
 
-def _conversions(experiment: Experiment) -> EventQuerySet:
-    """The events that convert the exposed user of the outer query."""
-    events = (
-        Event.objects.filter(
-            environment=experiment.environment_id, name=experiment.metrics[0], user_id=OuterRef("user_id")
-        )
-        .naming("", *references(experiment))
-        .counted_from(OuterRef("counts_from"))
-    )
-    return events if experiment.stopped_at is None else events.counted_until(experiment.stopped_at)
+def known_attributes(experiment: Experiment) -> list[str]:
+    """The names of the attributes that some of the exposures have; all of them nearly always."""
+    exposures = Exposure.objects.filter(experiment=experiment, attributes__isnull=False)
+    some = exposures.order_by().values_list("attributes", flat=True)[:_EXPOSURES_LOOKED_AT]
+    return sorted({name for attributes in some for name in attributes or ()})

@@ -8,9 +8,25 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from config.api.schema import KEY, NAME, closed_object, component
-from config.api.serializers import ArrayField, KeyField, StrictSerializer, TextField, TimestampField
+from config.api.serializers import (
+    ArrayField,
+    KeyField,
+    ObjectField,
+    StrictSerializer,
+    TextField,
+    TimestampField,
+    WholeNumberField,
+)
 from config.keys import KEY_RULE, NAME_LENGTH
-from experiments.design import DESCRIPTION_LENGTH, MOST_METRICS, MOST_VARIANTS
+from experiments.attributes import ATTRIBUTE_LENGTH, MOST_ATTRIBUTES, TEXT_LENGTH
+from experiments.design import (
+    DESCRIPTION_LENGTH,
+    LEAST_TUNING_SIZE,
+    MOST_METRICS,
+    MOST_TUNING_SIZE,
+    MOST_VARIANTS,
+    TUNING_SIZE,
+)
 from experiments.models import Experiment, Status
 from experiments.results import compute_results
 
@@ -55,7 +71,7 @@ class ExperimentEntrySerializer(serializers.Serializer[Any]):
 
 
 class ExperimentSerializer(StrictSerializer):
-    """An experiment with its results so far. `startedAt` and `stoppedAt` stand there once they exist."""
+    """An experiment with its results at the moment `at` of the context. The times are there once they exist."""
 
     id = serializers.UUIDField(read_only=True)
     key = KeyField(help_text=KEY_RULE.capitalize() + ".")
@@ -63,6 +79,13 @@ class ExperimentSerializer(StrictSerializer):
     status = serializers.ChoiceField(choices=Status.choices, read_only=True)
     variants = VariantsField()
     metrics = MetricsField(required=False)
+    tuningSampleSize = WholeNumberField(
+        source="tuning_size",
+        required=False,
+        min_value=LEAST_TUNING_SIZE,
+        max_value=MOST_TUNING_SIZE,
+        help_text=f"At how many users the always-valid intervals are narrowest; {TUNING_SIZE:,} unless set.",
+    )
     results = serializers.SerializerMethodField()
     createdAt = TimestampField(source="created_at", read_only=True)
     startedAt = TimestampField(source="started_at", read_only=True)
@@ -74,7 +97,7 @@ class ExperimentSerializer(StrictSerializer):
     def get_results(self, experiment: Experiment) -> dict[str, dict[str, float]]:
         return {
             key: {"conversion": result.conversion, "sampleSize": result.sample_size}
-            for key, result in compute_results(experiment).items()
+            for key, result in compute_results(experiment, self.context["at"]).items()
         }
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
@@ -90,9 +113,15 @@ class ExperimentUpdateSerializer(ExperimentSerializer):
 
 
 class AssignmentRequestSerializer(StrictSerializer):
-    """The user to assign."""
+    """The user to assign, and what is known of them at this moment."""
 
     userId = TextField(min_length=1, max_length=NAME_LENGTH)
+    attributes = ObjectField(
+        required=False,
+        help_text="Kept with a new exposure, to break results down by: the first "
+        f"{MOST_ATTRIBUTES} that are texts of up to {TEXT_LENGTH} characters, numbers or booleans and have names of up "
+        f"to {ATTRIBUTE_LENGTH} characters. All others are left out.",
+    )
 
 
 class AssignmentSerializer(serializers.Serializer[Any]):

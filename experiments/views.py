@@ -34,6 +34,7 @@ class ExperimentPagination(KeysetPagination):
 
 class AssignmentRequest(msgspec.Struct, forbid_unknown_fields=True):
     userId: Name
+    attributes: dict[str, Any] = {}
 
 
 @extend_schema(tags=["Experiments"])
@@ -69,7 +70,7 @@ class ExperimentViewSet(ApiViewSet):
     def retrieve(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
-        return Response(ExperimentSerializer(lifecycle.get_experiment(experiment_key, self.environment)).data)
+        return Response(self._told(lifecycle.get_experiment(experiment_key, self.environment)))
 
     @openapi.create
     @idempotent
@@ -78,17 +79,18 @@ class ExperimentViewSet(ApiViewSet):
         values = self.validated(request.data)
         experiment = lifecycle.create_experiment(**values, environment=self.environment, **self.provenance)
         location = request.build_absolute_uri(f"/v1/experiments/{experiment.key}")
-        return Response(ExperimentSerializer(experiment).data, status=201, headers={"Location": location})
+        return Response(self._told(experiment), status=201, headers={"Location": location})
 
     @openapi.partial_update
     def partial_update(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         experiment = lifecycle.get_experiment(experiment_key, self.environment)
-        serializer = ExperimentUpdateSerializer(experiment, data=self.sent_changes(request), partial=True)
+        sent = self.sent_changes(request)
+        serializer = ExperimentUpdateSerializer(experiment, data=sent, partial=True, context={"at": self.now})
         serializer.is_valid(raise_exception=True)
         changes = serializer.validated_data
         experiment = lifecycle.update_experiment(**self._write(experiment_key), changes=changes)
-        return Response(ExperimentSerializer(experiment).data)
+        return Response(self._told(experiment))
 
     @openapi.destroy
     def destroy(self, request: Request, experiment_key: str) -> Response:
@@ -101,21 +103,31 @@ class ExperimentViewSet(ApiViewSet):
     def start(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
-        return Response(ExperimentSerializer(lifecycle.start_experiment(**self._write(experiment_key))).data)
+        return Response(self._told(lifecycle.start_experiment(**self._write(experiment_key))))
 
     @openapi.stop
     def stop(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
-        return Response(ExperimentSerializer(lifecycle.stop_experiment(**self._write(experiment_key))).data)
+        return Response(self._told(lifecycle.stop_experiment(**self._write(experiment_key))))
 
     @openapi.variant
     def variant(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         body = convert(request.data, AssignmentRequest)
-        user_id = body.userId if body else self.validated(request.data, AssignmentRequestSerializer)["userId"]
-        assignment = get_variant(key=experiment_key, environment=self.environment, user_id=user_id, at=self.now)
+        if body is None:
+            body = AssignmentRequest(**self.validated(request.data, AssignmentRequestSerializer))
+        assignment = get_variant(
+            key=experiment_key,
+            environment=self.environment,
+            user_id=body.userId,
+            attributes=body.attributes,
+            at=self.now,
+        )
         return Response({"variant": assignment.variant, "experimentId": assignment.experiment_id})
+
+    def _told(self, experiment: Experiment) -> Any:
+        return ExperimentSerializer(experiment, context={"at": self.now}).data
 
     def _write(self, key: str) -> dict[str, Any]:
         return {"key": key, "environment": self.environment, **self.provenance}

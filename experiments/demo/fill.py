@@ -20,8 +20,10 @@ from events.models import Event
 from events.rows import NewEvent
 from experiments import lifecycle
 from experiments.demo.flags import FLAGS, SEGMENTS, DemoFlag, DemoSegment
+from experiments.demo.metrics import METRICS
 from experiments.demo.traffic import TRIALS, Occurrence, Trial, draw
-from experiments.models import Experiment
+from experiments.metrics.changes import create_metric
+from experiments.models import Experiment, Metric
 from flags.changes import archive_flag, create_flag, update_flag
 from flags.models import Flag, Segment
 from flags.segments import create_segment
@@ -41,7 +43,7 @@ class Extent:
 
 def is_empty() -> bool:
     """Whether nobody has put anything into this database yet."""
-    return not any(model.objects.exists() for model in (Flag, Segment, Experiment, Event))
+    return not any(model.objects.exists() for model in (Flag, Segment, Metric, Experiment, Event))
 
 
 def fill(
@@ -54,17 +56,19 @@ def fill(
     on_progress: Callable[[int], object],
 ) -> None:
     """Write the demo; `on_progress` hears how many events it stored. Raises DomainError `in_use` unless `is_empty`."""
-    write = {"actor": actor, "at": at, "reason": "Demo data"}
+    write: dict[str, Any] = {"actor": actor, "at": at, "reason": "Demo data"}
     begin = at - timedelta(days=extent.days)
     happened = draw(users=extent.users, events=extent.events, days=extent.days, seed=extent.seed)
     with transaction.atomic():
         if not is_empty():
-            message = "The database holds flags, segments, experiments or events already; the demo wants an empty one."
+            message = "The database holds flags, metrics, experiments or the like already; the demo wants an empty one."
             raise DomainError(ErrorCode.IN_USE, message)
         for segment in SEGMENTS:
             _write_segment(segment, **write)
         for flag in FLAGS:
             _write_flag(flag, production, staging, **write)
+        for key, values in METRICS.items():
+            create_metric(key=key, **values, **write)
         for trial in TRIALS:
             _write_trial(trial, production, begin, **write)
         for some in _chunks(happened):
@@ -105,7 +109,7 @@ def _write_trial(trial: Trial, environment: Environment, begin: datetime, **writ
     lifecycle.create_experiment(
         description=trial.description,
         variants=[{"key": arm.key, "weight": arm.weight} for arm in trial.arms],
-        metrics=[trial.metric],
+        metrics=[trial.metric, *trial.more],
         **which,
     )
     if trial.starts is not None:

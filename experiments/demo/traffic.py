@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from experiments.demo.metrics import CAME_BACK, PAGES_VIEWED, REVENUE_A_WEEK
 from flags.engine.bucketing import compile_split
 
 DAY = 24 * 3600.0
@@ -35,12 +36,16 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """An experiment and what comes of it. `starts` and `stops` are parts of the whole history, 0 to 1."""
+    """An experiment and what comes of it. `starts` and `stops` are parts of the whole history, 0 to 1.
+
+    `metric` is the event that its users convert by; `more` are the metrics that it measures besides.
+    """
 
     key: str
     description: str
     metric: str
     arms: tuple[Arm, ...]
+    more: tuple[str, ...] = ()
     starts: float | None = None
     stops: float | None = None
     exposed: float = 0.0
@@ -52,6 +57,7 @@ CHECKOUT_BUTTON = Trial(
     "Does a green button bring more people through the checkout than the blue one?",
     metric="purchase",
     arms=(Arm("blue", 50, rate=0.11), Arm("green", 50, rate=0.16)),
+    more=(REVENUE_A_WEEK, PAGES_VIEWED),
     starts=0.5,
     exposed=0.6,
     usual_rate=0.08,
@@ -61,6 +67,7 @@ SIGN_UP_FORM = Trial(
     "Is a form of one step better than the one of three?",
     metric="sign_up",
     arms=(Arm("three-steps", 50, rate=0.31), Arm("one-step", 50, rate=0.4)),
+    more=(CAME_BACK,),
     starts=0.05,
     stops=0.55,
     exposed=0.7,
@@ -128,7 +135,8 @@ def _tell(random: Random, user: User, span: float) -> Iterator[Occurrence]:
 
 def _take_part(random: Random, user: User, trial: Trial, seen: float, end: float) -> Iterator[Occurrence]:
     variant = compile_split(((arm.key, arm.weight) for arm in trial.arms), trial.key)(user.id)
-    yield Occurrence(seen, user.id, "experiment_viewed", {"experimentId": trial.key, "variant": variant})
+    known = {"platform": user.platform, "country": user.country}
+    yield Occurrence(seen, user.id, "experiment_viewed", {"experimentId": trial.key, "variant": variant, **known})
     rate = next(arm.rate for arm in trial.arms if arm.key == variant)
     if random.random() < rate:
         # Most who will do it do it soon.

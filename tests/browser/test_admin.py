@@ -221,6 +221,8 @@ PAGES = (
     "flags/segment/add/",
     "experiments/experiment/",
     "experiments/experiment/add/",
+    "experiments/metric/",
+    "experiments/metric/add/",
     "events/event/",
     "config/change/",
     "config/environment/",
@@ -246,7 +248,8 @@ def test_page__on_a_telephone__does_not_scroll_sideways(visit: Visit) -> None:
     flag = flag_in_production(rules=RULES)
     visit.page.set_viewport_size({"width": 390, "height": 844})
     pages = [f"flags/flag/{flag.pk}/{page}/" for page in ("change", "try_it", "history", "archive")]
-    for path in ("", "flags/flag/", *pages, "flags/segment/add/", "events/event/", "config/change/"):
+    others = ["flags/segment/add/", "experiments/metric/", "experiments/metric/add/", "experiments/experiment/add/"]
+    for path in ("", "flags/flag/", *pages, *others, "events/event/", "config/change/"):
         visit.open(f"/admin/{path}")
         wide = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, path

@@ -18,8 +18,9 @@ from config.timestamps import parse_timestamp
 from events.models import Event
 from experiments.demo import fill
 from experiments.demo.traffic import MOST_EVENTS_OF_A_STORY, SIGN_UP_FORM, draw
-from experiments.models import Experiment, Exposure
-from experiments.results import count_anomalies
+from experiments.metrics.frozen import definitions_of
+from experiments.models import Experiment, Exposure, Metric
+from experiments.results import analyse_experiment
 from flags.changes import create_flag
 from flags.engine.bucketing import compile_split
 from flags.models import Flag, FlagState, Segment
@@ -98,8 +99,17 @@ class TestDemo:
             assert exposures.filter(exposed_at__lt=experiment.started_at).count() == 0
             if experiment.stopped_at:
                 assert exposures.filter(exposed_at__gt=experiment.stopped_at).count() == 0
-            anomalies = count_anomalies(experiment)
+            anomalies = analyse_experiment(experiment, NOON).guards
             assert (anomalies.users_in_several_variants, anomalies.events_of_unknown_variants) == (0, 0)
+
+    def test_demo__metrics__are_measured_by_its_experiments(self, db):
+        demo(*SMALL)
+        types = dict(Metric.objects.values_list("key", "type"))
+        assert types == {"revenue-a-week": "revenue", "came-back": "retention", "pages-viewed": "count"}
+        running, stopped = (Experiment.objects.get(status=status) for status in ("running", "stopped"))
+        assert [each.version for each in definitions_of(running)] == [0, 1, 1]
+        assert [each.version for each in definitions_of(stopped)] == [0, 1]
+        assert [each.key for each in definitions_of(running) if each.is_guardrail] == ["pages-viewed"]
 
     def test_demo__exposures__have_the_variant_that_the_service_would_assign(self, db):
         demo("--users", "200", "--events", "1000")
@@ -124,7 +134,7 @@ class TestDemo:
         demo(*SMALL)
         changes = list(Change.objects.filter(reason="Demo data").order_by("revision"))
         moments = list(Change.objects.order_by("revision").values_list("at", flat=True))
-        assert {change.kind for change in changes} == {"flag", "segment", "experiment"}
+        assert {change.kind for change in changes} == {"flag", "segment", "metric", "experiment"}
         assert {change.source for change in changes} == {Source.COMMAND}
         assert moments == sorted(moments)
 
@@ -138,7 +148,9 @@ class TestDemo:
     def test_demo__database_in_use__is_refused_and_writes_nothing(self, production):
         create_flag(key="mine", environment=production, actor=ACTOR, at=NOON)
         revision = Change.objects.latest_revision()
-        with pytest.raises(CommandError, match=r"^The database holds flags, segments, experiments or events already; "):
+        with pytest.raises(
+            CommandError, match=r"^The database holds flags, metrics, experiments or the like already; "
+        ):
             demo(*SMALL)
         assert Change.objects.latest_revision() == revision
         assert not Event.objects.exists()

@@ -10,8 +10,10 @@ import pytest
 
 from config.models import Environment
 from events.ingest import NewEvent, new_id, record
+from experiments.anomalies import events_of_unknown_variants
 from experiments.exposures import assign
-from experiments.lifecycle import create_experiment, start_experiment, stop_experiment
+from experiments.lifecycle import create_experiment, get_experiment, start_experiment, stop_experiment
+from experiments.metrics.changes import create_metric
 from experiments.models import Experiment, Exposure
 from experiments.results import compute_results
 from tests.conftest import ACTOR, NOON
@@ -35,7 +37,7 @@ def make_experiment(environment: Environment, started_at: datetime = NOON) -> Ex
 
 def report(experiment: Experiment, variant: str, second: float, *, user: str = "u", name: str = "seen") -> NewEvent:
     moment = NOON + timedelta(seconds=second)
-    properties = {"experimentId": str(experiment.pk), "variant": variant}
+    properties = {"experimentId": str(experiment.pk), "variant": variant, "seen": f"{variant} at {second}"}
     return NewEvent(new_id(), user, name, moment, NOON + timedelta(days=1), properties)
 
 
@@ -88,13 +90,16 @@ def test_report__any_order_of_arrival_in_any_batches__ends_the_same(production: 
             record(events[:size], production)
             del events[:size]
         rows = Exposure.objects.filter(experiment=experiment).order_by("user_id")
-        outcomes.append(list(rows.values_list("user_id", "variant", "exposed_at", "is_in_several_variants")))
+        columns = ("user_id", "variant", "exposed_at", "is_in_several_variants", "attributes")
+        outcomes.append(list(rows.values_list(*columns)))
 
     expected = []
     for user in sorted({user for user, _, second in happened if second >= 0}):
         seen = sorted((second, variant) for name, variant, second in happened if name == user and second >= 0)
         is_in_several = len({variant for _, variant in seen}) > 1
-        expected.append((user, seen[0][1], NOON + timedelta(seconds=seen[0][0]), is_in_several))
+        second, variant = seen[0]
+        attributes = {"seen": f"{variant} at {second}"}
+        expected.append((user, variant, NOON + timedelta(seconds=second), is_in_several, attributes))
     assert outcomes == [expected, expected]
 
 
@@ -102,6 +107,24 @@ def test_report__name_of_a_metric__is_no_exposure(experiment: Experiment) -> Non
     record([report(experiment, "a", 1, name="buy")], experiment.environment)
 
     assert not Exposure.objects.exists()
+
+
+@pytest.mark.parametrize(("name", "is_exposure"), [("rate", False), ("paid", False), ("seen", True)])
+def test_report__event_that_a_defined_metric_counts__is_no_exposure_but_what_it_divides_by_is(
+    production: Environment, name: str, is_exposure: bool
+) -> None:
+    create_metric(key="rate", type="ratio", event="paid", denominator={"event": "seen"}, actor=ACTOR, at=NOON)
+    who = {"key": "defined", "environment": production, "actor": ACTOR, "at": NOON}
+    create_experiment(**who, variants=VARIANTS, metrics=["rate"])
+    early = report(get_experiment("defined", production), "a", 0.5, user="early", name=name)
+    record([early], production)  # before the start is known, within its second
+    experiment = start_experiment(**who, started_at=NOON)
+    record([report(experiment, "a", 1, name=name)], production)
+
+    users = {"early", "u"} if is_exposure else set()
+    assert set(Exposure.objects.values_list("user_id", flat=True)) == users
+    record([report(experiment, "z", 2, name=name)], production)
+    assert events_of_unknown_variants(experiment).count() == int(is_exposure)
 
 
 def test_report__unknown_variant__is_not_stored(experiment: Experiment) -> None:
@@ -156,8 +179,8 @@ def test_report__key_that_is_the_id_of_another_experiment__means_that_other_one(
     record([report(one, "b", 1, user="v"), report(one, "", 2, name="buy")], production)
 
     assert not Exposure.objects.filter(experiment=other, user_id="v").exists()
-    assert compute_results(one)["a"].conversions == 1
-    assert compute_results(other)["a"].conversions == 0
+    assert compute_results(one, NOON)["a"].conversions == 1
+    assert compute_results(other, NOON)["a"].conversions == 0
 
 
 def test_report__experiment_of_another_environment__is_not_stored(experiment: Experiment, staging: Environment) -> None:

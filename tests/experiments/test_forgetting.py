@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from config.models import Environment
 from events.erasure import erase_user
 from events.ingest import new_id, record
-from events.models import Event
 from events.retention import plan_purge, purge
 from events.rows import NewEvent
 from experiments.exposures import assign
-from experiments.models import Exposure
-from experiments.results import compute_results, count_anomalies
+from experiments.models import Experiment, Exposure, Fold, UserTotal
+from experiments.results import VariantResult, analyse_experiment, compute_results
+from experiments.totals.folding import fold
+from experiments.totals.freezing import freeze
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
 
@@ -60,7 +62,7 @@ def test_erase_user__exposed_without_an_event__loses_the_exposure(production: En
 
     erased = erase_user("u", production)
     assert (erased.events, erased.exposures, len(erased.experiments)) == (0, 1, 1)
-    assert compute_results(experiment)["green"].sample_size == 0
+    assert compute_results(experiment, NOON)["green"].sample_size == 0
 
 
 def test_erase_user__exposed_in_another_environment__stays_there(production: Environment, staging: Environment) -> None:
@@ -91,10 +93,10 @@ def test_erase_user__not_exposed__changes_an_experiment_only_by_its_anomalies(
 ) -> None:
     experiment = ExperimentFactory(key="e", running=True)
     record([event, see("v", "e", "purple")], production)
-    before = count_anomalies(experiment)
+    before = analyse_experiment(experiment, NOON).guards
 
     assert changed("u", production) == ([("e", "running")] if is_anomaly else [])
-    assert (count_anomalies(experiment) != before) == is_anomaly
+    assert (analyse_experiment(experiment, NOON).guards != before) == is_anomaly
 
 
 def test_erase_user__anomaly_of_a_draft_named_by_id__is_told(production: Environment) -> None:
@@ -102,6 +104,35 @@ def test_erase_user__anomaly_of_a_draft_named_by_id__is_told(production: Environ
     record([see("u", str(draft.pk), "purple")], production)
 
     assert changed("u", production) == [("d", "draft")]
+
+
+@pytest.mark.parametrize("state", ["running", "stopped", "frozen"])
+def test_erase_user__folded_before__leaves_no_total_and_no_trace_in_the_sums(
+    production: Environment, state: str
+) -> None:
+    experiment = ExperimentFactory(key="e", **{"running" if state == "running" else "stopped": True})
+    for user in ("u", "v"):
+        record([see(user, "e"), happen(user, "purchase", second=2)], production)
+    fold(experiment, NOON)
+    assert compute_results(experiment, NOON)["green"] == VariantResult(2, 2)
+    if state == "frozen":
+        freeze(experiment, NOON + timedelta(days=2))
+        experiment.refresh_from_db()
+
+    erase_user("u", production)
+    assert set(UserTotal.objects.values_list("user_id", flat=True)) == {"v"}
+    assert compute_results(experiment, NOON)["green"] == VariantResult(1, 1)
+
+
+def test_erase_user__back_at_once__counts_by_what_is_new(production: Environment) -> None:
+    experiment = ExperimentFactory(key="e", running=True)
+    record([see("u", "e"), happen("u", "purchase", second=2)], production)
+    fold(experiment, NOON)
+    erase_user("u", production)
+    record([see("u", "e", "control", second=3)], production)
+
+    found = compute_results(experiment, NOON)
+    assert (found["control"], found["green"]) == (VariantResult(1, 0), VariantResult())
 
 
 def test_erase_user__exposed_again_afterwards__is_new(production: Environment) -> None:
@@ -137,7 +168,7 @@ def test_erase_user__any_history__leaves_what_there_were_without_the_user(produc
                 erase_user(user, environment)
         else:
             record([each for each in events if each.user_id not in gone], environment)
-        found.append((compute_results(experiment), count_anomalies(experiment)))
+        found.append((compute_results(experiment, NOON), analyse_experiment(experiment, NOON).guards))
     assert found[0] == found[1]
 
 
@@ -146,21 +177,40 @@ def list_of(event: NewEvent) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("state", [{"running": True}, {"stopped": True}])
-def test_purge__started_experiment__keeps_events_from_the_second_of_its_start_on(
+def test_purge__started_experiment__keeps_events_from_two_weeks_before_the_second_of_its_start_on(
     production: Environment, state: dict[str, bool]
 ) -> None:
     begin = NOON + timedelta(seconds=0.7)
     stop = {"stopped_at": begin + timedelta(seconds=9)} if "stopped" in state else {}
     experiment = ExperimentFactory(key="e", **{**state, "started_at": begin, **stop})
-    record([see(f"user{at}", "e", second=at) for at in (-0.1, 0, 0.8, 2)], production)
-    before = compute_results(experiment)
-    assert before["green"].sample_size == 3
+    early = timedelta(days=-14).total_seconds()
+    record([see("first", "e", second=0)], production)
+    record([happen("first", "purchase", second=second) for second in (early - 0.1, early, -0.1, 2)], production)
+    before = totals(experiment)
+    assert (before["y"], before["x"]) == (1, 1)
 
     plan = plan_purge(production, NOON + timedelta(days=1))
-    assert plan.obstacles() == ["Experiment e keeps 3 older events, from 2026-01-31T12:00:00.000000Z on."]
+    assert plan.obstacles() == ["Experiment e keeps 4 older events, from 2026-01-17T12:00:00.000000Z on."]
     assert purge(plan) == 1
-    assert set(Event.objects.values_list("user_id", flat=True)) == {"user0", "user0.8", "user2"}
-    assert compute_results(experiment) == before
+    UserTotal.objects.all().delete()
+    Fold.objects.update(mark="")
+    assert totals(experiment) == before
+
+
+def totals(experiment: Experiment) -> dict[str, Any]:
+    fold(experiment, NOON)
+    return UserTotal.objects.values().get()
+
+
+def test_purge__frozen_experiment__keeps_nothing(production: Environment) -> None:
+    experiment = ExperimentFactory(key="e", stopped=True)
+    record([see("u", "e"), happen("u", "purchase", second=2)], production)
+    freeze(experiment, NOON + timedelta(days=2))
+
+    plan = plan_purge(production, NOON + timedelta(days=2))
+    assert plan.holds == []
+    assert purge(plan) == 2
+    assert compute_results(experiment, NOON + timedelta(days=3))["green"].conversion == 1
 
 
 def test_purge__drafts_and_experiments_elsewhere__hold_nothing(production: Environment, staging: Environment) -> None:
@@ -173,10 +223,11 @@ def test_purge__drafts_and_experiments_elsewhere__hold_nothing(production: Envir
     assert purge(plan) == 1
 
 
-def test_purge__experiment_started_later_than_what_goes__is_no_obstacle(production: Environment) -> None:
+def test_purge__experiment_started_two_weeks_after_what_goes__is_no_obstacle(production: Environment) -> None:
     ExperimentFactory(key="e", running=True)
-    record([happen("u", second=-60), happen("u", second=60)], production)
+    fortnight = timedelta(days=14)
+    record([happen("u", second=-60 - fortnight.total_seconds()), happen("u", second=60)], production)
 
-    plan = plan_purge(production, NOON)
+    plan = plan_purge(production, NOON - fortnight)
     assert plan.obstacles() == []
     assert purge(plan) == 1

@@ -95,12 +95,26 @@ def test_run__step_out_of_order__is_refused_and_changes_nothing(
 
 def test_update__draft__takes_all(draft: Experiment, who: dict[str, Any]) -> None:
     variants = [{"key": "x", "weight": 1}, {"key": "y", "weight": 2}]
-    updated = update_experiment(**who, changes={"variants": variants, "metrics": ["sign up"], "description": "New"})
+    changes = {"variants": variants, "metrics": ["sign up"], "description": "New", "tuning_size": 20_000}
+    updated = update_experiment(**who, changes=changes)
 
-    assert (updated.variants, updated.metrics, updated.description) == (variants, ["sign up"], "New")
+    assert {name: getattr(updated, name) for name in changes} == changes
 
 
-@pytest.mark.parametrize("changes", [{"variants": [*VARIANTS, {"key": "c", "weight": 1}]}, {"metrics": []}])
+@pytest.mark.parametrize("size", [100, 5000, 10_000_000])
+def test_create__tuning_size__is_kept_and_logged(who: dict[str, Any], size: int) -> None:
+    create_experiment(**who, variants=VARIANTS, tuning_size=size)
+
+    change = Change.objects.latest("revision")
+    assert get_experiment("e", who["environment"]).tuning_size == size
+    assert change.after is not None
+    assert change.after["tuningSampleSize"] == size
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"variants": [*VARIANTS, {"key": "c", "weight": 1}]}, {"metrics": []}, {"tuning_size": 100}],
+)
 def test_update__started__is_locked(draft: Experiment, who: dict[str, Any], changes: dict[str, Any]) -> None:
     start_experiment(**who)
     with pytest.raises(DomainError) as refused:
@@ -164,6 +178,11 @@ def test_delete__started__is_locked(draft: Experiment, who: dict[str, Any]) -> N
         ({"metrics": "buy"}, ["metrics"]),
         ({"metrics": [f"m{at}" for at in range(51)]}, ["metrics"]),
         ({"description": "d" * 2001}, ["description"]),
+        ({"tuning_size": 99}, ["tuningSampleSize"]),
+        ({"tuning_size": 10_000_001}, ["tuningSampleSize"]),
+        ({"tuning_size": 5000.5}, ["tuningSampleSize"]),
+        ({"tuning_size": True}, ["tuningSampleSize"]),
+        ({"tuning_size": None}, ["tuningSampleSize"]),
         ({"key": "-"}, ["key"]),
     ],
 )

@@ -11,9 +11,12 @@ from config.models import Change
 from experiments.models import Experiment, Exposure
 from tests.answers import data, error, next_page
 from tests.experiments.calls import assign, report
+from tests.experiments.test_results import QUERIES
 from tests.factories import ExperimentFactory
 
-DRAFT_FIELDS = ["id", "key", "description", "status", "variants", "metrics", "results", "createdAt"]
+DRAFT_FIELDS = [
+    *("id", "key", "description", "status", "variants", "metrics", "tuningSampleSize", "results", "createdAt"),
+]
 ENTRY_FIELDS = ["id", "key", "status", "variants", "createdAt"]
 VARIANTS = [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}]
 NOTHING = {"conversion": 0, "sampleSize": 0}
@@ -241,11 +244,14 @@ def test_list__any_number_of_experiments__takes_one_query(api, django_assert_num
         assert len(keys(api.get("/v1/experiments"))) == count
 
 
-def test_get__any_number_of_exposures__takes_two_queries(api, django_assert_num_queries):
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("users", [1, 10])
+def test_get__any_number_of_exposures__takes_one_query_more_than_the_results(api, django_assert_num_queries, users):
     ExperimentFactory(key="e", running=True)
-    for user in range(10):
+    for user in range(users):
         assign(api, f"user-{user}")
-    with django_assert_num_queries(2):
+    data(api.get("/v1/experiments/e"))
+    with django_assert_num_queries(1 + QUERIES):
         data(api.get("/v1/experiments/e"))
 
 
@@ -311,3 +317,27 @@ def test_variant__known_user__takes_one_query(api, django_assert_num_queries):
     assign(api, "u")
     with django_assert_num_queries(1):
         assign(api, "u")
+
+
+# --- how many users the always-valid intervals are tuned for ----------------------------------------------------------
+
+
+def test_tuning_size__of_a_draft__can_be_set_and_changed_until_it_starts(api):
+    variants = [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]
+    draft = data(api.post("/v1/experiments", {"key": "e", "variants": variants, "tuningSampleSize": 800}), 201)
+    assert draft["tuningSampleSize"] == 800
+    assert data(api.patch("/v1/experiments/e", {"tuningSampleSize": 900}))["tuningSampleSize"] == 900
+    data(api.post("/v1/experiments/e/start"))
+    error(api.patch("/v1/experiments/e", {"tuningSampleSize": 800}), 409, "experiment_locked")
+    assert data(api.patch("/v1/experiments/e", {"tuningSampleSize": 900}))["tuningSampleSize"] == 900
+
+
+@pytest.mark.parametrize(
+    ("size", "code"),
+    [(99, "out_of_range"), (10_000_001, "out_of_range"), ("800", "invalid_type"), (0.5, "invalid_type")],
+)
+def test_tuning_size__that_cannot_be__is_refused(api, size, code):
+    ExperimentFactory(key="e")
+    body = {"tuningSampleSize": size}
+    [detail] = error(api.patch("/v1/experiments/e", body), 400, "validation_failed")["details"]
+    assert (detail["field"], detail["code"]) == ("tuningSampleSize", code)

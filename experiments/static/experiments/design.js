@@ -25,6 +25,17 @@ listEditor({
   },
 });
 
+const known = JSON.parse(document.getElementById("hy-metrics")?.textContent ?? "{}");
+const suggestions = make("datalist", { id: "hy-metric-names" },
+  ...Object.entries(known).map(([key, words]) => make("option", { value: key }, words)));
+document.body.append(suggestions);
+
+/** What a name computes: what is defined, or else what any name of an event does. */
+function wordsOf(name) {
+  if (!name) return "";
+  return Object.hasOwn(known, name) ? known[name] : `Share of users with the event ${name}; no metric of this name is defined`;
+}
+
 listEditor({
   name: "metrics",
   noun: "metric",
@@ -32,8 +43,12 @@ listEditor({
   blank: () => "",
   card: (metric, { replace }) => {
     if (typeof metric !== "string") return { head: [rawInput(metric, replace)], body: [] };
-    const input = textInput(metric, { placeholder: "name of an event, such as purchase", "aria-label": "Metric" }, () => replace(input.value));
-    return { head: [field("", "Metric", input)], body: [] };
+    const words = make("p", { class: "hy-muted" }, wordsOf(metric));
+    const input = textInput(metric, { list: suggestions.id, placeholder: "a metric, or the name of an event", "aria-label": "Metric" }, () => {
+      replace(input.value);
+      words.textContent = wordsOf(input.value);
+    });
+    return { head: [field("", "Metric", input), words], body: [] };
   },
 });
 

@@ -1,0 +1,59 @@
+"""What does not fit among the events and exposures of an experiment. What it means for results is for those to say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Least, TruncSecond
+
+from events.models import Event, EventQuerySet
+from events.properties import VARIANT
+from experiments.exposures import floor_to_second, references
+from experiments.metrics.definition import Definition
+from experiments.metrics.frozen import outcome_names
+from experiments.models import Experiment, Exposure, Origin
+from experiments.totals.sums import exposed_users
+from flags.engine.bucketing import compile_split
+
+_EXPOSURES_AT_ONCE = 5000
+
+
+def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
+    """The events that report a variant which the experiment does not have."""
+    naming = Event.objects.filter(environment=experiment.environment_id).naming(*references(experiment))
+    reporting = naming.filter(properties__has_key=VARIANT)
+    known = Q()
+    for key in experiment.variant_keys:
+        known |= Q(**{f"properties__{VARIANT}": key})
+    return reporting.exclude(name__in=outcome_names(experiment)).exclude(known)
+
+
+def events_before_exposure(experiment: Experiment, definitions: Sequence[Definition]) -> EventQuerySet:
+    """The events that the metrics look at and that exposed users did since the start, but before their exposure.
+
+    Many of them say that exposures are reported too late, or not where the change is seen.
+    """
+    assert experiment.started_at is not None  # noqa: S101 (a draft has no exposures)
+    exposures = exposed_users(experiment).filter(user_id=OuterRef("user_id"))
+    later = exposures.annotate(base=TruncSecond("exposed_at", tzinfo=UTC)).filter(
+        base__gt=Least(OuterRef("timestamp"), OuterRef("received_at"))
+    )
+    names = {name for definition in definitions for name in definition.events}
+    events = Event.objects.filter(environment=experiment.environment_id, name__in=names)
+    return (
+        events.naming("", *references(experiment))
+        .counted_from(floor_to_second(experiment.started_at))
+        .filter(Exists(later))
+    )
+
+
+def count_unexpected_variants(experiment: Experiment) -> int:
+    """How many exposures that this service assigned have another variant than the hash gives: none, if all is well.
+
+    Computes the hash of every such user.
+    """
+    split = compile_split(((each["key"], each["weight"]) for each in experiment.variants), experiment.key)
+    assigned = Exposure.objects.filter(experiment=experiment, origin=Origin.ASSIGNED).values_list("user_id", "variant")
+    return sum(split(user_id) != variant for user_id, variant in assigned.iterator(chunk_size=_EXPOSURES_AT_ONCE))

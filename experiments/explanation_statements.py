@@ -1,0 +1,173 @@
+"""The statements behind explanations: from raw events to what each condition leaves of them, on either database.
+
+They share nothing with those of the totals, whose check they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from config.insertion import adapted
+from events.models import Event
+from experiments.models import Experiment, Exposure
+
+_LARGEST = "1e100"
+"""What a greater number counts as, so that squares can always be added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What the two databases write differently."""
+
+    counted_at: str
+    base: str  # the exposure, floored to its second
+    later: str  # some seconds after that
+    amount: str  # a property where it is a number, else NULL
+    currency: str
+    least: str
+
+
+_DIALECTS = {
+    "postgresql": Dialect(
+        counted_at="LEAST(event.timestamp, event.received_at)",
+        base="date_trunc('second', exposed_at)",
+        later="base + make_interval(secs => %s)",
+        amount=f"(SELECT GREATEST(-{_LARGEST}, LEAST({_LARGEST}, value::text::numeric))::float8 "  # noqa: S608 (no data)
+        "FROM (SELECT event.properties -> %s::text AS value) AS found WHERE jsonb_typeof(value) = 'number')",
+        currency="event.properties ->> 'currency'",
+        least="LEAST",
+    ),
+    # Moments are texts there, of which those of whole seconds come before all others in their second.
+    "sqlite": Dialect(
+        counted_at="MIN(event.timestamp, event.received_at)",
+        base="substr(exposed_at, 1, 19)",
+        later="datetime(base, %s || ' seconds')",
+        amount=f"(SELECT MAX(-{_LARGEST}, MIN({_LARGEST}, value)) FROM json_each(event.properties) "  # noqa: S608 (no data)
+        "WHERE key = %s AND type IN ('integer', 'real'))",
+        currency="json_extract(event.properties, '$.currency')",
+        least="MIN",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition under which an event counts, in words and in SQL over the columns of `happened`."""
+
+    name: str
+    description: str
+    sql: str
+    parameters: Sequence[Any] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which events are asked about, under which conditions they count, and what is made of those of one user.
+
+    `value` is one of `any`, `number`, `sum` and `mean`; these last two are of `property`.
+    """
+
+    event: str
+    conditions: Sequence[Condition]
+    value: str
+    property: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`left` has, for the name alone and then for each condition more, how many events are left, and of how many users.
+
+    `total` adds up the values of the users, each at most the cap; `capped` users have a greater one.
+    """
+
+    left: Sequence[tuple[int, int]]
+    total: float
+    capped: int
+
+
+def dialect() -> Dialect:
+    return _DIALECTS[connection.vendor]
+
+
+def count(experiment: Experiment, variant: str, question: Question, cap: float | None) -> Answer:
+    """One statement. Reads all events of the name in the environment."""
+    query, parameters = _of_users(experiment, question, variant)
+    steps = range(len(question.conditions) + 1)
+    figures = [f"COALESCE(SUM(left_{at}), 0), COUNT(*) FILTER (WHERE left_{at} > 0)" for at in steps]
+    if cap is None:
+        figures.append("COALESCE(SUM(y), 0), 0")
+    else:
+        figures.append(f"COALESCE(SUM({dialect().least}(y, %s)), 0), COUNT(*) FILTER (WHERE y > %s)")
+        parameters += [cap, cap]
+    [(*counts, total, capped)] = _fetch(f"{query} SELECT {', '.join(figures)} FROM of_user", parameters)  # noqa: S608 (no data)
+    left = [(int(rows), users) for rows, users in zip(counts[::2], counts[1::2], strict=True)]
+    return Answer(left, float(total), capped)
+
+
+def percentile(experiment: Experiment, question: Question, percent: float) -> float | None:
+    """The value, among those of the users of all variants that are not 0, which `percent` of them do not exceed."""
+    query, parameters = _of_users(experiment, question, None)
+    ranked = "SELECT y, ROW_NUMBER() OVER (ORDER BY y) AS place, COUNT(*) OVER () AS users FROM of_user WHERE y <> 0"
+    nearest = f"SELECT y FROM ({ranked}) AS ranked WHERE 100 * place >= %s * users ORDER BY place LIMIT 1"  # noqa: S608 (no data)
+    found = _fetch(f"{query} {nearest}", [*parameters, percent])
+    return float(found[0][0]) if found else None
+
+
+def _of_users(experiment: Experiment, question: Question, variant: str | None) -> tuple[str, list[Any]]:
+    """A query, to be continued, with a row for each user who has events of the name: what is left of them, and `y`.
+
+    Without a variant, users of all variants are exposed users.
+    """
+    conditions = question.conditions
+    passed = " ".join(f"WHEN ({each.sql}) IS NOT TRUE THEN {at}" for at, each in enumerate(conditions))
+    left = [f"COUNT(*) FILTER (WHERE passed >= {at}) AS left_{at}" for at in range(len(conditions) + 1)]
+    exposed, parameters = _exposed(experiment, variant)
+    own = dialect()
+    query = f"""
+        WITH exposed AS ({exposed}), happened AS (
+            SELECT event.user_id, event.experiment, {own.counted_at} AS counted_at, base,
+                {own.amount} AS amount, {own.currency} AS currency
+            FROM {Event._meta.db_table} AS event LEFT JOIN exposed ON exposed.user_id = event.user_id
+            WHERE event.environment_id = %s AND event.name = %s
+        ), judged AS (
+            SELECT user_id, amount, CASE {passed} ELSE {len(conditions)} END AS passed FROM happened
+        ), of_user AS (
+            SELECT user_id, {", ".join(left)}, {_value(question)} AS y FROM judged GROUP BY user_id
+        )"""  # noqa: S608 (no data)
+    tested = [parameter for condition in conditions for parameter in condition.parameters]
+    return query, [*parameters, question.property, experiment.environment_id, question.event, *tested]
+
+
+def _exposed(experiment: Experiment, variant: str | None) -> tuple[str, list[Any]]:
+    wanted: Mapping[str, Any] = {
+        "experiment_id = %s": experiment.pk,
+        "variant = %s": variant,
+        "exposed_at <= %s": experiment.stopped_at,
+    }
+    conditions = [condition for condition, value in wanted.items() if value is not None]
+    statement = (
+        f"SELECT user_id, {dialect().base} AS base FROM {Exposure._meta.db_table} WHERE {' AND '.join(conditions)}"  # noqa: S608 (no data)
+    )
+    return statement, [value for value in wanted.values() if value is not None]
+
+
+def _value(question: Question) -> str:
+    counts = f"FILTER (WHERE passed = {len(question.conditions)})"
+    return {
+        "any": f"CASE WHEN COUNT(*) {counts} > 0 THEN 1 ELSE 0 END",
+        "number": f"COUNT(*) {counts}",
+        "sum": f"COALESCE(SUM(amount) {counts}, 0)",
+        "mean": f"COALESCE(AVG(amount) {counts}, 0)",
+    }[question.value]
+
+
+def _fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
+    values = adapted(parameters) if connection.vendor == "sqlite" else parameters
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        rows: list[Any] = cursor.fetchall()
+    return rows

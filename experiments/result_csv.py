@@ -1,0 +1,98 @@
+"""The results of an experiment as a table: a row for each metric and variant, and then for those of a breakdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+
+import orjson
+
+from config.documents import Document
+
+_OF_RESULTS = ("experiment", "status", "asOf", "frozenAt", "correction")
+_OF_VARIANT = ("users", "matureUsers", "immatureUsers", "events", "otherCurrencyEvents", "value")
+_TESTS = ("alwaysValid", "fixedHorizon")
+_OF_TEST = ("lower", "upper", "pValue")
+_OF_COMPARISON = ("chanceToBeatControl", "expectedLoss", "adjustedPValue")
+
+
+def _of_estimate(name: str) -> list[str]:
+    tests = [f"{name}.{test}.{figure}" for test in _TESTS for figure in _OF_TEST]
+    return [f"{name}.estimate", f"{name}.standardError", *tests]
+
+
+COLUMNS = (
+    *_OF_RESULTS,
+    "attribute",
+    "attributeValue",
+    "metric",
+    "version",
+    "type",
+    "role",
+    "isPrimary",
+    "variant",
+    "isControl",
+    *_OF_VARIANT,
+    "interval.lower",
+    "interval.upper",
+    *_of_estimate("difference"),
+    *_of_estimate("lift"),
+    *_OF_COMPARISON,
+    "cuped.varianceReduction",
+    "cuped.value",
+    *_of_estimate("cuped.difference"),
+    *_of_estimate("cuped.lift"),
+)
+"""Dots lead to the properties of the JSON answer. Where that has null, or nothing, a field is empty."""
+
+
+def results_csv(results: Document) -> bytes:
+    """The table, with its head, of a document that `results_document` made."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS)
+    writer.writeheader()
+    writer.writerows(_rows(results))
+    return text.getvalue().encode()
+
+
+def _rows(results: Document) -> Iterator[Document]:
+    shared = {name: results[name] for name in _OF_RESULTS}
+    definitions = {metric["key"]: metric for metric in results["metrics"]}
+    yield from _of_metrics(results, shared, results["metrics"], definitions)
+    if "breakdown" in results:
+        attribute = {**shared, "attribute": results["breakdown"]["attribute"]}
+        for each in results["breakdown"]["values"]:
+            value = "(rest)" if each["isRest"] else orjson.dumps(each["value"]).decode()
+            yield from _of_metrics(results, {**attribute, "attributeValue": value}, each["metrics"], definitions)
+
+
+def _of_metrics(
+    results: Document, shared: Document, metrics: Iterable[Document], definitions: Document
+) -> Iterator[Document]:
+    for metric in metrics:
+        key = metric["key"]
+        of_metric = {name: definitions[key][name] for name in ("version", "type", "role", "isPrimary")}
+        for variant in metric["variants"]:
+            is_control = variant["key"] == results["control"]
+            row = {**shared, **of_metric, "metric": key, "variant": variant["key"], "isControl": is_control}
+            yield {name: _written(value) for name, value in (row | _figures(variant)).items()}
+
+
+def _figures(variant: Document) -> Document:
+    """The figures of a variant by the names of their columns."""
+    flat = dict(_flattened({**variant, **(variant["comparison"] or {})}))
+    return {name: value for name, value in flat.items() if name in COLUMNS}
+
+
+def _flattened(document: Document, path: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in document.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{path}{name}.")
+        else:
+            yield path + name, value
+
+
+def _written(value: object) -> object:
+    """As JSON writes it, but for texts, which stand there as they are."""
+    return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()

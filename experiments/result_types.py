@@ -1,0 +1,140 @@
+"""What the results of an experiment consist of, for everyone who shows them. How they come about is for `results`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from experiments.metrics.definition import Definition
+from experiments.models import Experiment
+from experiments.stats.types import Estimate, Interval, Reason, SampleRatio, VariantEstimate, Verdict
+
+AttributeValue = str | bool | float | None
+"""What was recorded of a user by the name of an attribute; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariantUsers:
+    """A variant of the experiment: how many users were exposed to it, and how many the weights let expect."""
+
+    key: str
+    weight: float
+    users: int
+    expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class DayFigures:
+    """One variant by one metric as it stood with the users exposed until the end of a day, in UTC.
+
+    `difference` is that to the control; None for the control itself.
+    """
+
+    day: date
+    users: int
+    value: float | None
+    interval: Interval | None
+    difference: Estimate | Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class VariantFigures:
+    """One variant by one metric. `estimate` is what the statistics say; the others are plain counts.
+
+    `mature` users are those whose whole window has passed; None in a slice, where they are not counted. `events` are
+    those of the metric's name since the exposures, and `foreign` those in the window that are amounts in another
+    currency. `series` is empty where nobody asked for it.
+    """
+
+    estimate: VariantEstimate
+    users: int
+    mature: int | None
+    events: int
+    foreign: int
+    series: Sequence[DayFigures] = ()
+
+    @property
+    def key(self) -> str:
+        return self.estimate.key
+
+    @property
+    def immature(self) -> int | None:
+        return None if self.mature is None else self.users - self.mature
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFigures:
+    """One metric in all variants, in the order of the experiment. `cap` is the value that is in force, if any."""
+
+    definition: Definition
+    place: int
+    is_primary: bool
+    cap: float | None
+    variants: Sequence[VariantFigures]
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """What would make the figures worth less. `audit` has what takes seconds to find out; None: nobody asked."""
+
+    sample_ratio: SampleRatio | Reason
+    users_in_several_variants: int
+    events_of_unknown_variants: int
+    audit: Audit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """`events_before_exposure`: of the metrics' names, by exposed users, from the start until their exposure.
+
+    `unexpected_variants`: exposures assigned by the service whose variant is not the one that the hash gives.
+    """
+
+    events_before_exposure: int
+    unexpected_variants: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The figures of the users with one value of an attribute; with `is_rest`, of those with any other."""
+
+    value: AttributeValue
+    is_rest: bool
+    users: int
+    metrics: Sequence[MetricFigures]
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """The figures by the values of one attribute, the most users first and the rest last.
+
+    Adjusted p-values are over all values, goals and treatments together.
+    """
+
+    attribute: str
+    slices: Sequence[Slice]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All that is known of an experiment at `as_of`. The first of `metrics` that is a goal is the primary one.
+
+    Of a draft there is everything, for nobody. Where one metric was asked for, `metrics` has that one alone; the
+    verdict and the adjusted p-values still rest on all of them.
+    """
+
+    experiment: Experiment
+    as_of: datetime
+    control: str
+    correction: str
+    variants: Sequence[VariantUsers]
+    metrics: Sequence[MetricFigures]
+    guards: Guards
+    verdict: Verdict
+    primary: str | None
+    breakdown: Breakdown | None = None
+
+    @property
+    def users(self) -> int:
+        return sum(variant.users for variant in self.variants)

@@ -1,0 +1,268 @@
+"""Explanations of figures, each step recomputed in plain Python from the events."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from statistics import fmean
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+
+from config.models import Environment
+from events.ingest import NewEvent, new_id, record
+from experiments.explanation import explain, explain_all
+from experiments.metrics.definition import Definition, Quantity
+from experiments.models import Experiment
+from tests.conftest import NOON
+from tests.factories import ExperimentFactory
+
+pytestmark = pytest.mark.django_db
+
+BUYS = Quantity("buy")
+AMOUNT = Quantity("buy", "amount")
+EUROS = Quantity("buy", "revenue", "EUR")
+WINDOW = {"delay": timedelta(hours=1), "window": timedelta(hours=30)}
+DEFINITIONS = {
+    "conversion": Definition("m", 1, "conversion", BUYS),
+    "conversion within a window": Definition("m", 1, "conversion", BUYS, **WINDOW),
+    "retention": Definition("m", 1, "retention", BUYS, delay=timedelta(days=1), window=timedelta(days=2)),
+    "count": Definition("m", 1, "count", BUYS, delay=timedelta(hours=2)),
+    "capped count": Definition("m", 1, "count", BUYS, cap_value=2),
+    "revenue": Definition("m", 1, "revenue", EUROS, **WINDOW),
+    "revenue capped by percentile": Definition("m", 1, "revenue", EUROS, cap_percentile=75),
+    "sum": Definition("m", 1, "sum", AMOUNT),
+    "mean": Definition("m", 1, "mean", AMOUNT, **WINDOW),
+    "ratio": Definition("m", 1, "ratio", EUROS, denominator=Quantity("look")),
+}
+
+
+def test_explanation__of_one_purchase__tells_each_condition_in_words(production: Environment) -> None:
+    experiment = make_experiment(replace(DEFINITIONS["revenue"], window=timedelta(hours=1)), stopped=True)
+    properties = {"revenue": 5, "currency": "EUR"}
+    expose({"u": ("green", NOON)}, production)
+    record([happen("u", 1.5, **properties), happen("v", 1.5, **properties), happen("u", 2, **properties)], production)
+
+    found = explain(experiment, 0, "green")
+    assert [(step["name"], step["description"], step["rows"], step["users"]) for step in found["steps"]] == [
+        ("events_of_the_name", "Events named buy in the environment.", 3, 2),
+        ("by_exposed_users", "By users who were exposed to the variant.", 2, 1),
+        ("of_the_experiment", "That name this experiment, or none.", 2, 1),
+        ("after_exposure", "At or after the second of the exposure.", 2, 1),
+        ("in_the_window", "At least 1 hour after it, and less than 2 hours.", 1, 1),
+        ("before_the_stop", "Not after the stop at 2026-02-03T12:00:00.000000Z.", 1, 1),
+        ("of_the_currency", "In the currency EUR.", 1, 1),
+        ("with_the_value", "With a number as revenue.", 1, 1),
+        ("counted", "What is left counts.", 1, 1),
+    ]
+    del found["steps"]
+    assert found == {
+        "users": 1,
+        "cap": None,
+        "cappedUsers": 0,
+        "sum": 5,
+        "denominatorSteps": None,
+        "denominatorSum": None,
+        "value": 5,
+    }
+
+
+def test_explanation__of_a_delay_without_an_end__says_from_when_on(production: Environment) -> None:
+    steps = explain(make_experiment(DEFINITIONS["count"]), 0, "green")["steps"]
+    assert [step["description"] for step in steps if step["name"] == "in_the_window"] == ["At least 2 hours after it."]
+
+
+@pytest.mark.parametrize("kind", DEFINITIONS)
+def test_explanation__nobody_exposed__has_no_value(production: Environment, kind: str) -> None:
+    found = explain(make_experiment(DEFINITIONS[kind]), 0, "green")
+    assert (found["users"], found["value"], found["sum"], found["cappedUsers"]) == (0, None, 0, 0)
+    assert all((step["rows"], step["users"]) == (0, 0) for step in found["steps"])
+
+
+def test_explanation__numbers_beyond_all_measure__count_as_the_largest(production: Environment) -> None:
+    experiment = make_experiment(DEFINITIONS["sum"])
+    expose({"u": ("green", NOON), "v": ("green", NOON), "w": ("control", NOON)}, production)
+    record([happen("u", 1, amount=1e300), happen("v", 1, amount=-1e300), happen("w", 1, amount=-1e300)], production)
+
+    assert explain(experiment, 0, "green")["sum"] == 0
+    assert explain(experiment, 0, "control")["sum"] == -1e100
+
+
+@pytest.mark.parametrize("name", ['with "quotes"', "with.dots", "with \\ and $[0]", "ünï"])
+def test_explanation__property_of_any_name__is_that_of_exactly_this_name(production: Environment, name: str) -> None:
+    experiment = make_experiment(Definition("m", 1, "sum", Quantity("buy", name)))
+    expose({"u": ("green", NOON)}, production)
+    record([happen("u", 1, **{name: 3, "with": {"dots": 9}, "amount": 9})], production)
+
+    assert explain(experiment, 0, "green")["sum"] == 3
+
+
+def test_explanation__of_a_metric__takes_three_statements_at_most(
+    production: Environment, django_assert_num_queries: Any
+) -> None:
+    experiment = make_experiment(DEFINITIONS["conversion"])
+    with django_assert_num_queries(2):  # events, exposures
+        explain(experiment, 0, "green")
+    for kind in ("ratio", "revenue capped by percentile"):
+        experiment = make_experiment(DEFINITIONS[kind], key=kind[:7])
+        with django_assert_num_queries(3):  # and those of the denominator, or the value of the cap
+            explain(experiment, 0, "green")
+
+
+def test_explanation__of_everything__has_each_metric_and_variant(production: Environment) -> None:
+    experiment = make_experiment(DEFINITIONS["count"], DEFINITIONS["ratio"])
+    found = explain_all(experiment)
+    assert {place: list(variants) for place, variants in found.items()} == {
+        "0": ["control", "green"],
+        "1": ["control", "green"],
+    }
+    assert found["1"]["green"] == explain(experiment, 1, "green")
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+@pytest.mark.parametrize("kind", DEFINITIONS)
+def test_explanation__random_history__is_what_counting_by_hand_gives(
+    production: Environment, kind: str, is_stopped: bool
+) -> None:
+    chance = random.Random(f"{kind} {is_stopped}")
+    experiment = make_experiment(DEFINITIONS[kind], stopped=is_stopped)
+    exposures = {
+        f"user-{number}": (chance.choice(["control", "green"]), NOON + timedelta(seconds=chance.randrange(200_000) / 2))
+        for number in range(20)
+    }
+    expose(exposures, production)
+    history = [random_event(chance) for _ in range(400)]
+    record(history, production)
+
+    for variant in experiment.variant_keys:
+        assert explain(experiment, 0, variant) == ByHand(experiment, DEFINITIONS[kind], exposures, history).tell(
+            variant
+        )
+
+
+Exposures = dict[str, tuple[str, datetime]]
+
+
+class ByHand:
+    """The explanation of a metric, by going through the events one by one."""
+
+    def __init__(
+        self, experiment: Experiment, definition: Definition, exposures: Exposures, history: Sequence[NewEvent]
+    ) -> None:
+        self.stop = experiment.stopped_at or datetime.max.replace(tzinfo=NOON.tzinfo)
+        self.is_stopped = experiment.stopped_at is not None
+        self.own = (None, experiment.key, str(experiment.pk))
+        self.definition, self.exposures, self.history = definition, exposures, history
+
+    def tell(self, variant: str) -> dict[str, Any]:
+        of = self.definition
+        exposed = [user for user, (key, _) in self.exposures.items() if key == variant]
+        cap = of.cap_value
+        if of.cap_percentile:
+            everyone = sorted(y for user in self.exposures if (y := self.y(user, of.quantity)))
+            cap = next(y for place, y in enumerate(everyone, 1) if place / len(everyone) >= of.cap_percentile / 100)
+        values = [self.y(user, of.quantity) for user in exposed]
+        total = sum(min(value, cap or value) for value in values)
+        below = of.denominator and sum(self.y(user, of.denominator) for user in exposed)
+        return {
+            "users": len(exposed),
+            "steps": self.steps(exposed, of.quantity),
+            "cap": cap,
+            "cappedUsers": sum(value > (cap or value) for value in values),
+            "sum": pytest.approx(total),
+            "denominatorSteps": self.steps(exposed, of.denominator) if of.denominator else None,
+            "denominatorSum": below,
+            "value": pytest.approx(total / (below if below is not None else len(exposed))),
+        }
+
+    def y(self, user: str, quantity: Quantity) -> float:
+        events = [
+            event
+            for event in self.history
+            if event.user_id == user
+            and event.name == quantity.event
+            and all(holds([user], event) for _, holds in self.conditions(quantity))
+        ]
+        if self.definition.is_share:
+            return float(bool(events))
+        if not quantity.property:
+            return len(events)
+        numbers = [event.properties[quantity.property] for event in events]
+        return (fmean(numbers) if numbers else 0) if self.definition.type == "mean" else sum(numbers)
+
+    def steps(self, exposed: list[str], quantity: Quantity) -> list[dict[str, Any]]:
+        left = [event for event in self.history if event.name == quantity.event]
+        steps = [("events_of_the_name", left)]
+        for name, holds in self.conditions(quantity):
+            left = [event for event in left if holds(exposed, event)]
+            steps.append((name, left))
+        return [
+            {"name": name, "description": ANY, "rows": len(left), "users": len({each.user_id for each in left})}
+            for name, left in [*steps, ("counted", left)]
+        ]
+
+    def conditions(self, quantity: Quantity) -> list[tuple[str, Callable[[list[str], NewEvent], bool]]]:
+        of = self.definition
+        named: dict[str, tuple[Any, Callable[[list[str], NewEvent], bool]]] = {
+            "by_exposed_users": (True, lambda exposed, event: event.user_id in exposed),
+            "of_the_experiment": (True, lambda _, event: event.properties.get("experimentId") in self.own),
+            "after_exposure": (True, lambda _, event: self.since(event) >= timedelta(0)),
+            "in_the_window": (of.delay or of.window, lambda _, event: self.is_in_window(event)),
+            "before_the_stop": (self.is_stopped, lambda _, event: event.counted_at <= self.stop),
+            "of_the_currency": (
+                quantity.currency,
+                lambda _, event: event.properties.get("currency") == quantity.currency,
+            ),
+            "with_the_value": (
+                quantity.property,
+                lambda _, event: type(event.properties.get(quantity.property)) in (int, float),
+            ),
+        }
+        return [(name, holds) for name, (is_asked, holds) in named.items() if is_asked]
+
+    def since(self, event: NewEvent) -> timedelta:
+        return event.counted_at - self.exposures[event.user_id][1].replace(microsecond=0)
+
+    def is_in_window(self, event: NewEvent) -> bool:
+        window = timedelta.max if self.definition.window is None else self.definition.window
+        return timedelta(0) <= self.since(event) - self.definition.delay < window
+
+
+def make_experiment(*definitions: Definition, stopped: bool = False, key: str = "e") -> Experiment:
+    """An experiment started at noon with these metrics; where it is stopped, three days later."""
+    times = {"started_at": NOON, **({"stopped_at": NOON + timedelta(days=3)} if stopped else {})}
+    experiment = ExperimentFactory(key=key, metrics=[f"metric {at}" for at in range(len(definitions))], **times)
+    experiment.definitions = [definition.document() for definition in definitions]
+    experiment.save(update_fields=["definitions"])
+    return experiment
+
+
+def expose(exposures: Exposures, environment: Environment) -> None:
+    record(
+        [
+            NewEvent(new_id(), user, "exposed", at, at, {"experimentId": "e", "variant": variant})
+            for user, (variant, at) in exposures.items()
+        ],
+        environment,
+    )
+
+
+def happen(user: str, hours: float, name: str = "buy", *, late: float = 0, **properties: Any) -> NewEvent:
+    at = NOON + timedelta(hours=hours)
+    return NewEvent(new_id(), user, name, at, at + timedelta(hours=late), properties)
+
+
+def random_event(chance: random.Random) -> NewEvent:
+    properties: dict[str, Any] = chance.choice([{}, {}, {"experimentId": "e"}, {"experimentId": "other"}])
+    properties = properties | {
+        "revenue": chance.randrange(-5, 60) / 4,
+        "currency": chance.choice(["EUR", "EUR", "CHF"]),
+    }
+    properties["amount"] = chance.choice([chance.randrange(9), 2.5, "3", True, None, [4]])
+    moment, late = chance.randrange(-100, 10_000) / 100, chance.choice([0, 0, 5, -3])
+    return happen(
+        f"user-{chance.randrange(24)}", moment, chance.choice(["buy", "buy", "look"]), late=late, **properties
+    )

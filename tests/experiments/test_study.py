@@ -1,0 +1,17 @@
+"""What a process pays for results that nobody asks for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+LOADED = "import django, sys; django.setup(); import config.urls; print(*sorted(sys.modules))"
+
+
+def test_statistics__before_anybody_asks_for_results__are_not_loaded() -> None:
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    command = [sys.executable, "-c", LOADED]
+    loaded = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    assert "experiments.result_views" in loaded
+    assert not {"numpy", "scipy"}.intersection(loaded)
