@@ -22,6 +22,12 @@ install: .venv/installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
 	@touch $@
 
+# Without what gbstats itself asks for: the lock file has newer versions of that.
+.venv/installed-bench: .venv/installed-dev requirements-bench.lock
+	@echo "Installing what its benchmarks are measured against into .venv ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements-bench.lock
+	@touch $@
+
 # OpenFeature's clients for JavaScript, which the system tests alone run.
 $(OPENFEATURE)/node_modules/installed: $(OPENFEATURE)/package-lock.json
 	@command -v npm >/dev/null || { echo "The system tests run clients in Node.js: install node and npm." >&2; exit 1; }
@@ -53,7 +59,7 @@ check: .venv/installed-dev
 	$(BIN)/python -m tests.deployment manage.py makemigrations --check --dry-run
 	$(BIN)/python -m tests.deployment manage.py spectacular --validate --fail-on-warn --file /dev/null
 
-bench: .venv/installed-dev
+bench: .venv/installed-bench
 	@$(BIN)/python -m tests.benchmarks
 
 # Newer versions of what pyproject.toml names, for every Python from 3.11 on.
@@ -62,3 +68,5 @@ lock:
 		--no-annotate pyproject.toml --output-file requirements.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate pyproject.toml --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--no-annotate --group bench --constraint requirements-dev.lock --output-file requirements-bench.lock

@@ -14,7 +14,7 @@ from config.api.schema import MOMENT, TEXT, answer, errors, paging, query
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Change, ChangeQuerySet, Scope, Source
 
-KINDS = ("api_key", "environment", "experiment", "flag", "segment")
+KINDS = ("api_key", "environment", "experiment", "flag", "metric", "segment")
 
 _OBJECT = {"type": "string", "maxLength": 300, "pattern": f"^({'|'.join(KINDS)})(/.+)?$"}
 

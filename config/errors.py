@@ -34,7 +34,7 @@ class ErrorCode(StrEnum):
     FORBIDDEN = "forbidden", 403, "The caller is known, but lacks the scope or right that the message names."
     FLAG_NOT_FOUND = "flag_not_found", 404, "No flag has this key."
     EXPERIMENT_NOT_FOUND = "experiment_not_found", 404, "No experiment of this environment has this key."
-    NOT_FOUND = "not_found", 404, "Nothing lives at this path, or no segment has this key."
+    NOT_FOUND = "not_found", 404, "Nothing lives at this path, or no segment or metric has this key."
     METHOD_NOT_ALLOWED = (
         "method_not_allowed",
         405,

@@ -24,6 +24,7 @@ from config.timestamps import format_timestamp, parse_timestamp
 
 _LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?)?", re.ASCII)
 _MOST_ERRORS = 20
+_NO_NUMBER = "Must be a number such as 24 or 99.5."
 _head = re.compile(r"[A-Za-z]+")
 _capital = re.compile(r"[A-Z]")
 
@@ -119,6 +120,29 @@ class WordsField(TextField):
 
     def clean(self, value: Any) -> Any:
         return [word.strip() for word in self.to_python(value).split(",") if word.strip()]
+
+
+class NumberField(TextField):
+    """A JSON number, or None where nothing is typed. Which numbers make sense is for the domain to say."""
+
+    def __init__(self, **options: Any) -> None:
+        widget = UnfoldAdminTextInputWidget({"inputmode": "decimal", "autocomplete": "off"})
+        super().__init__(**{"widget": widget, **options})
+
+    def prepare_value(self, value: Any) -> Any:
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+    def clean(self, value: Any) -> Any:
+        text = self.to_python(value).strip()
+        if not text:
+            return None
+        try:
+            number = check(decode(text.encode("utf-8", "surrogatepass")))
+        except DomainError as refusal:
+            raise forms.ValidationError(_NO_NUMBER) from refusal
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            raise forms.ValidationError(_NO_NUMBER)
+        return number
 
 
 class MomentInput(UnfoldAdminTextInputWidget):

@@ -12,6 +12,8 @@ import orjson
 from django.db import connection
 from django.db.models import JSONField, Model
 
+from config.arrivals import CURRENT, ArrivalField
+
 _MOST_ROWS = 1000
 """In one statement: SQLite has a bound for its parameters, of which each value is one."""
 
@@ -50,7 +52,9 @@ def _with_json(model: type[Model], columns: tuple[str, ...], rows: Sequence[Sequ
 def _insert_json(model: type[Model], columns: tuple[str, ...]) -> str:
     fields = {field.column: field for field in model._meta.concrete_fields}
     values = [
-        f"given -> {at}" if isinstance(field, JSONField) else f"(given ->> {at})::{field.db_type(connection)}"
+        f"NULLIF(given -> {at}, 'null')"
+        if isinstance(field, JSONField)
+        else f"(given ->> {at})::{field.db_type(connection)}"
         for at, field in enumerate(map(fields.__getitem__, columns))
     ]
     given = "FROM jsonb_array_elements(%s) AS given"
@@ -58,13 +62,19 @@ def _insert_json(model: type[Model], columns: tuple[str, ...]) -> str:
 
 
 def _with_values(model: type[Model], columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> Made:
-    row = f"({', '.join(['%s'] * len(columns))})"
+    arrivals = arrival_columns(model)  # of which SQLite knows no default
+    row = f"({', '.join(['%s'] * len(columns) + [CURRENT['sqlite']] * len(arrivals))})"
     parameters = [value for row in rows for value in adapted(row)]
-    return f"{_insert(model, columns)} VALUES {', '.join([row] * len(rows))}", parameters
+    return f"{_insert(model, columns + arrivals)} VALUES {', '.join([row] * len(rows))}", parameters
 
 
 def _insert(model: type[Model], columns: tuple[str, ...]) -> str:
     return f"INSERT INTO {model._meta.db_table} ({', '.join(map(connection.ops.quote_name, columns))})"
+
+
+@lru_cache
+def arrival_columns(model: type[Model]) -> tuple[str, ...]:
+    return tuple(field.attname for field in model._meta.concrete_fields if isinstance(field, ArrivalField))
 
 
 def adapted(row: Sequence[Any]) -> list[Any]:

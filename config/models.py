@@ -166,3 +166,12 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class Epoch(models.Model):
+    """One row with the number of the current epoch (see `config.arrivals`). Only SQLite's databases count it."""
+
+    number = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return str(self.number)

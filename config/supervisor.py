@@ -5,6 +5,7 @@ granian serves; what is added to it here leans on its internals, which tests/sys
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import socket
 import threading
@@ -36,6 +37,11 @@ _MOST_STREAMS = 100_000
 _processes = multiprocessing.get_context("spawn")  # children that start afresh share no connection and no lock
 
 
+def _is_not_about_threads(record: logging.LogRecord) -> bool:
+    """granian warns of more threads than cores can compute on. Ours wait for commits most of the time."""
+    return "Python threads, which seems quite high" not in record.getMessage()
+
+
 class Supervisor(MPServer):
     """granian with sockets that outlive a worker: who waits in the queue of a dead one is served by its successor."""
 
@@ -62,6 +68,7 @@ class Supervisor(MPServer):
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGHUP."""
         multiprocessing.set_start_method("spawn", force=True)
+        logger.addFilter(_is_not_about_threads)
         loader = partial(worker.load, self.is_stopping, self._streams.bind_port)
         self.serve(target_loader=loader, wrap_loader=False)
 

@@ -12,6 +12,9 @@ from config.audit_views import AuditViewSet
 from events.count_views import CountViewSet
 from events.erasure_views import UserViewSet
 from events.views import EventViewSet
+from experiments.metrics.views import MetricViewSet
+from experiments.planner.views import PlannerViewSet
+from experiments.result_views import ResultViewSet
 from experiments.views import ExperimentViewSet
 from flags.evaluation_views import EvaluationViewSet
 from flags.ofrep.views import OfrepViewSet
@@ -57,6 +60,11 @@ urlpatterns = [
         "v1/segments/<str:segment_key>",
         SegmentViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
     ),
+    path("v1/metrics", MetricViewSet.as_view({"get": "list", "post": "create"})),
+    path(
+        "v1/metrics/<str:metric_key>",
+        MetricViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
+    ),
     path("v1/experiments", ExperimentViewSet.as_view({"get": "list", "post": "create"})),
     path(
         "v1/experiments/<str:experiment_key>",
@@ -64,6 +72,9 @@ urlpatterns = [
     ),
     path("v1/experiments/<str:experiment_key>/start", ExperimentViewSet.as_view({"post": "start"})),
     path("v1/experiments/<str:experiment_key>/stop", ExperimentViewSet.as_view({"post": "stop"})),
+    path("v1/experiments/<str:experiment_key>/results", ResultViewSet.as_view({"get": "retrieve"})),
+    path("v1/experiments/<str:experiment_key>/results/explain", ResultViewSet.as_view({"get": "explain"})),
+    path("v1/planner", PlannerViewSet.as_view({"get": "retrieve"})),
     path("v1/events/counts", CountViewSet.as_view({"get": "retrieve"})),
     path("v1/users/<text:user_id>", UserViewSet.as_view({"delete": "destroy"})),
     path("v1/audit", AuditViewSet.as_view({"get": "list"})),

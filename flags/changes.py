@@ -12,13 +12,13 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.history import concerning
 from config.keys import check_key, is_key
 from config.models import Change, Environment
+from config.versions import check_version as check_version  # for doors, which ask before they read a body
 from flags import references
 from flags.models import Flag, Usage
 from flags.properties import NEW, Values, checked, in_environment, merge, values_of
 from flags.rows import Stamp, common_values, insert, save_common, save_states, state_values
 from flags.rows import document as document
 from flags.usage import hour_of
-from flags.versions import check_version as check_version  # for doors, which ask before they read a body
 
 KIND = "flag"
 

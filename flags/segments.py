@@ -10,11 +10,11 @@ from config.change_log import Actor, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.keys import check_key, is_key
+from config.versions import check_version as check_version  # for doors, which ask before they read a body
 from flags import references
 from flags.engine.parsing import parse_segment
 from flags.models import DESCRIPTION_LENGTH, Segment
 from flags.rows import Stamp
-from flags.versions import check_version as check_version  # for doors, which ask before they read a body
 
 KIND = "segment"
 _NEW: Mapping[str, Any] = {"description": "", "conditions": [], "user_ids": []}

@@ -20,8 +20,8 @@ def main() -> int:
     selection = ["-m", "not system", "--numprocesses", "auto"]
     if "--system" in arguments:
         arguments.remove("--system")
-        # Two files of tests at a time: servers start, and clients wait, more than they compute.
-        selection = ["-m", "system", "--numprocesses", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+        # Three files of tests at a time: servers start, and clients wait, more than they compute.
+        selection = ["-m", "system", "--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
     codes: dict[str, int] = {}
     for name, url in databases():
         print(f"=== {name} ===", flush=True)

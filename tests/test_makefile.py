@@ -87,3 +87,17 @@ def test_test_system__clients_not_installed__are_installed_as_they_are_locked(ch
     folder.mkdir(parents=True)
     (folder / "package-lock.json").touch()
     assert "cd tests/system/openfeature && npm ci " in make(checkout, "--dry-run", "test-system").stdout
+
+
+def test_bench__peers_not_installed__are_installed_as_they_are_locked_without_what_they_ask_for(checkout):
+    for lock in ("requirements-dev.lock", "requirements-bench.lock"):
+        (checkout / lock).touch()
+    printed = make(checkout, "--dry-run", "bench").stdout
+    assert "--no-deps --require-hashes --requirement requirements-bench.lock" in printed
+
+
+@pytest.mark.parametrize("target", ["run", "test", "check"])
+def test_targets__other_than_bench__install_no_peers_to_measure_against(checkout, target):
+    for lock in ("requirements-dev.lock", "requirements-bench.lock"):
+        (checkout / lock).touch()
+    assert "requirements-bench.lock" not in make(checkout, "--dry-run", target).stdout

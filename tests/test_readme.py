@@ -22,6 +22,7 @@ from config import maintenance
 from config.errors import DetailCode, ErrorCode
 from config.models import Scope
 from config.urls import urlpatterns
+from experiments.stats.types import Decision, ReasonCode
 from flags.engine.operators import OPERATORS
 from flags.engine.types import Reason, RuleType
 from flags.staleness import StaleReason
@@ -91,7 +92,8 @@ PARTICULAR = {
 def general(text: str) -> str:
     for pattern, name in PARTICULAR.items():
         text = re.sub(pattern, name, text)
-    return text
+    # Figures are printed to six digits; the last ones that are computed differ between machines.
+    return re.sub(r"\d+\.\d{7,}(?:e-?\d+)?", lambda found: f"{float(found[0]):.6g}", text)
 
 
 def parse_http(text: str) -> tuple[str, dict[str, str], Any]:
@@ -161,6 +163,27 @@ def test_tour__operations__are_all_in_it():
             assert any(sent == method.upper() and re.fullmatch(f"/{route}", path) for sent, path in called), (
                 f"{method} {route} is not in the tour"
             )
+
+
+def test_results__every_property_and_reason__stands_in_the_tables():
+    schemas = SchemaGenerator().get_schema(request=None, public=True)["components"]["schemas"]
+    named = set(re.findall(r"`(\w+)`", section("## Results")))
+    assert properties_of("ResultsOfExperiment", schemas) <= named | properties_of("MetricDefinition", schemas)
+    assert {code.value for code in ReasonCode} <= named
+    assert {decision.value for decision in Decision} <= named
+
+
+def properties_of(name: str, schemas: dict[str, Any]) -> set[str]:
+    """The names of all properties of a schema, and of those that it refers to."""
+    found, waiting = set(), [schemas[name]]
+    while waiting:
+        schema = waiting.pop()
+        if isinstance(schema, dict):
+            found |= set(schema.get("properties", ()))
+            waiting += [*schema.values(), schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else None]
+        elif isinstance(schema, list):
+            waiting += schema
+    return found
 
 
 def test_curl__blocks_outside_the_tour__do_not_exist():

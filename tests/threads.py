@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ def database_for_threads(folder: Path) -> Iterator[None]:
     file = folder / "shared.sqlite3"
     with connection.cursor() as cursor:
         cursor.execute("VACUUM INTO %s", [str(file)])
+    with closing(sqlite3.connect(file)) as first:  # as threads that open it together would refuse each other
+        first.execute("PRAGMA journal_mode=WAL")
     in_memory, name = connection.connection, connection.settings_dict["NAME"]
     connection.connection, connection.settings_dict["NAME"] = None, str(file)  # threads to come read the same dict
     try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
@@ -51,12 +52,13 @@ def refuse_parameters(request: Request) -> None:
 
 def _check(request: Request, filterset: Any, others: Iterable[str] = ()) -> None:
     known = {*(filterset.filters if filterset else ()), *getattr(filterset, "patterns", ()), *others}
-    details = [*_misused(request, known), *(_invalid(filterset) if filterset else ())]
+    required = {name for name, each in filterset.filters.items() if each.extra["required"]} if filterset else set()
+    details = [*_misused(request, known, required), *(_invalid(filterset) if filterset else ())]
     if details:
         raise ValidationFailed(details, code=ErrorCode.INVALID_PARAMETER)
 
 
-def _misused(request: Request, known: set[str]) -> list[Detail]:
+def _misused(request: Request, known: Collection[str], required: Collection[str] = ()) -> list[Detail]:
     choice = f"use {', '.join(sorted(known))}" if known else "this operation has none"
     details = []
     for name, values in _sent(request):
@@ -64,7 +66,7 @@ def _misused(request: Request, known: set[str]) -> list[Detail]:
             details.append(Detail(name, DetailCode.UNKNOWN_FIELD, f"Unknown parameter; {choice}."))
         elif len(values) > 1:
             details.append(Detail(name, DetailCode.DUPLICATE, "Must be given once."))
-        elif not values[0]:
+        elif not values[0] and name not in required:  # such a one is missing, as its filter says
             details.append(Detail(name, DetailCode.OUT_OF_RANGE, "Must not be empty; leave it out."))
         elif any("\ud800" <= character <= "\udfff" for character in values[0]):
             details.append(Detail(name, DetailCode.INVALID_VALUE, "Must be UTF-8."))
@@ -91,7 +93,7 @@ def _invalid(filterset: Any) -> list[Detail]:
     ]
 
 
-_CODES = {"max_length": DetailCode.TOO_LONG}
+_CODES = {"max_length": DetailCode.TOO_LONG, "type": DetailCode.INVALID_TYPE, "required": DetailCode.REQUIRED}
 
 
 class TextFilter(django_filters.CharFilter):
@@ -114,6 +116,33 @@ class SwitchFilter(django_filters.Filter):
     """`true` or `false`."""
 
     field_class = _SwitchField
+
+
+_number = re.compile(r"-?\d{1,30}(\.\d{1,30})?(e-?\d{1,2})?", re.ASCII | re.IGNORECASE)
+_whole_number = re.compile(r"-?\d{1,18}", re.ASCII)
+
+
+class _NumberField(forms.Field):
+    def __init__(self, *, is_whole: bool = False, **options: Any) -> None:
+        self.is_whole = is_whole
+        super().__init__(**options)
+
+    def clean(self, value: Any) -> float | None:
+        if value in (None, ""):
+            return None
+        if self.is_whole:
+            if not _whole_number.fullmatch(value):
+                raise forms.ValidationError("Must be a whole number such as 2.", code="type")
+            return int(value)
+        if not _number.fullmatch(value):
+            raise forms.ValidationError("Must be a number such as 0.05.", code="type")
+        return float(value)
+
+
+class NumberFilter(django_filters.Filter):
+    """A finite number, or with `is_whole` an integer. Which numbers make sense is for the domain to say."""
+
+    field_class = _NumberField
 
 
 class _MomentField(forms.Field):

@@ -62,9 +62,9 @@ def key_in_path(name: str, of: str) -> OpenApiParameter:
     return OpenApiParameter(name, KEY, OpenApiParameter.PATH, description=f"The key of the {of}: {KEY_RULE}.")
 
 
-def query(name: str, schema: Schema, description: str) -> OpenApiParameter:
+def query(name: str, schema: Schema, description: str, *, required: bool = False) -> OpenApiParameter:
     """A parameter of the query string. Unknown parameters, and those given twice, are refused."""
-    return OpenApiParameter(name, schema, OpenApiParameter.QUERY, description=description)
+    return OpenApiParameter(name, schema, OpenApiParameter.QUERY, description=description, required=required)
 
 
 def header(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import signal
 import sys
 from argparse import ArgumentTypeError
 from io import TextIOWrapper
@@ -18,6 +19,16 @@ from config.models import Change, Environment, Source
 
 class OperatorCommand(BaseCommand):
     """A command that makes domain calls: what they refuse is one line on stderr, in the words of the API."""
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Run as a program, which ends without a word where whoever reads its output has enough, as `head` has."""
+        try:
+            super().run_from_argv(argv)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What is left in the buffer is written when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(128 + signal.SIGPIPE)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         if isinstance(sys.stdout, TextIOWrapper):

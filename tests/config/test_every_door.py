@@ -21,7 +21,9 @@ from config import api_keys, environments
 from config.environments import create_environment
 from config.models import ApiKey, Change, Environment
 from experiments import lifecycle
-from experiments.models import Experiment
+from experiments.metrics import changes as metrics
+from experiments.metrics.changes import create_metric
+from experiments.models import Experiment, Metric
 from flags import changes, segments
 from flags.changes import archive_flag, update_flag
 from flags.models import Flag, Segment
@@ -81,6 +83,10 @@ API: list[tuple[str, str, Any, list[str]]] = [
     ("PATCH", "/v1/segments/crowd", {"userIds": ["u"]}, ["changed segment crowd"]),
     ("PATCH", "/v1/segments/crowd", {"userIds": []}, []),
     ("DELETE", "/v1/segments/crowd", None, ["deleted segment crowd"]),
+    ("POST", "/v1/metrics", {"key": "new", "type": "count", "event": "view"}, ["created metric new"]),
+    ("PATCH", "/v1/metrics/measured", {"windowHours": 24}, ["changed metric measured"]),
+    ("PATCH", "/v1/metrics/measured", {"type": "count"}, []),
+    ("DELETE", "/v1/metrics/unused", None, ["deleted metric unused"]),
     ("POST", "/v1/experiments", {"key": "new", "variants": TWO}, ["created experiment new in production"]),
     ("PATCH", "/v1/experiments/draft", {"variants": TWO}, ["changed experiment draft in production"]),
     ("DELETE", "/v1/experiments/draft", None, ["deleted experiment draft in production"]),
@@ -122,6 +128,18 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ("/admin/flags/segment/add/", {"key": "new", "reason": BECAUSE}, ["created segment new"]),
     ("/admin/flags/segment/{crowd}/change/", {"description": "Other", "reason": BECAUSE}, ["changed segment crowd"]),
     ("/admin/flags/segment/{crowd}/delete/", YES, ["deleted segment crowd"]),
+    (
+        "/admin/experiments/metric/add/",
+        {"key": "new", "type": "count", "event": "view", "reason": BECAUSE},
+        ["created metric new"],
+    ),
+    (
+        "/admin/experiments/metric/{measured}/change/",
+        {"event": "seen", "new_version": "on", "reason": BECAUSE},
+        ["changed metric measured"],
+    ),
+    ("/admin/experiments/metric/{measured}/change/", {"event": "seen", "reason": BECAUSE}, []),  # it asks first
+    ("/admin/experiments/metric/{unused}/delete/", YES, ["deleted metric unused"]),
     ("/admin/experiments/experiment/add/", {"key": "new", **YES}, ["created experiment new in production"]),
     (
         "/admin/experiments/experiment/{draft}/change/",
@@ -173,6 +191,14 @@ NO_DOORS: Mapping[str, str] = {
         ),
         "people, and what they may do here: nothing that the service answers to its clients depends on them",
     ),
+    **dict.fromkeys(
+        (
+            *("experiments_experiment_results", "experiments_experiment_results_csv"),
+            *("experiments_experiment_results_json", "experiments_experiment_explanation"),
+            *("experiments_experiment_planner", "simulate_aa"),
+        ),
+        "only looks: at what came of experiments, and what may come of them",
+    ),
     "demo": "fills an empty database: test_demo__into_an_empty_database__leaves_a_row_for_each_write",
     "serve": "does nothing but serve the other doors",
 }
@@ -182,6 +208,7 @@ DOCUMENTS: Mapping[type[Model], tuple[str, Callable[[Any], Any]]] = {
     ApiKey: (api_keys.KIND, api_keys.document),
     Flag: (changes.KIND, changes.document),
     Segment: (segments.KIND, segments.document),
+    Metric: (metrics.KIND, metrics.document),
     Experiment: (lifecycle.KIND, lifecycle.document),
 }
 """What configuration is, and how the change log keeps it."""
@@ -195,7 +222,11 @@ NO_CONFIGURATION: Mapping[str, str] = {
     "config.IdempotencyKey": "what happened, not what is to happen",
     "events.Event": "what happened, not what is to happen",
     "events.EventCount": "what happened, not what is to happen",
+    "config.Epoch": "part of the order in which things arrive",
     "experiments.Exposure": "what happened, not what is to happen",
+    "experiments.Fold": "worked out from what happened",
+    "experiments.UserTotal": "worked out from what happened",
+    "experiments.VariantSums": "worked out from what happened",
     "auth.User": "people, and what they may do here",
     "auth.Group": "people, and what they may do here",
     "auth.Permission": "people, and what they may do here",
@@ -221,8 +252,10 @@ class World:
             "on": FlagFactory(key="on", on=True),
             "other": FlagFactory(key="other"),
             "crowd": create_segment(key="crowd", actor=ACTOR, at=NOON),
+            "measured": create_metric(key="measured", type="count", event="view", actor=ACTOR, at=NOON),
+            "unused": create_metric(key="unused", type="count", event="view", actor=ACTOR, at=NOON),
             "draft": ExperimentFactory(key="draft"),
-            "running": ExperimentFactory(key="running", running=True),
+            "running": ExperimentFactory(key="running", metrics=["measured"], running=True),
             "trial": create_environment(key="trial", name="Trial", actor=ACTOR, at=NOON),
             "spare": spare,
         }

@@ -22,6 +22,7 @@ from config.audit_views import KINDS, AuditViewSet
 from config.errors import DetailCode, ErrorCode, ValidationFailed
 from config.urls import urlpatterns
 from events.views import EventViewSet
+from experiments.metrics.views import MetricViewSet
 from experiments.serializers import AssignmentRequestSerializer
 from experiments.views import AssignmentRequest, ExperimentViewSet
 from flags.engine.parsing import parse_flag
@@ -74,7 +75,7 @@ def test_document__operations__are_those_of_the_urls() -> None:
         for method in getattr(pattern.callback, "actions", {})
         if method != "head"
     }
-    assert len(served) == 36
+    assert len(served) == 44
     assert {(path, method) for path, method, _ in operations()} == served
 
 
@@ -142,7 +143,13 @@ def test_operation__that_succeeds__answers_data_alone_or_nothing(
 
 
 @pytest.mark.parametrize(
-    ("view", "path"), [(FlagViewSet, "flags"), (SegmentViewSet, "segments"), (ExperimentViewSet, "experiments")]
+    ("view", "path"),
+    [
+        (FlagViewSet, "flags"),
+        (SegmentViewSet, "segments"),
+        (MetricViewSet, "metrics"),
+        (ExperimentViewSet, "experiments"),
+    ],
 )
 def test_list__parameters__are_those_of_its_filters_and_paging(view: Any, path: str) -> None:
     assert_parameters(view, DOCUMENT["paths"][f"/v1/{path}"]["get"])
@@ -177,8 +184,8 @@ def assert_parameters(view: Any, operation: dict[str, Any]) -> None:
     assert limit == view.pagination_class.max_limit
 
 
-def test_audit__kinds_of_objects__are_all_that_the_snapshot_hears_of() -> None:
-    assert {kind for table in snapshot._snapshot.tables for kind in table.kinds} == set(KINDS)
+def test_audit__kinds_of_objects__are_metrics_and_all_that_the_snapshot_hears_of() -> None:
+    assert {kind for table in snapshot._snapshot.tables for kind in table.kinds} | {"metric"} == set(KINDS)
 
 
 def test_document__every_object_but_free_content__is_closed() -> None:

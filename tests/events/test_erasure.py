@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection
 from django.dispatch import Signal
 
 from config.errors import DetailCode, ErrorCode, ValidationFailed
@@ -23,6 +22,7 @@ from events.rows import NewEvent
 from tests.conftest import NOON
 from tests.events.counting import real_counts, stored_counts
 from tests.factories import EventFactory
+from tests.threads import SECONDS, Threads, database_for_threads
 
 pytestmark = pytest.mark.django_db
 
@@ -180,51 +180,29 @@ def test_erase_user__apps__listen() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_erase_user__several_at_once_beside_recording__counts_every_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    if connection.vendor == "sqlite" and connection.is_in_memory_db():
-        pytest.skip("a database in memory is shared by no threads")
+def test_erase_user__several_at_once_beside_recording__counts_every_event_once(
+    production: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(removal, "AT_ONCE", 7)
-    production = Environment.objects.get(key="production")
     events = [
         NewEvent(UUID(int=at), f"user-{at % 4}", f"name-{at % 3}", NOON + timedelta(minutes=at), NOON, {})
         for at in range(200)
     ]
     record(events, production)
-    erased: list[int] = []
-
-    def erase(user: str) -> None:
-        erased.append(erase_user(user, production).events)
 
     def record_again(part: int) -> None:
         for at in range(part, 200, 10):
             record(events[at : at + 20], production)
 
-    works = [*(lambda user=user: erase(user) for user in ("user-1", "user-1", "user-2"))]
-    works += [*(lambda part=part: record_again(part) for part in (1, 5))]
-    in_threads(works)
-
-    assert len(erased) == 3
-    assert stored_counts() == real_counts()
-    assert {user: Event.objects.filter(user_id=user).count() for user in ("user-0", "user-3")} == {
-        "user-0": 50,
-        "user-3": 50,
-    }
-
-
-def in_threads(works: list[Callable[[], None]]) -> None:
-    failures: list[BaseException] = []
-
-    def run(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert failures == []
+    threads = Threads()
+    with database_for_threads(tmp_path):
+        erasing = [threads.start(erase_user, user, production) for user in ("user-1", "user-1", "user-2")]
+        recording = [threads.start(record_again, part) for part in (1, 5)]
+        for each in [*erasing, *recording]:
+            each.result(SECONDS)
+        threads.join()
+        assert stored_counts() == real_counts()
+        assert {user: Event.objects.filter(user_id=user).count() for user in ("user-0", "user-3")} == {
+            "user-0": 50,
+            "user-3": 50,
+        }

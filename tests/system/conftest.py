@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.system.databases import fresh_database
-from tests.system.server import Server, serving
+from tests.system.server import Keys, Server, serving
 
 pytest.register_assert_rewrite("tests.system.recorders")  # which judges for several tests
 
@@ -23,22 +23,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in _LONG)
 
 
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Keys]]:
+    """A database that is migrated and has keys, for others to be copied from: migrating each would take longer."""
+    folder = tmp_path_factory.mktemp("prepared")
+    with fresh_database(folder) as url:
+        server = Server(folder, url)
+        server.prepare()
+        yield url, server.keys
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[str, Keys]) -> Iterator[Server]:
     """A running server with two workers, shared by the tests of a module: let each use keys and users of its own."""
     folder = tmp_path_factory.mktemp("server")
-    with fresh_database(folder) as url, serving(folder, url) as running:
+    template, keys = prepared
+    with fresh_database(folder, template) as url, serving(folder, url, keys=keys) as running:
         yield running
 
 
 @pytest.fixture
-def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+def start_server(
+    tmp_path_factory: pytest.TempPathFactory, prepared: tuple[str, Keys]
+) -> Iterator[Callable[..., Server]]:
     """Start a server of a test's own, on a fresh database or on the one given."""
     with ExitStack() as running:
 
         def start(database_url: str | None = None, **options: Any) -> Server:
             folder: Path = tmp_path_factory.mktemp("server")
-            url = database_url or running.enter_context(fresh_database(folder))
-            return running.enter_context(serving(folder, url, **options))
+            if database_url is not None:
+                return running.enter_context(serving(folder, database_url, **options))
+            template, keys = prepared
+            url = running.enter_context(fresh_database(folder, template))
+            return running.enter_context(serving(folder, url, keys=keys, **options))
 
         yield start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,22 +15,27 @@ from psycopg.sql import SQL, Identifier
 
 
 @contextmanager
-def fresh_database(folder: Path) -> Iterator[str]:
-    """The DATABASE_URL of an empty database, which is gone afterwards."""
+def fresh_database(folder: Path, template: str | None = None) -> Iterator[str]:
+    """The DATABASE_URL of an empty database, or of a copy of one that nobody uses. It is gone afterwards."""
     url = os.environ.get("DATABASE_URL", "sqlite://:memory:")
     if url.startswith("sqlite"):
-        yield f"sqlite:///{folder / 'halyard.sqlite3'}"
+        file = folder / "halyard.sqlite3"
+        if template is not None:
+            shutil.copyfile(template.removeprefix("sqlite:///"), file)
+        yield f"sqlite:///{file}"
         return
-    with fresh_postgresql(url) as fresh:
+    with fresh_postgresql(url, template) as fresh:
         yield fresh
 
 
 @contextmanager
-def fresh_postgresql(url: str) -> Iterator[str]:
-    """The DATABASE_URL of an empty database on the server of another one, which is gone afterwards."""
+def fresh_postgresql(url: str, template: str | None = None) -> Iterator[str]:
+    """The same on the server of another database."""
     name = f"halyard_{secrets.token_hex(6)}"
+    original = urlsplit(template).path.strip("/") if template else "template1"
     with psycopg.connect(_for_psycopg(url), autocommit=True) as connection:
-        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+        create = SQL("CREATE DATABASE {} TEMPLATE {}")
+        connection.execute(create.format(Identifier(name), Identifier(original)))
     try:
         yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
     finally:

@@ -29,6 +29,10 @@ PROXY_HEADERS: Mapping[str, str] = MappingProxyType({"X-Forwarded-Proto": "https
 """What a proxy that ends TLS sends; without it the server, as it should, redirects to https. No client adds to it."""
 
 
+Keys = dict[str, dict[str, str]]
+"""Secrets by environment and scope."""
+
+
 class Server:
     """One server and what it was given. `start` and `stop` may be called again: database and keys stay."""
 
@@ -48,7 +52,7 @@ class Server:
             "STREAM_URL": f"http://127.0.0.1:{self.stream_port}",
             **settings,
         }
-        self.keys: dict[str, dict[str, str]] = {}
+        self.keys: Keys = {}
         self.process: subprocess.Popen[bytes] | None = None
         self.log = folder / "serve.log"
 
@@ -171,10 +175,13 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float) -> None
 
 
 @contextmanager
-def serving(folder: Path, database_url: str, **options: Any) -> Iterator[Server]:
-    """A server on a database that is migrated and has keys, running until the end of the block."""
+def serving(folder: Path, database_url: str, *, keys: Keys | None = None, **options: Any) -> Iterator[Server]:
+    """A server on a database, running until the end of the block. Without `keys` to it the database is prepared."""
     server = Server(folder, database_url, **options)
-    server.prepare()
+    if keys is None:
+        server.prepare()
+    else:
+        server.keys = keys
     try:
         server.start()
         yield server

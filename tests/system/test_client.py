@@ -72,12 +72,14 @@ def test_client__generated__compiles_and_has_every_operation(generated: Path) ->
     flags = {"list_flags", "create_flag", "get_flag", "update_flag", "delete_flag", "evaluate_flag", "evaluate_flags"}
     flags |= {"explain_flag", "list_flag_history", "revert_flag", "archive_flag", "restore_flag"}
     segments = {"list_segments", "create_segment", "get_segment", "update_segment", "delete_segment", "list_changes"}
+    metrics = {"list_metrics", "create_metric", "get_metric", "update_metric", "delete_metric"}
     experiments = {"list_experiments", "create_experiment", "get_experiment", "update_experiment", "delete_experiment"}
-    transitions = {"start_experiment", "stop_experiment", "get_variant"}
+    transitions = {"start_experiment", "stop_experiment", "get_variant", "get_results", "explain_results"}
+    transitions |= {"plan_experiment"}
     events = {"track_event", "batch_events", "query_events", "count_events"}
     others = {"erase_user", "get_ruleset", "get_flag_usage", "promote_flags"}
     clients = {"ofrep_evaluate_flag", "ofrep_evaluate_flags"}
-    assert operations == flags | segments | experiments | transitions | events | others | clients
+    assert operations == flags | segments | metrics | experiments | transitions | events | others | clients
 
 
 def test_client__of_flags__works(call: Call, models: ModuleType) -> None:
@@ -109,6 +111,20 @@ def test_client__of_flags__works(call: Call, models: ModuleType) -> None:
     assert call("flags.delete_flag", "client.flag") == (204, None)
     status, missing = call("flags.get_flag", "client.flag")
     assert (status, missing.error.code.value) == (404, "flag_not_found")
+
+
+def test_client__of_metrics__works(call: Call, models: ModuleType) -> None:
+    below = models.Quantity(event="view")
+    request = models.MetricRequest(
+        key="client.metric", type_=models.MetricRequestType.RATIO, event="buy", denominator=below
+    )
+    status, metric = call("metrics.create_metric", body=request)
+    assert (status, metric.data.denominator.event, metric.data.version) == (201, "view", 1)
+    change = models.MetricUpdateRequest(window_hours=24)
+    assert call("metrics.update_metric", "client.metric", body=change)[1].data.window_hours == 24
+    assert call("metrics.get_metric", "client.metric")[1].data.used_by == []
+    assert [each.key for each in call("metrics.list_metrics", search="client")[1].data] == ["client.metric"]
+    assert call("metrics.delete_metric", "client.metric") == (204, None)
 
 
 def test_client__of_values_segments_and_history__works(call: Call, models: ModuleType) -> None:
@@ -213,12 +229,21 @@ def test_client__of_experiments__works(call: Call, models: ModuleType) -> None:
     status, started = call("experiments.start_experiment", "client-experiment", body=models.NoBodyRequest())
     assert (status, started.data.status) == (200, models.ExperimentStatus.RUNNING)
     assert started.data.started_at >= started.data.created_at
-    user = models.AssignmentRequest(user_id="ann")
+    attributes = models.AssignmentRequestAttributes.from_dict({"country": "CH"})
+    user = models.AssignmentRequest(user_id="ann", attributes=attributes)
     status, assigned = call("experiments.get_variant", "client-experiment", body=user)
     assert (status, assigned.data.experiment_id) == (200, created.data.id)
 
     status, read = call("experiments.get_experiment", "client-experiment")
     assert (status, read.data.results[assigned.data.variant].sample_size) == (200, 1)
+    status, found = call("experiments.get_results", "client-experiment", series=models.GetResultsSeries.DAILY)
+    assert (status, found.data.users, len(found.data.metrics[0].variants)) == (200, 1, 2)
+    status, explained = call("experiments.explain_results", "client-experiment", metric="buy", variant="green")
+    assert (status, explained.data.definition.key, explained.data.steps[0].rows) == (200, "buy", 0)
+    planned_for = {"mde": 0.5, "baseline": 0.1, "type_": models.PlanExperimentType.RATE}
+    status, planned = call("experiments.plan_experiment", experiment="client-experiment", **planned_for)
+    assert (status, planned.data.fixed_horizon.users_per_variant) == (200, 684)
+    assert [day.users for day in planned.data.detectable if not day.is_forecast] == [1]
     status, listed = call("experiments.list_experiments", status=models.ListExperimentsStatus.RUNNING)
     assert (status, [entry.variants for entry in listed.data]) == (200, [["control", "green"]])
 

@@ -14,6 +14,7 @@ from tests.system.server import Server
 pytestmark = pytest.mark.system
 
 CONFIGURATION = Path(__file__).with_name("conformance.toml")
+METRIC = {"type": "count", "event": "view"}
 EXPERIMENT = {"variants": [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}], "metrics": ["buy"]}
 
 
@@ -28,6 +29,7 @@ def test_server__asked_all_kinds_of_things__answers_as_its_schema_says(server: S
     for at in range(2):
         server.ask("POST", "/v1/flags", json={"key": f"flag-{at}"}).raise_for_status()
         server.ask("POST", "/v1/segments", json={"key": f"segment-{at}"}).raise_for_status()
+        server.ask("POST", "/v1/metrics", json={"key": f"metric-{at}", **METRIC}).raise_for_status()
         server.ask("POST", "/v1/experiments", json={"key": f"experiment-{at}", **EXPERIMENT}).raise_for_status()
         server.ask("POST", "/v1/events", json={"event": "buy", "userId": "u"}).raise_for_status()
     environment = {
@@ -35,6 +37,7 @@ def test_server__asked_all_kinds_of_things__answers_as_its_schema_says(server: S
         "HALYARD_KEY": server.keys["production"]["manage"],
         "HALYARD_FLAG_CURSOR": cursor(server, "/v1/flags"),
         "HALYARD_SEGMENT_CURSOR": cursor(server, "/v1/segments"),
+        "HALYARD_METRIC_CURSOR": cursor(server, "/v1/metrics"),
         "HALYARD_CHANGE_CURSOR": cursor(server, "/v1/audit"),
         "HALYARD_EXPERIMENT_CURSOR": cursor(server, "/v1/experiments"),
         "HALYARD_EVENT_CURSOR": cursor(server, "/v1/events"),
@@ -50,6 +53,6 @@ def test_server__asked_all_kinds_of_things__answers_as_its_schema_says(server: S
     )
     report = "\n".join(line[:1000] for line in done.stdout.splitlines())
     assert done.returncode == 0, f"{report}\n{done.stderr}"
-    assert "Tested: 36" in report
+    assert "Tested: 44" in report
     [generated] = re.findall(r"(\d+) generated", report)
     assert int(generated) > 1000

@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
@@ -17,7 +20,7 @@ import psycopg
 import pytest
 
 from tests.benchmarks.load import resident_mib
-from tests.system.server import Server, wait_until
+from tests.system.server import ROOT, Server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -47,17 +50,20 @@ def exporting(server: Server, accept: str) -> Iterator[httpx.Response]:
         yield response
 
 
-def test_export__read_slowly__holds_a_few_pages_and_leaves_the_others_alone(filled: Server) -> None:
-    ask_for_all(filled)  # what is grown at first use is there afterwards
-    before = {pid: resident_mib(pid) for pid in filled.worker_pids()}
+def test_export__read_slowly__holds_a_few_pages_and_leaves_the_others_alone(
+    filled: Server, start_server: Callable[..., Server]
+) -> None:
+    server = start_server(filled.environment["DATABASE_URL"], workers=1)
+    ask_for_all(server)  # what its one worker grows at first use is there afterwards
+    before = {pid: resident_mib(pid) for pid in server.worker_pids()}
     users, slowest = set(), 0.0
-    with exporting(filled, NDJSON) as response:
+    with exporting(server, NDJSON) as response:
         for at, line in enumerate(response.iter_lines()):
             users.add(json.loads(line)["userId"])
             if at % 1000 == 0:
                 time.sleep(0.02)
                 started = time.monotonic()
-                assert filled.ask("GET", "/v1/flags").status_code == 200
+                assert server.ask("GET", "/v1/flags").status_code == 200
                 slowest = max(slowest, time.monotonic() - started)
                 growth = max(resident_mib(pid) - mib for pid, mib in before.items())
                 assert growth < MOST_GROWTH_MIB, f"{growth:.0f} MiB after {at} events"
@@ -85,6 +91,33 @@ def begins_and_leaves(server: Server) -> bool:
             return False
         assert next(response.iter_bytes())
         return True
+
+
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [
+        pytest.param("export_events", 3, id="long, like head -n 3"),
+        pytest.param("export_events", 0, id="long, unread"),
+        pytest.param("export_flags", 0, id="short, unread"),
+    ],
+)
+def test_export__by_a_command_whose_reader_has_enough__ends_without_a_word(
+    filled: Server, command: str, lines: int
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "manage.py", command],
+        cwd=ROOT,
+        env=filled.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for _ in range(lines):
+            json.loads(process.stdout.readline())
+        process.stdout.close()
+        complaints = process.stderr.read()
+    assert (process.returncode, complaints) == (128 + signal.SIGPIPE, b"")
 
 
 @pytest.mark.parametrize("accept", [NDJSON, CSV])

@@ -44,6 +44,13 @@ def test_serve__terminated_under_load__answers_every_request_whose_connection_it
     assert set(counted) <= {"refused"}
 
 
+def test_serve__with_more_threads_than_cores__has_nothing_to_warn_of(start_server: Callable[..., Server]) -> None:
+    server = start_server(THREADS="64")
+    assert server.answers()
+    assert server.stop() == 0
+    assert "WARNING _granian" not in server.log.read_text()
+
+
 def test_serve__terminated__leaves_no_process_and_frees_the_port(start_server: Callable[..., Server]) -> None:
     server = start_server()
     workers = server.worker_pids()

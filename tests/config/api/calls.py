@@ -19,7 +19,9 @@ class Call(NamedTuple):
 
 
 _DESIGN = {"key": "new", "variants": [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]}
+_METRIC = {"key": "new", "type": "count", "event": "view"}
 _EVENT = {"event": "view", "userId": "u"}
+_EXPLAIN = "/v1/experiments/draft/results/explain?metric=purchase&variant=green"
 REVISION = 3  # the first after those of the environments of a new database: what `things` creates first
 CALLS = (
     Call("GET", "/v1/flags", None, Scope.SERVER, "flags.view_flag"),
@@ -44,10 +46,18 @@ CALLS = (
     Call("POST", "/v1/segments", {"key": "new"}, Scope.MANAGE, "flags.add_segment", 201),
     Call("PATCH", "/v1/segments/known", {"userIds": ["u"]}, Scope.MANAGE, "flags.change_segment"),
     Call("DELETE", "/v1/segments/known", None, Scope.MANAGE, "flags.delete_segment", 204),
+    Call("GET", "/v1/metrics", None, Scope.SERVER, "experiments.view_metric"),
+    Call("GET", "/v1/metrics/known", None, Scope.SERVER, "experiments.view_metric"),
+    Call("POST", "/v1/metrics", _METRIC, Scope.MANAGE, "experiments.add_metric", 201),
+    Call("PATCH", "/v1/metrics/known", {"windowHours": 24}, Scope.MANAGE, "experiments.change_metric"),
+    Call("DELETE", "/v1/metrics/known", None, Scope.MANAGE, "experiments.delete_metric", 204),
     Call("GET", "/v1/audit", None, Scope.SERVER, "config.view_change"),
     Call("GET", "/v1/experiments", None, Scope.SERVER, "experiments.view_experiment"),
     Call("GET", "/v1/experiments/draft", None, Scope.SERVER, "experiments.view_experiment"),
     Call("POST", "/v1/experiments", _DESIGN, Scope.MANAGE, "experiments.add_experiment", 201),
+    Call("GET", "/v1/experiments/draft/results", None, Scope.SERVER, "experiments.view_experiment"),
+    Call("GET", _EXPLAIN, None, Scope.SERVER, "experiments.view_experiment"),
+    Call("GET", "/v1/planner?mde=0.05&baseline=0.1", None, Scope.SERVER, "experiments.view_experiment"),
     Call("PATCH", "/v1/experiments/draft", {"description": "x"}, Scope.MANAGE, "experiments.change_experiment"),
     Call("DELETE", "/v1/experiments/draft", None, Scope.MANAGE, "experiments.delete_experiment", 204),
     Call("POST", "/v1/experiments/draft/start", None, Scope.MANAGE, "experiments.change_experiment"),

@@ -17,6 +17,7 @@ from config.api_keys import create_key
 from config.models import ApiKey, Change, Environment, Scope
 from events.models import Event
 from experiments.lifecycle import create_experiment, start_experiment
+from experiments.metrics.changes import create_metric
 from experiments.models import Exposure
 from flags.changes import archive_flag, create_flag, update_flag
 from flags.segments import create_segment
@@ -61,6 +62,7 @@ def _build() -> World:
     update_flag(key="base", changes={"type": "string", "variants": VALUES}, **common)
     create_segment(key="used", user_ids=["v"], actor=ACTOR, at=NOON)
     create_segment(key="listed", user_ids=["v"], actor=ACTOR, at=NOON)
+    create_metric(key="defined", type="revenue", event="buy", currency="EUR", actor=ACTOR, at=NOON)
     needs = {"prerequisites": [{"flag": "base", "variants": ["b"]}], "rules": [{"type": "segment", "segment": "used"}]}
     create_flag(key="child", **needs, **common)
     _, secret = create_key(name="attacker", scope=Scope.MANAGE, **common)

@@ -22,6 +22,7 @@ CLOSED = [
     "/v1/flags/known/archive",
     "/v1/evaluate/flags",
     "/v1/segments",
+    "/v1/metrics",
     "/v1/audit",
     "/v1/experiments",
     "/v1/experiments/running",

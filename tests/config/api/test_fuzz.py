@@ -127,7 +127,7 @@ def test_query_string__of_any_kind__is_taken_or_refused(world: World, path: str)
 @search
 @given(
     method=st.sampled_from(["GET", "HEAD", "POST", "PATCH", "DELETE", "PUT", "OPTIONS", "TRACE"]),
-    area=st.sampled_from(["flags", "segments", "audit", "evaluate", "experiments", "events", ""]),
+    area=st.sampled_from(["flags", "segments", "metrics", "audit", "evaluate", "experiments", "events", ""]),
     parts=st.lists(_escaped, max_size=3),
 )
 def test_path__of_any_kind__is_found_or_not(world: World, method: str, area: str, parts: list[str]) -> None:

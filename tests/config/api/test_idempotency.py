@@ -34,6 +34,7 @@ TRACK = ("/v1/events", {"event": "buy", "userId": "ada"})
 CREATIONS: dict[str, Any] = {
     "/v1/flags": {"key": "new", "enabled": True},
     "/v1/segments": {"key": "new", "userIds": ["ada"]},
+    "/v1/metrics": {"key": "new", "type": "count", "event": "view"},
     "/v1/experiments": {"key": "new", "variants": TWO},
     "/v1/events": {"event": "buy", "userId": "ada"},
     "/v1/events/batch": {"events": [{"event": "buy", "userId": "ada"}, {"event": "buy"}]},

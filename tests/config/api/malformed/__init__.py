@@ -24,6 +24,8 @@ CASES: list[Case] = [
     *queries.tampered(),
     *queries.filters(),
     *queries.choices(),
+    *queries.results(),
+    *queries.numbers(),
     *requests.paths_and_methods(),
     *requests.headers(),
 ]

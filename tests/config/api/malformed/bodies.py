@@ -9,6 +9,7 @@ from tests.config.api.malformed.cases import (
     BATCH,
     CREATE_EXPERIMENT,
     CREATE_FLAG,
+    CREATE_METRIC,
     CREATE_SEGMENT,
     DRAFT,
     EVALUATE,
@@ -16,6 +17,7 @@ from tests.config.api.malformed.cases import (
     EXPLAIN,
     FLAG,
     FORM,
+    METRIC,
     OPERATIONS,
     REVERT,
     SEGMENT,
@@ -23,6 +25,7 @@ from tests.config.api.malformed.cases import (
     TRACK,
     UPDATE_EXPERIMENT,
     UPDATE_FLAG,
+    UPDATE_METRIC,
     UPDATE_SEGMENT,
     VARIANT,
     Case,
@@ -106,13 +109,14 @@ def values() -> Iterator[Case]:
         "300 levels": (b"[" * 300 + b"]" * 300, "[0]" * 62),
     }
     for name, (value, inner) in values.items():
-        yield Case(
-            f"evaluate: an attribute is {name}",
-            "POST",
-            EVALUATE.path,
-            b'{"userId": "u", "attributes": {"x": ' + value + b"}}",
-            field=f"attributes.x{inner}",
-        )
+        for operation in (EVALUATE, VARIANT):
+            yield Case(
+                f"{operation.name}: an attribute is {name}",
+                "POST",
+                operation.path,
+                b'{"userId": "u", "attributes": {"x": ' + value + b"}}",
+                field=f"attributes.x{inner}",
+            )
         yield Case(
             f"track: a property is {name}",
             "POST",
@@ -149,14 +153,17 @@ def sizes() -> Iterator[Case]:
     yield Case("delete experiment: a body", "DELETE", DRAFT, b'{"force": true}', field="force")
     yield Case("get flag: a body", "GET", FLAG, b'{"fields": []}', field="fields")
     yield Case("get flag: a parameter", "GET", f"{FLAG}?fields=key", code="invalid_parameter", field="fields")
+    yield Case("delete metric: a body", "DELETE", METRIC, b'{"force": true}', field="force")
+    yield Case("get metric: a body", "GET", METRIC, b'{"fields": []}', field="fields")
+    yield Case("get metric: a parameter", "GET", f"{METRIC}?fields=key", code="invalid_parameter", field="fields")
     yield Case("delete segment: a body", "DELETE", SEGMENT, b'{"force": true}', field="force")
     yield Case("get segment: a body", "GET", SEGMENT, b'{"fields": []}', field="fields")
     yield Case("get segment: a parameter", "GET", f"{SEGMENT}?fields=key", code="invalid_parameter", field="fields")
     yield Case("get experiment: a body", "GET", DRAFT, b'{"fields": []}', field="fields")
-    for operation in (CREATE_FLAG, CREATE_SEGMENT, CREATE_EXPERIMENT):
+    for operation in (CREATE_FLAG, CREATE_SEGMENT, CREATE_METRIC, CREATE_EXPERIMENT):
         yield Case(f"{operation.name}: no body", operation.method, operation.path, field="key")
     yield Case("revert: no body", "POST", REVERT.path, field="revision")
-    for operation in (UPDATE_FLAG, UPDATE_SEGMENT, UPDATE_EXPERIMENT):
+    for operation in (UPDATE_FLAG, UPDATE_SEGMENT, UPDATE_METRIC, UPDATE_EXPERIMENT):
         yield Case(f"{operation.name}: no body", operation.method, operation.path, code="malformed_json")
     for operation in (EVALUATE, EVALUATE_ALL, EXPLAIN, VARIANT):
         yield Case(f"{operation.name}: no body", operation.method, operation.path, field="userId")

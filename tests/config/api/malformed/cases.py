@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 FLAG = "/v1/flags/known"
 SEGMENT = "/v1/segments/listed"
+METRIC = "/v1/metrics/defined"
 DRAFT = "/v1/experiments/draft"
 RUNNING = "/v1/experiments/running"
 ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
@@ -64,6 +65,15 @@ CREATE_SEGMENT = Operation(
 UPDATE_SEGMENT = Operation(
     "update segment", "PATCH", SEGMENT, {"description": "other", "conditions": [], "userIds": ["u"]}
 )
+CREATE_METRIC = Operation(
+    "create metric",
+    "POST",
+    "/v1/metrics",
+    {"key": "new", "description": "d", "type": "ratio", "event": "buy", "denominator": {"event": "view"}},
+)
+UPDATE_METRIC = Operation(
+    "update metric", "PATCH", METRIC, {"description": "other", "event": "order", "windowHours": 24, "capValue": 9.5}
+)
 CREATE_EXPERIMENT = Operation(
     "create experiment",
     "POST",
@@ -75,7 +85,7 @@ UPDATE_EXPERIMENT = Operation(
 )
 START = Operation("start", "POST", f"{DRAFT}/start", {})
 STOP = Operation("stop", "POST", f"{RUNNING}/stop", {})
-VARIANT = Operation("variant", "POST", f"{RUNNING}/variant", {"userId": "u"})
+VARIANT = Operation("variant", "POST", f"{RUNNING}/variant", {"userId": "u", "attributes": {"plan": "pro"}})
 TRACK = Operation(
     "track",
     "POST",
@@ -101,6 +111,8 @@ OPERATIONS = (
     PROMOTE,
     CREATE_SEGMENT,
     UPDATE_SEGMENT,
+    CREATE_METRIC,
+    UPDATE_METRIC,
     CREATE_EXPERIMENT,
     UPDATE_EXPERIMENT,
     START,
@@ -109,7 +121,15 @@ OPERATIONS = (
     TRACK,
     BATCH,
 )
-LISTS = ("/v1/flags", "/v1/flags/known/history", "/v1/segments", "/v1/audit", "/v1/experiments", "/v1/events")
+LISTS = (
+    "/v1/flags",
+    "/v1/flags/known/history",
+    "/v1/segments",
+    "/v1/metrics",
+    "/v1/audit",
+    "/v1/experiments",
+    "/v1/events",
+)
 
 
 BAD_KEYS = {

@@ -11,6 +11,7 @@ from tests.config.api.malformed.cases import (
     BAD_TIMESTAMPS,
     CREATE_EXPERIMENT,
     CREATE_FLAG,
+    CREATE_METRIC,
     CREATE_SEGMENT,
     EVALUATE,
     EVALUATE_ALL,
@@ -19,6 +20,7 @@ from tests.config.api.malformed.cases import (
     TRACK,
     UPDATE_EXPERIMENT,
     UPDATE_FLAG,
+    UPDATE_METRIC,
     UPDATE_SEGMENT,
     VARIANT,
     VARIANTS,
@@ -134,7 +136,7 @@ def designs() -> Iterator[Case]:
 
 def texts() -> Iterator[Case]:
     """Keys, descriptions, names, user ids and timestamps; the required ones left out, too."""
-    for operation in (CREATE_FLAG, CREATE_SEGMENT, CREATE_EXPERIMENT):
+    for operation in (CREATE_FLAG, CREATE_SEGMENT, CREATE_METRIC, CREATE_EXPERIMENT):
         for name, key in BAD_KEYS.items():
             yield row(operation, f"key is {name}", {"key": key}, "key")
     for operation in (CREATE_FLAG, UPDATE_FLAG, CREATE_SEGMENT, UPDATE_SEGMENT, CREATE_EXPERIMENT, UPDATE_EXPERIMENT):
@@ -161,6 +163,11 @@ def read_only() -> Iterator[Case]:
         (UPDATE_FLAG, "archivedAt", "2026-01-31T12:00:00Z"),
         (CREATE_SEGMENT, "id", ID),
         (CREATE_SEGMENT, "updatedAt", "2026-01-31T12:00:00Z"),
+        (CREATE_METRIC, "version", 1),
+        (CREATE_METRIC, "usedBy", []),
+        (UPDATE_METRIC, "id", ID),
+        (UPDATE_METRIC, "key", "other"),
+        (UPDATE_METRIC, "version", 2),
         (UPDATE_SEGMENT, "id", ID),
         (UPDATE_SEGMENT, "key", "other"),
         (UPDATE_SEGMENT, "createdAt", "2026-01-31"),

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.config.api.malformed.cases import BAD_TIMESTAMPS, ID, LISTS, Case
+from tests.config.api.malformed.cases import BAD_TIMESTAMPS, ID, LISTS, RUNNING, Case
 
 
 def cursor(document: Any) -> str:
@@ -96,6 +96,7 @@ def filters() -> Iterator[Case]:
         ("/v1/flags", "search"),
         ("/v1/flags", "owner"),
         ("/v1/segments", "search"),
+        ("/v1/metrics", "search"),
         ("/v1/experiments", "search"),
         ("/v1/events", "userId"),
         ("/v1/events", "event"),
@@ -127,5 +128,38 @@ def choices() -> Iterator[Case]:
         yield _refused("/v1/audit", f"source is {text!r}", f"source={text}", "source")
     for text in ("week", "Hour", "hour,day", ""):
         yield _refused("/v1/flags/known/usage", f"interval is {text!r}", f"interval={text}", "interval")
+
+
+def results() -> Iterator[Case]:
+    """Parameters of results and of their explanation: what the experiment does not have, and what nothing could be."""
+    path = f"{RUNNING}/results"
+    texts = {"unknown": "x", "U+0000": "a%00", "invalid UTF-8": "%C3%28", "a surrogate": "%ED%A0%80", "empty": ""}
+    for name in ("metric", "control", "breakdown", "correction", "series", "audit"):
+        for kind, text in texts.items():
+            yield _refused(path, f"{name} is {kind}", f"{name}={text}", name)
+        yield _refused(path, f"{name} twice", f"{name}=buy&{name}=buy", name)
+        yield _refused(path, f"{name} of too many characters", f"{name}={'x' * 201}", name)
+    for name, other in (("metric", "variant=a"), ("variant", "metric=buy")):
+        yield _refused(f"{path}/explain", f"{name} is missing", other, name)
+        for kind, text in texts.items():
+            yield _refused(f"{path}/explain", f"{name} is {kind}", f"{other}&{name}={text}", name)
+
+
+def numbers() -> Iterator[Case]:
+    """Parameters of the planner that are numbers, or whole ones."""
+    for name in (
+        "mde",
+        "baseline",
+        "standardDeviation",
+        "power",
+        "alpha",
+        "usersPerDay",
+        "variants",
+        "tuningSampleSize",
+    ):
+        for text in ("x", "nan", "Infinity", "1e999", "0x1", "1_0", "%D9%A3", "+1", "", "9" * 31, "%00", "%ED%A0%80"):
+            yield _refused("/v1/planner", f"{name} is {text[:10]!r}", f"{name}={text}", name)
+    for name in ("metric", "experiment"):
+        yield _refused("/v1/planner", f"{name} with U+0000", f"mde=0.1&baseline=0.1&{name}=a%00", name)
     for text in ("started", "Running", "draft,running", ""):
         yield _refused("/v1/experiments", f"status is {text!r}", f"status={text}", "status")

@@ -14,8 +14,10 @@ from tests.config.api.malformed.cases import (
     EVALUATE_ALL,
     EXPLAIN,
     FLAG,
+    METRIC,
     RESTORE,
     REVERT,
+    RUNNING,
     SEGMENT,
     START,
     STOP,
@@ -52,8 +54,14 @@ def paths_and_methods() -> Iterator[Case]:
         yield Case(f"get segment: key is {name}", "GET", f"/v1/segments/{key}", **missing)
         yield Case(f"update segment: key is {name}", "PATCH", f"/v1/segments/{key}", b"{}", **missing)
         yield Case(f"delete segment: key is {name}", "DELETE", f"/v1/segments/{key}", **missing)
+        yield Case(f"get metric: key is {name}", "GET", f"/v1/metrics/{key}", **missing)
+        yield Case(f"update metric: key is {name}", "PATCH", f"/v1/metrics/{key}", b"{}", **missing)
+        yield Case(f"delete metric: key is {name}", "DELETE", f"/v1/metrics/{key}", **missing)
         experiment = {"status": 404, "code": "experiment_not_found"}
         yield Case(f"get experiment: key is {name}", "GET", f"/v1/experiments/{key}", **experiment)
+        yield Case(f"results: key is {name}", "GET", f"/v1/experiments/{key}/results", **experiment)
+        explain = f"/v1/experiments/{key}/results/explain?metric=buy&variant=a"
+        yield Case(f"explain results: key is {name}", "GET", explain, **experiment)
         yield Case(f"update experiment: key is {name}", "PATCH", f"/v1/experiments/{key}", b"{}", **experiment)
         yield Case(f"delete experiment: key is {name}", "DELETE", f"/v1/experiments/{key}", **experiment)
         yield Case(f"start: key is {name}", "POST", f"/v1/experiments/{key}/start", **experiment)
@@ -72,9 +80,13 @@ def paths_and_methods() -> Iterator[Case]:
         f"{FLAG}/usage": ("POST", "PUT", "DELETE"),
         "/v1/segments": ("PUT", "PATCH", "DELETE", "OPTIONS"),
         SEGMENT: ("PUT", "POST", "OPTIONS"),
+        "/v1/metrics": ("PUT", "PATCH", "DELETE", "OPTIONS"),
+        METRIC: ("PUT", "POST", "OPTIONS"),
         "/v1/audit": ("POST", "PUT", "DELETE", "OPTIONS"),
         "/v1/experiments": ("PUT", "PATCH", "DELETE", "OPTIONS"),
         DRAFT: ("PUT", "POST", "OPTIONS"),
+        f"{RUNNING}/results": ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
+        f"{RUNNING}/results/explain": ("POST", "PUT", "DELETE"),
         START.path: ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"),
         STOP.path: ("GET", "PUT", "DELETE"),
         VARIANT.path: ("GET", "PUT", "DELETE"),
@@ -128,6 +140,8 @@ def headers() -> Iterator[Case]:
         yield Case(f"revert: If-Match is {name}", "POST", REVERT.path, b'{"revision": 3}', **stale)
         yield Case(f"update segment: If-Match is {name}", "PATCH", SEGMENT, b'{"userIds": []}', **stale)
         yield Case(f"delete segment: If-Match is {name}", "DELETE", SEGMENT, **stale)
+        yield Case(f"update metric: If-Match is {name}", "PATCH", METRIC, b'{"windowHours": 24}', **stale)
+        yield Case(f"delete metric: If-Match is {name}", "DELETE", METRIC, **stale)
     for name, value in {
         "1,001 characters": "x" * 1001,
         "U+0000": "%00",
@@ -138,6 +152,7 @@ def headers() -> Iterator[Case]:
         refused = {"code": "invalid_parameter", "field": "X-Change-Reason", "headers": {"X-Change-Reason": value}}
         yield Case(f"update flag: reason is {name}", "PATCH", FLAG, b'{"enabled": true}', **refused)
         yield Case(f"delete segment: reason is {name}", "DELETE", SEGMENT, **refused)
+        yield Case(f"delete metric: reason is {name}", "DELETE", METRIC, **refused)
         yield Case(f"start: reason is {name}", "POST", START.path, **refused)
     unauthenticated = {"status": 401, "code": "unauthenticated"}
     for name, value in {

@@ -10,6 +10,7 @@ from tests.config.api.malformed.cases import (
     BATCH,
     CREATE_EXPERIMENT,
     CREATE_FLAG,
+    CREATE_METRIC,
     CREATE_SEGMENT,
     EVALUATE,
     EVALUATE_ALL,
@@ -18,6 +19,7 @@ from tests.config.api.malformed.cases import (
     TRACK,
     UPDATE_EXPERIMENT,
     UPDATE_FLAG,
+    UPDATE_METRIC,
     UPDATE_SEGMENT,
     VARIANT,
     Case,
@@ -32,10 +34,25 @@ _NUMBERS = {"null": None, "a string": "10", "a boolean": True, "an array": [1], 
 # Of what null takes away.
 _NO_STRINGS = {name: value for name, value in _STRINGS.items() if name != "null"}
 _NO_ARRAYS = {name: value for name, value in _ARRAYS.items() if name != "null"}
+_NO_NUMBERS = {name: value for name, value in _NUMBERS.items() if name != "null"}
+_DENOMINATORS = {name: value for name, value in _OBJECTS.items() if name != "null"}
 
 _FIELDS: tuple[tuple[Operation, Mapping[str, Mapping[str, Any]]], ...] = (
     (CREATE_FLAG, {"key": _STRINGS, "description": _STRINGS, "enabled": _BOOLEANS, "rules": _ARRAYS}),
     (UPDATE_FLAG, {"description": _STRINGS, "enabled": _BOOLEANS, "rules": _ARRAYS}),
+    (CREATE_METRIC, {"key": _STRINGS, "type": _STRINGS, "event": _STRINGS, "denominator": _DENOMINATORS}),
+    (
+        UPDATE_METRIC,
+        {
+            "description": _STRINGS,
+            "currency": _STRINGS,
+            "windowHours": _NO_NUMBERS,
+            "delayHours": _NUMBERS,
+            "capValue": _NO_NUMBERS,
+            "direction": _STRINGS,
+            "role": _STRINGS,
+        },
+    ),
     (EVALUATE, {"userId": _STRINGS, "attributes": _OBJECTS}),
     (
         CREATE_FLAG,
@@ -68,7 +85,7 @@ _FIELDS: tuple[tuple[Operation, Mapping[str, Mapping[str, Any]]], ...] = (
     (UPDATE_SEGMENT, {"description": _STRINGS, "conditions": _ARRAYS, "userIds": _ARRAYS}),
     (CREATE_EXPERIMENT, {"key": _STRINGS, "description": _STRINGS, "variants": _ARRAYS, "metrics": _ARRAYS}),
     (UPDATE_EXPERIMENT, {"description": _STRINGS, "variants": _ARRAYS, "metrics": _ARRAYS}),
-    (VARIANT, {"userId": _STRINGS}),
+    (VARIANT, {"userId": _STRINGS, "attributes": _OBJECTS}),
     (
         TRACK,
         {

@@ -1,0 +1,57 @@
+"""Results of a million users and ten million events: from totals, from scratch, and with new events, on PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+
+from tests.benchmarks.postgresql import fresh_database
+from tests.benchmarks.results import EVENTS, METRICS, NEW_EVENTS, USERS
+from tests.benchmarks.tables import print_bars
+
+LEAST_GAIN, LEAST_GAIN_OF_NEW, LEAST_GAIN_FROM_SCRATCH = 20, 10, 4
+
+
+def run() -> bool:
+    print(f"Results: {len(METRICS)} metrics x 3 variants, {USERS:,} users, {EVENTS:,} events, PostgreSQL")
+    taken = measure()
+    naive = taken["naive"] * len(METRICS)
+    scratch, totals, new = taken["from scratch"], taken["from totals"], taken["new events"]
+    rows = {
+        "filling the tables": taken["filling"],
+        "totals from scratch, just after that": taken["just loaded"],
+        "totals from scratch, once the tables are analysed": scratch,
+        f"folding {NEW_EVENTS:,} new events, each of another user": new,
+        "results from the totals": totals,
+        "conversions by an Exists for each user, times five": naive,
+    }
+    for name, seconds in rows.items():
+        print(f"{name:60}{seconds:10.2f} s")
+    return print_bars(
+        {
+            f"from the totals at most 1/{LEAST_GAIN} of from scratch: 1/{scratch / totals:.0f}": totals
+            <= scratch / LEAST_GAIN,
+            f"from scratch at most 1/{LEAST_GAIN_FROM_SCRATCH} of an Exists a user: 1/{naive / scratch:.2f}": scratch
+            <= naive / LEAST_GAIN_FROM_SCRATCH,
+            f"folding new events at most 1/{LEAST_GAIN_OF_NEW} of from scratch: 1/{scratch / new:.1f}": new
+            <= scratch / LEAST_GAIN_OF_NEW,
+        }
+    )
+
+
+def measure() -> dict[str, float]:
+    """The seconds that each thing takes."""
+    with fresh_database() as url, tempfile.TemporaryDirectory(prefix="halyard-bench-") as folder:
+        environment = {
+            "ENV_FILE": "/dev/null",
+            "SECRET_KEY": "of-a-database-that-lives-for-one-benchmark-0123456789",
+            "DEBUG": "true",
+            "DATABASE_URL": url,
+            "RUNTIME_DIR": folder,
+        }
+        command = [sys.executable, "-m", "tests.benchmarks.results"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    taken: dict[str, float] = json.loads(done.stdout)
+    return taken

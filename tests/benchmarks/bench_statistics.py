@@ -1,0 +1,123 @@
+"""The statistics of an experiment, against gbstats, the engine of GrowthBook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from statistics import median
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from experiments.stats.analysis import analyse
+from experiments.stats.types import Analysis, Design, Estimate, Inputs, Kind, Measure, Sums, Weight
+from tests.benchmarks.load import MissingTool
+from tests.benchmarks.tables import print_bars
+
+try:
+    from gbstats.gbstats import process_single_metric
+    from gbstats.models.settings import AnalysisSettingsForStatsEngine, MetricSettingsForStatsEngine
+except ImportError as error:
+    raise MissingTool("The benchmark of statistics needs gbstats, which `make bench` installs.") from error
+
+ROUNDS, TIMES = 15, 5
+LEAST_FACTOR = 8
+MOST_MILLISECONDS = 16
+VARIANTS = ("control", "blue", "red")
+USERS = 20_000
+MEASURES = [Measure(f"metric {at}", kind) for at, kind in enumerate(("share", "mean", "mean", "ratio", "share") * 2)]
+
+
+def run() -> bool:
+    print(f"Statistics: {len(MEASURES)} metrics x {len(VARIANTS)} variants; {ROUNDS} rounds of {TIMES}, in turns")
+    sums = [draw(measure.kind, np.random.default_rng(at)) for at, measure in enumerate(MEASURES)]
+    ours, theirs = halyard(sums), gbstats(sums)
+    check_agreement(ours(), theirs())
+    rounds = [(timed(theirs), timed(ours)) for _ in range(ROUNDS)]
+    for name, times in zip(("gbstats, one analysis", "Halyard, all of them"), zip(*rounds, strict=True), strict=True):
+        print(f"{name:30}{median(times):8.2f} ms{min(times):10.2f} - {max(times):.2f}")
+    factor, milliseconds = median(their / our for their, our in rounds), median(our for _, our in rounds)
+    bars = {
+        f"at least {LEAST_FACTOR} times as fast as gbstats: {factor:.1f} times": factor >= LEAST_FACTOR,
+        f"at most {MOST_MILLISECONDS} ms: {milliseconds:.1f} ms": milliseconds <= MOST_MILLISECONDS,
+    }
+    return print_bars(bars)
+
+
+def timed(analyse_all: Callable[[], object]) -> float:
+    """Milliseconds of this process for one call: what else the machine does meanwhile is not counted."""
+    started = process_time()
+    for _ in range(TIMES):
+        analyse_all()
+    return (process_time() - started) / TIMES * 1e3
+
+
+def draw(kind: Kind, generator: np.random.Generator) -> Mapping[str, Sums]:
+    """Users of each variant, with a history that foretells some of what they do."""
+    return {key: draw_variant(kind, generator) for key in VARIANTS}
+
+
+def draw_variant(kind: Kind, generator: np.random.Generator) -> Sums:
+    x = generator.poisson(1.5, USERS).astype(float)
+    y, d = generator.poisson(1 + x).astype(float), generator.poisson(4.0, USERS).astype(float)
+    if kind == "share":
+        x, y = np.minimum(x, 1), np.minimum(y, 1)
+    products = (y, y * y, d, d * d, y * d, x, x * x, x * y)
+    return Sums(USERS, int((y > 0).sum()), *(float(each.sum()) for each in products))
+
+
+def halyard(sums: list[Mapping[str, Sums]]) -> Callable[[], Analysis]:
+    """Everything: differences and lifts by two tests each, Bayes, CUPED, corrections, sample ratio and verdict."""
+    design = Design([Weight(key, 1) for key in VARIANTS], VARIANTS[0], is_running=True)
+    inputs = Inputs(design, MEASURES, sums, dict.fromkeys(VARIANTS, USERS))
+    return lambda: analyse(inputs)
+
+
+def gbstats(sums: list[Mapping[str, Sums]]) -> Callable[[], list[Any]]:
+    """The least that it can be asked for: the lift by the sequential test, and nothing beside it."""
+    names, weights = list(VARIANTS), [1 / len(VARIANTS)] * len(VARIANTS)
+    analysis = AnalysisSettingsForStatsEngine(
+        var_names=names, var_ids=names, weights=weights, stats_engine="frequentist", sequential_testing_enabled=True
+    )
+    tasks = [
+        ([row(key, each) for key, each in of_variant.items()], settings_of(measure))
+        for measure, of_variant in zip(MEASURES, sums, strict=True)
+    ]
+    return lambda: [process_single_metric(rows, settings, [analysis]) for rows, settings in tasks]
+
+
+def row(variant: str, sums: Sums) -> dict[str, Any]:
+    return {
+        "dimension": "",
+        "variation": variant,
+        "users": sums.n,
+        "count": sums.n,
+        "main_sum": sums.y,
+        "main_sum_squares": sums.yy,
+        "denominator_sum": sums.d,
+        "denominator_sum_squares": sums.dd,
+        "main_denominator_sum_product": sums.yd,
+    }
+
+
+def settings_of(measure: Measure) -> MetricSettingsForStatsEngine:
+    return MetricSettingsForStatsEngine(
+        id=measure.key,
+        name=measure.key,
+        statistic_type="ratio" if measure.kind == "ratio" else "mean",
+        main_metric_type="binomial" if measure.kind == "share" else "count",
+        denominator_metric_type="count",
+    )
+
+
+def check_agreement(analysis: Analysis, responses: list[Any]) -> None:
+    """Whoever is faster has to come to the same result."""
+    for measure, ours, theirs in zip(MEASURES, analysis.measures, responses, strict=True):
+        responded = theirs.analyses[0].dimensions[0].variations
+        # Its variance of a share divides by n and not by n - 1.
+        closely = 1e-4 if measure.kind == "share" else 1e-9
+        for variant, response in zip(ours.variants[1:], responded[1:], strict=True):
+            lift = variant.comparison.lift if variant.comparison else None
+            assert isinstance(lift, Estimate)
+            interval = (lift.always_valid.lower, lift.always_valid.upper)
+            assert np.allclose(interval, response.ci, rtol=closely, atol=0)

@@ -1,0 +1,156 @@
+"""The process that `bench_results` times: results of a million users and ten million events, in seconds, as JSON.
+
+Run as `python -m tests.benchmarks.results` with the settings of a PostgreSQL database that may be filled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+
+import django
+from django.core.management import call_command
+from django.db import connection
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+USERS, EVENTS, NEW_EVENTS = 1_000_000, 10_000_000, 100_000
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+# Users come as they come: their ids are in no order.
+_USER = "md5('user ' || {})::uuid::text"
+_EXPOSURES = f"""
+    INSERT INTO experiments_exposure (experiment_id, user_id, variant, exposed_at, origin, is_in_several_variants)
+    SELECT %(experiment)s, {_USER.format("n")}, (ARRAY['control', 'blue', 'green'])[1 + n %% 3],
+        timestamptz '2026-01-01 00:00Z' + n * (interval '28 days' / {USERS}), 'assigned', false
+    FROM generate_series(0, {USERS} - 1) AS n
+"""
+# One event in ten is a purchase, two are baskets, three are searches and four are views. Each user has ten events, as
+# many days from each other; the first of them may lie before the exposure.
+_EVENTS = f"""
+    INSERT INTO events_event
+        (id, environment_id, user_id, name, timestamp, received_at, experiment, variant, properties)
+    SELECT gen_random_uuid(), %(environment)s, {_USER.format(f"n::bigint * 7919 %% {USERS}")},
+        name, moment, moment, '', '',
+        CASE name
+            WHEN 'purchase' THEN jsonb_build_object('revenue', (n %% 9973) / 100.0, 'currency', 'EUR', 'path', path)
+            ELSE jsonb_build_object('path', path)
+        END
+    FROM (
+        SELECT n, '/products/' || n %% 997 AS path,
+            CASE WHEN share < 1 THEN 'purchase' WHEN share < 3 THEN 'basket' WHEN share < 6 THEN 'search'
+                ELSE 'view' END AS name,
+            timestamptz '2025-12-25 00:00Z' + (n - %(first)s) * (interval '60 days' / %(count)s::int) AS moment
+        FROM (
+            SELECT n, abs(hashint4(n)::bigint) %% 10 AS share
+            FROM generate_series(%(first)s::int, %(first)s + %(count)s - 1) AS n
+        ) AS chosen
+    ) AS made
+"""
+_COUNTS = """
+    INSERT INTO events_eventcount (environment_id, name, quarter, stripe, count)
+    SELECT environment_id, name, floor(extract(epoch FROM timestamp) / 900), 0, count(*)
+    FROM events_event GROUP BY 1, 2, 3
+"""
+_INDEXES = "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'events_event' AND indexname NOT LIKE '%_pkey'"
+
+
+METRICS: dict[str, dict[str, Any]] = {
+    "bought": {"type": "conversion", "event": "purchase"},
+    "searches": {"type": "count", "event": "search", "window_hours": 7 * 24},
+    "income": {"type": "revenue", "event": "purchase", "currency": "EUR", "cap_percentile": 99},
+    "returned": {"type": "retention", "event": "view", "from_day": 7, "to_day": 14},
+    "price": {
+        "type": "ratio",
+        "event": "purchase",
+        "property": "revenue",
+        "currency": "EUR",
+        "denominator": {"event": "basket", "property": "", "currency": ""},
+    },
+}
+
+
+def main() -> None:
+    from django.utils import timezone  # noqa: PLC0415 (models are there only after django.setup)
+
+    from config.change_log import Actor  # noqa: PLC0415
+    from config.models import Environment, Source  # noqa: PLC0415
+    from experiments.lifecycle import create_experiment, start_experiment  # noqa: PLC0415
+    from experiments.metrics.changes import create_metric  # noqa: PLC0415
+    from experiments.models import Fold  # noqa: PLC0415
+    from experiments.results import analyse_experiment  # noqa: PLC0415
+    from experiments.totals.folding import fold  # noqa: PLC0415
+
+    call_command("migrate", verbosity=0)
+    production = Environment.objects.default()
+    writer: dict[str, Any] = {"actor": Actor("benchmark", Source.COMMAND), "at": timezone.now()}
+    for key, values in METRICS.items():
+        create_metric(key=key, **values, **writer)
+    variants = [{"key": key, "weight": 1} for key in ("control", "blue", "green")]
+    whose = {"key": "checkout", "environment": production, **writer}
+    create_experiment(variants=variants, metrics=list(METRICS), **whose)
+    experiment = start_experiment(started_at=datetime(2026, 1, 1, tzinfo=UTC), **whose)
+
+    taken = {"filling": timed(lambda: fill(experiment))}
+    taken["just loaded"] = timed(lambda: fold(experiment, NOW))
+    run("VACUUM (ANALYZE)")
+    taken["naive"] = timed(lambda: count_naively(experiment))
+    Fold.objects.update(mark="")
+    taken["from scratch"] = timed(lambda: fold(experiment, NOW))
+    analyse_experiment(experiment, NOW)  # the first one loads the statistics
+    taken["from totals"] = timed(lambda: analyse_experiment(experiment, NOW))
+    run(_EVENTS, environment=production.pk, first=EVENTS, count=NEW_EVENTS)
+    taken["new events"] = timed(lambda: fold(experiment, NOW))
+    print(json.dumps(taken))
+
+
+def fill(experiment: Any) -> None:
+    """Make the events in the database itself, and their indexes when they are there."""
+    run("SET synchronous_commit = off")
+    run("SET maintenance_work_mem = '512MB'")
+    run(_EXPOSURES, experiment=experiment.pk)
+    indexes = run(_INDEXES)
+    for name, _ in indexes:
+        run(f'DROP INDEX "{name}"')
+    run(_EVENTS, environment=experiment.environment_id, first=0, count=EVENTS)
+    run(_COUNTS)
+    for _, definition in indexes:
+        run(definition)
+
+
+def count_naively(experiment: Any) -> None:
+    """What one writes first: the share of exposed users with an event since, by variant. One metric of five."""
+    from django.db.models import Count, Exists, OuterRef  # noqa: PLC0415
+    from django.db.models.functions import TruncSecond  # noqa: PLC0415
+
+    from events.models import Event  # noqa: PLC0415
+    from experiments.models import Exposure  # noqa: PLC0415
+
+    base = OuterRef("base")
+    bought = Event.objects.filter(
+        name="purchase", user_id=OuterRef("user_id"), timestamp__gte=base, received_at__gte=base
+    )
+    mine = bought.filter(environment=experiment.environment_id, experiment__in=["", experiment.key])
+    exposed = Exposure.objects.filter(experiment=experiment).annotate(base=TruncSecond("exposed_at")).values("variant")
+    list(exposed.annotate(users=Count("user_id"), converted=Count("user_id", filter=Exists(mine))))
+
+
+def run(statement: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def timed(act: Callable[[], object]) -> float:
+    started = perf_counter()
+    act()
+    return perf_counter() - started
+
+
+if __name__ == "__main__":
+    django.setup()
+    main()
