@@ -30,7 +30,7 @@ from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.planner.page import PlannerPage
 from experiments.result_pages.panel import Panel, panel_of
 from experiments.result_pages.views import ResultPages
-from experiments.results import analyse_experiment
+from experiments.results.computing import analyse_experiment
 
 admin.site.register(Metric, MetricAdmin)
 

@@ -16,9 +16,9 @@ from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Status
+from experiments.results.study import Study, measure_of
 from experiments.stats.sample_ratio import MISMATCH
 from experiments.stats.simulation import Comparison, ErrorRates, Look, Observed, Population, Simulation, simulate
-from experiments.study import Study, measure_of
 from experiments.totals.folding import fold
 from experiments.totals.sums import read_users
 

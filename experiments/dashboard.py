@@ -14,7 +14,7 @@ from config.models import Change, Environment
 from config.told_changes import told_in_brief
 from experiments.models import Experiment, Status
 from experiments.result_pages.panel import panel_of
-from experiments.results import analyse_experiment
+from experiments.results.computing import analyse_experiment
 from flags.models import Flag
 
 _SHOWN_EXPERIMENTS = 3

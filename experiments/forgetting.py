@@ -10,9 +10,9 @@ from config.models import Environment
 from events.erasure import ChangedExperiment, Erased
 from events.models import Event
 from events.retention import Hold
-from experiments.anomalies import events_of_unknown_variants
 from experiments.exposures import find_named, floor_to_second
 from experiments.models import Experiment, Exposure, Fold, Status, UserTotal
+from experiments.results.anomalies import events_of_unknown_variants
 from experiments.totals.folding import hold
 from experiments.totals.queries import LOOKBACK
 

@@ -10,7 +10,7 @@ from config.documents import Document
 from config.timestamps import format_timestamp
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment
-from experiments.result_types import (
+from experiments.results.types import (
     Audit,
     Breakdown,
     DayFigures,

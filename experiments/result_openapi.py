@@ -10,7 +10,7 @@ from config.errors import ErrorCode
 from experiments.attributes import ATTRIBUTE_LENGTH
 from experiments.result_examples import EXPLANATION, RESULTS
 from experiments.result_schemas import EXPERIMENT_RESULTS, EXPLAINED
-from experiments.results import CORRECTIONS
+from experiments.results.computing import CORRECTIONS
 from experiments.totals.breakdowns import MOST_VALUES
 
 CSV = "text/csv"

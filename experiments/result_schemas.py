@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from config.api.schema import KEY, NAME, Schema, closed_object, component
 from experiments.models import Direction, MetricType, Role, Status
-from experiments.results import CORRECTIONS
+from experiments.results.computing import CORRECTIONS
 from experiments.stats.types import Decision, ReasonCode
 from experiments.totals.breakdowns import MOST_VALUES
 

@@ -17,11 +17,11 @@ from config.models import Scope
 from experiments import lifecycle
 from experiments import result_openapi as openapi
 from experiments.attributes import ATTRIBUTE_LENGTH
-from experiments.explanation import explain_metric
 from experiments.models import Experiment
 from experiments.result_csv import results_csv
 from experiments.result_documents import explanation_document, results_document
-from experiments.results import CORRECTIONS, analyse_experiment
+from experiments.results.computing import CORRECTIONS, analyse_experiment
+from experiments.results.explanation import explain_metric
 
 
 class ResultFilter(django_filters.FilterSet):

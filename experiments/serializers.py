@@ -28,7 +28,7 @@ from experiments.design import (
     TUNING_SIZE,
 )
 from experiments.models import Experiment, Status
-from experiments.results import compute_results
+from experiments.results.computing import compute_results
 
 
 class VariantResultSerializer(serializers.Serializer[Any]):

@@ -13,9 +13,9 @@ from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment
 from experiments.planner.question import Kind, check_measure
 from experiments.planner.sample import sample_events
+from experiments.results.study import measure_of, sums_of
 from experiments.stats.samples import summarise
 from experiments.stats.types import Reason, Sums
-from experiments.study import measure_of, sums_of
 from experiments.totals.folding import fold
 from experiments.totals.sums import EXPOSURES, VariantTotals, read_sums
 

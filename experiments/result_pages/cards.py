@@ -12,7 +12,7 @@ from experiments.metrics.definition import Definition
 from experiments.result_pages.daily import Daily, daily_of
 from experiments.result_pages.rows import VariantRow, lift_range, variant_row
 from experiments.result_pages.words import counted, definition_in_words, short_percent, unit_in_words
-from experiments.result_types import Breakdown, MetricFigures, Slice, VariantFigures
+from experiments.results.types import Breakdown, MetricFigures, Slice, VariantFigures
 
 _REST = "all others"
 _NOT_RECORDED = "not recorded"

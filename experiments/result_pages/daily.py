@@ -10,7 +10,7 @@ from experiments.charts import Series, SeriesPlot, plot_series
 from experiments.metrics.definition import Definition
 from experiments.result_pages.rows import Figure, figure, range_of, writer_of_differences, writer_of_values
 from experiments.result_pages.words import NO_FIGURE, plus, short_number
-from experiments.result_types import DayFigures, MetricFigures, VariantFigures
+from experiments.results.types import DayFigures, MetricFigures, VariantFigures
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Explained:
 
 
 def explained(definition: Definition, document: Mapping[str, Any]) -> Explained:
-    """`document` is what `experiments.explanation` makes of the metric in the variant."""
+    """`document` is what `experiments.results.explanation` makes of the metric in the variant."""
     return Explained(
         words=definition_in_words(definition, document["cap"]),
         steps=_steps(document["steps"]),

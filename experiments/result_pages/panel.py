@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from experiments.models import Experiment
 from experiments.result_pages.cards import MetricCard, metric_card
 from experiments.result_pages.words import counted, p_value
-from experiments.result_types import Guards, Results
+from experiments.results.types import Guards, Results
 from experiments.stats.types import Decision, Reason, SampleRatio, Verdict
 
 _BADGES = {

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from events.removal import several
-from experiments.explanation import explain_all
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Fold, Status
+from experiments.results.explanation import explain_all
 from experiments.totals.folding import bring_up_to_date, fold, in_one_snapshot
 
 _FOR_LATE_EVENTS = timedelta(days=1)

@@ -82,7 +82,7 @@ def main() -> None:
     from experiments.lifecycle import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
     from experiments.models import Fold  # noqa: PLC0415
-    from experiments.results import analyse_experiment  # noqa: PLC0415
+    from experiments.results.computing import analyse_experiment  # noqa: PLC0415
     from experiments.totals.folding import fold  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)

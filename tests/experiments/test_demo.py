@@ -20,7 +20,7 @@ from experiments.demo import fill
 from experiments.demo.traffic import MOST_EVENTS_OF_A_STORY, SIGN_UP_FORM, draw
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Exposure, Metric
-from experiments.results import analyse_experiment
+from experiments.results.computing import analyse_experiment
 from flags.changes import create_flag
 from flags.engine.bucketing import compile_split
 from flags.models import Flag, FlagState, Segment

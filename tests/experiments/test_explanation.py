@@ -14,9 +14,9 @@ import pytest
 
 from config.models import Environment
 from events.ingest import NewEvent, new_id, record
-from experiments.explanation import explain, explain_all
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment
+from experiments.results.explanation import explain, explain_all
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
 

@@ -10,12 +10,12 @@ import pytest
 
 from config.models import Environment
 from events.ingest import NewEvent, new_id, record
-from experiments.anomalies import events_of_unknown_variants
 from experiments.exposures import assign
 from experiments.lifecycle import create_experiment, get_experiment, start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment, Exposure
-from experiments.results import compute_results
+from experiments.results.anomalies import events_of_unknown_variants
+from experiments.results.computing import compute_results
 from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db

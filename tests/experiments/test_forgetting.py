@@ -15,7 +15,7 @@ from events.retention import plan_purge, purge
 from events.rows import NewEvent
 from experiments.exposures import assign
 from experiments.models import Experiment, Exposure, Fold, UserTotal
-from experiments.results import VariantResult, analyse_experiment, compute_results
+from experiments.results.computing import VariantResult, analyse_experiment, compute_results
 from experiments.totals.folding import fold
 from experiments.totals.freezing import freeze
 from tests.conftest import NOON

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment
-from experiments.result_types import DayFigures, Guards, MetricFigures, Results, VariantFigures, VariantUsers
+from experiments.results.types import DayFigures, Guards, MetricFigures, Results, VariantFigures, VariantUsers
 from experiments.stats.types import (
     Comparison,
     Cuped,

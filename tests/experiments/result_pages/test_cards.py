@@ -7,7 +7,7 @@ import pytest
 from experiments.metrics.definition import Definition
 from experiments.result_pages.cards import metric_card
 from experiments.result_pages.rows import Compared, VariantRow
-from experiments.result_types import Breakdown, Slice
+from experiments.results.types import Breakdown, Slice
 from tests.experiments.result_pages.made import (
     CONVERSION,
     REFUNDS,

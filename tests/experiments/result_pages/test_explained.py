@@ -1,4 +1,4 @@
-"""How a figure comes about, from what `experiments.explanation` tells."""
+"""How a figure comes about, from what `experiments.results.explanation` tells."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.models import Experiment
 from experiments.result_pages.panel import badge_of, panel_of
-from experiments.result_types import Audit, Guards
+from experiments.results.types import Audit, Guards
 from experiments.stats.types import Decision, Reason, ReasonCode, SampleRatio, Verdict
 from tests.experiments.result_pages.made import CONVERSION, EVEN, REFUNDS, TOO_FEW, metric, results, variant
 

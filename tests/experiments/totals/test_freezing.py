@@ -11,9 +11,9 @@ from config.models import Environment
 from events.ingest import new_id, record
 from events.retention import plan_purge
 from events.rows import NewEvent
-from experiments.explanation import explain_metric
 from experiments.models import Experiment, Fold
-from experiments.results import VariantResult, compute_results
+from experiments.results.computing import VariantResult, compute_results
+from experiments.results.explanation import explain_metric
 from experiments.totals import freezing
 from experiments.totals.freezing import freeze, refresh_results
 from tests.conftest import NOON

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast, get_args
 
-from experiments.anomalies import count_unexpected_variants, events_before_exposure, events_of_unknown_variants
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Exposure, Status
-from experiments.result_parameters import Choice, metric_choice, refuse_unknown, variant_choice
-from experiments.result_types import Audit, Breakdown, Guards, MetricFigures, Results, VariantUsers
+from experiments.results.anomalies import count_unexpected_variants, events_before_exposure, events_of_unknown_variants
+from experiments.results.parameters import Choice, metric_choice, refuse_unknown, variant_choice
+from experiments.results.study import NOBODY, Study
+from experiments.results.types import Audit, Breakdown, Guards, MetricFigures, Results, VariantUsers
 from experiments.stats.types import Analysis, Correction, Decision, Reason, ReasonCode, Verdict
-from experiments.study import NOBODY, Study
 from experiments.totals.breakdowns import read_breakdown
 from experiments.totals.folding import fold
 from experiments.totals.sums import EXPOSURES, Totals, count_mature, read_caps, read_daily, read_sums

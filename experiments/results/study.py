@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment, Status
-from experiments.result_types import DayFigures, MetricFigures, Slice, VariantFigures
+from experiments.results.types import DayFigures, MetricFigures, Slice, VariantFigures
 from experiments.stats.types import (
     Analysis,
     Comparison,

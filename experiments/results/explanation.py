@@ -10,12 +10,12 @@ from datetime import timedelta
 
 from config.documents import Document
 from config.timestamps import format_timestamp
-from experiments.explanation_statements import Answer, Condition, Question, count, dialect, percentile
 from experiments.exposures import references
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Exposure, Fold
-from experiments.result_parameters import metric_choice, refuse_unknown, variant_choice
+from experiments.results.explanation_statements import Answer, Condition, Question, count, dialect, percentile
+from experiments.results.parameters import metric_choice, refuse_unknown, variant_choice
 
 
 def explain(experiment: Experiment, place: int, variant: str) -> Document:
