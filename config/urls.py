@@ -14,7 +14,7 @@ from events.erasure_views import UserViewSet
 from events.views import EventViewSet
 from experiments.metrics.views import MetricViewSet
 from experiments.planner.views import PlannerViewSet
-from experiments.result_views import ResultViewSet
+from experiments.results.views import ResultViewSet
 from experiments.views import ExperimentViewSet
 from flags.evaluation_views import EvaluationViewSet
 from flags.ofrep.views import OfrepViewSet

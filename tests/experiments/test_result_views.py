@@ -19,7 +19,7 @@ from experiments.assignment import assigners
 from experiments.exposures import assign
 from experiments.lifecycle import stop_experiment
 from experiments.models import Experiment, Exposure
-from experiments.result_csv import COLUMNS
+from experiments.results.table import COLUMNS
 from experiments.totals.freezing import freeze
 from flags.engine.bucketing import compile_split
 from tests.answers import data, error

@@ -8,9 +8,9 @@ from drf_spectacular.utils import extend_schema
 from config.api.schema import NAME, answer, errors, key_in_path, query
 from config.errors import ErrorCode
 from experiments.attributes import ATTRIBUTE_LENGTH
-from experiments.result_examples import EXPLANATION, RESULTS
-from experiments.result_schemas import EXPERIMENT_RESULTS, EXPLAINED
 from experiments.results.computing import CORRECTIONS
+from experiments.results.examples import EXPLANATION, RESULTS
+from experiments.results.schemas import EXPERIMENT_RESULTS, EXPLAINED
 from experiments.totals.breakdowns import MOST_VALUES
 
 CSV = "text/csv"

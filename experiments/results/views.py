@@ -15,13 +15,13 @@ from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
 from experiments import lifecycle
-from experiments import result_openapi as openapi
 from experiments.attributes import ATTRIBUTE_LENGTH
 from experiments.models import Experiment
-from experiments.result_csv import results_csv
-from experiments.result_documents import explanation_document, results_document
+from experiments.results import openapi
 from experiments.results.computing import CORRECTIONS, analyse_experiment
+from experiments.results.documents import explanation_document, results_document
 from experiments.results.explanation import explain_metric
+from experiments.results.table import results_csv
 
 
 class ResultFilter(django_filters.FilterSet):
