@@ -28,9 +28,9 @@ from experiments.forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, New
 from experiments.metrics.admin import MetricAdmin, known_metrics
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.planner.page import PlannerPage
-from experiments.result_pages.panel import Panel, panel_of
-from experiments.result_pages.views import ResultPages
 from experiments.results.computing import analyse_experiment
+from experiments.results.pages.panel import Panel, panel_of
+from experiments.results.pages.views import ResultPages
 
 admin.site.register(Metric, MetricAdmin)
 

@@ -13,8 +13,8 @@ from config.current_environment import current_environment
 from config.models import Change, Environment
 from config.told_changes import told_in_brief
 from experiments.models import Experiment, Status
-from experiments.result_pages.panel import panel_of
 from experiments.results.computing import analyse_experiment
+from experiments.results.pages.panel import panel_of
 from flags.models import Flag
 
 _SHOWN_EXPERIMENTS = 3

@@ -17,7 +17,7 @@ from experiments.metrics.forms import MetricForm, denominator_of, loaded_denomin
 from experiments.metrics.rows import definition_of
 from experiments.metrics.usage import listed, measuring, uses_of
 from experiments.models import Experiment, Metric, MetricType, Role
-from experiments.result_pages.words import definition_in_words
+from experiments.results.pages.words import definition_in_words
 
 _TYPES = {kind: kind.label.split(":")[0] for kind in MetricType}
 _QUANTITY = ("event", "property", "currency")

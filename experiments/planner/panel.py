@@ -14,8 +14,8 @@ from experiments.planner.forecast import DetectableDay
 from experiments.planner.history import History
 from experiments.planner.plan import Plan, Size
 from experiments.planner.question import Assumptions, Kind
-from experiments.result_pages.words import NO_FIGURE, number
-from experiments.result_pages.words import percent as exact_percent
+from experiments.results.pages.words import NO_FIGURE, number
+from experiments.results.pages.words import percent as exact_percent
 
 
 @dataclass(frozen=True, slots=True)

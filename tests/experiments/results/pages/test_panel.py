@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from experiments.models import Experiment
-from experiments.result_pages.panel import badge_of, panel_of
+from experiments.results.pages.panel import badge_of, panel_of
 from experiments.results.types import Audit, Guards
 from experiments.stats.types import Decision, Reason, ReasonCode, SampleRatio, Verdict
-from tests.experiments.result_pages.made import CONVERSION, EVEN, REFUNDS, TOO_FEW, metric, results, variant
+from tests.experiments.results.pages.made import CONVERSION, EVEN, REFUNDS, TOO_FEW, metric, results, variant
 
 EXPERIMENT = Experiment(key="button")
 

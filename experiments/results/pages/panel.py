@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from experiments.models import Experiment
-from experiments.result_pages.cards import MetricCard, metric_card
-from experiments.result_pages.words import counted, p_value
+from experiments.results.pages.cards import MetricCard, metric_card
+from experiments.results.pages.words import counted, p_value
 from experiments.results.types import Guards, Results
 from experiments.stats.types import Decision, Reason, SampleRatio, Verdict
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.metrics.definition import Quantity
-from experiments.result_pages.explained import Explained, Step, explained
-from tests.experiments.result_pages.made import CONVERSION, REVENUE
+from experiments.results.pages.explained import Explained, Step, explained
+from tests.experiments.results.pages.made import CONVERSION, REVENUE
 
 STEPS = [{"name": "events_of_the_name", "description": "Events named purchase.", "rows": 1_500, "users": 1_200}]
 NONE = {"cap": None, "cappedUsers": 0, "denominatorSteps": None, "denominatorSum": None}

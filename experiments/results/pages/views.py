@@ -17,11 +17,11 @@ from config.documents import Document
 from config.errors import DomainError
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Status
-from experiments.result_pages.explained import explained
-from experiments.result_pages.panel import panel_of
 from experiments.results.computing import CORRECTIONS, analyse_experiment, known_attributes
 from experiments.results.documents import results_document
 from experiments.results.explanation import explain_metric
+from experiments.results.pages.explained import explained
+from experiments.results.pages.panel import panel_of
 from experiments.results.table import results_csv
 from experiments.results.types import Results
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.metrics.definition import Definition
-from experiments.result_pages.rows import writer_of_values
-from experiments.result_pages.words import NO_FIGURE, definition_in_words, number
+from experiments.results.pages.rows import writer_of_values
+from experiments.results.pages.words import NO_FIGURE, definition_in_words, number
 
 
 @dataclass(frozen=True, slots=True)

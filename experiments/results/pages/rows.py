@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from experiments.charts import Bar, Range
 from experiments.metrics.definition import Definition
-from experiments.result_pages.words import NO_FIGURE, chance, number, p_value, percent, plus, points
+from experiments.results.pages.words import NO_FIGURE, chance, number, p_value, percent, plus, points
 from experiments.results.types import VariantFigures
 from experiments.stats.types import Comparison, Cuped, Estimate, Interval, Reason, Test
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from experiments.metrics.definition import Definition
-from experiments.result_pages.cards import metric_card
-from experiments.result_pages.rows import Compared, VariantRow
+from experiments.results.pages.cards import metric_card
+from experiments.results.pages.rows import Compared, VariantRow
 from experiments.results.types import Breakdown, Slice
-from tests.experiments.result_pages.made import (
+from tests.experiments.results.pages.made import (
     CONVERSION,
     REFUNDS,
     REVENUE,

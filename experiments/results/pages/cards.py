@@ -9,9 +9,9 @@ import orjson
 
 from experiments.charts import IntervalPlot, plot_intervals
 from experiments.metrics.definition import Definition
-from experiments.result_pages.daily import Daily, daily_of
-from experiments.result_pages.rows import VariantRow, lift_range, variant_row
-from experiments.result_pages.words import counted, definition_in_words, short_percent, unit_in_words
+from experiments.results.pages.daily import Daily, daily_of
+from experiments.results.pages.rows import VariantRow, lift_range, variant_row
+from experiments.results.pages.words import counted, definition_in_words, short_percent, unit_in_words
 from experiments.results.types import Breakdown, MetricFigures, Slice, VariantFigures
 
 _REST = "all others"

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from experiments.metrics.definition import Definition, Quantity
-from experiments.result_pages.words import (
+from experiments.results.pages.words import (
     chance,
     counted,
     definition_in_words,

@@ -8,8 +8,8 @@ from datetime import date
 
 from experiments.charts import Series, SeriesPlot, plot_series
 from experiments.metrics.definition import Definition
-from experiments.result_pages.rows import Figure, figure, range_of, writer_of_differences, writer_of_values
-from experiments.result_pages.words import NO_FIGURE, plus, short_number
+from experiments.results.pages.rows import Figure, figure, range_of, writer_of_differences, writer_of_values
+from experiments.results.pages.words import NO_FIGURE, plus, short_number
 from experiments.results.types import DayFigures, MetricFigures, VariantFigures
 
 
