@@ -11,7 +11,7 @@ from config.models import Change
 from experiments.models import Experiment, Exposure
 from tests.answers import data, error, next_page
 from tests.experiments.calls import assign, report
-from tests.experiments.test_results import QUERIES
+from tests.experiments.results.test_computing import QUERIES
 from tests.factories import ExperimentFactory
 
 DRAFT_FIELDS = [

@@ -14,7 +14,7 @@ from experiments.lifecycle import create_experiment, start_experiment, stop_expe
 from experiments.models import Experiment
 from experiments.results.computing import VariantResult, analyse_experiment, compute_results
 from tests.conftest import ACTOR, NOON
-from tests.experiments.counted_afresh import count_afresh
+from tests.experiments.results.counted_afresh import count_afresh
 
 pytestmark = pytest.mark.django_db
 

@@ -25,8 +25,8 @@ from flags.engine.bucketing import compile_split
 from tests.answers import data, error
 from tests.config.test_schema import DOCUMENT, validator
 from tests.conftest import ACTOR, NOON
-from tests.experiments.shop import METRICS, Shopper, make_shoppers, open_shop
-from tests.experiments.test_results import QUERIES
+from tests.experiments.results.shop import METRICS, Shopper, make_shoppers, open_shop
+from tests.experiments.results.test_computing import QUERIES
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db

@@ -16,7 +16,7 @@ from config.api_keys import create_key
 from config.models import Environment, Scope
 from tests.answers import data
 from tests.conftest import ACTOR, NOON, CommittingClient
-from tests.experiments.shop import Shopper, make_shoppers, open_shop
+from tests.experiments.results.shop import Shopper, make_shoppers, open_shop
 
 pytestmark = pytest.mark.django_db
 
