@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,9 +11,10 @@ from events.erasure import ChangedExperiment, Erased
 from events.models import Event
 from events.retention import Hold
 from experiments.exposures import find_named, floor_to_second
-from experiments.models import Experiment, Exposure, Fold, Status, UserTotal
+from experiments.models import Experiment, Exposure, Fold, UserTotal
 from experiments.results.anomalies import events_of_unknown_variants
 from experiments.totals.folding import hold
+from experiments.totals.keeping import Keeper
 from experiments.totals.queries import LOOKBACK
 
 
@@ -23,14 +24,15 @@ def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     Folds are held from here on, so that none computes totals from events that are about to go.
     """
     named = _named_by(user_id, environment)  # first: a start under way may be storing exposures that the events report
-    experiments = list(Experiment.objects.in_environment(environment).order_by("key"))
-    hold([each.pk for each in experiments if each.status != Status.DRAFT])
+    here = Experiment.objects.in_environment(environment).values_list("pk", flat=True)
+    folds = hold(list(here))  # of drafts, too: they may be started meanwhile
+    experiments = list(Experiment.objects.filter(pk__in=[each.pk for each in folds]).order_by("key"))
     theirs = Exposure.objects.filter(experiment__in=experiments, user_id=user_id)
     # In the order in which those who record lock them.
     locked = theirs.order_by("experiment_id").select_for_update().values_list("experiment_id", flat=True)
     exposed = set(locked)
     theirs.filter(experiment_id__in=exposed).delete()
-    Fold.objects.filter(pk__in=exposed | _forget_totals(experiments, user_id)).update(is_stale=True)
+    _forget_totals(experiments, folds, exposed, user_id)
     blamed = {each.pk for each in named if events_of_unknown_variants(each).filter(user_id=user_id).exists()}
     changed = (each for each in experiments if each.pk in exposed | blamed)
     return Erased(
@@ -38,13 +40,22 @@ def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     )
 
 
-def _forget_totals(experiments: Sequence[Experiment], user_id: str) -> set[UUID]:
-    """Delete the user's totals, and return the experiments that had any."""
-    places = range(max((len(each.metrics) for each in experiments), default=0))  # by which their key finds them
-    theirs = UserTotal.objects.filter(experiment__in=experiments, metric__in=places, user_id=user_id)
-    counted = set(theirs.values_list("experiment_id", flat=True))
-    theirs.filter(experiment_id__in=counted).delete()
-    return counted
+def _forget_totals(
+    experiments: Sequence[Experiment], folds: Sequence[Fold], exposed: Collection[UUID], user_id: str
+) -> None:
+    """Take the user out of totals and sums.
+
+    The folds of all who exposed the user are written: what sees the database as it was before must not compute totals.
+    """
+    counted = set(
+        UserTotal.objects.filter(experiment__in=experiments, user_id=user_id).values_list("experiment_id", flat=True)
+    )
+    by_id = {each.pk: each for each in experiments}
+    for held in folds:
+        if held.pk in counted:
+            Keeper(held, by_id[held.pk]).remove(user_id)
+        if held.pk in counted or held.pk in exposed:
+            held.save()
 
 
 def _named_by(user_id: str, environment: Environment) -> list[Experiment]:

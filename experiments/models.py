@@ -15,6 +15,7 @@ from config.documents import StoredJSONDecoder
 from config.keys import KEY_LENGTH, KEY_PATTERN, NAME_LENGTH
 from config.models import Environment
 from experiments.design import DESCRIPTION_LENGTH, TUNING_SIZE
+from experiments.fields import ExactField, FiguresField
 
 
 class Status(models.TextChoices):
@@ -202,8 +203,6 @@ class Fold(models.Model):
     """Up to where in the order of commits (see `config.arrivals`); empty before the first time."""
     stopped_at = models.DateTimeField(null=True, default=None)
     """The stop that the totals reckon with."""
-    is_stale = models.BooleanField(default=False)
-    """Whether the totals have changed since the sums were taken, as after an erasure."""
     caps: models.JSONField[dict[str, float], dict[str, float]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict
     )
@@ -219,27 +218,30 @@ class Fold(models.Model):
 
 
 class UserTotal(models.Model):
-    """What one metric makes of one exposed user. Users whose events do not matter to it have no row, and count 0.
+    """What the metrics of an experiment make of one exposed user, who counts with zeros where no event matters.
 
-    Nothing here is capped: where the cap lies may depend on all users.
+    Nothing here is capped: where a cap lies may depend on all users.
     """
 
-    pk = models.CompositePrimaryKey("experiment_id", "metric", "user_id")
+    pk = models.CompositePrimaryKey("experiment_id", "user_id")
     experiment = models.ForeignKey(
         Experiment, on_delete=models.PROTECT, related_name="totals", db_index=False, db_constraint=False
     )  # checked for each of millions of rows, a constraint would take longer than writing them
-    metric = models.SmallIntegerField()  # its place among the metrics of the experiment
     user_id = models.CharField(max_length=NAME_LENGTH)
     variant = models.CharField(max_length=KEY_LENGTH)
-    day = models.DateField()  # of the exposure, in UTC
-    y = models.FloatField(default=0)  # the value, or the numerator of a ratio
-    d = models.FloatField(default=0)  # the denominator of a ratio
-    x = models.FloatField(default=0)  # the same as y before the exposure
-    events = models.IntegerField(default=0)  # of the metric's name from the exposure to the stop, in any window
-    foreign = models.IntegerField(default=0)  # of those in the window that are in another currency
+    exposed_at = models.DateTimeField()
+    is_in_several_variants = models.BooleanField()
+    figures = FiguresField()
+    """One after the other for each metric, in their order: those that `FIGURES` names."""
 
     def __str__(self) -> str:
-        return f"{self.user_id} in metric {self.metric}"
+        return f"Totals of {self.user_id}"
+
+
+FIGURES = ("y", "d", "x", "events", "foreign")
+"""Of one user, by one metric: the value, or the numerator of a ratio; the denominator of a ratio; what y was before the
+exposure; the events of the metric's name from the exposure to the stop, in any window; of those in the window, how many
+are in another currency."""
 
 
 class VariantSums(models.Model):
@@ -252,21 +254,21 @@ class VariantSums(models.Model):
     pk = models.CompositePrimaryKey("experiment_id", "metric", "variant", "day")
     experiment = models.ForeignKey(
         Experiment, on_delete=models.PROTECT, related_name="sums", db_index=False, db_constraint=False
-    )  # checked for each of millions of rows, a constraint would take longer than writing them
-    metric = models.SmallIntegerField()
+    )
+    metric = models.SmallIntegerField()  # its place among the metrics of the experiment
     variant = models.CharField(max_length=KEY_LENGTH)
-    day = models.DateField()
+    day = models.DateField()  # of the exposures, in UTC
     users = models.IntegerField()  # exposed ones, or those with at least one event of the name since their exposure
     several = models.IntegerField(default=0)  # users who were seen in several variants
     positive = models.IntegerField(default=0)  # users with y > 0
-    y = models.FloatField(default=0)
-    yy = models.FloatField(default=0)
-    d = models.FloatField(default=0)
-    dd = models.FloatField(default=0)
-    yd = models.FloatField(default=0)
-    x = models.FloatField(default=0)
-    xx = models.FloatField(default=0)
-    xy = models.FloatField(default=0)
+    y = ExactField(default=0)
+    yy = ExactField(default=0)
+    d = ExactField(default=0)
+    dd = ExactField(default=0)
+    yd = ExactField(default=0)
+    x = ExactField(default=0)
+    xx = ExactField(default=0)
+    xy = ExactField(default=0)
     events = models.BigIntegerField(default=0)
     foreign = models.BigIntegerField(default=0)
 

@@ -5,6 +5,7 @@ from django.db.models import Value
 
 import config.arrivals
 import config.documents
+import experiments.fields
 
 
 class Migration(migrations.Migration):
@@ -29,7 +30,6 @@ class Migration(migrations.Migration):
                 ),
                 ("mark", models.TextField(blank=True, default="")),
                 ("stopped_at", models.DateTimeField(default=None, null=True)),
-                ("is_stale", models.BooleanField(default=False)),
                 ("caps", models.JSONField(decoder=config.documents.StoredJSONDecoder, default=dict)),
                 ("steps", models.JSONField(decoder=config.documents.StoredJSONDecoder, default=None, null=True)),
                 ("folded_at", models.DateTimeField(default=None, null=True)),
@@ -109,7 +109,6 @@ class Migration(migrations.Migration):
                     "pk",
                     models.CompositePrimaryKey(
                         "experiment_id",
-                        "metric",
                         "user_id",
                         blank=True,
                         editable=False,
@@ -127,15 +126,11 @@ class Migration(migrations.Migration):
                         to="experiments.experiment",
                     ),
                 ),
-                ("metric", models.SmallIntegerField()),
                 ("user_id", models.CharField(max_length=200)),
                 ("variant", models.CharField(max_length=100)),
-                ("day", models.DateField()),
-                ("y", models.FloatField(default=0)),
-                ("d", models.FloatField(default=0)),
-                ("x", models.FloatField(default=0)),
-                ("events", models.IntegerField(default=0)),
-                ("foreign", models.IntegerField(default=0)),
+                ("exposed_at", models.DateTimeField()),
+                ("is_in_several_variants", models.BooleanField()),
+                ("figures", experiments.fields.FiguresField()),
             ],
         ),
         migrations.CreateModel(
@@ -170,14 +165,14 @@ class Migration(migrations.Migration):
                 ("users", models.IntegerField()),
                 ("several", models.IntegerField(default=0)),
                 ("positive", models.IntegerField(default=0)),
-                ("y", models.FloatField(default=0)),
-                ("yy", models.FloatField(default=0)),
-                ("d", models.FloatField(default=0)),
-                ("dd", models.FloatField(default=0)),
-                ("yd", models.FloatField(default=0)),
-                ("x", models.FloatField(default=0)),
-                ("xx", models.FloatField(default=0)),
-                ("xy", models.FloatField(default=0)),
+                ("y", experiments.fields.ExactField(default=0)),
+                ("yy", experiments.fields.ExactField(default=0)),
+                ("d", experiments.fields.ExactField(default=0)),
+                ("dd", experiments.fields.ExactField(default=0)),
+                ("yd", experiments.fields.ExactField(default=0)),
+                ("x", experiments.fields.ExactField(default=0)),
+                ("xx", experiments.fields.ExactField(default=0)),
+                ("xy", experiments.fields.ExactField(default=0)),
                 ("events", models.BigIntegerField(default=0)),
                 ("foreign", models.BigIntegerField(default=0)),
             ],

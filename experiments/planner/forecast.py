@@ -11,7 +11,8 @@ from experiments.models import Experiment, Status
 from experiments.planner.shares import shares_of
 from experiments.stats.planning import Baseline, Demands, detectable
 from experiments.totals.folding import fold
-from experiments.totals.sums import EXPOSURES, read_daily
+from experiments.totals.summing import EXPOSURES
+from experiments.totals.sums import read_daily
 
 DAYS_AHEAD = 28
 _DAY = timedelta(days=1)

@@ -17,7 +17,8 @@ from experiments.results.study import measure_of, sums_of
 from experiments.stats.samples import summarise
 from experiments.stats.types import Reason, Sums
 from experiments.totals.folding import fold
-from experiments.totals.sums import EXPOSURES, VariantTotals, read_sums
+from experiments.totals.summing import EXPOSURES, VariantTotals
+from experiments.totals.sums import read_sums
 
 FEWEST_USERS = 100
 """Of the control: what fewer of them gave says little of all."""

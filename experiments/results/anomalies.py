@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Least, TruncSecond
 
 from events.models import Event, EventQuerySet
@@ -14,7 +14,6 @@ from experiments.exposures import floor_to_second, references
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import outcome_names
 from experiments.models import Experiment, Exposure, Origin
-from experiments.totals.sums import exposed_users
 from flags.engine.bucketing import compile_split
 
 _EXPOSURES_AT_ONCE = 5000
@@ -36,7 +35,7 @@ def events_before_exposure(experiment: Experiment, definitions: Sequence[Definit
     Many of them say that exposures are reported too late, or not where the change is seen.
     """
     assert experiment.started_at is not None  # noqa: S101 (a draft has no exposures)
-    exposures = exposed_users(experiment).filter(user_id=OuterRef("user_id"))
+    exposures = _exposed_users(experiment).filter(user_id=OuterRef("user_id"))
     later = exposures.annotate(base=TruncSecond("exposed_at", tzinfo=UTC)).filter(
         base__gt=Least(OuterRef("timestamp"), OuterRef("received_at"))
     )
@@ -47,6 +46,12 @@ def events_before_exposure(experiment: Experiment, definitions: Sequence[Definit
         .counted_from(floor_to_second(experiment.started_at))
         .filter(Exists(later))
     )
+
+
+def _exposed_users(experiment: Experiment) -> QuerySet[Exposure]:
+    """The exposures that count. An assignment that was under way during the stop may carry a later moment."""
+    exposed = Exposure.objects.filter(experiment=experiment)
+    return exposed if experiment.stopped_at is None else exposed.filter(exposed_at__lte=experiment.stopped_at)
 
 
 def count_unexpected_variants(experiment: Experiment) -> int:

@@ -17,7 +17,8 @@ from experiments.results.types import Audit, Breakdown, Guards, MetricFigures, R
 from experiments.stats.types import Analysis, Correction, Decision, Reason, ReasonCode, Verdict
 from experiments.totals.breakdowns import read_breakdown
 from experiments.totals.folding import fold
-from experiments.totals.sums import EXPOSURES, Totals, count_mature, read_caps, read_daily, read_sums
+from experiments.totals.summing import EXPOSURES
+from experiments.totals.sums import Totals, count_mature, read_caps, read_daily, read_sums
 
 CORRECTIONS: Sequence[Correction] = get_args(Correction)
 _NOT_STARTED = Reason(ReasonCode.NOT_STARTED, "The experiment is a draft; start it, and users can be exposed to it.")

@@ -29,7 +29,8 @@ from experiments.stats.types import (
     Weight,
 )
 from experiments.totals.breakdowns import Slice as SliceTotals
-from experiments.totals.sums import EXPOSURES, Totals, VariantTotals
+from experiments.totals.summing import EXPOSURES, VariantTotals
+from experiments.totals.sums import Totals
 
 NOBODY = VariantTotals()
 _KINDS: Mapping[str, Kind] = {"conversion": "share", "retention": "share", "ratio": "ratio"}
@@ -147,18 +148,8 @@ def measure_of(definition: Definition) -> Measure:
 
 def sums_of(users: int, totals: VariantTotals) -> Sums:
     """The sums over so many exposed users, of whom those without an event are not in the totals."""
-    return Sums(
-        n=users,
-        positive=totals.positive,
-        y=totals.y,
-        yy=totals.yy,
-        d=totals.d,
-        dd=totals.dd,
-        yd=totals.yd,
-        x=totals.x,
-        xx=totals.xx,
-        xy=totals.xy,
-    )
+    moments = {name: float(getattr(totals, name)) for name in ("y", "yy", "d", "dd", "yd", "x", "xx", "xy")}
+    return Sums(n=users, positive=totals.positive, **moments)
 
 
 def _variant(estimate: VariantEstimate, totals: VariantTotals) -> VariantFigures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,40 +19,51 @@ _LARGEST = "1e100"
 class Dialect:
     """What the two databases write differently. SQLite's moments are texts, in the order of time."""
 
-    counted_at: str
+    counted_at: str  # the moment of an event
     base: str  # the exposure, floored to its second
     later: str  # so many seconds after the base
-    day: str
+    day: str  # of the exposure, in UTC
     number: str  # the property of a name where it is a number, else NULL
     text: str  # the same for a text
-    is_chosen: str  # whether the user is one of those given
+    is_chosen: str  # whether a user is one of those given, as JSON
+    figures: str  # makes the column of that name from many
+    figure: str  # takes one out of that column, counted from 0
+    whole_sum: str  # of floats that are whole numbers, as which they add up exactly
+    exact_sum: str  # of any floats
     fence: str  # what keeps a subquery from being executed in another way than by itself
-    barrier: str = ""  # a fence where it pays that columns are computed once, and not for each row of a join
 
 
 _DIALECTS = {
     "postgresql": Dialect(
         counted_at="LEAST(timestamp, received_at)",
-        base="date_trunc('second', exposed_at)",
-        later="base + {} * interval '1 second'",
+        # Of an exact half, this rounds up. To truncate takes five times as long.
+        base="(exposed_at - interval '0.5 seconds')::timestamptz(0)",
+        later="{} + {} * interval '1 second'",
         day="(exposed_at AT TIME ZONE 'UTC')::date",
         number="CASE WHEN jsonb_typeof(properties -> {0}::text) = 'number' THEN "
         f"GREATEST(-{_LARGEST}, LEAST({_LARGEST}, (properties -> {{0}}::text)::numeric)) END",
         text="properties ->> {}::text",
-        is_chosen="user_id = ANY (ARRAY(SELECT jsonb_array_elements_text({}::jsonb)))",
+        is_chosen="{} = ANY (ARRAY(SELECT jsonb_array_elements_text({}::jsonb)))",
+        figures="ARRAY[{}]::float8[]",
+        figure="COALESCE(figures[{} + 1], 0)",
+        whole_sum="SUM({})",
+        exact_sum="SUM(NULLIF({}, 0)::numeric)",
         fence="OFFSET 0",
-        barrier="OFFSET 0",
     ),
-    # Its paths into JSON mean different things in different versions.
+    # Its paths into JSON mean different things in different versions, but for places in arrays.
     "sqlite": Dialect(
         counted_at="MIN(timestamp, received_at)",
         base="substr(exposed_at, 1, 19)",
-        later="datetime(base, {} || ' seconds')",
+        later="datetime({}, {} || ' seconds')",
         day="substr(exposed_at, 1, 10)",
         number=f"(SELECT CAST(MAX(-{_LARGEST}, MIN({_LARGEST}, value)) AS REAL) FROM json_each(properties) "  # noqa: S608 (no data)
         "WHERE key = {} AND type IN ('integer', 'real'))",
         text="(SELECT value FROM json_each(properties) WHERE key = {} AND type = 'text')",
-        is_chosen="user_id IN (SELECT value FROM json_each({}))",
+        is_chosen="{} IN (SELECT value FROM json_each({}))",
+        figures="json_array({})",
+        figure="COALESCE(json_extract(figures, '$[{}]'), 0)",
+        whole_sum="SUM({})",
+        exact_sum="exact_sum(NULLIF({}, 0))",
         fence="LIMIT -1",
     ),
 }
@@ -62,21 +73,48 @@ def dialect() -> Dialect:
     return _DIALECTS[connection.vendor]
 
 
-def as_stored(parameters: Sequence[Any]) -> Sequence[Any]:
-    """Parameters as the driver takes them, and as Django's fields store them."""
-    return parameters if connection.vendor == "postgresql" else adapted(parameters)
+class Parameters:
+    """The parameters of a statement, named as they come."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+
+    def put(self, value: Any) -> str:
+        """Its place in the statement."""
+        name = f"p{len(self._values)}"
+        self._values[name] = value
+        return f"%({name})s"
+
+    def stored(self) -> Mapping[str, Any]:
+        """As the driver takes them, and as Django's fields store them."""
+        if connection.vendor == "postgresql":
+            return self._values
+        return dict(zip(self._values, adapted([*self._values.values()]), strict=True))
+
+
+def fetch(statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters.stored())
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def execute(statement: str, parameters: Parameters) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters.stored())
 
 
 @contextmanager
-def planned_without(*ways: str) -> Iterator[None]:
-    """Have PostgreSQL avoid these ways to execute a statement, of which it thinks too well before it knows the tables.
+def planned(**settings: str) -> Iterator[None]:
+    """Have PostgreSQL execute statements with these settings, for just after a large load it knows nothing of tables.
 
-    Just after a large load it knows nothing of them. In a transaction that is given up, all is as before.
+    In a transaction that is given up, all is as before.
     """
-    settings = [f"enable_{way}" for way in ways] if connection.vendor == "postgresql" else []
+    if connection.vendor != "postgresql":
+        settings = {}
     with connection.cursor() as cursor:
-        for name in settings:
-            cursor.execute(f"SET LOCAL {name} = off")
+        for name, value in settings.items():
+            cursor.execute(f"SET LOCAL {name} = '{value}'")
         yield
         for name in settings:
             cursor.execute(f"SET LOCAL {name} TO DEFAULT")

@@ -1,23 +1,26 @@
-"""The query behind totals: what a metric makes of the events of each exposed user."""
+"""The query behind totals: what the metrics of an experiment make of the events of each exposed user, in one pass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 import orjson
 
 from events.models import Event
-from experiments.metrics.definition import REVENUE, Definition, Quantity
-from experiments.models import Experiment, Exposure
-from experiments.totals.dialects import as_stored, dialect
+from experiments.exposures import references
+from experiments.metrics.frozen import definitions_of
+from experiments.models import FIGURES, Experiment, Exposure
+from experiments.totals.dialects import Parameters, dialect
+from experiments.totals.figures import Figures, since_exposure
 
 LOOKBACK = timedelta(days=14)
 """How long before the exposure a user's history reaches."""
 _SKEW = timedelta(days=1)
 """An exposure may lie a little before the start, by the clock of another host."""
+
+Users = Sequence[str] | None
+"""Their ids; None stands for all."""
 
 
 def earliest_event(experiment: Experiment) -> datetime:
@@ -26,123 +29,56 @@ def earliest_event(experiment: Experiment) -> datetime:
     return experiment.started_at - LOOKBACK - _SKEW
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What one metric, at its place in an experiment, makes of users. `own` is what events may call the experiment.
+class TotalsQuery:
+    """The SQL that computes totals from events and exposures, and its parameters, which each part leaves behind."""
 
-    Whatever makes a part of the SQL leaves its parameters behind.
-    """
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment, self.definitions = experiment, definitions_of(experiment)
+        self.parameters = Parameters()
+        self._put = self.parameters.put
 
-    experiment: Experiment
-    place: int
-    definition: Definition
-    own: Sequence[str]
-    parameters: dict[str, Any] = field(default_factory=dict)
-
-    def of(self, users: Sequence[str]) -> str:
-        """The totals of these users."""
-        return self._totals(dialect().is_chosen.format(self._put(orjson.dumps(users).decode())), "")
-
-    def of_all(self) -> str:
-        """The totals of all users. What is sorted on the way is narrow, for properties are looked at before."""
-        return self._totals("", dialect().barrier)
-
-    @property
-    def stored_parameters(self) -> dict[str, Any]:
-        return dict(zip(self.parameters, as_stored([*self.parameters.values()]), strict=True))
-
-    def _totals(self, chosen: str, barrier: str) -> str:
-        # What a user has one of is taken by MIN: as more keys of the groups it would cost more.
+    def with_events(self, users: Users) -> str:
+        """The user_id, variant, exposed_at, is_in_several_variants and figures of those to whom some event matters."""
+        figures = ", ".join(figure for each in self.definitions for figure in Figures(each, self._put).all())
+        # Only what is grouped by is a key, and what one aggregate says twice, PostgreSQL computes once.
         return f"""
-            SELECT {self._put(self.experiment.pk)}, {self.place}, exposed.user_id, MIN(variant), MIN(day),
-                {", ".join(self._figures())}
-            FROM ({self._exposed(chosen)}) AS exposed CROSS JOIN ({self._happened()} {barrier}) AS happened
-            WHERE happened.user_id = exposed.user_id AND counted_at >= {self._later(-LOOKBACK)}
-            GROUP BY exposed.user_id
+            SELECT exposed.user_id, exposed.variant, exposed_at, is_in_several_variants,
+                {dialect().figures.format(figures)} AS figures
+            FROM {Exposure._meta.db_table} AS exposed CROSS JOIN {Event._meta.db_table} AS happened
+            WHERE {self._is_exposed(users)} AND happened.user_id = exposed.user_id AND {" AND ".join(self._matters())}
+            GROUP BY experiment_id, exposed.user_id
         """  # noqa: S608 (no data)
 
-    def _exposed(self, chosen: str) -> str:
-        conditions = [f"experiment_id = {self._put(self.experiment.pk)}", *([chosen] if chosen else [])]
+    def without_events(self, users: Users, totals: str) -> str:
+        """The same of those who have no row in the table of totals."""
+        zeros = dialect().figures.format(", ".join(["0"] * len(FIGURES) * len(self.definitions)))
+        return f"""
+            SELECT user_id, variant, exposed_at, is_in_several_variants, {zeros} AS figures
+            FROM {Exposure._meta.db_table} AS exposed WHERE {self._is_exposed(users)} AND NOT EXISTS (
+                SELECT 1 FROM {totals} AS total
+                WHERE total.experiment_id = exposed.experiment_id AND total.user_id = exposed.user_id
+            )
+        """  # noqa: S608 (no data)
+
+    def _is_exposed(self, users: Users) -> str:
+        conditions = [f"experiment_id = {self._put(self.experiment.pk)}"]
+        if users is not None:
+            conditions.append(dialect().is_chosen.format("exposed.user_id", self._put(orjson.dumps(users).decode())))
         if self.experiment.stopped_at is not None:
             conditions.append(f"exposed_at <= {self._put(self.experiment.stopped_at)}")
-        columns = f"user_id, variant, {dialect().day} AS day, {dialect().base} AS base"
-        selected = f"SELECT {columns} FROM {Exposure._meta.db_table} WHERE {' AND '.join(conditions)}"  # noqa: S608 (no data)
-        return f"{selected} {dialect().barrier}"
-
-    def _happened(self) -> str:
-        """The events that may matter, also those before an exposure."""
-        columns = [f"user_id, name, {dialect().counted_at} AS counted_at", *self._amounts()]
-        return f"SELECT {', '.join(columns)} FROM {Event._meta.db_table} WHERE {' AND '.join(self._matters())}"  # noqa: S608 (no data)
-
-    def _amounts(self) -> Iterator[str]:
-        quantity, denominator = self.definition.quantity, self.definition.denominator
-        if quantity.property:
-            yield f"{self._amount(quantity)} AS amount"
-        if denominator and denominator.property:
-            yield f"{self._amount(denominator)} AS divisor"
-        if foreign := " OR ".join(self._foreign(each) for each in (quantity, denominator) if each and each.currency):
-            yield f"{foreign} AS is_foreign"
-
-    def _amount(self, quantity: Quantity) -> str:
-        number = dialect().number.format(self._put(quantity.property))
-        if not quantity.currency:
-            return number
-        return f"CASE WHEN {self._currency()} = {self._put(quantity.currency)} THEN {number} END"
-
-    def _foreign(self, quantity: Quantity) -> str:
-        """Whether the event has an amount that is not added up, for it is in another currency or in none."""
-        amount = dialect().number.format(self._put(REVENUE))
-        is_other = f"{self._currency()} <> {self._put(quantity.currency)}"
-        return f"({self._is_of(quantity)} AND {is_other} AND {amount} IS NOT NULL)"
-
-    def _currency(self) -> str:
-        return f"COALESCE({dialect().text.format(self._put('currency'))}, '')"
+        return " AND ".join(conditions)
 
     def _matters(self) -> Iterator[str]:
-        experiment, earliest = self.experiment, self._put(earliest_event(self.experiment))
+        experiment, earliest, own = self.experiment, self._put(earliest_event(self.experiment)), dialect()
+        names = sorted({name for each in self.definitions for name in each.events}) or [""]  # no event has no name
         yield f"environment_id = {self._put(experiment.environment_id)}"
-        yield f"name IN ({self._each(self.definition.events)})"
-        yield f"experiment IN ({self._each(['', *self.own])})"
+        # By no index on names: before it has statistics, PostgreSQL may go through all events of a name for each user.
+        yield f"(name IN ({self._each(names)})) IS TRUE"
+        yield f"experiment IN ({self._each(['', *references(experiment)])})"
         yield f"timestamp >= {earliest} AND received_at >= {earliest}"
         if experiment.stopped_at is not None:
-            yield f"{dialect().counted_at} <= {self._put(experiment.stopped_at)}"
-
-    def _figures(self) -> Iterator[str]:
-        """In the order of the columns: y, d, x, events, foreign."""
-        quantity, denominator = self.definition.quantity, self.definition.denominator
-        window = self._window()
-        yield self._value(quantity, "amount", window)
-        yield self._value(denominator, "divisor", window) if denominator else "0"
-        yield "0" if denominator else self._value(quantity, "amount", "counted_at < base")
-        yield f"COUNT(*) FILTER (WHERE {self._is_of(quantity)} AND counted_at >= base)"
-        has_currency = quantity.currency or (denominator and denominator.currency)
-        yield f"COUNT(*) FILTER (WHERE is_foreign AND {window})" if has_currency else "0"
-
-    def _value(self, quantity: Quantity, amount: str, when: str) -> str:
-        """What the events of one user come to, of those in a span of time."""
-        counted = f"FILTER (WHERE {self._is_of(quantity)} AND {when})"
-        if self.definition.is_share:
-            return f"CASE WHEN COUNT(*) {counted} > 0 THEN 1 ELSE 0 END"
-        if not quantity.property:
-            return f"COUNT(*) {counted}"
-        summary = "AVG" if self.definition.type == "mean" else "SUM"
-        return f"COALESCE({summary}({amount}) {counted}, 0)"
-
-    def _is_of(self, quantity: Quantity) -> str:
-        return f"name = {self._put(quantity.event)}" if len(self.definition.events) > 1 else "TRUE"
-
-    def _window(self) -> str:
-        start, length = self.definition.delay, self.definition.window
-        begun = f"counted_at >= {self._later(start)}"
-        return begun if length is None else f"{begun} AND counted_at < {self._later(start + length)}"
-
-    def _later(self, than_base: timedelta) -> str:
-        return dialect().later.format(self._put(than_base // timedelta(seconds=1)))
+            yield f"{own.counted_at} <= {self._put(experiment.stopped_at)}"
+        yield f"{own.counted_at} >= {since_exposure(-LOOKBACK, self._put)}"
 
     def _each(self, values: Iterable[str]) -> str:
-        return ", ".join(self._put(value) for value in values)
-
-    def _put(self, value: Any) -> str:
-        name = f"p{len(self.parameters)}"
-        self.parameters[name] = value
-        return f"%({name})s"
+        return ", ".join(map(self._put, values))

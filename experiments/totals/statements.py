@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import date
-
-from django.db import connection
-
-from experiments.metrics.definition import Definition
 from experiments.models import Experiment, UserTotal
-from experiments.totals.dialects import planned_without
-from experiments.totals.queries import Query
+from experiments.totals.dialects import execute, planned
+from experiments.totals.queries import TotalsQuery, Users
 
 _TABLE = UserTotal._meta.db_table
-_FIGURES = ("variant", "day", "y", "d", "x", "events", '"foreign"')
-_COLUMNS = ("experiment_id", "metric", "user_id", *_FIGURES)
+_COLUMNS = "experiment_id, user_id, variant, exposed_at, is_in_several_variants, figures"
+
+BY_INDEX = {"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off"}
+"""How the events of some users are found best: by an index for each user."""
+IN_ONE_PASS = {"enable_nestloop": "off", "enable_mergejoin": "off", "work_mem": "256MB"}
+"""How all events are gone through best: once, with the exposures at hand."""
 
 
-def rewrite_totals(experiment: Experiment, place: int, definition: Definition, own: Sequence[str]) -> None:
-    """Make the totals by the metric at this place of all users, in place of those that there are.
-
-    `own` is what events may call the experiment, here and below. Exposures and events are sorted and gone through once,
-    for an index probe for each user takes three times as long; and in this order, rows are written quickest.
-    """
-    UserTotal.objects.filter(experiment=experiment, metric=place).delete()
-    query = Query(experiment, place, definition, own)
-    statement = f"INSERT INTO {_TABLE} ({', '.join(_COLUMNS)}) {query.of_all()}"
-    with connection.cursor() as cursor, planned_without("nestloop", "hashjoin"):
-        cursor.execute(statement, query.stored_parameters)
+def write_totals(experiment: Experiment, users: Users) -> None:
+    """Compute the totals of these users, or of all, who must have none yet."""
+    with planned(**(IN_ONE_PASS if users is None else BY_INDEX)):
+        query = TotalsQuery(experiment)
+        _insert(query, query.with_events(users))
+        query = TotalsQuery(experiment)
+        _insert(query, query.without_events(users, _TABLE))
 
 
-def update_totals(
-    experiment: Experiment, place: int, definition: Definition, own: Sequence[str], users: Sequence[str]
-) -> set[date]:
-    """Bring the totals of these users in line with the events, and return the days of exposure of those that changed.
-
-    Who has no event that matters keeps what there was: only a stop or an erasure takes events away, and whoever sees
-    to these deletes totals first.
-    """
-    query = Query(experiment, place, definition, own)
-    stored, excluded = (", ".join(f"{table}.{name}" for name in _FIGURES) for table in (_TABLE, "excluded"))
-    statement = f"""
-        INSERT INTO {_TABLE} ({", ".join(_COLUMNS)}) {query.of(users)}
-        ON CONFLICT (experiment_id, metric, user_id) DO UPDATE SET ({", ".join(_FIGURES)}) = ({excluded})
-        WHERE ({stored}) <> ({excluded}) RETURNING day
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(statement, query.stored_parameters)
-        return {day for (day,) in cursor.fetchall()}
+def _insert(query: TotalsQuery, selected: str) -> None:
+    whose = query.parameters.put(query.experiment.pk)
+    of_users = f"SELECT {whose}, computed.* FROM ({selected}) AS computed"  # noqa: S608 (no data)
+    execute(f"INSERT INTO {_TABLE} ({_COLUMNS}) {of_users}", query.parameters)

@@ -1,78 +1,140 @@
-"""Adding up what the totals of users come to, by variant and day of exposure: all that statistics need of them."""
+"""Adding up what the totals of users come to: all that statistics need of them, in one pass over their figures."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable
-from datetime import UTC, date
-from fractions import Fraction
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
-from django.db.models import Case, Count, F, Q, QuerySet, Sum, Value, When
-from django.db.models.functions import TruncDate
-
+from experiments.fields import EXACT
 from experiments.metrics.definition import Definition
-from experiments.models import Experiment, UserTotal, VariantSums
-from experiments.totals.dialects import planned_without
-from experiments.totals.sums import EXPOSURES, exposed_users
+from experiments.models import FIGURES
+from experiments.totals.dialects import Parameters, dialect, fetch
 
-_KEY = ("experiment_id", "metric", "variant", "day")
+EXPOSURES = -1
+"""The place of the exposures themselves, beside those of the metrics: `users` and `several` are all that it has."""
 
-
-def add_up_exposures(experiment: Experiment) -> None:
-    """Take the sums of the exposures anew."""
-    exposed = exposed_users(experiment).annotate(metric=Value(EXPOSURES), day=TruncDate("exposed_at", tzinfo=UTC))
-    several = Count("user_id", filter=Q(is_in_several_variants=True))
-    summed = exposed.values(*_KEY).annotate(sum_users=Count("user_id"), sum_several=several)
-    _replace(_stored(experiment, EXPOSURES), summed)
+_ZERO = Decimal(0)
 
 
-def add_up(experiment: Experiment, place: int, cap: float | None, days: Collection[date] | None) -> None:
-    """Take the sums by the metric at this place anew: of the users exposed on these days, or of all."""
-    totals, stored = UserTotal.objects.filter(experiment=experiment, metric=place), _stored(experiment, place)
-    if days is not None:
-        totals, stored = totals.filter(day__in=days), stored.filter(day__in=days)
-    y, d, x = _capped("y", cap), F("d"), _capped("x", cap)
-    added: dict[str, Any] = {"events": F("events"), "foreign": F("foreign")}
-    added |= {"y": y, "yy": y * y, "d": d, "dd": d * d, "yd": y * d, "x": x, "xx": x * x, "xy": x * y}
-    sums = {f"sum_{name}": Sum(each) for name, each in added.items()}
-    users, positive = (Count("user_id", filter=Q(**{f"{name}__gt": 0})) for name in ("events", "y"))
-    counts = {"sum_users": users, "sum_positive": positive}
-    _replace(stored, totals.values(*_KEY).annotate(**counts, **sums))
+@dataclass(frozen=True, slots=True)
+class VariantTotals:
+    """Exact sums over the users of one variant, by one metric; see `models.VariantSums`."""
+
+    users: int = 0
+    several: int = 0
+    positive: int = 0
+    y: Decimal = _ZERO
+    yy: Decimal = _ZERO
+    d: Decimal = _ZERO
+    dd: Decimal = _ZERO
+    yd: Decimal = _ZERO
+    x: Decimal = _ZERO
+    xx: Decimal = _ZERO
+    xy: Decimal = _ZERO
+    events: int = 0
+    foreign: int = 0
+
+    def __add__(self, other: VariantTotals) -> VariantTotals:
+        return VariantTotals(*(_add(*pair) for pair in zip(self.values(), other.values(), strict=True)))
+
+    def __neg__(self) -> VariantTotals:
+        return VariantTotals(*(each.copy_negate() if isinstance(each, Decimal) else -each for each in self.values()))
+
+    def values(self) -> tuple[Any, ...]:
+        """In the order of NAMES."""
+        return tuple(getattr(self, name) for name in NAMES)
+
+    def document(self) -> dict[str, Any]:
+        return dict(zip(NAMES, self.values(), strict=True))
 
 
-def find_cap(experiment: Experiment, place: int, definition: Definition) -> float | None:
-    """The value that greater ones count as: fixed, or a percentile of those measured. None where there is no cap."""
-    if definition.cap_percentile is None:
-        return None if definition.cap_value is None else float(definition.cap_value)
-    totals = UserTotal.objects.filter(experiment=experiment, metric=place).exclude(y=0)
-    from_above = totals.order_by("-y").values_list("y", flat=True)  # so that fewer have to be sorted
-    return percentile_cap(definition.cap_percentile, totals.count(), from_above.__getitem__)
+NAMES = tuple(field.name for field in fields(VariantTotals))
+_KINDS: Mapping[str, type[Any]] = {field.name: type(field.default) for field in fields(VariantTotals)}
 
 
-def percentile_cap(percentile: float, number: int, from_above: Callable[[int], float]) -> float | None:
-    """The percentile (50 to 100) of so many values that are not 0, by nearest rank.
+def as_totals(**values: Any) -> VariantTotals:
+    """The sums of these names, however the database has handed them over."""
+    return VariantTotals(**{name: _KINDS[name](value or 0) for name, value in values.items()})
 
-    `from_above` tells a value by its place among them, 0 for the greatest. None where there are none, or where the cap
-    would lie below 0, as which users without events count.
+
+def _add(one: Any, other: Any) -> Any:
+    return EXACT.add(one, other) if isinstance(one, Decimal) else one + other
+
+
+Sums = dict[tuple[Any, ...], VariantTotals]
+"""By the place of the metric (EXPOSURES: of the exposures), and then by what users were grouped by."""
+
+DailySums = dict[tuple[int, str, date], VariantTotals]
+"""By the place of the metric, the variant, and the day of the exposures in UTC."""
+
+Caps = Mapping[int, float]
+"""The value that greater ones count as, by the place of the metric."""
+
+
+def sum_up(
+    rows: str, keys: Sequence[str], definitions: Mapping[int, Definition], caps: Caps, parameters: Parameters
+) -> Sums:
+    """The sums of users by these expressions. `rows` follows FROM, has the columns of totals, and these parameters.
+
+    `definitions` are those of the metrics that are wanted, by their places.
     """
-    if not number:
-        return None
-    rank = math.ceil(number * Fraction(str(percentile)) / 100)
-    cap = from_above(number - rank)
-    return cap if cap > 0 else None
+    columns = [
+        (EXPOSURES, "users", "COUNT(*)"),
+        (EXPOSURES, "several", "COUNT(*) FILTER (WHERE is_in_several_variants)"),
+    ]
+    for place, definition in definitions.items():
+        cap = parameters.put(caps[place]) if place in caps else None
+        columns += [(place, name, column) for name, column in _columns(place, definition, cap)]
+    selected = ", ".join([*keys, *(column for _, _, column in columns)])
+    grouped = ", ".join(str(at + 1) for at in range(len(keys)))
+    found = fetch(f"SELECT {selected} FROM {rows} GROUP BY {grouped}", parameters)  # noqa: S608 (no data)
+    names = [(place, name) for place, name, _ in columns]
+    return {(place, *row[: len(keys)]): sums for row in found for place, sums in _by_place(names, row[len(keys) :])}
 
 
-def _capped(name: str, cap: float | None) -> Any:
-    return F(name) if cap is None else Case(When(**{f"{name}__gt": cap}, then=Value(cap)), default=F(name))
+def sum_by_day(rows: str, definitions: Mapping[int, Definition], caps: Caps, parameters: Parameters) -> DailySums:
+    """The sums of users by variant and by the day of their exposure."""
+    found = sum_up(rows, ["variant", dialect().day], definitions, caps, parameters)
+    return {
+        (place, variant, day if isinstance(day, date) else date.fromisoformat(day)): sums
+        for (place, variant, day), sums in found.items()
+    }
 
 
-def _stored(experiment: Experiment, place: int) -> QuerySet[VariantSums]:
-    return VariantSums.objects.filter(experiment=experiment, metric=place)
+def _by_place(names: Sequence[tuple[int, str]], values: Sequence[Any]) -> Iterator[tuple[int, VariantTotals]]:
+    """The sums that are not 0, where values have places and names."""
+    by_place: dict[int, dict[str, Any]] = {}
+    for (place, name), value in zip(names, values, strict=True):
+        by_place.setdefault(place, {})[name] = value
+    summed = ((place, as_totals(**sums)) for place, sums in by_place.items())
+    return ((place, sums) for place, sums in summed if any(sums.values()))
 
 
-def _replace(stored: QuerySet[VariantSums], summed: Iterable[dict[str, Any]]) -> None:
-    with planned_without("sort"):  # a few groups of many rows
-        rows = [VariantSums(**{name.removeprefix("sum_"): value for name, value in row.items()}) for row in summed]
-    stored.delete()
-    VariantSums.objects.bulk_create(rows)
+def _columns(place: int, definition: Definition, cap: str | None) -> Iterator[tuple[str, str]]:
+    """The sums that a metric has, by name; all others are 0."""
+    y, d, x, events, foreign = (figure(place, name) for name in FIGURES)
+    y, x = _capped(y, cap), _capped(x, cap)
+    is_whole = not any(each.property for each in (definition.quantity, definition.denominator) if each) and not cap
+    add = (dialect().whole_sum if is_whole else dialect().exact_sum).format
+    yield "users", f"COUNT(*) FILTER (WHERE {events} > 0)"
+    yield "positive", f"COUNT(*) FILTER (WHERE {y} > 0)"
+    yield from (("y", add(y)), ("yy", add(f"{y} * {y}")))
+    if definition.denominator:
+        yield from (("d", add(d)), ("dd", add(f"{d} * {d}")), ("yd", add(f"{y} * {d}")))
+    else:
+        yield from (("x", add(x)), ("xx", add(f"{x} * {x}")), ("xy", add(f"{x} * {y}")))
+    yield "events", dialect().whole_sum.format(events)
+    if definition.quantity.currency or (definition.denominator and definition.denominator.currency):
+        yield "foreign", dialect().whole_sum.format(foreign)
+
+
+def figure(place: int, name: str) -> str:
+    """One of the figures in a row of totals."""
+    return dialect().figure.format(place * len(FIGURES) + FIGURES.index(name))
+
+
+def _capped(value: str, cap: str | None) -> str:
+    return value if cap is None else f"CASE WHEN {value} > {cap} THEN {cap} ELSE {value} END"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from statistics import fmean
 from typing import Any
 
@@ -12,7 +13,7 @@ from events.models import Event
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Exposure
-from experiments.totals.sums import EXPOSURES, VariantTotals
+from experiments.totals.summing import EXPOSURES, VariantTotals
 
 Total = tuple[str, date, float, float, float, int, int]
 """Of one user: variant, day of exposure, y, d, x, events, foreign."""
@@ -52,20 +53,9 @@ def add(sums: Sums, key: tuple[int, str, date], more: VariantTotals) -> None:
 
 
 def sums_of(y: float, d: float, x: float, events: int, foreign: int) -> VariantTotals:
-    return VariantTotals(
-        users=int(events > 0),
-        positive=int(y > 0),
-        y=y,
-        yy=y * y,
-        d=d,
-        dd=d * d,
-        yd=y * d,
-        x=x,
-        xx=x * x,
-        xy=x * y,
-        events=events,
-        foreign=foreign,
-    )
+    products = {"y": y, "yy": y * y, "d": d, "dd": d * d, "yd": y * d, "x": x, "xx": x * x, "xy": x * y}
+    exact = {name: Decimal(repr(value)) for name, value in products.items()}
+    return VariantTotals(users=int(events > 0), positive=int(y > 0), **exact, events=events, foreign=foreign)
 
 
 def cap_by_hand(definition: Definition, values: Iterable[float]) -> float:

@@ -14,7 +14,8 @@ from experiments.exposures import assign
 from experiments.models import Experiment, Exposure
 from experiments.totals.breakdowns import Slice, read_breakdown
 from experiments.totals.folding import fold
-from experiments.totals.sums import EXPOSURES, NAMES, VariantTotals, read_caps, read_sums
+from experiments.totals.summing import EXPOSURES, NAMES, VariantTotals
+from experiments.totals.sums import read_caps, read_sums
 from tests.conftest import NOON
 from tests.experiments.totals.histories import ODD_NAME, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory

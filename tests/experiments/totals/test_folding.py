@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
 from datetime import timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -20,10 +21,11 @@ from config.models import Environment
 from experiments.exposures import assign
 from experiments.lifecycle import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import Experiment, Fold, UserTotal, VariantSums
-from experiments.totals import folding
+from experiments.models import FIGURES, Experiment, Fold, UserTotal, VariantSums
+from experiments.totals import folding, keeping
 from experiments.totals.folding import fold
-from experiments.totals.sums import NAMES, Totals, VariantTotals, read_sums
+from experiments.totals.summing import NAMES, VariantTotals
+from experiments.totals.sums import Totals, read_sums
 from tests.conftest import ACTOR, NOON
 from tests.experiments.totals.by_hand import Sums, Total, sums_by_hand, totals_by_hand
 from tests.experiments.totals.histories import History, make_experiment
@@ -38,7 +40,7 @@ LATER = NOON + timedelta(days=30)
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the events of each user found by an index, or all gone through, or now the one and now the other."""
     monkeypatch.setattr(folding, "_EVENTS_A_USER", request.param)
-    monkeypatch.setattr(folding, "USERS_AT_ONCE", 2)
+    monkeypatch.setattr(keeping, "USERS_AT_ONCE", 2)
 
 
 @contextmanager
@@ -49,10 +51,16 @@ def rolled_back() -> Iterator[None]:
 
 
 def stored_totals(experiment: Experiment) -> dict[tuple[int, str], Total]:
-    rows = UserTotal.objects.filter(experiment=experiment).values_list(
-        "metric", "user_id", "variant", "day", "y", "d", "x", "events", "foreign"
-    )
-    return {(place, user_id): total for place, user_id, *total in rows if any(total[2:])}
+    return {
+        (place, row.user_id): (row.variant, row.exposed_at.date(), *figures)
+        for row in UserTotal.objects.filter(experiment=experiment)
+        for place, figures in enumerate(batched(row.figures, len(FIGURES)))
+        if any(figures)
+    }
+
+
+def batched(values: Sequence[float], size: int) -> Iterator[tuple[float, ...]]:
+    return (tuple(values[at : at + size]) for at in range(0, len(values), size))
 
 
 def stored_sums(experiment: Experiment) -> Sums:
@@ -76,7 +84,7 @@ def near(figures: dict[Any, Any]) -> dict[Any, list[Any]]:
 
 
 def as_near(value: Any) -> Any:
-    return f"{value + 0.0:.9e}" if isinstance(value, (int, float)) else value  # where -0 is 0
+    return f"{float(value) + 0.0:.9e}" if isinstance(value, (int, float, Decimal)) else value  # where -0 is 0
 
 
 def look(experiment: Experiment) -> None:
@@ -137,7 +145,8 @@ def measure(experiment: Experiment, definition: Definition) -> None:
 def total(experiment: Experiment) -> tuple[float, ...]:
     """y, d, x, events and foreign of the one user who has a total."""
     fold(experiment, NOON)
-    return UserTotal.objects.values_list("y", "d", "x", "events", "foreign").get()
+    [figures] = UserTotal.objects.values_list("figures", flat=True)
+    return tuple(figures)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -160,7 +169,7 @@ def test_fold__mark_older_than_a_minute__is_taken_anew(experiment: Experiment) -
 def test_fold__mark_of_another_database__computes_everything_anew(experiment: Experiment, mark: str) -> None:
     EventFactory(user_id="u", name="purchase", timestamp=NOON)
     fold(experiment, NOON)
-    UserTotal.objects.update(y=7, user_id="nobody")
+    UserTotal.objects.update(figures=[7] * len(FIGURES), user_id="nobody")
     VariantSums.objects.update(y=7)
     Fold.objects.update(mark=mark)
     fold(experiment, NOON)
@@ -193,9 +202,7 @@ def test_fold__event_at_a_moment__counts_in_the_window_since_the_exposure_or_bef
     who = {"key": "e", "environment": experiment.environment, "actor": ACTOR, "at": NOON}
     stopped = stop_experiment(**who, stopped_at=NOON + timedelta(days=1))
 
-    fold(stopped, NOON)
-    found = [*UserTotal.objects.values_list("y", "x", "events"), (0, 0, 0)][0]
-    assert found == (y, x, events)
+    assert total(stopped) == (y, 0, x, events, 0)
 
 
 def test_fold__ratio_of_a_user_with_denominators_alone__has_a_total(experiment: Experiment) -> None:

@@ -17,9 +17,10 @@ from events.erasure import erase_user
 from events.ingest import NewEvent, new_id, record
 from experiments.exposures import assign
 from experiments.models import Experiment, Exposure, Fold, UserTotal
-from experiments.totals import folding
+from experiments.totals import folding, keeping
 from experiments.totals.folding import fold
-from experiments.totals.sums import EXPOSURES, VariantTotals, read_sums
+from experiments.totals.summing import EXPOSURES, VariantTotals
+from experiments.totals.sums import read_sums
 from tests.conftest import NOON
 from tests.experiments.totals.histories import History, make_experiment
 from tests.experiments.totals.test_folding import check
@@ -55,13 +56,13 @@ def experiment(production: Environment) -> Experiment:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Where the first fold waits, when it has written totals and not yet committed."""
-    gate, rewrite_totals = Gate(), folding.rewrite_totals
+    gate, write_totals = Gate(), keeping.write_totals
 
-    def rewrite_and_wait(*arguments: Any) -> None:
-        rewrite_totals(*arguments)
+    def write_and_wait(*arguments: Any) -> None:
+        write_totals(*arguments)
         gate.pass_through()
 
-    monkeypatch.setattr(folding, "rewrite_totals", rewrite_and_wait)
+    monkeypatch.setattr(keeping, "write_totals", write_and_wait)
     return gate
 
 

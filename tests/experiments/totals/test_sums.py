@@ -16,7 +16,8 @@ from experiments.exposures import assign
 from experiments.lifecycle import stop_experiment
 from experiments.models import Experiment
 from experiments.totals.folding import fold
-from experiments.totals.sums import NAMES, VariantTotals, count_mature, read_caps, read_daily, read_sums, read_users
+from experiments.totals.summing import VariantTotals
+from experiments.totals.sums import count_mature, read_caps, read_daily, read_sums, read_users
 from tests.conftest import ACTOR, NOON
 from tests.experiments.totals.by_hand import exposed, sums_by_hand, totals_by_hand
 from tests.experiments.totals.histories import DEFINITIONS, History, make_experiment
@@ -63,7 +64,7 @@ def test_read_daily__after_a_history__are_those_of_each_day_in_order(experiment:
 
 
 def figures(sums: VariantTotals) -> list[float]:
-    return [getattr(sums, name) for name in NAMES]
+    return [float(each) for each in sums.values()]
 
 
 def near(sums: VariantTotals) -> Any:
@@ -98,8 +99,9 @@ def test_count_mature__whole_seconds_since_the_exposure__count_those_whose_span_
     experiment = ExperimentFactory(running=True)
     assign(experiment.pk, "u", "green", NOON + timedelta(seconds=-2))
     assign(experiment.pk, "v", "green", NOON + timedelta(seconds=0.9))
-    hour = timedelta(hours=1)
+    fold(experiment, NOON)
 
+    hour = timedelta(hours=1)
     counted = count_mature(experiment, [hour, timedelta(days=300)], NOON + timedelta(seconds=seconds))
     assert counted[hour].get("green", 0) == users
     assert counted[timedelta(days=300)].get("green", 0) == 0

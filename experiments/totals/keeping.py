@@ -1,0 +1,137 @@
+"""Changing the totals of users together with the sums over them, so that these are the sums of the totals at any time.
+
+Users leave the sums with what they counted, and come back with what they count now; sums are exact, so that nothing of
+the former is left. Whoever calls this holds the experiment's fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal
+
+import orjson
+
+from experiments.metrics.definition import Definition
+from experiments.metrics.frozen import definitions_of
+from experiments.models import Experiment, Fold, UserTotal, VariantSums
+from experiments.totals.caps import find_cap
+from experiments.totals.dialects import Parameters, dialect
+from experiments.totals.statements import write_totals
+from experiments.totals.summing import NAMES, Caps, DailySums, VariantTotals, figure, sum_by_day
+
+USERS_AT_ONCE = 5000
+
+_TABLE = UserTotal._meta.db_table
+
+
+class Keeper:
+    """The totals and sums of one experiment. The caps in force stand in its fold, which the caller saves."""
+
+    def __init__(self, held: Fold, experiment: Experiment) -> None:
+        self.held, self.experiment = held, experiment
+        self.definitions: Mapping[int, Definition] = dict(enumerate(definitions_of(experiment)))
+
+    def compute_all(self) -> None:
+        """Compute all totals from events, and all sums from totals."""
+        UserTotal.objects.filter(experiment=self.experiment).delete()
+        VariantSums.objects.filter(experiment=self.experiment).delete()
+        write_totals(self.experiment, None)
+        self.caps = self._find_caps()
+        change = Change()
+        change.add(1, self._sum_up("TRUE", Parameters(), self.caps))
+        self._store(change)
+
+    def compute(self, users: Collection[str]) -> None:
+        """Compute the totals of these users from events. Who is not exposed has none."""
+        change = Change()
+        for some in _chunks(users):
+            self._take_out(some, change)
+            write_totals(self.experiment, some)
+            change.add(1, self._sums_of(some))
+        self._store(change)
+        self._move_caps()
+
+    def remove(self, user_id: str) -> None:
+        """Forget the totals of a user."""
+        change = Change()
+        self._take_out([user_id], change)
+        self._store(change)
+        self._move_caps()
+
+    @property
+    def caps(self) -> Caps:
+        return {int(place): cap for place, cap in self.held.caps.items()}
+
+    @caps.setter
+    def caps(self, caps: Caps) -> None:
+        self.held.caps = {str(place): cap for place, cap in caps.items()}
+
+    def _find_caps(self) -> Caps:
+        found = {place: find_cap(self.experiment, place, each) for place, each in self.definitions.items()}
+        return {place: cap for place, cap in found.items() if cap is not None}
+
+    def _move_caps(self) -> None:
+        """Find the caps anew, and have the users above an old one or a new one count by the new."""
+        old, new, change = self.caps, self._find_caps(), Change()
+        for place in old.keys() | new.keys():
+            if old.get(place) != new.get(place):
+                lowest = min(caps[place] for caps in (old, new) if place in caps)
+                change.add(-1, self._sums_above(place, lowest, old))
+                change.add(1, self._sums_above(place, lowest, new))
+        self._store(change)
+        self.caps = new
+
+    def _take_out(self, users: list[str], change: Change) -> None:
+        change.add(-1, self._sums_of(users))
+        UserTotal.objects.filter(experiment=self.experiment, user_id__in=users).delete()
+
+    def _sums_of(self, users: list[str]) -> DailySums:
+        parameters = Parameters()
+        chosen = dialect().is_chosen.format("user_id", parameters.put(orjson.dumps(users).decode()))
+        return self._sum_up(chosen, parameters, self.caps)
+
+    def _sums_above(self, place: int, value: float, caps: Caps) -> DailySums:
+        """Those by one metric of the users who count more than this there."""
+        parameters = Parameters()
+        above = (f"{figure(place, name)} > {parameters.put(value)}" for name in ("y", "x"))
+        found = self._sum_up(f"({' OR '.join(above)})", parameters, caps, {place})
+        return {key: sums for key, sums in found.items() if key[0] == place}
+
+    def _sum_up(
+        self, condition: str, parameters: Parameters, caps: Caps, places: Collection[int] | None = None
+    ) -> DailySums:
+        rows = f"{_TABLE} WHERE experiment_id = {parameters.put(self.experiment.pk)} AND {condition}"
+        wanted = {place: each for place, each in self.definitions.items() if places is None or place in places}
+        return sum_by_day(rows, wanted, caps, parameters)
+
+    def _store(self, change: Change) -> None:
+        """Change the sums by so much, those of each day together."""
+        if not change.sums:
+            return
+        days = {day for _, _, day in change.sums}
+        stored = VariantSums.objects.filter(experiment=self.experiment, day__in=days)
+        rows = stored.values_list("metric", "variant", "day", *NAMES)
+        change.add(1, {(place, variant, day): VariantTotals(*sums) for place, variant, day, *sums in rows})
+        stored.delete()
+        VariantSums.objects.bulk_create(
+            VariantSums(experiment=self.experiment, metric=place, variant=variant, day=day, **sums.document())
+            for (place, variant, day), sums in change.sums.items()
+            if any(sums.values())
+        )
+
+
+class Change:
+    """What is to be added to sums."""
+
+    def __init__(self) -> None:
+        self.sums: DailySums = {}
+
+    def add(self, sign: Literal[1, -1], sums: DailySums) -> None:
+        for key, each in sums.items():
+            self.sums[key] = self.sums.get(key, VariantTotals()) + (each if sign == 1 else -each)
+
+
+def _chunks(users: Collection[str]) -> Iterator[list[str]]:
+    """In the order of the keys of the totals."""
+    ordered = sorted(users)
+    return (ordered[at : at + USERS_AT_ONCE] for at in range(0, len(ordered), USERS_AT_ONCE))
