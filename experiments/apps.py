@@ -16,7 +16,7 @@ class ExperimentsConfig(AppConfig):
         from events.retention import asking_for_holds  # noqa: PLC0415
         from experiments.exposures import record_reported  # noqa: PLC0415
         from experiments.forgetting import forget_user, hold_events  # noqa: PLC0415
-        from experiments.totals.freezing import refresh_results  # noqa: PLC0415
+        from experiments.results.freezing import refresh_results  # noqa: PLC0415
 
         events_stored.connect(record_reported, dispatch_uid="experiments.exposures")
         erasing_user.connect(forget_user, dispatch_uid="experiments.forgetting")

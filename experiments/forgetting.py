@@ -33,7 +33,8 @@ def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     exposed = set(locked)
     theirs.filter(experiment_id__in=exposed).delete()
     _forget_totals(experiments, folds, exposed, user_id)
-    blamed = {each.pk for each in named if events_of_unknown_variants(each).filter(user_id=user_id).exists()}
+    open_ones = (each for each in named if each.frozen_at is None)
+    blamed = {each.pk for each in open_ones if events_of_unknown_variants(each).filter(user_id=user_id).exists()}
     changed = (each for each in experiments if each.pk in exposed | blamed)
     return Erased(
         exposures=len(exposed), experiments=[ChangedExperiment(each.pk, each.key, each.status) for each in changed]

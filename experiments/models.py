@@ -111,7 +111,7 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
 
     def measured_by_events(self) -> ExperimentQuerySet:
         """Those that need the events since their start: until their results freeze, and the way to these is kept."""
-        return self.started().filter(Q(frozen_at=None) | Q(fold__steps__isnull=True))
+        return self.started().filter(Q(frozen_at=None) | Q(fold__kept__isnull=True))
 
 
 class Experiment(models.Model):
@@ -207,10 +207,10 @@ class Fold(models.Model):
         decoder=StoredJSONDecoder, default=dict
     )
     """The value of each cap, fixed or a percentile, by the place of the metric, as it stands in the sums."""
-    steps: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+    kept: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, default=None
     )
-    """How the figures came about, for explanations after the events are gone: kept when the results freeze."""
+    """What results say beside the sums, for when the events are gone: kept when they freeze (see `results.kept`)."""
     folded_at = models.DateTimeField(null=True, default=None)
 
     def __str__(self) -> str:

@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
                 ("mark", models.TextField(blank=True, default="")),
                 ("stopped_at", models.DateTimeField(default=None, null=True)),
                 ("caps", models.JSONField(decoder=config.documents.StoredJSONDecoder, default=dict)),
-                ("steps", models.JSONField(decoder=config.documents.StoredJSONDecoder, default=None, null=True)),
+                ("kept", models.JSONField(decoder=config.documents.StoredJSONDecoder, default=None, null=True)),
                 ("folded_at", models.DateTimeField(default=None, null=True)),
             ],
         ),

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast, get_args
 
-from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Exposure, Status
-from experiments.results.anomalies import count_unexpected_variants, events_before_exposure, events_of_unknown_variants
+from experiments.results.kept import audited, count_unknown_variants
 from experiments.results.parameters import Choice, metric_choice, refuse_unknown, variant_choice
 from experiments.results.study import NOBODY, Study
 from experiments.results.types import Audit, Breakdown, Guards, MetricFigures, Results, VariantUsers
@@ -92,7 +91,7 @@ def analyse_experiment(
         correction=correction,
         variants=_users_of_variants(experiment, totals),
         metrics=_with_series(metrics, study, daily) if daily else metrics,
-        guards=_guards(experiment, definitions, totals, analysis, is_audited),
+        guards=_guards(experiment, totals, analysis, is_audited),
         verdict=Verdict(Decision.KEEP_RUNNING, None, [_NOT_STARTED]) if _is_draft(experiment) else analysis.verdict,
         primary=None if study.primary is None else definitions[study.primary].key,
         breakdown=None if breakdown is None else _break_down(study, breakdown, caps),
@@ -150,21 +149,13 @@ def _with_series(metrics: Sequence[MetricFigures], study: Study, daily: Collecti
     ]
 
 
-def _guards(
-    experiment: Experiment, definitions: Sequence[Definition], totals: Totals, analysis: Analysis, is_audited: bool
-) -> Guards:
+def _guards(experiment: Experiment, totals: Totals, analysis: Analysis, is_audited: bool) -> Guards:
     return Guards(
         sample_ratio=analysis.sample_ratio,
         users_in_several_variants=sum(each.several for each in totals.get(EXPOSURES, {}).values()),
-        events_of_unknown_variants=events_of_unknown_variants(experiment).count(),
-        audit=_audit(experiment, definitions) if is_audited else None,
+        events_of_unknown_variants=count_unknown_variants(experiment),
+        audit=(Audit(0, 0) if _is_draft(experiment) else audited(experiment)) if is_audited else None,
     )
-
-
-def _audit(experiment: Experiment, definitions: Sequence[Definition]) -> Audit:
-    if _is_draft(experiment):
-        return Audit(0, 0)
-    return Audit(events_before_exposure(experiment, definitions).count(), count_unexpected_variants(experiment))
 
 
 def _break_down(study: Study, attribute: str, caps: Mapping[int, float]) -> Breakdown:

@@ -13,9 +13,8 @@ from config.timestamps import format_timestamp
 from experiments.exposures import references
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.frozen import definitions_of
-from experiments.models import Experiment, Exposure, Fold
+from experiments.models import Experiment, Exposure
 from experiments.results.explanation_statements import Answer, Condition, Question, count, dialect, percentile
-from experiments.results.parameters import metric_choice, refuse_unknown, variant_choice
 
 
 def explain(experiment: Experiment, place: int, variant: str) -> Document:
@@ -42,18 +41,6 @@ def explain(experiment: Experiment, place: int, variant: str) -> Document:
     }
     if definition.denominator is not None:
         explained |= _ratio(experiment, variant, counted.total, _question(definition.denominator, conditions))
-    return explained
-
-
-def explain_metric(experiment: Experiment, metric: str, variant: str) -> Document:
-    """The explanation of a metric by its key: as it was kept when the results froze, or else counted now.
-
-    Raises ValidationFailed, by the names of the API's parameters, where the experiment does not have it or the variant.
-    """
-    refuse_unknown(metric_choice(experiment, metric), variant_choice(experiment, "variant", variant))
-    place = experiment.metrics.index(metric)
-    kept = Fold.objects.filter(experiment=experiment).values_list("steps", flat=True).first()
-    explained: Document = kept[str(place)][variant] if kept else explain(experiment, place, variant)
     return explained
 
 

@@ -109,12 +109,15 @@ def count(experiment: Experiment, variant: str, question: Question, cap: float |
 
 
 def percentile(experiment: Experiment, question: Question, percent: float) -> float | None:
-    """The value, among those of the users of all variants that are not 0, which `percent` of them do not exceed."""
+    """The value, among those of the users of all variants that are not 0, which `percent` of them do not exceed.
+
+    None where there are none, or where it lies below 0, as which users without events count.
+    """
     query, parameters = _of_users(experiment, question, None)
     ranked = "SELECT y, ROW_NUMBER() OVER (ORDER BY y) AS place, COUNT(*) OVER () AS users FROM of_user WHERE y <> 0"
     nearest = f"SELECT y FROM ({ranked}) AS ranked WHERE 100 * place >= %s * users ORDER BY place LIMIT 1"  # noqa: S608 (no data)
     found = _fetch(f"{query} {nearest}", [*parameters, percent])
-    return float(found[0][0]) if found else None
+    return float(found[0][0]) if found and found[0][0] > 0 else None
 
 
 def _of_users(experiment: Experiment, question: Question, variant: str | None) -> tuple[str, list[Any]]:

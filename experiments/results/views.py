@@ -20,7 +20,7 @@ from experiments.models import Experiment
 from experiments.results import openapi
 from experiments.results.computing import CORRECTIONS, analyse_experiment
 from experiments.results.documents import explanation_document, results_document
-from experiments.results.explanation import explain_metric
+from experiments.results.kept import explain_metric
 from experiments.results.table import results_csv
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 import orjson
 from django.db import connection
 
-from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Exposure, UserTotal
 from experiments.totals.dialects import Parameters
-from experiments.totals.summing import EXPOSURES, Caps, VariantTotals, sum_up
+from experiments.totals.summing import EXPOSURES, Caps, VariantTotals, counted, sum_up
 
 MOST_VALUES = 20
 _MOST_EXACT = 2.0**53
@@ -50,9 +49,8 @@ def read_breakdown(experiment: Experiment, attribute: str, caps: Caps, most: int
     """
     parameters = Parameters()
     rows = _with_values(experiment, attribute, most, parameters)
-    definitions = dict(enumerate(definitions_of(experiment)))
     slices: dict[tuple[str | None, bool], Slice] = {}
-    summed = sum_up(rows, ["name", "is_rest", "variant"], definitions, caps, parameters)
+    summed = sum_up(rows, ["name", "is_rest", "variant"], counted(experiment, caps), parameters)
     for (place, name, is_rest, variant), totals in summed.items():
         found = slices.setdefault((name, bool(is_rest)), Slice(_parse(name), bool(is_rest)))
         found.totals.setdefault(place, {})[variant] = totals

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from django.db import connection
 
 from config.insertion import adapted
@@ -99,9 +100,16 @@ def fetch(statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
     return rows
 
 
-def execute(statement: str, parameters: Parameters) -> None:
+def execute(statement: str, parameters: Parameters) -> int:
+    """The number of rows that it has written."""
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters.stored())
+        return int(cursor.rowcount)
+
+
+def is_chosen(column: str, users: Sequence[str], put: Callable[[Any], str]) -> str:
+    """Whether a user is one of these, who are one parameter, however many they are."""
+    return dialect().is_chosen.format(column, put(orjson.dumps(users).decode()))
 
 
 @contextmanager

@@ -6,21 +6,30 @@ the former is left. Whoever calls this holds the experiment's fold.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
-
-import orjson
 
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Fold, UserTotal, VariantSums
 from experiments.totals.caps import find_cap
-from experiments.totals.dialects import Parameters, dialect
-from experiments.totals.statements import write_totals
-from experiments.totals.summing import NAMES, Caps, DailySums, VariantTotals, figure, sum_by_day
+from experiments.totals.dialects import Parameters, is_chosen
+from experiments.totals.statements import delete_totals, write_totals
+from experiments.totals.summing import (
+    EXPOSURES,
+    NAMES,
+    Caps,
+    Counted,
+    DailySums,
+    VariantTotals,
+    counted,
+    figure,
+    sum_by_day,
+)
 
-USERS_AT_ONCE = 5000
+USERS_AT_ONCE = 10_000
 
+_OLD, _NEW = 0, 1
 _TABLE = UserTotal._meta.db_table
 
 
@@ -38,7 +47,7 @@ class Keeper:
         write_totals(self.experiment, None)
         self.caps = self._find_caps()
         change = Change()
-        change.add(1, self._sum_up("TRUE", Parameters(), self.caps))
+        change.add(1, self._sum_up("TRUE", Parameters(), counted(self.experiment, self.caps)))
         self._store(change)
 
     def compute(self, users: Collection[str]) -> None:
@@ -75,34 +84,35 @@ class Keeper:
         old, new, change = self.caps, self._find_caps(), Change()
         for place in old.keys() | new.keys():
             if old.get(place) != new.get(place):
-                lowest = min(caps[place] for caps in (old, new) if place in caps)
-                change.add(-1, self._sums_above(place, lowest, old))
-                change.add(1, self._sums_above(place, lowest, new))
+                change.add(1, self._difference(place, old.get(place), new.get(place)))
         self._store(change)
         self.caps = new
 
     def _take_out(self, users: list[str], change: Change) -> None:
         change.add(-1, self._sums_of(users))
-        UserTotal.objects.filter(experiment=self.experiment, user_id__in=users).delete()
+        delete_totals(self.experiment, users)
 
     def _sums_of(self, users: list[str]) -> DailySums:
         parameters = Parameters()
-        chosen = dialect().is_chosen.format("user_id", parameters.put(orjson.dumps(users).decode()))
-        return self._sum_up(chosen, parameters, self.caps)
+        return self._sum_up(
+            is_chosen("user_id", users, parameters.put), parameters, counted(self.experiment, self.caps)
+        )
 
-    def _sums_above(self, place: int, value: float, caps: Caps) -> DailySums:
-        """Those by one metric of the users who count more than this there."""
-        parameters = Parameters()
-        above = (f"{figure(place, name)} > {parameters.put(value)}" for name in ("y", "x"))
-        found = self._sum_up(f"({' OR '.join(above)})", parameters, caps, {place})
-        return {key: sums for key, sums in found.items() if key[0] == place}
+    def _difference(self, place: int, old: float | None, new: float | None) -> DailySums:
+        """What it makes that a metric has another cap: to those users who lie above the lower one."""
+        parameters, definition = Parameters(), self.definitions[place]
+        lowest = min(cap for cap in (old, new) if cap is not None)
+        above = (f"{figure(place, name)} > {parameters.put(lowest)}" for name in ("y", "x"))
+        both = [Counted(label, place, definition, cap) for label, cap in ((_OLD, old), (_NEW, new))]
+        change = Change()
+        for (label, variant, day), sums in self._sum_up(f"({' OR '.join(above)})", parameters, both).items():
+            if label != EXPOSURES:
+                change.add(1 if label == _NEW else -1, {(place, variant, day): sums})
+        return change.sums
 
-    def _sum_up(
-        self, condition: str, parameters: Parameters, caps: Caps, places: Collection[int] | None = None
-    ) -> DailySums:
+    def _sum_up(self, condition: str, parameters: Parameters, metrics: Sequence[Counted]) -> DailySums:
         rows = f"{_TABLE} WHERE experiment_id = {parameters.put(self.experiment.pk)} AND {condition}"
-        wanted = {place: each for place, each in self.definitions.items() if places is None or place in places}
-        return sum_by_day(rows, wanted, caps, parameters)
+        return sum_by_day(rows, metrics, parameters)
 
     def _store(self, change: Change) -> None:
         """Change the sums by so much, those of each day together."""

@@ -23,13 +23,13 @@ from experiments.totals.queries import earliest_event
 
 def has_news(experiment: Experiment, mark: str) -> bool:
     """Whether anything that matters has arrived since the mark was taken."""
-    return _new_exposures(experiment, mark).exists() or bool(_new_events(experiment, mark, "1", "LIMIT 1"))
+    return _new_exposures(experiment, mark).exists() or bool(_users_of_new_events(experiment, mark, "LIMIT 1"))
 
 
 def find_news(experiment: Experiment, mark: str) -> set[str]:
     """The users of whom something that matters has arrived since the mark was taken."""
     exposed = set(_new_exposures(experiment, mark).values_list("user_id", flat=True))
-    return exposed.union(user_id for (user_id,) in _new_events(experiment, mark, "user_id", "GROUP BY user_id"))
+    return exposed.union(user_id for (user_id,) in _users_of_new_events(experiment, mark, ""))
 
 
 def find_beyond(experiment: Experiment, stop: datetime) -> set[str]:
@@ -62,20 +62,22 @@ def _new_exposures(experiment: Experiment, mark: str) -> QuerySet[Exposure]:
     return _exposures(experiment).filter(has_arrived)
 
 
-def _new_events(experiment: Experiment, mark: str, columns: str, then: str) -> list[tuple[Any, ...]]:
-    """Of the new events of exposed users. By no other index than that of arrivals are they found quickly."""
+def _users_of_new_events(experiment: Experiment, mark: str, then: str) -> list[tuple[Any, ...]]:
+    """The exposed users of new events. By no other index than that of arrivals are these found quickly."""
     arrived, parameters = arrived_since(mark, "arrival")
     names, own = _names(experiment) or [""], ["", *references(experiment)]  # no event has no name
     statement = f"""
-        SELECT {columns} FROM (
-            SELECT name, user_id, environment_id, experiment FROM {Event._meta.db_table}
-            WHERE {arrived} {dialect().fence}
-        ) AS arrived
-        WHERE environment_id = %s AND name IN ({_marks(names)}) AND experiment IN ({_marks(own)})
-            AND EXISTS (
-                SELECT 1 FROM {Exposure._meta.db_table} AS exposed
-                WHERE exposed.experiment_id = %s AND exposed.user_id = arrived.user_id
-            )
+        SELECT user_id FROM (
+            SELECT DISTINCT user_id FROM (
+                SELECT name, user_id, environment_id, experiment FROM {Event._meta.db_table}
+                WHERE {arrived} {dialect().fence}
+            ) AS arrived
+            WHERE environment_id = %s AND name IN ({_marks(names)}) AND experiment IN ({_marks(own)})
+        ) AS theirs
+        WHERE EXISTS (
+            SELECT 1 FROM {Exposure._meta.db_table} AS exposed
+            WHERE exposed.experiment_id = %s AND exposed.user_id = theirs.user_id
+        )
         {then}
     """  # noqa: S608 (no data)
     return _fetch(statement, [*parameters, experiment.environment_id, *names, *own, experiment.pk])

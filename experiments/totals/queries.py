@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-import orjson
-
 from events.models import Event
 from experiments.exposures import references
 from experiments.metrics.frozen import definitions_of
 from experiments.models import FIGURES, Experiment, Exposure
-from experiments.totals.dialects import Parameters, dialect
+from experiments.totals.dialects import Parameters, dialect, is_chosen
 from experiments.totals.figures import Figures, since_exposure
 
 LOOKBACK = timedelta(days=14)
@@ -63,7 +61,7 @@ class TotalsQuery:
     def _is_exposed(self, users: Users) -> str:
         conditions = [f"experiment_id = {self._put(self.experiment.pk)}"]
         if users is not None:
-            conditions.append(dialect().is_chosen.format("exposed.user_id", self._put(orjson.dumps(users).decode())))
+            conditions.append(is_chosen("exposed.user_id", users, self._put))
         if self.experiment.stopped_at is not None:
             conditions.append(f"exposed_at <= {self._put(self.experiment.stopped_at)}")
         return " AND ".join(conditions)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from experiments.models import Experiment, UserTotal
-from experiments.totals.dialects import execute, planned
+from experiments.totals.dialects import Parameters, execute, is_chosen, planned
 from experiments.totals.queries import TotalsQuery, Users
 
 _TABLE = UserTotal._meta.db_table
 _COLUMNS = "experiment_id, user_id, variant, exposed_at, is_in_several_variants, figures"
 
-BY_INDEX = {"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off"}
+BY_INDEX = {"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "work_mem": "64MB"}
 """How the events of some users are found best: by an index for each user."""
 IN_ONE_PASS = {"enable_nestloop": "off", "enable_mergejoin": "off", "work_mem": "256MB"}
 """How all events are gone through best: once, with the exposures at hand."""
@@ -19,12 +21,19 @@ def write_totals(experiment: Experiment, users: Users) -> None:
     """Compute the totals of these users, or of all, who must have none yet."""
     with planned(**(IN_ONE_PASS if users is None else BY_INDEX)):
         query = TotalsQuery(experiment)
-        _insert(query, query.with_events(users))
-        query = TotalsQuery(experiment)
-        _insert(query, query.without_events(users, _TABLE))
+        written = _insert(query, query.with_events(users))
+        if users is None or written < len(users):
+            query = TotalsQuery(experiment)
+            _insert(query, query.without_events(users, _TABLE))
 
 
-def _insert(query: TotalsQuery, selected: str) -> None:
+def delete_totals(experiment: Experiment, users: Sequence[str]) -> None:
+    parameters = Parameters()
+    is_theirs = f"experiment_id = {parameters.put(experiment.pk)} AND {is_chosen('user_id', users, parameters.put)}"
+    execute(f"DELETE FROM {_TABLE} WHERE {is_theirs}", parameters)  # noqa: S608 (no data)
+
+
+def _insert(query: TotalsQuery, selected: str) -> int:
     whose = query.parameters.put(query.experiment.pk)
     of_users = f"SELECT {whose}, computed.* FROM ({selected}) AS computed"  # noqa: S608 (no data)
-    execute(f"INSERT INTO {_TABLE} ({_COLUMNS}) {of_users}", query.parameters)
+    return execute(f"INSERT INTO {_TABLE} ({_COLUMNS}) {of_users}", query.parameters)

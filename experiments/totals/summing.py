@@ -10,7 +10,8 @@ from typing import Any
 
 from experiments.fields import EXACT
 from experiments.metrics.definition import Definition
-from experiments.models import FIGURES
+from experiments.metrics.frozen import definitions_of
+from experiments.models import FIGURES, Experiment
 from experiments.totals.dialects import Parameters, dialect, fetch
 
 EXPOSURES = -1
@@ -38,10 +39,10 @@ class VariantTotals:
     foreign: int = 0
 
     def __add__(self, other: VariantTotals) -> VariantTotals:
-        return VariantTotals(*(_add(*pair) for pair in zip(self.values(), other.values(), strict=True)))
+        return VariantTotals(*map(_add, self.values(), other.values()))
 
     def __neg__(self) -> VariantTotals:
-        return VariantTotals(*(each.copy_negate() if isinstance(each, Decimal) else -each for each in self.values()))
+        return VariantTotals(*map(_negate, self.values()))
 
     def values(self) -> tuple[Any, ...]:
         """In the order of NAMES."""
@@ -60,12 +61,16 @@ def as_totals(**values: Any) -> VariantTotals:
     return VariantTotals(**{name: _KINDS[name](value or 0) for name, value in values.items()})
 
 
+def _negate(one: Any) -> Any:
+    return one.copy_negate() if isinstance(one, Decimal) else -one  # where a decimal's own operator would round
+
+
 def _add(one: Any, other: Any) -> Any:
     return EXACT.add(one, other) if isinstance(one, Decimal) else one + other
 
 
 Sums = dict[tuple[Any, ...], VariantTotals]
-"""By the place of the metric (EXPOSURES: of the exposures), and then by what users were grouped by."""
+"""By the label of what is counted (EXPOSURES: the exposures), and then by what users were grouped by."""
 
 DailySums = dict[tuple[int, str, date], VariantTotals]
 """By the place of the metric, the variant, and the day of the exposures in UTC."""
@@ -74,48 +79,58 @@ Caps = Mapping[int, float]
 """The value that greater ones count as, by the place of the metric."""
 
 
-def sum_up(
-    rows: str, keys: Sequence[str], definitions: Mapping[int, Definition], caps: Caps, parameters: Parameters
-) -> Sums:
-    """The sums of users by these expressions. `rows` follows FROM, has the columns of totals, and these parameters.
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The figures of the metric at one place, under a label: what is above the cap counts as the cap."""
 
-    `definitions` are those of the metrics that are wanted, by their places.
-    """
+    label: int
+    place: int
+    definition: Definition
+    cap: float | None
+
+
+def counted(experiment: Experiment, caps: Caps) -> list[Counted]:
+    """All metrics of an experiment, under their places."""
+    return [Counted(place, place, each, caps.get(place)) for place, each in enumerate(definitions_of(experiment))]
+
+
+def sum_up(rows: str, keys: Sequence[str], counted: Sequence[Counted], parameters: Parameters) -> Sums:
+    """The sums of users by these expressions. `rows` follows FROM, has the columns of totals, and these parameters."""
     columns = [
         (EXPOSURES, "users", "COUNT(*)"),
         (EXPOSURES, "several", "COUNT(*) FILTER (WHERE is_in_several_variants)"),
     ]
-    for place, definition in definitions.items():
-        cap = parameters.put(caps[place]) if place in caps else None
-        columns += [(place, name, column) for name, column in _columns(place, definition, cap)]
+    for each in counted:
+        columns += [(each.label, name, column) for name, column in _columns(each, parameters)]
     selected = ", ".join([*keys, *(column for _, _, column in columns)])
     grouped = ", ".join(str(at + 1) for at in range(len(keys)))
     found = fetch(f"SELECT {selected} FROM {rows} GROUP BY {grouped}", parameters)  # noqa: S608 (no data)
-    names = [(place, name) for place, name, _ in columns]
-    return {(place, *row[: len(keys)]): sums for row in found for place, sums in _by_place(names, row[len(keys) :])}
+    names = [(label, name) for label, name, _ in columns]
+    return {(label, *row[: len(keys)]): sums for row in found for label, sums in _by_label(names, row[len(keys) :])}
 
 
-def sum_by_day(rows: str, definitions: Mapping[int, Definition], caps: Caps, parameters: Parameters) -> DailySums:
+def sum_by_day(rows: str, counted: Sequence[Counted], parameters: Parameters) -> DailySums:
     """The sums of users by variant and by the day of their exposure."""
-    found = sum_up(rows, ["variant", dialect().day], definitions, caps, parameters)
+    found = sum_up(rows, ["variant", dialect().day], counted, parameters)
     return {
-        (place, variant, day if isinstance(day, date) else date.fromisoformat(day)): sums
-        for (place, variant, day), sums in found.items()
+        (label, variant, day if isinstance(day, date) else date.fromisoformat(day)): sums
+        for (label, variant, day), sums in found.items()
     }
 
 
-def _by_place(names: Sequence[tuple[int, str]], values: Sequence[Any]) -> Iterator[tuple[int, VariantTotals]]:
-    """The sums that are not 0, where values have places and names."""
-    by_place: dict[int, dict[str, Any]] = {}
-    for (place, name), value in zip(names, values, strict=True):
-        by_place.setdefault(place, {})[name] = value
-    summed = ((place, as_totals(**sums)) for place, sums in by_place.items())
-    return ((place, sums) for place, sums in summed if any(sums.values()))
+def _by_label(names: Sequence[tuple[int, str]], values: Sequence[Any]) -> Iterator[tuple[int, VariantTotals]]:
+    """The sums that are not 0, where values have labels and names."""
+    by_label: dict[int, dict[str, Any]] = {}
+    for (label, name), value in zip(names, values, strict=True):
+        by_label.setdefault(label, {})[name] = value
+    summed = ((label, as_totals(**sums)) for label, sums in by_label.items())
+    return ((label, sums) for label, sums in summed if any(sums.values()))
 
 
-def _columns(place: int, definition: Definition, cap: str | None) -> Iterator[tuple[str, str]]:
+def _columns(counted: Counted, parameters: Parameters) -> Iterator[tuple[str, str]]:
     """The sums that a metric has, by name; all others are 0."""
-    y, d, x, events, foreign = (figure(place, name) for name in FIGURES)
+    definition, cap = counted.definition, None if counted.cap is None else parameters.put(counted.cap)
+    y, d, x, events, foreign = (figure(counted.place, name) for name in FIGURES)
     y, x = _capped(y, cap), _capped(x, cap)
     is_whole = not any(each.property for each in (definition.quantity, definition.denominator) if each) and not cap
     add = (dialect().whole_sum if is_whole else dialect().exact_sum).format

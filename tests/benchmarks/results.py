@@ -18,7 +18,7 @@ from django.db import connection
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-USERS, EVENTS, NEW_EVENTS = 1_000_000, 10_000_000, 100_000
+USERS, EVENTS, NEW_EVENTS, EVENTS_A_USER = 1_000_000, 10_000_000, 100_000, 10
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 # Users come as they come: their ids are in no order.
@@ -51,6 +51,19 @@ _EVENTS = f"""
         ) AS chosen
     ) AS made
 """
+# What so many users, who are anywhere in the tables, did in the last hours.
+_NEW_EVENTS = f"""
+    INSERT INTO events_event
+        (id, environment_id, user_id, name, timestamp, received_at, experiment, variant, properties)
+    SELECT gen_random_uuid(), %(environment)s, {_USER.format(f"(n %% %(users)s)::bigint * 7919 %% {USERS}")},
+        name, moment, moment, '', '', jsonb_build_object('revenue', (n %% 9973) / 100.0, 'currency', 'EUR')
+    FROM (
+        SELECT n, (ARRAY['purchase', 'basket', 'basket', 'search', 'search', 'search', 'view', 'view', 'view', 'view'])
+                [1 + abs(hashint4(n)::bigint) %% 10] AS name,
+            timestamptz '2026-02-27 00:00Z' + n * interval '1 second' AS moment
+        FROM generate_series(1, {NEW_EVENTS}) AS n
+    ) AS made
+"""
 _COUNTS = """
     INSERT INTO events_eventcount (environment_id, name, quarter, stripe, count)
     SELECT environment_id, name, floor(extract(epoch FROM timestamp) / 900), 0, count(*)
@@ -81,9 +94,11 @@ def main() -> None:
     from config.models import Environment, Source  # noqa: PLC0415
     from experiments.lifecycle import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
-    from experiments.models import Fold  # noqa: PLC0415
     from experiments.results.computing import analyse_experiment  # noqa: PLC0415
+    from experiments.totals.checking import sums_from_scratch  # noqa: PLC0415
     from experiments.totals.folding import fold  # noqa: PLC0415
+    from experiments.totals.sums import read_caps  # noqa: PLC0415
+    from tests.benchmarks.naive import compute_naively  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)
     production = Environment.objects.default()
@@ -96,15 +111,16 @@ def main() -> None:
     experiment = start_experiment(started_at=datetime(2026, 1, 1, tzinfo=UTC), **whose)
 
     taken = {"filling": timed(lambda: fill(experiment))}
-    taken["just loaded"] = timed(lambda: fold(experiment, NOW))
+    taken["first fold"] = timed(lambda: fold(experiment, NOW))
     run("VACUUM (ANALYZE)")
-    taken["naive"] = timed(lambda: count_naively(experiment))
-    Fold.objects.update(mark="")
-    taken["from scratch"] = timed(lambda: fold(experiment, NOW))
     analyse_experiment(experiment, NOW)  # the first one loads the statistics
+    taken["naive"] = timed(lambda: compute_naively(experiment))
+    taken["from scratch"] = timed(lambda: sums_from_scratch(experiment, read_caps(experiment)))
     taken["from totals"] = timed(lambda: analyse_experiment(experiment, NOW))
-    run(_EVENTS, environment=production.pk, first=EVENTS, count=NEW_EVENTS)
-    taken["new events"] = timed(lambda: fold(experiment, NOW))
+    for name, users in (("of few users", NEW_EVENTS // EVENTS_A_USER), ("each of another user", NEW_EVENTS)):
+        run(_NEW_EVENTS, environment=production.pk, users=users)
+        run("CHECKPOINT")  # which would come some minutes later, and not now
+        taken[f"new events {name}"] = timed(lambda: fold(experiment, NOW))
     print(json.dumps(taken))
 
 
@@ -120,23 +136,6 @@ def fill(experiment: Any) -> None:
     run(_COUNTS)
     for _, definition in indexes:
         run(definition)
-
-
-def count_naively(experiment: Any) -> None:
-    """What one writes first: the share of exposed users with an event since, by variant. One metric of five."""
-    from django.db.models import Count, Exists, OuterRef  # noqa: PLC0415
-    from django.db.models.functions import TruncSecond  # noqa: PLC0415
-
-    from events.models import Event  # noqa: PLC0415
-    from experiments.models import Exposure  # noqa: PLC0415
-
-    base = OuterRef("base")
-    bought = Event.objects.filter(
-        name="purchase", user_id=OuterRef("user_id"), timestamp__gte=base, received_at__gte=base
-    )
-    mine = bought.filter(environment=experiment.environment_id, experiment__in=["", experiment.key])
-    exposed = Exposure.objects.filter(experiment=experiment).annotate(base=TruncSecond("exposed_at")).values("variant")
-    list(exposed.annotate(users=Count("user_id"), converted=Count("user_id", filter=Exists(mine))))
 
 
 def run(statement: str, **parameters: Any) -> list[tuple[Any, ...]]:

@@ -195,7 +195,7 @@ NO_DOORS: Mapping[str, str] = {
         (
             *("experiments_experiment_results", "experiments_experiment_results_csv"),
             *("experiments_experiment_results_json", "experiments_experiment_explanation"),
-            *("experiments_experiment_planner", "simulate_aa"),
+            *("experiments_experiment_planner", "simulate_aa", "check_results"),
         ),
         "only looks: at what came of experiments, and what may come of them",
     ),

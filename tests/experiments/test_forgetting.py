@@ -16,8 +16,8 @@ from events.rows import NewEvent
 from experiments.exposures import assign
 from experiments.models import Experiment, Exposure, Fold, UserTotal
 from experiments.results.computing import VariantResult, analyse_experiment, compute_results
+from experiments.results.freezing import freeze
 from experiments.totals.folding import fold
-from experiments.totals.freezing import freeze
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
 

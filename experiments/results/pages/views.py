@@ -19,7 +19,7 @@ from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Status
 from experiments.results.computing import CORRECTIONS, analyse_experiment, known_attributes
 from experiments.results.documents import results_document
-from experiments.results.explanation import explain_metric
+from experiments.results.kept import explain_metric
 from experiments.results.pages.explained import explained
 from experiments.results.pages.panel import panel_of
 from experiments.results.table import results_csv

@@ -11,7 +11,7 @@ import time_machine
 from config.timestamps import format_timestamp
 from events.ingest import NewEvent, new_id, record
 from experiments.lifecycle import stop_experiment
-from experiments.totals.freezing import freeze
+from experiments.results.freezing import freeze
 from tests.answers import data
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.asking import PATH, ask, estimates_of

@@ -12,10 +12,10 @@ from events.ingest import new_id, record
 from events.retention import plan_purge
 from events.rows import NewEvent
 from experiments.models import Experiment, Fold
-from experiments.results.computing import VariantResult, compute_results
-from experiments.results.explanation import explain_metric
-from experiments.totals import freezing
-from experiments.totals.freezing import freeze, refresh_results
+from experiments.results import kept
+from experiments.results.computing import VariantResult, analyse_experiment, compute_results
+from experiments.results.freezing import freeze, refresh_results
+from experiments.results.kept import explain_metric
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
 
@@ -55,7 +55,7 @@ def test_freeze__running__folds_and_freezes_nothing(production: Environment) -> 
     freeze(experiment, TWO_DAYS_LATER)
 
     assert Experiment.objects.get().frozen_at is None
-    assert Fold.objects.get().steps is None
+    assert Fold.objects.get().kept is None
 
 
 def test_freeze__events_that_come_later__change_neither_figure_nor_explanation(
@@ -64,11 +64,13 @@ def test_freeze__events_that_come_later__change_neither_figure_nor_explanation(
     freeze(stopped, TWO_DAYS_LATER)
     frozen = Experiment.objects.get()
     before = explain_metric(frozen, "purchase", "green")
-    late = [happen("seen", "v", experimentId="e", variant="green"), happen("purchase", "v", second=2)]
-    record(late, production)
+    guards = analyse_experiment(frozen, TWO_DAYS_LATER, is_audited=True).guards
+    late = [happen("seen", "v", experimentId="e", variant=variant) for variant in ("green", "purple")]
+    record([*late, happen("purchase", "v", second=2), happen("purchase", second=0)], production)
 
     assert compute_results(frozen, TWO_DAYS_LATER)["green"] == VariantResult(1, 1)
     assert explain_metric(frozen, "purchase", "green") == before
+    assert analyse_experiment(frozen, TWO_DAYS_LATER, is_audited=True).guards == guards
     assert before["value"] == 1
 
 
@@ -79,7 +81,7 @@ def test_freeze__that_broke_off_while_explaining__holds_the_events_until_the_nex
         raise RuntimeError
 
     with monkeypatch.context() as patched:
-        patched.setattr(freezing, "explain_all", break_off)
+        patched.setattr(kept, "explain_all", break_off)
         with pytest.raises(RuntimeError):
             freeze(stopped, TWO_DAYS_LATER)
     assert [hold.by for hold in plan_purge(production, TWO_DAYS_LATER).holds] == ["experiment e"]

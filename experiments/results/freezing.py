@@ -8,7 +8,7 @@ from functools import partial
 from events.removal import several
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Fold, Status
-from experiments.results.explanation import explain_all
+from experiments.results.kept import keep
 from experiments.totals.folding import bring_up_to_date, fold, in_one_snapshot
 
 _FOR_LATE_EVENTS = timedelta(days=1)
@@ -48,7 +48,7 @@ def freeze(experiment: Experiment, at: datetime) -> None:
     in_one_snapshot(experiment, partial(_fold_for_the_last_time, at=at))
     frozen = Experiment.objects.filter(pk=experiment.pk).exclude(frozen_at=None).first()
     if frozen is not None:
-        Fold.objects.filter(pk=experiment.pk, steps__isnull=True).update(steps=explain_all(frozen))
+        keep(frozen)
 
 
 def _fold_for_the_last_time(held: Fold, at: datetime) -> None:

@@ -1,0 +1,87 @@
+"""Holding the sums of an experiment against what all its events and exposures give, with nothing kept in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from math import isclose
+
+from django.db.models import Count, Q
+from django.db.models.functions import TruncDate
+
+from experiments.metrics.frozen import definitions_of
+from experiments.models import Experiment, Exposure, Fold
+from experiments.totals.dialects import planned
+from experiments.totals.folding import bring_up_to_date, in_one_snapshot
+from experiments.totals.queries import TotalsQuery
+from experiments.totals.statements import IN_ONE_PASS
+from experiments.totals.summing import EXPOSURES, NAMES, Caps, DailySums, VariantTotals, counted, sum_by_day
+from experiments.totals.sums import read_caps, read_daily
+
+_NEAR = 1e-9
+"""SQLite adds up the amounts of one user as floats, in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A sum that is not what events and exposures give. `metric` is None where it counts the exposures themselves."""
+
+    metric: str | None
+    variant: str
+    day: date
+    name: str
+    kept: float
+    computed: float
+
+
+def check_sums(experiment: Experiment, at: datetime) -> list[Difference]:
+    """Bring the sums of a started experiment up to date, and find where they differ from those computed from scratch.
+
+    Of one that is frozen nothing can be said, for its events may be gone. Whoever reads its results meanwhile waits.
+    """
+
+    def compare(held: Fold) -> list[Difference]:
+        bring_up_to_date(held, at)
+        current = Experiment.objects.get(pk=held.pk)
+        return list(_differences(current, _kept(current), sums_from_scratch(current, read_caps(current))))
+
+    return in_one_snapshot(experiment, compare)
+
+
+def sums_from_scratch(experiment: Experiment, caps: Caps) -> DailySums:
+    """The sums as one pass over all events gives them. It reads, and writes nothing."""
+    query = TotalsQuery(experiment)
+    with planned(**IN_ONE_PASS):
+        sums = sum_by_day(f"({query.with_events(None)}) AS computed", counted(experiment, caps), query.parameters)
+    of_metrics = {key: each for key, each in sums.items() if key[0] != EXPOSURES}
+    return of_metrics | _exposures(experiment)
+
+
+def _exposures(experiment: Experiment) -> DailySums:
+    by_day = Exposure.objects.filter(experiment=experiment).order_by()
+    if experiment.stopped_at is not None:
+        by_day = by_day.filter(exposed_at__lte=experiment.stopped_at)
+    rows = by_day.values_list("variant", TruncDate("exposed_at", tzinfo=UTC)).annotate(
+        users=Count("user_id"), several=Count("user_id", filter=Q(is_in_several_variants=True))
+    )
+    return {(EXPOSURES, variant, day): VariantTotals(users, several) for variant, day, users, several in rows}
+
+
+def _kept(experiment: Experiment) -> DailySums:
+    return {
+        (place, variant, day): sums
+        for place, of_variant in read_daily(experiment).items()
+        for variant, of_day in of_variant.items()
+        for day, sums in of_day.items()
+    }
+
+
+def _differences(experiment: Experiment, kept: DailySums, computed: DailySums) -> Iterator[Difference]:
+    keys = [each.key for each in definitions_of(experiment)]
+    for place, variant, day in sorted(kept.keys() | computed.keys()):
+        both = (sums.get((place, variant, day), VariantTotals()).values() for sums in (kept, computed))
+        for name, one, other in zip(NAMES, *both, strict=True):
+            if not isclose(one, other, rel_tol=_NEAR):
+                metric = None if place == EXPOSURES else keys[place]
+                yield Difference(metric, variant, day, name, float(one), float(other))
