@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Least, TruncSecond
 
 from events.models import Event, EventQuerySet
@@ -13,6 +13,7 @@ from experiments.exposures import floor_to_second, references
 from experiments.metrics.frozen import definitions_of, outcome_names
 from experiments.models import Experiment, Exposure, Origin
 from experiments.results.types import Audit
+from experiments.totals.queries import exposed_users
 from flags.engine.bucketing import compile_split
 
 _EXPOSURES_AT_ONCE = 5000
@@ -39,7 +40,7 @@ def _events_before_exposure(experiment: Experiment) -> EventQuerySet:
     Many of them say that exposures are reported too late, or not where the change is seen.
     """
     assert experiment.started_at is not None  # noqa: S101 (a draft has no exposures)
-    exposures = _exposed_users(experiment).filter(user_id=OuterRef("user_id"))
+    exposures = exposed_users(experiment).filter(user_id=OuterRef("user_id"))
     later = exposures.annotate(base=TruncSecond("exposed_at", tzinfo=UTC)).filter(
         base__gt=Least(OuterRef("timestamp"), OuterRef("received_at"))
     )
@@ -50,12 +51,6 @@ def _events_before_exposure(experiment: Experiment) -> EventQuerySet:
         .counted_from(floor_to_second(experiment.started_at))
         .filter(Exists(later))
     )
-
-
-def _exposed_users(experiment: Experiment) -> QuerySet[Exposure]:
-    """The exposures that count. An assignment that was under way during the stop may carry a later moment."""
-    exposed = Exposure.objects.filter(experiment=experiment)
-    return exposed if experiment.stopped_at is None else exposed.filter(exposed_at__lte=experiment.stopped_at)
 
 
 def _count_unexpected_variants(experiment: Experiment) -> int:

@@ -13,8 +13,9 @@ from config.timestamps import format_timestamp
 from experiments.exposures import references
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.frozen import definitions_of
-from experiments.models import Experiment, Exposure
+from experiments.models import Experiment
 from experiments.results.explanation_statements import Answer, Condition, Question, count, dialect, percentile
+from experiments.totals.queries import exposed_users
 
 
 def explain(experiment: Experiment, place: int, variant: str) -> Document:
@@ -24,11 +25,11 @@ def explain(experiment: Experiment, place: int, variant: str) -> Document:
     values of the users, each at most `cap`. `value` is that by exposed user, or for a ratio by `denominatorSum`.
     """
     definition = definitions_of(experiment)[place]
-    conditions = list(_of_exposed_users(experiment, definition))
+    conditions = list(_conditions_of_users(experiment, definition))
     question = _question(definition.quantity, conditions, _VALUES.get(definition.type, ""))
     cap = _cap(experiment, definition, question)
     counted = count(experiment, variant, question, cap)
-    users = _exposed_users(experiment, variant)
+    users = exposed_users(experiment).filter(variant=variant).count()
     explained = {
         "users": users,
         "steps": _steps(question, counted),
@@ -61,7 +62,7 @@ def _question(quantity: Quantity, conditions: Sequence[Condition], value: str = 
     return Question(quantity.event, [*conditions, *_of_values(quantity)], value or usual, quantity.property)
 
 
-def _of_exposed_users(experiment: Experiment, definition: Definition) -> Iterator[Condition]:
+def _conditions_of_users(experiment: Experiment, definition: Definition) -> Iterator[Condition]:
     """Who did it, for which experiment, and when. Each as the contract of results words it."""
     yield Condition("by_exposed_users", "By users who were exposed to the variant.", "base IS NOT NULL")
     own = ["", *references(experiment)]
@@ -102,13 +103,6 @@ def _cap(experiment: Experiment, definition: Definition, question: Question) -> 
     if definition.cap_percentile is None:
         return definition.cap_value
     return percentile(experiment, question, definition.cap_percentile)
-
-
-def _exposed_users(experiment: Experiment, variant: str) -> int:
-    exposures = Exposure.objects.filter(experiment=experiment, variant=variant)
-    if experiment.stopped_at is not None:
-        exposures = exposures.filter(exposed_at__lte=experiment.stopped_at)
-    return exposures.count()
 
 
 def _ratio(experiment: Experiment, variant: str, numerator: float, question: Question) -> Document:

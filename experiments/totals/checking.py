@@ -11,10 +11,10 @@ from django.db.models import Count, Q
 from django.db.models.functions import TruncDate
 
 from experiments.metrics.frozen import definitions_of
-from experiments.models import Experiment, Exposure, Fold
+from experiments.models import Experiment, Fold
 from experiments.totals.dialects import planned
 from experiments.totals.folding import bring_up_to_date, in_one_snapshot
-from experiments.totals.queries import TotalsQuery
+from experiments.totals.queries import TotalsQuery, exposed_users
 from experiments.totals.statements import IN_ONE_PASS
 from experiments.totals.summing import EXPOSURES, NAMES, Caps, DailySums, VariantTotals, counted, sum_by_day
 from experiments.totals.sums import read_caps, read_daily
@@ -59,11 +59,10 @@ def sums_from_scratch(experiment: Experiment, caps: Caps) -> DailySums:
 
 
 def _exposures(experiment: Experiment) -> DailySums:
-    by_day = Exposure.objects.filter(experiment=experiment).order_by()
-    if experiment.stopped_at is not None:
-        by_day = by_day.filter(exposed_at__lte=experiment.stopped_at)
-    rows = by_day.values_list("variant", TruncDate("exposed_at", tzinfo=UTC)).annotate(
-        users=Count("user_id"), several=Count("user_id", filter=Q(is_in_several_variants=True))
+    rows = (
+        exposed_users(experiment)
+        .values_list("variant", TruncDate("exposed_at", tzinfo=UTC))
+        .annotate(users=Count("user_id"), several=Count("user_id", filter=Q(is_in_several_variants=True)))
     )
     return {(EXPOSURES, variant, day): VariantTotals(users, several) for variant, day, users, several in rows}
 

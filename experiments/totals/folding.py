@@ -33,7 +33,7 @@ def fold(experiment: Experiment, at: datetime) -> Fold:
 
     In a transaction of its own, or the caller's; where nothing is new it writes nothing. `at` is the present moment.
     """
-    stored = Fold.objects.filter(experiment=experiment).first()
+    stored = Fold.objects.defer("kept").filter(experiment=experiment).first()
     if stored is not None and _is_current(stored, experiment, at):
         return stored
     return in_one_snapshot(experiment, lambda held: bring_up_to_date(held, at))
@@ -81,7 +81,8 @@ def hold(experiment_ids: Collection[UUID]) -> list[Fold]:
     wanted = Fold.objects.filter(pk__in=experiment_ids)
     missing = sorted({*experiment_ids}.difference(wanted.values_list("pk", flat=True)))
     Fold.objects.bulk_create([Fold(experiment_id=each) for each in missing], ignore_conflicts=True)
-    return list(wanted.order_by("pk").select_for_update())
+    # Without what results keep of the events, which is much, and not for those to write who change totals.
+    return list(wanted.defer("kept").order_by("pk").select_for_update())
 
 
 def _is_current(stored: Fold, experiment: Experiment, at: datetime) -> bool:

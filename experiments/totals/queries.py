@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
+from django.db.models import QuerySet
+
 from events.models import Event
 from experiments.exposures import references
 from experiments.metrics.frozen import definitions_of
@@ -25,6 +27,12 @@ def earliest_event(experiment: Experiment) -> datetime:
     """Events before this moment matter to nobody in a started experiment."""
     assert experiment.started_at is not None  # noqa: S101 (drafts have no totals)
     return experiment.started_at - LOOKBACK - _SKEW
+
+
+def exposed_users(experiment: Experiment) -> QuerySet[Exposure]:
+    """The exposures that count. An assignment that was under way during the stop may carry a later moment."""
+    exposed = Exposure.objects.filter(experiment=experiment)
+    return exposed if experiment.stopped_at is None else exposed.filter(exposed_at__lte=experiment.stopped_at)
 
 
 class TotalsQuery:

@@ -13,6 +13,7 @@ from experiments.exposures import floor_to_second
 from experiments.fields import ExactField, ExactSum
 from experiments.models import Experiment, Fold, UserTotal, VariantSums
 from experiments.totals.dialects import Parameters
+from experiments.totals.queries import exposed_users
 from experiments.totals.summing import NAMES, VariantTotals, as_totals, figure
 
 _USERS_AT_ONCE = 2000
@@ -52,8 +53,7 @@ def count_mature(
         f"span_{place}": Count("user_id", filter=Q(exposed_at__lt=moment + timedelta(seconds=1)))
         for place, moment in enumerate(begun.values())
     }
-    totals = UserTotal.objects.filter(experiment=experiment)
-    rows: Iterable[tuple[Any, ...]] = totals.values_list("variant").annotate(**counts)
+    rows: Iterable[tuple[Any, ...]] = exposed_users(experiment).values_list("variant").annotate(**counts)
     counted = {variant: dict(zip(begun, users, strict=True)) for variant, *users in rows}
     return {span: {variant: users[span] for variant, users in counted.items()} for span in begun}
 
