@@ -20,3 +20,5 @@ os.environ.setdefault("DATABASE_URL", "sqlite://:memory:")
 from config.settings import *  # noqa: F403 (the environment has to be set first)
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Every test client loads the middleware anew, which would look for all static files each time.
+WHITENOISE_AUTOREFRESH = True
