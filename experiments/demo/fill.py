@@ -78,7 +78,7 @@ def fill(
 
 
 def _tell_planner() -> None:
-    """PostgreSQL looks at new rows only a minute later, and till then computes results as if there were next to none."""
+    """PostgreSQL looks at new rows only a minute later, and until then plans as if there were next to none."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"ANALYZE {Event._meta.db_table}, {Exposure._meta.db_table}")
