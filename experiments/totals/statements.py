@@ -13,8 +13,11 @@ _COLUMNS = "experiment_id, user_id, variant, exposed_at, is_in_several_variants,
 
 BY_INDEX = {"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "work_mem": "64MB"}
 """How the events of some users are found best: by an index for each user."""
-IN_ONE_PASS = {"enable_nestloop": "off", "enable_mergejoin": "off", "work_mem": "256MB"}
-"""How all events are gone through best: once, with the exposures at hand."""
+IN_ONE_PASS = {
+    **dict.fromkeys(("enable_nestloop", "enable_mergejoin", "enable_sort", "jit"), "off"),
+    "work_mem": "256MB",
+}
+"""How all events are gone through best: once, with the exposures and a million users at hand."""
 
 
 def write_totals(experiment: Experiment, users: Users) -> None:
