@@ -15,8 +15,8 @@ from config.insertion import adapted
 from events.models import Event
 from experiments.models import Experiment, Exposure
 
-_LARGEST = "1e100"
-"""What a greater number counts as, so that squares can always be added up."""
+_LARGEST, _SMALLEST = "1e100", "1e-100"
+"""What a greater number counts as, and what is nearer to 0 and counts as that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ _DIALECTS = {
         counted_at="LEAST(event.timestamp, event.received_at)",
         base="date_trunc('second', exposed_at)",
         later="base + make_interval(secs => %s)",
-        amount=f"(SELECT GREATEST(-{_LARGEST}, LEAST({_LARGEST}, value::text::numeric))::float8 "  # noqa: S608 (no data)
+        amount=f"(SELECT CASE WHEN ABS(value::text::numeric) < {_SMALLEST} THEN 0 "  # noqa: S608 (no data)
+        f"ELSE GREATEST(-{_LARGEST}, LEAST({_LARGEST}, value::text::numeric))::float8 END "
         "FROM (SELECT event.properties -> %s::text AS value) AS found WHERE jsonb_typeof(value) = 'number')",
         currency="event.properties ->> 'currency'",
         least="LEAST",
@@ -46,7 +47,8 @@ _DIALECTS = {
         counted_at="MIN(event.timestamp, event.received_at)",
         base="substr(exposed_at, 1, 19)",
         later="datetime(base, %s || ' seconds')",
-        amount=f"(SELECT MAX(-{_LARGEST}, MIN({_LARGEST}, value)) FROM json_each(event.properties) "  # noqa: S608 (no data)
+        amount=f"(SELECT CASE WHEN value > -{_SMALLEST} AND value < {_SMALLEST} THEN 0.0 "  # noqa: S608 (no data)
+        f"ELSE CAST(MAX(-{_LARGEST}, MIN({_LARGEST}, value)) AS REAL) END FROM json_each(event.properties) "
         "WHERE key = %s AND type IN ('integer', 'real'))",
         currency="json_extract(event.properties, '$.currency')",
         least="MIN",

@@ -1,11 +1,12 @@
-"""Holding the sums of an experiment against what all its events and exposures give, with nothing kept in between."""
+"""Holding what is kept of an experiment against what all its events and exposures give."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from math import isclose
+from typing import Literal
 
 from django.db.models import Count, Q
 from django.db.models.functions import TruncDate
@@ -14,10 +15,11 @@ from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Fold
 from experiments.totals.dialects import planned
 from experiments.totals.folding import bring_up_to_date, in_one_snapshot
+from experiments.totals.keeping import Keeper
 from experiments.totals.queries import TotalsQuery, exposed_users
 from experiments.totals.statements import IN_ONE_PASS
 from experiments.totals.summing import EXPOSURES, NAMES, Caps, DailySums, VariantTotals, counted, sum_by_day
-from experiments.totals.sums import read_caps, read_daily
+from experiments.totals.sums import read_daily
 
 _NEAR = 1e-9
 """SQLite adds up the amounts of one user as floats, in any order."""
@@ -25,18 +27,21 @@ _NEAR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A sum that is not what events and exposures give. `metric` is None where it counts the exposures themselves."""
+    """A figure that is not what events and exposures give: of sums that are kept, of sums of the totals, or a cap.
 
+    `whose` is the variant and the day of the exposures. `metric` is None where the exposures themselves are counted.
+    """
+
+    where: Literal["sums", "totals", "caps"]
     metric: str | None
-    variant: str
-    day: date
+    whose: tuple[str, date] | None
     name: str
-    kept: float
-    computed: float
+    kept: float | None
+    computed: float | None
 
 
 def check_sums(experiment: Experiment, at: datetime) -> list[Difference]:
-    """Bring the sums of a started experiment up to date, and find where they differ from those computed from scratch.
+    """Bring a started experiment up to date, and find where what is kept differs from what is computed from scratch.
 
     Of one that is frozen nothing can be said, for its events may be gone. Whoever reads its results meanwhile waits.
     """
@@ -44,7 +49,13 @@ def check_sums(experiment: Experiment, at: datetime) -> list[Difference]:
     def compare(held: Fold) -> list[Difference]:
         bring_up_to_date(held, at)
         current = Experiment.objects.get(pk=held.pk)
-        return list(_differences(current, _kept(current), sums_from_scratch(current, read_caps(current))))
+        keeper, keys = Keeper(held, current), [each.key for each in definitions_of(current)]
+        right = sums_from_scratch(current, keeper.caps)
+        return [
+            *_other_sums("sums", keys, _kept(current), right),
+            *_other_sums("totals", keys, keeper.sums_of_totals(), right),
+            *_other_caps(keys, keeper.caps, keeper.find_caps()),
+        ]
 
     return in_one_snapshot(experiment, compare)
 
@@ -76,11 +87,23 @@ def _kept(experiment: Experiment) -> DailySums:
     }
 
 
-def _differences(experiment: Experiment, kept: DailySums, computed: DailySums) -> Iterator[Difference]:
-    keys = [each.key for each in definitions_of(experiment)]
-    for place, variant, day in sorted(kept.keys() | computed.keys()):
-        both = (sums.get((place, variant, day), VariantTotals()).values() for sums in (kept, computed))
+def _other_sums(
+    where: Literal["sums", "totals"], keys: Sequence[str], kept: DailySums, right: DailySums
+) -> Iterator[Difference]:
+    for place, variant, day in sorted(kept.keys() | right.keys()):
+        both = (sums.get((place, variant, day), VariantTotals()).values() for sums in (kept, right))
         for name, one, other in zip(NAMES, *both, strict=True):
             if not isclose(one, other, rel_tol=_NEAR):
-                metric = None if place == EXPOSURES else keys[place]
-                yield Difference(metric, variant, day, name, float(one), float(other))
+                yield Difference(where, _metric(keys, place), (variant, day), name, float(one), float(other))
+
+
+def _other_caps(keys: Sequence[str], kept: Caps, right: Caps) -> Iterator[Difference]:
+    for place in sorted(kept.keys() | right.keys()):
+        if kept.get(place) != right.get(place):
+            yield Difference("caps", _metric(keys, place), None, "cap", kept.get(place), right.get(place))
+
+
+def _metric(keys: Sequence[str], place: int) -> str | None:
+    if place == EXPOSURES:
+        return None
+    return keys[place] if place < len(keys) else f"number {place + 1}"

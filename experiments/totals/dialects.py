@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +12,8 @@ from django.db import connection
 
 from config.insertion import adapted
 
-_LARGEST = "1e100"
-"""What a greater number counts as, so that squares can always be added up."""
+_LARGEST, _SMALLEST = "1e100", "1e-100"
+"""What a greater number counts as, and what is nearer to 0 and counts as that: floats hold the squares of the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,11 @@ class Dialect:
     text: str  # the same for a text
     is_chosen: str  # whether a user is one of those given, as JSON
     figures: str  # makes the column of that name from many
+    between_figures: str
     figure: str  # takes one out of that column, counted from 0
     whole_sum: str  # of floats that are whole numbers, as which they add up exactly
-    exact_sum: str  # of any floats
+    exact_sum: str  # of any floats, or of products of them
+    product: str  # of two floats, for exact sums: of the tiniest, a float could not hold it
     fence: str  # what keeps a subquery from being executed in another way than by itself
 
 
@@ -42,13 +44,16 @@ _DIALECTS = {
         later="{} + {} * interval '1 second'",
         day="(exposed_at AT TIME ZONE 'UTC')::date",
         number="CASE WHEN jsonb_typeof(properties -> {0}::text) = 'number' THEN "
-        f"GREATEST(-{_LARGEST}, LEAST({_LARGEST}, (properties -> {{0}}::text)::numeric)) END",
+        f"CASE WHEN ABS((properties -> {{0}}::text)::numeric) < {_SMALLEST} THEN 0 ELSE "
+        f"GREATEST(-{_LARGEST}, LEAST({_LARGEST}, (properties -> {{0}}::text)::numeric)) END END",
         text="properties ->> {}::text",
         is_chosen="{} = ANY (ARRAY(SELECT jsonb_array_elements_text({}::jsonb)))",
         figures="ARRAY[{}]::float8[]",
+        between_figures=", ",
         figure="COALESCE(figures[{} + 1], 0)",
         whole_sum="SUM({})",
         exact_sum="SUM(NULLIF({}, 0)::numeric)",
+        product="({})::numeric * ({})::numeric",
         fence="OFFSET 0",
     ),
     # Its paths into JSON mean different things in different versions, but for places in arrays.
@@ -57,14 +62,17 @@ _DIALECTS = {
         base="substr(exposed_at, 1, 19)",
         later="datetime({}, {} || ' seconds')",
         day="substr(exposed_at, 1, 10)",
-        number=f"(SELECT CAST(MAX(-{_LARGEST}, MIN({_LARGEST}, value)) AS REAL) FROM json_each(properties) "  # noqa: S608 (no data)
+        number=f"(SELECT CASE WHEN value > -{_SMALLEST} AND value < {_SMALLEST} THEN 0.0 "  # noqa: S608 (no data)
+        f"ELSE CAST(MAX(-{_LARGEST}, MIN({_LARGEST}, value)) AS REAL) END FROM json_each(properties) "
         "WHERE key = {} AND type IN ('integer', 'real'))",
         text="(SELECT value FROM json_each(properties) WHERE key = {} AND type = 'text')",
         is_chosen="{} IN (SELECT value FROM json_each({}))",
-        figures="json_array({})",
+        figures="'[' || {} || ']'",  # as JSON: its own function has a bound for the number of its arguments
+        between_figures=" || ',' || ",
         figure="COALESCE(json_extract(figures, '$[{}]'), 0)",
         whole_sum="SUM({})",
         exact_sum="exact_sum(NULLIF({}, 0))",
+        product="({}) * ({})",
         fence="LIMIT -1",
     ),
 }
@@ -91,6 +99,11 @@ class Parameters:
         if connection.vendor == "postgresql":
             return self._values
         return dict(zip(self._values, adapted([*self._values.values()]), strict=True))
+
+
+def figures(each: Iterable[str]) -> str:
+    """The column `figures` made of these."""
+    return dialect().figures.format(dialect().between_figures.join(each))
 
 
 def fetch(statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:

@@ -45,9 +45,9 @@ class Keeper:
         UserTotal.objects.filter(experiment=self.experiment).delete()
         VariantSums.objects.filter(experiment=self.experiment).delete()
         write_totals(self.experiment, None)
-        self.caps = self._find_caps()
+        self.caps = self.find_caps()
         change = Change()
-        change.add(1, self._sum_up("TRUE", Parameters(), counted(self.experiment, self.caps)))
+        change.add(1, self.sums_of_totals())
         self._store(change)
 
     def compute(self, users: Collection[str]) -> None:
@@ -67,6 +67,15 @@ class Keeper:
         self._store(change)
         self._move_caps()
 
+    def find_caps(self) -> Caps:
+        """Where the caps lie, by the totals as they are."""
+        found = {place: find_cap(self.experiment, place, each) for place, each in self.definitions.items()}
+        return {place: cap for place, cap in found.items() if cap is not None}
+
+    def sums_of_totals(self) -> DailySums:
+        """What all totals come to by the caps in force."""
+        return self._sum_up("TRUE", Parameters(), counted(self.experiment, self.caps))
+
     @property
     def caps(self) -> Caps:
         return {int(place): cap for place, cap in self.held.caps.items()}
@@ -75,13 +84,9 @@ class Keeper:
     def caps(self, caps: Caps) -> None:
         self.held.caps = {str(place): cap for place, cap in caps.items()}
 
-    def _find_caps(self) -> Caps:
-        found = {place: find_cap(self.experiment, place, each) for place, each in self.definitions.items()}
-        return {place: cap for place, cap in found.items() if cap is not None}
-
     def _move_caps(self) -> None:
         """Find the caps anew, and have the users above an old one or a new one count by the new."""
-        old, new, change = self.caps, self._find_caps(), Change()
+        old, new, change = self.caps, self.find_caps(), Change()
         for place in old.keys() | new.keys():
             if old.get(place) != new.get(place):
                 change.add(1, self._difference(place, old.get(place), new.get(place)))

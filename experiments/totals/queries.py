@@ -11,7 +11,7 @@ from events.models import Event
 from experiments.exposures import references
 from experiments.metrics.frozen import definitions_of
 from experiments.models import FIGURES, Experiment, Exposure
-from experiments.totals.dialects import Parameters, dialect, is_chosen
+from experiments.totals.dialects import Parameters, dialect, figures, is_chosen
 from experiments.totals.figures import Figures, since_exposure
 
 LOOKBACK = timedelta(days=14)
@@ -45,11 +45,11 @@ class TotalsQuery:
 
     def with_events(self, users: Users) -> str:
         """The user_id, variant, exposed_at, is_in_several_variants and figures of those to whom some event matters."""
-        figures = ", ".join(figure for each in self.definitions for figure in Figures(each, self._put).all())
+        computed = (figure for each in self.definitions for figure in Figures(each, self._put).all())
         # Only what is grouped by is a key, and what one aggregate says twice, PostgreSQL computes once.
         return f"""
             SELECT exposed.user_id, exposed.variant, exposed_at, is_in_several_variants,
-                {dialect().figures.format(figures)} AS figures
+                {figures(computed)} AS figures
             FROM {Exposure._meta.db_table} AS exposed CROSS JOIN {Event._meta.db_table} AS happened
             WHERE {self._is_exposed(users)} AND happened.user_id = exposed.user_id AND {" AND ".join(self._matters())}
             GROUP BY experiment_id, exposed.user_id
@@ -57,7 +57,7 @@ class TotalsQuery:
 
     def without_events(self, users: Users, totals: str) -> str:
         """The same of those who have no row in the table of totals."""
-        zeros = dialect().figures.format(", ".join(["0"] * len(FIGURES) * len(self.definitions)))
+        zeros = figures(["0"] * len(FIGURES) * len(self.definitions))
         return f"""
             SELECT user_id, variant, exposed_at, is_in_several_variants, {zeros} AS figures
             FROM {Exposure._meta.db_table} AS exposed WHERE {self._is_exposed(users)} AND NOT EXISTS (

@@ -134,13 +134,14 @@ def _columns(counted: Counted, parameters: Parameters) -> Iterator[tuple[str, st
     y, x = _capped(y, cap), _capped(x, cap)
     is_whole = not any(each.property for each in (definition.quantity, definition.denominator) if each) and not cap
     add = (dialect().whole_sum if is_whole else dialect().exact_sum).format
+    product = ("({}) * ({})" if is_whole else dialect().product).format
     yield "users", f"COUNT(*) FILTER (WHERE {events} > 0)"
     yield "positive", f"COUNT(*) FILTER (WHERE {y} > 0)"
-    yield from (("y", add(y)), ("yy", add(f"{y} * {y}")))
+    yield from (("y", add(y)), ("yy", add(product(y, y))))
     if definition.denominator:
-        yield from (("d", add(d)), ("dd", add(f"{d} * {d}")), ("yd", add(f"{y} * {d}")))
+        yield from (("d", add(d)), ("dd", add(product(d, d))), ("yd", add(product(y, d))))
     else:
-        yield from (("x", add(x)), ("xx", add(f"{x} * {x}")), ("xy", add(f"{x} * {y}")))
+        yield from (("x", add(x)), ("xx", add(product(x, x))), ("xy", add(product(x, y))))
     yield "events", dialect().whole_sum.format(events)
     if definition.quantity.currency or (definition.denominator and definition.denominator.currency):
         yield "foreign", dialect().whole_sum.format(foreign)

@@ -1,4 +1,4 @@
-"""`manage.py check_results`: whether the sums that results rest on are what all events and exposures give."""
+"""`manage.py check_results`: whether what results rest on is what all events and exposures give."""
 
 from __future__ import annotations
 
@@ -48,11 +48,14 @@ class Command(OperatorCommand):
 
 def _report(experiment: Experiment, found: Sequence[Difference]) -> list[str]:
     if not found:
-        return [f"{experiment.key}: every sum is what events and exposures give"]
-    shown = [
-        f"{experiment.key}: {each.name} of {each.metric or 'exposures'}, {each.variant}, {each.day}: "
-        f"{each.kept:g} is kept, {each.computed:g} is right"
-        for each in found[:_MOST_SHOWN]
-    ]
+        return [f"{experiment.key}: everything is what events and exposures give"]
+    shown = [f"{experiment.key}: {_told(each)}" for each in found[:_MOST_SHOWN]]
     rest = len(found) - len(shown)
     return [*shown, f"{experiment.key}: and {rest:,} other differences"] if rest else shown
+
+
+def _told(difference: Difference) -> str:
+    of = difference.metric or "exposures"
+    whose = "".join(f", {each}" for each in difference.whose or ())
+    kept, right = ("none" if each is None else f"{each:g}" for each in (difference.kept, difference.computed))
+    return f"{difference.where}: {difference.name} of {of}{whose}: {kept} is kept, {right} is right"

@@ -266,3 +266,21 @@ def random_event(chance: random.Random) -> NewEvent:
     return happen(
         f"user-{chance.randrange(24)}", moment, chance.choice(["buy", "buy", "look"]), late=late, **properties
     )
+
+
+def test_explanation__whole_numbers_beyond_64_bits_together__add_up(production: Environment) -> None:
+    experiment = make_experiment(Definition("metric 0", 1, "sum", Quantity("buy", "amount")))
+    expose({"u": ("green", NOON)}, production)
+    record([happen("u", 1, amount=2**63 - 1), happen("u", 2, amount=2**63 - 1)], production)
+
+    assert explain(experiment, 0, "green")["sum"] == pytest.approx(2.0**64)
+
+
+def test_explanation__percentile_cap_below_0__is_none_as_in_results(production: Environment) -> None:
+    spent = Definition("metric 0", 1, "sum", Quantity("buy", "amount"), cap_percentile=60)
+    experiment = make_experiment(spent)
+    expose({"u": ("green", NOON)}, production)
+    record([happen("u", 1, amount=-5)], production)
+
+    explained = explain(experiment, 0, "green")
+    assert (explained["cap"], explained["sum"]) == (None, -5)

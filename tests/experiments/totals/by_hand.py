@@ -125,7 +125,7 @@ def amount_of(quantity: Quantity, properties: Mapping[str, Any]) -> float | None
     value = properties.get(quantity.property)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return max(-1e100, min(1e100, value))
+    return 0 if abs(value) < 1e-100 else max(-1e100, min(1e100, value))
 
 
 def is_foreign(quantity: Quantity, event: Event) -> bool:

@@ -96,7 +96,7 @@ class History:
         return NewEvent(new_id(), self.user(), self.chance.choice(["buy", "look"]), moment, received, properties)
 
     def properties(self) -> dict[str, Any]:
-        value = self.chance.choice([1, 2.5, -7, 0, True, "5", None, 2**63 - 1, 1e300, [3], {"a": 3}])
+        value = self.chance.choice([1, 2.5, -7, 0, True, "5", None, 2**63 - 1, 1e300, 1e-170, 2e-100, [3], {"a": 3}])
         revenue = self.chance.choice([{}, {"revenue": 10}, {"revenue": 19.75}, {"revenue": 0.25}, {"revenue": -3.5}])
         return (
             {ODD_NAME: value, "100": 7} | revenue | self.chance.choice([{}, {"currency": "EUR"}, {"currency": "USD"}])

@@ -13,7 +13,7 @@ from config.models import Environment
 from events.erasure import erase_user
 from experiments.exposures import assign
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import Experiment, UserTotal, VariantSums
+from experiments.models import Experiment, Fold, UserTotal, VariantSums
 from experiments.results.freezing import freeze
 from experiments.totals.checking import Difference, check_sums
 from experiments.totals.folding import fold
@@ -59,8 +59,8 @@ def test_check_sums__what_is_not_kept_as_it_is__is_found(experiment: Experiment)
     VariantSums.objects.filter(metric=-1).update(users=2)
 
     assert check_sums(experiment, NOON) == [
-        Difference(None, "green", NOON.date(), "users", 2, 1),
-        Difference("spent", "green", NOON.date(), "y", 7, pytest.approx(0.3)),
+        Difference("sums", None, ("green", NOON.date()), "users", 2, 1),
+        Difference("sums", "spent", ("green", NOON.date()), "y", 7, pytest.approx(0.3)),
     ]
 
 
@@ -68,8 +68,40 @@ def test_check_results__all_right__says_so_of_each_started_experiment(experiment
     ExperimentFactory(key="draft", environment=experiment.environment)
     EventFactory(user_id="u", name="buy", timestamp=NOON, properties={"amount": 5})
 
-    assert check() == "e: every sum is what events and exposures give\n"
+    assert check() == "e: everything is what events and exposures give\n"
     assert check("draft") == "draft: a draft, which has no results\n"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_sums__totals_that_are_others__are_found(experiment: Experiment) -> None:
+    UserTotal.objects.update(figures=[100, 0, 0, 2, 0])
+
+    assert [(each.where, each.name, each.kept) for each in check_sums(experiment, NOON)] == [
+        ("totals", "y", 100),
+        ("totals", "yy", 10_000),
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_sums__cap_that_is_another__is_found(production: Environment) -> None:
+    capped = Definition("spent", 1, "sum", Quantity("buy", "amount"), cap_percentile=60)
+    experiment = make_experiment(production, capped)
+    assign(experiment.pk, "u", "green", NOON)
+    EventFactory(user_id="u", name="buy", timestamp=NOON, properties={"amount": 5})
+    fold(experiment, NOON)
+    Fold.objects.update(caps={"0": 6.0})
+
+    assert check_sums(experiment, NOON) == [Difference("caps", "spent", None, "cap", 6, 5)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_results__sums_of_no_metric__are_told_by_their_number(experiment: Experiment) -> None:
+    VariantSums.objects.create(experiment=experiment, metric=3, variant="green", day=NOON.date(), users=1)
+    out = StringIO()
+
+    with pytest.raises(CommandError):
+        call_command("check_results", stdout=out)
+    assert out.getvalue() == "e: sums: users of number 4, green, 2026-01-31: 1 is kept, 0 is right\n"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -79,7 +111,7 @@ def test_check_results__something_wrong__fails_and_tells_what(experiment: Experi
 
     with pytest.raises(CommandError, match=r"^Not what events and exposures give: e\.$"):
         call_command("check_results", "e", stdout=out)
-    assert out.getvalue() == "e: y of spent, green, 2026-01-31: 7 is kept, 0.3 is right\n"
+    assert out.getvalue() == "e: sums: y of spent, green, 2026-01-31: 7 is kept, 0.3 is right\n"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from config.models import Environment
+from experiments.design import MOST_METRICS
 from experiments.exposures import assign
 from experiments.lifecycle import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
@@ -224,6 +225,35 @@ def test_fold__number_beyond_all_others__counts_as_the_largest(experiment: Exper
 
     assert total(experiment) == (pytest.approx(y), 0, 0, 1, 0)
     check_is_finite()
+
+
+@pytest.mark.parametrize(
+    ("amount", "cap", "y"), [(1e-170, None, 0), (2e-100, None, 2e-100), (-1e-170, None, 0), (5, 1e-170, 5)]
+)
+def test_fold__numbers_next_to_nothing__add_up(
+    experiment: Experiment, amount: float, cap: float | None, y: float
+) -> None:
+    measure(experiment, Definition("m", 1, "sum", Quantity("purchase", "amount"), cap_value=cap))
+    for second in (-1, 1):
+        moment = NOON + timedelta(seconds=second)
+        EventFactory(user_id="u", name="purchase", timestamp=moment, properties={"amount": amount})
+
+    assert total(experiment) == (y, 0, y, 1, 0)
+    check(experiment)
+
+
+def test_fold__as_many_metrics_as_there_may_be__has_the_figures_of_each(production: Environment) -> None:
+    definitions = [
+        Definition(f"m{number}", 1, "ratio", Quantity("buy", f"p{number}"), Quantity("buy"), cap_percentile=90)
+        for number in range(MOST_METRICS)
+    ]
+    experiment = make_experiment(production, *definitions)
+    assign(experiment.pk, "u", "green", NOON)
+    EventFactory(user_id="u", name="buy", timestamp=NOON, properties={f"p{MOST_METRICS - 1}": 2.5})
+
+    fold(experiment, NOON)
+    check(experiment)
+    assert read_sums(experiment)[MOST_METRICS - 1]["green"].y == Decimal("2.5")
 
 
 def check_is_finite() -> None:
