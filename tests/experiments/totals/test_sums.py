@@ -20,8 +20,8 @@ from experiments.totals.summing import VariantTotals
 from experiments.totals.sums import count_mature, read_caps, read_daily, read_sums, read_users
 from tests.conftest import ACTOR, NOON
 from tests.experiments.totals.by_hand import exposed, sums_by_hand, totals_by_hand
-from tests.experiments.totals.histories import DEFINITIONS, History, make_experiment
-from tests.factories import ExperimentFactory
+from tests.experiments.totals.histories import DEFINITIONS, USERS, History, make_experiment
+from tests.factories import EventFactory, ExperimentFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -30,9 +30,13 @@ pytestmark = pytest.mark.django_db
 def experiment(production: Environment) -> Experiment:
     """Stopped, after a history, and folded."""
     experiment = make_experiment(production)
-    history = History(experiment, Random(3))
+    history = History(experiment, Random(7))
     for _ in range(40):
         history.chance.choice([history.record, history.report, history.assign])()
+    for hours, user in enumerate(USERS[:3], start=2):  # who have all bought something, whatever chance has them do
+        assign(experiment.pk, user, "green", NOON)
+        bought = {"revenue": hours, "currency": "EUR"}
+        EventFactory(user_id=user, name="buy", timestamp=NOON + timedelta(hours=hours), properties=bought)
     who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
     stopped = stop_experiment(**who, stopped_at=NOON + timedelta(hours=100))
     fold(stopped, NOON)
