@@ -20,7 +20,7 @@ from experiments.totals.summing import VariantTotals
 from experiments.totals.sums import count_mature, read_caps, read_daily, read_sums, read_users
 from tests.conftest import ACTOR, NOON
 from tests.experiments.totals.by_hand import exposed, sums_by_hand, totals_by_hand
-from tests.experiments.totals.histories import DEFINITIONS, USERS, History, make_experiment
+from tests.experiments.totals.histories import DEFINITIONS, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -33,10 +33,10 @@ def experiment(production: Environment) -> Experiment:
     history = History(experiment, Random(7))
     for _ in range(40):
         history.chance.choice([history.record, history.report, history.assign])()
-    for hours, user in enumerate(USERS[:3], start=2):  # who have all bought something, whatever chance has them do
-        assign(experiment.pk, user, "green", NOON)
-        bought = {"revenue": hours, "currency": "EUR"}
-        EventFactory(user_id=user, name="buy", timestamp=NOON + timedelta(hours=hours), properties=bought)
+    for euros in (10, 20, 30):  # by users of whom chance knows nothing
+        assign(experiment.pk, f"buyer {euros}", "green", NOON)
+        at, bought = NOON + timedelta(hours=3), {"revenue": euros, "currency": "EUR"}
+        EventFactory(user_id=f"buyer {euros}", name="buy", timestamp=at, received_at=at, properties=bought)
     who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
     stopped = stop_experiment(**who, stopped_at=NOON + timedelta(hours=100))
     fold(stopped, NOON)
