@@ -18,12 +18,11 @@ from config.group_commit import is_conflict
 from experiments.models import Experiment, Fold
 from experiments.totals.dialects import planned
 from experiments.totals.keeping import Keeper
-from experiments.totals.news import count_events, find_beyond, find_news, has_news
+from experiments.totals.news import find_beyond, find_news, has_news
+from experiments.totals.statements import is_quicker_in_one_pass
 
 _MARK_GROWS_OLD = timedelta(minutes=1)
 """After this it is taken anew though nothing happened, so that the next look need not go far back."""
-_EVENTS_A_USER = 10
-"""So many events are gone through in one pass while the totals of one user are found by an index."""
 _MOST_ATTEMPTS = 20
 
 Result = TypeVar("Result")
@@ -78,7 +77,9 @@ def in_one_snapshot(experiment: Experiment, work: Callable[[Fold], Result]) -> R
 def hold(experiment_ids: Collection[UUID]) -> list[Fold]:
     """The folds of these experiments, locked, in the caller's transaction: nobody else changes their totals now.
 
-    All who hold several lock them in the order of their keys, and before any exposures.
+    They must have been started: a draft may be deleted before its new fold is committed. Only erasures hold several,
+    before any exposures and one at a time in an environment (see `exposures.take_turn`): while those that are missing
+    are made and the others locked, nobody who holds one of them waits for another.
     """
     wanted = Fold.objects.filter(pk__in=experiment_ids)
     missing = sorted({*experiment_ids}.difference(wanted.values_list("pk", flat=True)))
@@ -105,7 +106,7 @@ def _compute_what_is_new(held: Fold, experiment: Experiment) -> None:
     users = find_news(experiment, held.mark)
     if experiment.stopped_at is not None and held.stopped_at is None:
         users |= find_beyond(experiment, experiment.stopped_at)
-    if len(users) * _EVENTS_A_USER > count_events(experiment):
+    if is_quicker_in_one_pass(experiment, len(users)):
         keeper.compute_all()
     elif users:
         keeper.compute(users)

@@ -14,7 +14,8 @@ from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Fold, UserTotal, VariantSums
 from experiments.totals.caps import find_cap
 from experiments.totals.dialects import Parameters, is_chosen
-from experiments.totals.statements import delete_totals, write_totals
+from experiments.totals.queries import exposed_users
+from experiments.totals.statements import delete_totals, is_quicker_in_one_pass, write_totals
 from experiments.totals.summing import (
     EXPOSURES,
     NAMES,
@@ -44,7 +45,12 @@ class Keeper:
         """Compute all totals from events, and all sums from totals."""
         UserTotal.objects.filter(experiment=self.experiment).delete()
         VariantSums.objects.filter(experiment=self.experiment).delete()
-        write_totals(self.experiment, None)
+        exposed = exposed_users(self.experiment)
+        if is_quicker_in_one_pass(self.experiment, exposed.count()):
+            write_totals(self.experiment, None)
+        else:
+            for some in _chunks(set(exposed.values_list("user_id", flat=True))):
+                write_totals(self.experiment, some)
         self.caps = self.find_caps()
         change = Change()
         change.add(1, self.sums_of_totals())

@@ -7,18 +7,16 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import BooleanField, Exists, OuterRef, QuerySet, Sum
+from django.db.models import BooleanField, Exists, OuterRef, QuerySet
 from django.db.models.expressions import RawSQL
 
 from config.arrivals import arrived_since
 from config.insertion import adapted
-from events.counts import quarter_of
-from events.models import Event, EventCount
+from events.models import Event
 from experiments.exposures import references
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Exposure
 from experiments.totals.dialects import dialect
-from experiments.totals.queries import earliest_event
 
 
 def has_news(experiment: Experiment, mark: str) -> bool:
@@ -39,13 +37,6 @@ def find_beyond(experiment: Experiment, stop: datetime) -> set[str]:
     theirs = late.filter(Exists(_exposures(experiment).filter(user_id=OuterRef("user_id"))))
     exposed = _exposures(experiment).filter(exposed_at__gt=stop)
     return set(theirs.values_list("user_id", flat=True).distinct()).union(exposed.values_list("user_id", flat=True))
-
-
-def count_events(experiment: Experiment) -> int:
-    """How many events one pass over all that may matter goes through, whoever's they are."""
-    since = quarter_of(earliest_event(experiment))
-    counted = EventCount.objects.filter(environment=experiment.environment_id, quarter__gte=since)
-    return counted.aggregate(events=Sum("count"))["events"] or 0
 
 
 def _names(experiment: Experiment) -> list[str]:

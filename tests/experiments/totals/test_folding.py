@@ -23,7 +23,7 @@ from experiments.exposures import assign
 from experiments.lifecycle import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import FIGURES, Experiment, Fold, UserTotal, VariantSums
-from experiments.totals import folding, keeping
+from experiments.totals import keeping, statements
 from experiments.totals.folding import fold
 from experiments.totals.summing import NAMES, VariantTotals
 from experiments.totals.sums import Totals, read_sums
@@ -40,7 +40,7 @@ LATER = NOON + timedelta(days=30)
 @pytest.fixture(params=[0, 1, 1e6], ids=["by user", "either", "in one pass"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the events of each user found by an index, or all gone through, or now the one and now the other."""
-    monkeypatch.setattr(folding, "_EVENTS_A_USER", request.param)
+    monkeypatch.setattr(statements, "_EVENTS_A_USER", request.param)
     monkeypatch.setattr(keeping, "USERS_AT_ONCE", 2)
 
 
