@@ -75,6 +75,18 @@ Reports = dict[str, NewEvent]
 """What a batch of events says of one user in one experiment: for each variant, the event that saw it first."""
 
 
+def take_turn(environment: Environment) -> None:
+    """Wait until nobody else erases a user of this environment or starts an experiment, and have others wait.
+
+    A start makes exposures of stored events, and an erasure takes both away: beside each other, neither would see what
+    the other has not committed. It stands here because it is what makes exposures follow the events, for all who change
+    them by what is stored already; who records new events needs no turn, for this lock lets rows refer to the
+    environment. An erasure takes its turn before any other row. A start holds the change log by then, as does whoever
+    changes the environment itself; no erasure asks for the log. SQLite has one writer at a time anyway.
+    """
+    Environment.objects.select_for_update(no_key=True).values_list("pk").get(pk=environment.pk)
+
+
 def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_: Any) -> None:
     """Store the exposures that newly stored events report, in their transaction.
 
@@ -100,7 +112,8 @@ def record_reported_before_start(experiment: Experiment) -> None:
 def find_named(environment: Environment, names: Collection[str]) -> list[Experiment]:
     """The experiments of these ids and keys. Read from the database: no exposure may miss a start.
 
-    A draft is read once more with a lock, which waits for a start that is under way.
+    A draft is read once more with a lock, which waits for a start that is under way. Rows that refer to the experiment
+    are stored beside it: their check would else wait for this transaction, which may be waiting for theirs.
     """
     if not names:
         return []
@@ -108,7 +121,7 @@ def find_named(environment: Environment, names: Collection[str]) -> list[Experim
     named = Experiment.objects.in_environment(environment).filter(Q(key__in=names) | Q(pk__in=ids))
     found = list(named)
     if any(experiment.status == Status.DRAFT for experiment in found):
-        list(named.filter(status=Status.DRAFT).order_by("pk").select_for_update())
+        list(named.filter(status=Status.DRAFT).order_by("pk").select_for_update(no_key=True))
         found = list(named.all())  # a new query: the first has kept its rows
     return found
 

@@ -10,7 +10,7 @@ from config.models import Environment
 from events.erasure import ChangedExperiment, Erased
 from events.models import Event
 from events.retention import Hold
-from experiments.exposures import find_named, floor_to_second
+from experiments.exposures import floor_to_second, take_turn
 from experiments.models import Experiment, Exposure, Fold, UserTotal
 from experiments.results.anomalies import events_of_unknown_variants
 from experiments.totals.folding import hold
@@ -21,23 +21,24 @@ from experiments.totals.queries import LOOKBACK
 def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     """Delete the user's exposures and totals, and tell which experiments' numbers change without these and the events.
 
-    Folds are held from here on, so that none computes totals from events that are about to go.
+    Folds are held from here on, so that none computes totals from events that are about to go. Drafts have neither
+    exposures nor totals, and none becomes more than a draft before the erasure is over.
     """
-    named = _named_by(user_id, environment)  # first: a start under way may be storing exposures that the events report
-    here = Experiment.objects.in_environment(environment).values_list("pk", flat=True)
-    folds = hold(list(here))  # of drafts, too: they may be started meanwhile
-    experiments = list(Experiment.objects.filter(pk__in=[each.pk for each in folds]).order_by("key"))
+    take_turn(environment)
+    here = Experiment.objects.in_environment(environment)
+    folds = hold(list(here.started().values_list("pk", flat=True)))
+    experiments = list(here.filter(pk__in=[each.pk for each in folds]))
     theirs = Exposure.objects.filter(experiment__in=experiments, user_id=user_id)
     # In the order in which those who record lock them.
     locked = theirs.order_by("experiment_id").select_for_update().values_list("experiment_id", flat=True)
     exposed = set(locked)
     theirs.filter(experiment_id__in=exposed).delete()
     _forget_totals(experiments, folds, exposed, user_id)
-    open_ones = (each for each in named if each.frozen_at is None)
-    blamed = {each.pk for each in open_ones if events_of_unknown_variants(each).filter(user_id=user_id).exists()}
-    changed = (each for each in experiments if each.pk in exposed | blamed)
+    counted_in = (each for each in experiments if each.pk in exposed)
+    changed = {each.key: each for each in (*counted_in, *_blaming(user_id, environment))}
     return Erased(
-        exposures=len(exposed), experiments=[ChangedExperiment(each.pk, each.key, each.status) for each in changed]
+        exposures=len(exposed),
+        experiments=[ChangedExperiment(each.pk, key, each.status) for key, each in sorted(changed.items())],
     )
 
 
@@ -59,14 +60,24 @@ def _forget_totals(
             held.save()
 
 
+def _blaming(user_id: str, environment: Environment) -> list[Experiment]:
+    """The experiments, drafts among them, whose anomalies count events of the user."""
+    open_ones = (each for each in _named_by(user_id, environment) if each.frozen_at is None)
+    return [each for each in open_ones if events_of_unknown_variants(each).filter(user_id=user_id).exists()]
+
+
 def _named_by(user_id: str, environment: Environment) -> list[Experiment]:
-    """The experiments that events of the user name; such names may be many more than there are experiments."""
+    """The experiments that events of the user name; such names may be many more than there are experiments.
+
+    Read without a lock: no start is under way, and who records events of a draft must not wait for an erasure.
+    """
     theirs = Event.objects.filter(environment=environment, user_id=user_id).order_by()
     names = set(theirs.exclude(experiment="").values_list("experiment", flat=True).distinct())
     if not names:
         return []
-    keys = Experiment.objects.in_environment(environment).values_list("pk", "key")
-    return find_named(environment, {key for pk, key in keys if not names.isdisjoint((str(pk), key))})
+    here = Experiment.objects.in_environment(environment)
+    named = [pk for pk, key in here.values_list("pk", "key") if not names.isdisjoint((str(pk), key))]
+    return list(here.filter(pk__in=named))
 
 
 def hold_events(*, environment: Environment, **_: Any) -> list[Hold]:

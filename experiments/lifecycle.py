@@ -13,7 +13,7 @@ from config.keys import check_key, is_key
 from config.models import Environment
 from config.timestamps import format_timestamp
 from experiments.design import TUNING_SIZE, check_description, check_metrics, check_tuning_size, check_variants
-from experiments.exposures import record_reported_before_start
+from experiments.exposures import record_reported_before_start, take_turn
 from experiments.metrics.frozen import current_definitions
 from experiments.models import Experiment, Status
 
@@ -106,6 +106,7 @@ def start_experiment(
     A start in the past, for history that is brought in, is no offer of the API.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
+        take_turn(environment)  # what an erasure under way has deleted must not be exposed once more
         experiment = get_experiment(key, environment)
         definitions = [each.document() for each in current_definitions(experiment.metrics)]
         fixed = {"started_at": started_at or log.at, "definitions": definitions}
