@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.reading import at_one_moment
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Status
@@ -89,7 +90,8 @@ def calibrate(
     definitions = definitions_of(experiment)
     places = _places(definitions, metric)
     fold(experiment, at)
-    population = Population(*_observe(experiment, definitions, places))
+    with at_one_moment():  # for all metrics to be of the same users
+        population = Population(*_observe(experiment, definitions, places))
     users = len(population.user_ids)
     if users < FEWEST_USERS:
         raise _refusal("experiment", f"Has {users:,} exposed users so far; it takes {FEWEST_USERS} at least.")

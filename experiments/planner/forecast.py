@@ -9,10 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from experiments.models import Experiment, Status
 from experiments.planner.shares import shares_of
+from experiments.planner.standing import Standing
 from experiments.stats.planning import Baseline, Demands, detectable
-from experiments.totals.folding import fold
-from experiments.totals.summing import EXPOSURES
-from experiments.totals.sums import read_daily
 
 DAYS_AHEAD = 28
 _DAY = timedelta(days=1)
@@ -36,11 +34,11 @@ class DetectableDay:
 
 
 def detectable_by_day(
-    experiment: Experiment, baseline: Baseline, demands: Demands, at: datetime, users_per_day: float | None
+    standing: Standing, baseline: Baseline, demands: Demands, at: datetime, users_per_day: float | None
 ) -> list[DetectableDay]:
     """Every day since the first exposure; of a running experiment, also those of the next four weeks."""
-    fold(experiment, at)
-    days = _until_each_day(experiment, at)
+    experiment = standing.experiment
+    days = _until_each_day(standing, at)
     found = [_detectable(experiment, day, users, baseline, demands, is_forecast=False) for day, users in days]
     if not found or experiment.status != Status.RUNNING or users_per_day is None:
         return found
@@ -53,13 +51,14 @@ def detectable_by_day(
     return found
 
 
-def _until_each_day(experiment: Experiment, at: datetime) -> Sequence[tuple[date, Users]]:
+def _until_each_day(standing: Standing, at: datetime) -> Sequence[tuple[date, Users]]:
     """The users exposed until the end of each day, from the first exposure to today or to the last exposure."""
-    daily = read_daily(experiment).get(EXPOSURES, {})
+    daily = standing.exposed
     exposed = sorted({day for of_variant in daily.values() for day in of_variant})
     if not exposed:
         return []
-    end = max(exposed[-1], at.astimezone(UTC).date()) if experiment.status == Status.RUNNING else exposed[-1]
+    is_running = standing.experiment.status == Status.RUNNING
+    end = max(exposed[-1], at.astimezone(UTC).date()) if is_running else exposed[-1]
     users: Counter[str] = Counter()
     found = []
     for day in _days(exposed[0], end):

@@ -8,17 +8,19 @@ from datetime import datetime, timedelta
 from math import sqrt
 
 from config.models import Environment
+from config.reading import at_one_moment
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment
 from experiments.planner.question import Kind, check_measure
 from experiments.planner.sample import sample_events
+from experiments.planner.standing import Standing
 from experiments.results.study import measure_of, sums_of
 from experiments.stats.samples import summarise
 from experiments.stats.types import Reason, Sums
 from experiments.totals.folding import fold
 from experiments.totals.summing import EXPOSURES, VariantTotals
-from experiments.totals.sums import read_sums
+from experiments.totals.sums import Totals, read_sums
 
 FEWEST_USERS = 100
 """Of the control: what fewer of them gave says little of all."""
@@ -46,29 +48,30 @@ class History:
 
 
 def history_of(
-    definition: Definition, environment: Environment, at: datetime, experiment: Experiment | None = None
+    definition: Definition, environment: Environment, at: datetime, standing: Standing | None = None
 ) -> History | None:
-    """Look at this experiment first, if it has started, then at others from the newest on, then at events alone.
+    """Look at this experiment first, then at others from the newest on, then at events alone.
 
     Experiments with few users in the control, or without a baseline to plan with, are passed over. None where nobody
     has come.
     """
-    for each in _measuring(definition, environment, experiment):
-        if found := _in_experiment(definition, each, at):
+    for each, totals in _measuring(definition, environment, at, standing):
+        if found := _in_experiment(definition, each, totals, at):
             return found
-    sample = sample_events(definition, environment, at)
+    with at_one_moment():
+        sample = sample_events(definition, environment, at)
     if sample is None:
         return None
     return History(sample.start, sample.end, sample.users, *_moments(definition, sample.sums))
 
 
-def pace_of(experiment: Experiment, at: datetime) -> float | None:
+def pace_of(standing: Standing, at: datetime) -> float | None:
     """The users who came to an experiment a day; None where nobody has come yet."""
-    if experiment.started_at is None:
+    experiment = standing.experiment
+    users = sum(each.users for each in standing.totals.get(EXPOSURES, {}).values())
+    if experiment.started_at is None or not users:
         return None
-    fold(experiment, at)
-    users = sum(each.users for each in read_sums(experiment).get(EXPOSURES, {}).values())
-    return _pace(users, experiment.started_at, experiment.stopped_at or at) if users else None
+    return _pace(users, experiment.started_at, experiment.stopped_at or at)
 
 
 def _pace(users: int, start: datetime, end: datetime) -> float:
@@ -76,18 +79,20 @@ def _pace(users: int, start: datetime, end: datetime) -> float:
     return users / max(1.0, (end - start) / _DAY)
 
 
-def _measuring(definition: Definition, environment: Environment, first: Experiment | None) -> Iterator[Experiment]:
-    """The started experiments that have taken this very meaning of the metric with them."""
-    started = Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id")
-    others = (each for each in started if first is None or each.pk != first.pk)
-    candidates = others if first is None or first.started_at is None else (first, *others)
-    return (each for each in candidates if definition in definitions_of(each))
+def _measuring(
+    definition: Definition, environment: Environment, at: datetime, first: Standing | None
+) -> Iterator[tuple[Experiment, Totals]]:
+    """The started experiments that have taken this very meaning of the metric with them, and their totals."""
+    if first is not None and definition in definitions_of(first.experiment):
+        yield first.experiment, first.totals
+    for each in Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id"):
+        if definition in definitions_of(each) and (first is None or each.pk != first.experiment.pk):
+            fold(each, at)
+            yield each, read_sums(each)
 
 
-def _in_experiment(definition: Definition, experiment: Experiment, at: datetime) -> History | None:
+def _in_experiment(definition: Definition, experiment: Experiment, totals: Totals, at: datetime) -> History | None:
     """By the control of an experiment; None where it has few users yet, or tells no baseline."""
-    fold(experiment, at)
-    totals = read_sums(experiment)
     control, exposed = experiment.variant_keys[0], totals.get(EXPOSURES, {})
     compared = exposed.get(control, VariantTotals()).users
     if compared < FEWEST_USERS or experiment.started_at is None:

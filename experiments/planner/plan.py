@@ -16,11 +16,12 @@ from config.models import Environment
 from experiments.design import TUNING_SIZE
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import current_definitions, definitions_of
-from experiments.models import Experiment, Status
+from experiments.models import Experiment
 from experiments.planner.forecast import DetectableDay, detectable_by_day
 from experiments.planner.history import History, history_of, kind_of, pace_of
 from experiments.planner.question import Assumptions, Kind, Question, check_effect, check_measure, check_question
 from experiments.planner.shares import shares_of
+from experiments.planner.standing import Standing, standing_of
 from experiments.stats.planning import Baseline, Demands, always_valid_users, fixed_horizon_users
 
 MOST_USERS = 10**12
@@ -63,14 +64,15 @@ def plan(question: Question, environment: Environment, at: datetime) -> Plan:
     _refuse(check_question(question))
     experiment = _experiment(question, environment)
     definition = _definition(question, experiment)
-    history = history_of(definition, environment, at, experiment) if definition else None
-    pace = pace_of(experiment, at) if experiment else None
+    standing = standing_of(experiment, at) if experiment else None
+    history = history_of(definition, environment, at, standing) if definition else None
+    pace = pace_of(standing, at) if standing else None
     assumptions = _assume(question, experiment, definition, history, pace)
     return Plan(
         *_sizes(assumptions),
         assumptions,
         history,
-        None if experiment is None else _detectable(experiment, assumptions, at),
+        None if standing is None else _detectable(standing, assumptions, at),
     )
 
 
@@ -190,8 +192,6 @@ def _demands(assumptions: Assumptions) -> Demands:
     )
 
 
-def _detectable(experiment: Experiment, assumptions: Assumptions, at: datetime) -> list[DetectableDay] | None:
-    if experiment.status == Status.DRAFT:
-        return None
+def _detectable(standing: Standing, assumptions: Assumptions, at: datetime) -> list[DetectableDay]:
     baseline, demands = _baseline(assumptions), _demands(assumptions)
-    return detectable_by_day(experiment, baseline, demands, at, assumptions.users_per_day)
+    return detectable_by_day(standing, baseline, demands, at, assumptions.users_per_day)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import cast, get_args
 
+from config.reading import at_one_moment
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Exposure, Status
 from experiments.results.kept import audited, count_unknown_variants
 from experiments.results.parameters import Choice, metric_choice, refuse_unknown, variant_choice
-from experiments.results.study import NOBODY, Study
+from experiments.results.study import NOBODY, Daily, Study
 from experiments.results.types import Audit, Breakdown, Guards, MetricFigures, Results, VariantUsers
 from experiments.stats.types import Analysis, Correction, Decision, Reason, ReasonCode, Verdict
+from experiments.totals.breakdowns import Slice as SliceTotals
 from experiments.totals.breakdowns import read_breakdown
 from experiments.totals.folding import fold
 from experiments.totals.summing import EXPOSURES
@@ -37,12 +39,29 @@ class VariantResult:
         return self.conversions / self.sample_size if self.sample_size else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """All that one answer rests on, as it was at one moment. `mature`: see `count_mature`. What is not wanted is empty.
+
+    Were each part of a moment of its own, a series would not end with the whole, and slices would not add up.
+    """
+
+    totals: Totals
+    caps: Mapping[int, float]
+    mature: Mapping[timedelta, Mapping[str, int]]
+    daily: Daily
+    slices: Sequence[SliceTotals]
+    events_of_unknown_variants: int
+    audit: Audit | None
+
+
 def compute_results(experiment: Experiment, at: datetime) -> Mapping[str, VariantResult]:
     """Exposed users and conversions by variant key, in the order of the experiment's variants.
 
     A user converts with one event of the first metric's name since the exposure, whatever else the metric asks for.
     """
-    totals = _read_exact(experiment, at)
+    _bring_up_to_date(experiment, at)
+    totals = _read_totals(experiment)
     exposed, converted = totals.get(EXPOSURES, {}), totals.get(0, {})
     return {
         key: VariantResult(exposed.get(key, NOBODY).users, converted.get(key, NOBODY).users)
@@ -80,21 +99,20 @@ def analyse_experiment(
         control=control or experiment.variant_keys[0],
         correction=cast(Correction, correction),
     )
-    totals = _read_exact(experiment, at)
-    caps = read_caps(experiment)
-    analysis = study.analyse(totals)
-    metrics = list(_with_maturity(study.figures(analysis.measures, totals, caps), experiment, at))
+    stored = _read(study, at, has_series=bool(daily), breakdown=breakdown, is_audited=is_audited)
+    analysis = study.analyse(stored.totals)
+    metrics = _with_maturity(study.figures(analysis.measures, stored.totals, stored.caps), stored)
     return Results(
         experiment=experiment,
         as_of=at,
         control=study.control,
         correction=correction,
-        variants=_users_of_variants(experiment, totals),
-        metrics=_with_series(metrics, study, daily) if daily else metrics,
-        guards=_guards(experiment, totals, analysis, is_audited),
+        variants=_users_of_variants(experiment, stored.totals),
+        metrics=_with_series(metrics, study, daily, stored) if daily else metrics,
+        guards=_guards(stored, analysis),
         verdict=Verdict(Decision.KEEP_RUNNING, None, [_NOT_STARTED]) if _is_draft(experiment) else analysis.verdict,
         primary=None if study.primary is None else definitions[study.primary].key,
-        breakdown=None if breakdown is None else _break_down(study, breakdown, caps),
+        breakdown=None if breakdown is None else Breakdown(breakdown, study.slices(stored.slices, stored.caps)),
     )
 
 
@@ -102,12 +120,51 @@ def _is_draft(experiment: Experiment) -> bool:
     return experiment.status == Status.DRAFT
 
 
-def _read_exact(experiment: Experiment, at: datetime) -> Totals:
-    """The totals of everything that is committed by now; none of a draft."""
-    if _is_draft(experiment):
+def _bring_up_to_date(experiment: Experiment, at: datetime) -> None:
+    """Count everything that is committed by now. A draft has nothing to count."""
+    if not _is_draft(experiment):
+        fold(experiment, at)
+
+
+def _read(study: Study, at: datetime, *, has_series: bool, breakdown: str | None, is_audited: bool) -> _Stored:
+    """All of one moment, in which everything counts that is committed by now."""
+    experiment = study.experiment
+    _bring_up_to_date(experiment, at)
+    with at_one_moment():
+        caps = read_caps(experiment)
+        return _Stored(
+            totals=_read_totals(experiment),
+            caps=caps,
+            mature=_read_mature(study, at),
+            daily=read_daily(experiment) if has_series else {},
+            slices=[] if breakdown is None else _read_slices(experiment, breakdown, caps),
+            events_of_unknown_variants=count_unknown_variants(experiment),
+            audit=_read_audit(experiment) if is_audited else None,
+        )
+
+
+def _read_totals(experiment: Experiment) -> Totals:
+    return {} if _is_draft(experiment) else read_sums(experiment)
+
+
+def _read_mature(study: Study, at: datetime) -> Mapping[timedelta, Mapping[str, int]]:
+    """Of each span after which a window passes that may still be open."""
+    experiment = study.experiment
+    if experiment.started_at is None or experiment.frozen_at is not None:
         return {}
-    fold(experiment, at)
-    return read_sums(experiment)
+    spans = {span for place in study.places if (span := study.definitions[place].span) is not None}
+    return count_mature(experiment, spans, at) if spans else {}
+
+
+def _read_slices(experiment: Experiment, attribute: str, caps: Mapping[int, float]) -> Sequence[SliceTotals]:
+    found = [] if _is_draft(experiment) else read_breakdown(experiment, attribute, caps)
+    if all(each.value is None and not each.is_rest for each in found):
+        refuse_unknown(Choice("breakdown", attribute, known_attributes(experiment), "an attribute of its users"))
+    return found
+
+
+def _read_audit(experiment: Experiment) -> Audit:
+    return Audit(0, 0) if _is_draft(experiment) else audited(experiment)
 
 
 def _users_of_variants(experiment: Experiment, totals: Totals) -> list[VariantUsers]:
@@ -122,25 +179,26 @@ def _users_of_variants(experiment: Experiment, totals: Totals) -> list[VariantUs
     ]
 
 
-def _with_maturity(metrics: Sequence[MetricFigures], experiment: Experiment, at: datetime) -> Iterator[MetricFigures]:
+def _with_maturity(metrics: Sequence[MetricFigures], stored: _Stored) -> list[MetricFigures]:
     """The figures with the number of users whose window has passed: of all, where it has no end or nothing changes."""
-    is_open = experiment.started_at is not None and experiment.frozen_at is None
-    spans = {span for each in metrics if (span := each.definition.span) is not None} if is_open else set()
-    counted = count_mature(experiment, spans, at) if spans else {}
+    found = []
     for figures in metrics:
         span = figures.definition.span
-        # Users may have come since the totals were read.
-        mature = None if span not in spans else counted[span]
+        mature = None if span is None else stored.mature.get(span)
+        # Users may have come since the totals were brought up to date.
         variants = [
             replace(each, mature=each.users if mature is None else min(each.users, mature.get(each.key, 0)))
             for each in figures.variants
         ]
-        yield replace(figures, variants=variants)
+        found.append(replace(figures, variants=variants))
+    return found
 
 
-def _with_series(metrics: Sequence[MetricFigures], study: Study, daily: Collection[str]) -> list[MetricFigures]:
+def _with_series(
+    metrics: Sequence[MetricFigures], study: Study, daily: Collection[str], stored: _Stored
+) -> list[MetricFigures]:
     places = [each.place for each in metrics if each.definition.key in daily]
-    series = replace(study, places=places).series(read_daily(study.experiment))
+    series = replace(study, places=places).series(stored.daily)
     return [
         replace(figures, variants=[replace(each, series=of_variants[each.key]) for each in figures.variants])
         if (of_variants := series.get(figures.place))
@@ -149,20 +207,13 @@ def _with_series(metrics: Sequence[MetricFigures], study: Study, daily: Collecti
     ]
 
 
-def _guards(experiment: Experiment, totals: Totals, analysis: Analysis, is_audited: bool) -> Guards:
+def _guards(stored: _Stored, analysis: Analysis) -> Guards:
     return Guards(
         sample_ratio=analysis.sample_ratio,
-        users_in_several_variants=sum(each.several for each in totals.get(EXPOSURES, {}).values()),
-        events_of_unknown_variants=count_unknown_variants(experiment),
-        audit=(Audit(0, 0) if _is_draft(experiment) else audited(experiment)) if is_audited else None,
+        users_in_several_variants=sum(each.several for each in stored.totals.get(EXPOSURES, {}).values()),
+        events_of_unknown_variants=stored.events_of_unknown_variants,
+        audit=stored.audit,
     )
-
-
-def _break_down(study: Study, attribute: str, caps: Mapping[int, float]) -> Breakdown:
-    found = [] if _is_draft(study.experiment) else read_breakdown(study.experiment, attribute, caps)
-    if all(each.value is None and not each.is_rest for each in found):
-        refuse_unknown(Choice("breakdown", attribute, known_attributes(study.experiment), "an attribute of its users"))
-    return Breakdown(attribute, study.slices(found, caps))
 
 
 def known_attributes(experiment: Experiment) -> list[str]:

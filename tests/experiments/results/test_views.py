@@ -17,7 +17,7 @@ from tests.conftest import ACTOR, NOON
 from tests.experiments.results.asking import PATH, ask, estimates_of
 from tests.experiments.results.conftest import LATER, SHOPPERS
 from tests.experiments.results.shop import METRICS, Shopper, make_shoppers, open_shop
-from tests.experiments.results.test_computing import QUERIES
+from tests.experiments.results.test_computing import QUERIES, QUERIES_OF_ONE_MOMENT
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -203,5 +203,6 @@ def test_results__with_all_that_may_be_asked_for__take_few_statements(
 ):
     open_shop(production, SHOPPERS[:10])
     data(api.get(PATH))
-    with django_assert_num_queries(1 + QUERIES + 2 + more):  # the experiment, ..., caps, events of unknown variants
+    # the experiment, ..., caps, events of unknown variants
+    with django_assert_num_queries(1 + QUERIES + QUERIES_OF_ONE_MOMENT + 2 + more):
         data(api.get(PATH, parameters))

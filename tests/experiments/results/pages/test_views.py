@@ -19,6 +19,7 @@ from experiments.metrics.changes import create_metric
 from experiments.models import Experiment
 from tests.admin import messages_of, sign_in, text_of
 from tests.conftest import ACTOR, NOON
+from tests.experiments.results.test_computing import QUERIES_OF_ONE_MOMENT
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -72,7 +73,7 @@ def test_results__of_any_number_of_metrics__take_the_same_queries(
     client = sign_in()
     client.get(address(experiment))  # the first look counts all events
     # session, user, environments, experiment, what is new, sums, caps, days, anomalies, attributes
-    with django_assert_num_queries(9 + QUERIES_FOR_NEWS):
+    with django_assert_num_queries(9 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
         response = client.get(address(experiment))
     assert [len(card.rows) for card in response.context["panel"].cards] == len(metrics) * [10]
 

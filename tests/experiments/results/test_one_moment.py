@@ -1,0 +1,187 @@
+"""Answers that several statements make, while others record and fold: all of an answer is of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+from django.db import connection
+
+from config.models import Environment
+from events.ingest import NewEvent, new_id, record
+from events.models import Event
+from experiments import calibration
+from experiments.calibration import calibrate
+from experiments.models import Experiment, UserTotal, VariantSums
+from experiments.planner import history
+from experiments.planner.plan import plan
+from experiments.planner.question import Question
+from experiments.results.computing import analyse_experiment
+from experiments.results.types import Results
+from experiments.totals.folding import fold
+from tests.admin import sign_in, text_of
+from tests.answers import data
+from tests.conftest import NOON
+from tests.experiments.results.conftest import LATER
+from tests.experiments.results.pages.test_views import address
+from tests.experiments.results.shop import METRICS, make_shoppers, open_shop
+from tests.threads import SECONDS, Threads, database_for_threads
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SHOPPERS = make_shoppers(90)
+THERE, TO_COME = SHOPPERS[:60], SHOPPERS[60:]
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
+    threads = Threads()
+    with database_for_threads(tmp_path):
+        yield threads
+        threads.join()
+
+
+@pytest.fixture
+def production(threads: Threads) -> Environment:
+    return Environment.objects.get(key="production")
+
+
+@pytest.fixture
+def shop(production: Environment) -> Iterator[Experiment]:
+    """With the totals of all who are there, and others to come."""
+    with time_machine.travel(LATER, tick=False):
+        experiment = open_shop(production, THERE)
+        fold(experiment, LATER)
+        yield experiment
+
+
+def more_come(experiment: Experiment) -> None:
+    record([event for shopper in TO_COME for event in shopper.events()], experiment.environment)
+    fold(experiment, LATER)
+
+
+@contextmanager
+def meanwhile(threads: Threads, model: Any, work: Callable[..., Any], *arguments: Any) -> Iterator[None]:
+    """Have another connection do this once the first rows of a model are asked for; and it must be asked for some."""
+    done = []
+
+    def work_once(execute: Any, sql: str, *rest: Any) -> Any:
+        found = execute(sql, *rest)
+        if not done and sql.lstrip().startswith(("SELECT", "WITH")) and model._meta.db_table in sql:
+            done.append(sql)
+            threads.start(work, *arguments).result(SECONDS)
+        return found
+
+    with connection.execute_wrapper(work_once):
+        yield
+    assert done
+
+
+def analyse(experiment: Experiment) -> Results:
+    return analyse_experiment(experiment, LATER, daily=list(METRICS), breakdown="country", is_audited=True)
+
+
+@pytest.fixture
+def interrupted(threads: Threads, shop: Experiment) -> Results:
+    """Results between whose statements more users came, and were counted."""
+    with meanwhile(threads, VariantSums, more_come, shop):
+        return analyse(shop)
+
+
+def test_series__more_come_meanwhile__end_with_the_whole(interrupted: Results) -> None:
+    for metric in interrupted.metrics:
+        for variant in metric.variants:
+            last = variant.series[-1]
+            assert (last.users, last.value) == (variant.users, pytest.approx(variant.estimate.value))
+
+
+def test_slices__more_come_meanwhile__add_up(interrupted: Results) -> None:
+    assert interrupted.breakdown is not None
+    slices = interrupted.breakdown.slices
+    assert sum(each.users for each in slices) == interrupted.users == len(THERE)
+    for at, metric in enumerate(interrupted.metrics):
+        of_slices = [variant.events for each in slices for variant in each.metrics[at].variants]
+        assert sum(of_slices) == sum(variant.events for variant in metric.variants)
+
+
+def test_results__more_come_meanwhile__are_those_of_before_and_the_next_ones_have_all(
+    threads: Threads, shop: Experiment
+) -> None:
+    before = analyse(shop)
+    with meanwhile(threads, VariantSums, more_come, shop):
+        assert analyse(shop) == before
+    assert analyse(shop).users == len(SHOPPERS)
+
+
+# --- explanations ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def explained(shop: Experiment, api: Any) -> Callable[[], Any]:
+    path, asked_for = "/v1/experiments/shop/results/explain", {"metric": "per-look", "variant": "green"}
+    return lambda: data(api.get(path, asked_for))
+
+
+def test_explanation__more_come_meanwhile__is_of_those_before(
+    threads: Threads, shop: Experiment, explained: Callable[[], Any]
+) -> None:
+    before = explained()
+    with meanwhile(threads, Event, more_come, shop):
+        assert explained() == before
+    assert explained()["users"] > before["users"]
+
+
+def test_explanation_page__more_come_meanwhile__is_of_those_before(threads: Threads, shop: Experiment) -> None:
+    client, page = sign_in(), address(shop, "explanation", 2)
+    before = text_of(client.get(page))
+    with meanwhile(threads, Event, more_come, shop):
+        assert text_of(client.get(page)) == before
+    assert text_of(client.get(page)) != before
+
+
+# --- what else is made of users --------------------------------------------------------------------------------------
+
+
+def test_plan__more_come_meanwhile__has_one_number_of_users(
+    threads: Threads, shop: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "FEWEST_USERS", 10)
+    with meanwhile(threads, VariantSums, more_come, shop):
+        found = plan(Question(mde=0.1, experiment=shop.key), shop.environment, LATER)
+    assert found.history is not None
+    assert found.detectable is not None
+    today = next(each for each in found.detectable if each.day == LATER.date())
+    pace = found.assumptions.users_per_day
+    assert [found.history.users, today.users, pace] == [len(THERE), len(THERE), pytest.approx(len(THERE) / 6)]
+
+
+def test_plan__counted_from_events_and_more_happens_meanwhile__is_of_those_before(
+    threads: Threads, shop: Experiment
+) -> None:
+    def complain() -> None:
+        late = [NewEvent(new_id(), each.name, "complaint", NOON + HOUR, NOON + HOUR, {}) for each in THERE[::2]]
+        record(late, shop.environment)
+
+    def ask() -> Any:
+        return plan(Question(mde=0.1, metric="complaint"), shop.environment, LATER).history
+
+    before = ask()
+    with meanwhile(threads, Event, complain):
+        assert ask() == before
+    assert ask().baseline > before.baseline
+
+
+def test_calibrate__more_come_meanwhile__measures_the_same_users_by_each_metric(
+    threads: Threads, shop: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "FEWEST_USERS", 10)
+    before = calibrate(shop, at=LATER, rounds=2, looks=2)
+    with meanwhile(threads, UserTotal, more_come, shop):
+        assert calibrate(shop, at=LATER, rounds=2, looks=2) == before
+    assert before.users == len(THERE)
