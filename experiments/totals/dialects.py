@@ -29,6 +29,7 @@ class Dialect:
     is_chosen: str  # whether a user is one of those given, as JSON
     figures: str  # makes the column of that name from many
     between_figures: str
+    no_figures: str
     figure: str  # takes one out of that column, counted from 0
     whole_sum: str  # of floats that are whole numbers, as which they add up exactly
     exact_sum: str  # of any floats, or of products of them
@@ -50,6 +51,7 @@ _DIALECTS = {
         is_chosen="{} = ANY (ARRAY(SELECT jsonb_array_elements_text({}::jsonb)))",
         figures="ARRAY[{}]::float8[]",
         between_figures=", ",
+        no_figures="",
         figure="COALESCE(figures[{} + 1], 0)",
         whole_sum="SUM({})",
         exact_sum="SUM(NULLIF({}, 0)::numeric)",
@@ -67,8 +69,10 @@ _DIALECTS = {
         "WHERE key = {} AND type IN ('integer', 'real'))",
         text="(SELECT value FROM json_each(properties) WHERE key = {} AND type = 'text')",
         is_chosen="{} IN (SELECT value FROM json_each({}))",
-        figures="'[' || {} || ']'",  # as JSON: its own function has a bound for the number of its arguments
+        # As JSON, which its own function cannot make of so many.
+        figures="'[' || {} || ']'",
         between_figures=" || ',' || ",
+        no_figures="''",
         figure="COALESCE(json_extract(figures, '$[{}]'), 0)",
         whole_sum="SUM({})",
         exact_sum="exact_sum(NULLIF({}, 0))",
@@ -103,7 +107,8 @@ class Parameters:
 
 def figures(each: Iterable[str]) -> str:
     """The column `figures` made of these."""
-    return dialect().figures.format(dialect().between_figures.join(each))
+    made = dialect().between_figures.join(each)
+    return dialect().figures.format(made or dialect().no_figures)
 
 
 def fetch(statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:

@@ -147,3 +147,12 @@ def test_sums__amounts_that_leave__leave_nothing_behind(experiment: Experiment) 
     assert UserTotal.objects.count() == 2
     erase_user("rich", experiment.environment)
     assert list(VariantSums.objects.order_by("pk").values()) == before
+
+
+def test_check_sums__no_metrics__counts_the_exposed_users(production: Environment) -> None:
+    experiment = ExperimentFactory(key="e", environment=production, running=True, metrics=[])
+    assign(experiment.pk, "u", "green", NOON)
+    EventFactory(user_id="u", name="buy", timestamp=NOON)
+
+    assert check_sums(experiment, NOON) == []
+    assert VariantSums.objects.values_list("metric", "users").get() == (-1, 1)
