@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import OperationalError, connection, transaction
 from django.dispatch import Signal
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.group_commit import is_conflict
 from config.keys import NAME_LENGTH
 from config.models import Environment
 from events.models import Event
@@ -55,10 +56,20 @@ def erase_user(user_id: str, environment: Environment) -> Erased:
     """Delete all events of the user, and what listeners made of them, in one transaction: all of it or nothing.
 
     What arrives meanwhile may be committed between two statements and be found by the second alone. So all of it is
-    done again until there is no event left; a user who never pauses is erased as of some moment of it.
+    done again until there is no event left; a user who never pauses is erased as of some moment of it. Where PostgreSQL
+    gives the transaction up in favour of another one, it is begun once more.
     """
     if wrong := _check_user_id(user_id):
         raise ValidationFailed(wrong, code=ErrorCode.INVALID_PARAMETER)
+    try:
+        return _erase(user_id, environment)
+    except OperationalError as error:
+        if connection.in_atomic_block or not is_conflict(error):
+            raise
+    return _erase(user_id, environment)
+
+
+def _erase(user_id: str, environment: Environment) -> Erased:
     erased, counted = Erased(), Counted()
     with transaction.atomic():
         for _ in range(_MOST_ROUNDS):

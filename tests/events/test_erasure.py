@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import OperationalError
 from django.dispatch import Signal
 
 from config.errors import DetailCode, ErrorCode, ValidationFailed
@@ -206,3 +207,42 @@ def test_erase_user__several_at_once_beside_recording__counts_every_event_once(
             "user-0": 50,
             "user-3": 50,
         }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_erase_user__given_up_in_favour_of_another__is_begun_once_more(
+    production: Environment, listen: Callable[[Callable[..., Any]], None]
+) -> None:
+    EventFactory(user_id="u")
+    causes = [ConflictCause()]
+
+    def give_up_once(**_: Any) -> Erased:
+        if causes:
+            raise OperationalError("deadlock detected") from causes.pop()
+        return Erased()
+
+    listen(give_up_once)
+    assert erase_user("u", production).events == 1
+    assert not causes
+    assert not Event.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_erase_user__given_up_again_and_again__fails(
+    production: Environment, listen: Callable[[Callable[..., Any]], None]
+) -> None:
+    EventFactory(user_id="u")
+
+    def give_up(**_: Any) -> Erased:
+        raise OperationalError("deadlock detected") from ConflictCause()
+
+    listen(give_up)
+    with pytest.raises(OperationalError):
+        erase_user("u", production)
+    assert Event.objects.exists()
+
+
+class ConflictCause(Exception):
+    """What the driver raises."""
+
+    sqlstate = "40P01"
