@@ -13,7 +13,7 @@ from flags.changes import create_flag, document, update_flag
 from flags.models import Flag
 from tests.admin import AdminClient, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.flags.test_changes import HALF
+from tests.flags.changes.writing import HALF
 
 pytestmark = pytest.mark.django_db
 

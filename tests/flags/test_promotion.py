@@ -18,7 +18,7 @@ from flags.models import Flag
 from flags.promotion import fingerprint, promote
 from flags.segments import create_segment
 from tests.conftest import ACTOR, NOON, CommittingClient
-from tests.flags.test_changes import EVERYTHING, HALF
+from tests.flags.changes.writing import EVERYTHING, HALF
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,8 @@ from config.environments import create_environment
 from config.models import Environment
 from flags.changes import archive_flag, create_flag, update_flag
 from flags.segments import create_segment
+from tests.flags.changes.writing import EVERYTHING, HALF
 from tests.flags.files.commands import WRITE
-from tests.flags.test_changes import EVERYTHING, HALF
 
 
 @pytest.fixture

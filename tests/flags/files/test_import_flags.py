@@ -16,8 +16,8 @@ from config.models import Change, Environment
 from flags.changes import create_flag, document, get_flag, update_flag
 from flags.models import Flag, FlagState, Segment
 from flags.snapshot import configuration
+from tests.flags.changes.writing import HALF
 from tests.flags.files.commands import OFF, ON, WRITE, refused, revision, run, states
-from tests.flags.test_changes import HALF
 from tests.system.server import ROOT
 
 pytestmark = pytest.mark.django_db
