@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from config.documents import Document
+from config.reading import at_one_moment
 from experiments.models import Experiment, Fold
 from experiments.results.anomalies import audit, events_of_unknown_variants
 from experiments.results.explanation import explain, explain_all
@@ -12,13 +13,14 @@ from experiments.results.types import Audit
 
 def keep(experiment: Experiment) -> None:
     """Keep that of a frozen experiment, unless it is kept already."""
-    found = audit(experiment)
-    kept = {
-        "explanations": explain_all(experiment),
-        "eventsOfUnknownVariants": events_of_unknown_variants(experiment).count(),
-        "eventsBeforeExposure": found.events_before_exposure,
-        "unexpectedVariants": found.unexpected_variants,
-    }
+    with at_one_moment():
+        found = audit(experiment)
+        kept = {
+            "explanations": explain_all(experiment),
+            "eventsOfUnknownVariants": events_of_unknown_variants(experiment).count(),
+            "eventsBeforeExposure": found.events_before_exposure,
+            "unexpectedVariants": found.unexpected_variants,
+        }
     Fold.objects.filter(pk=experiment.pk, kept__isnull=True).update(kept=kept)
 
 
