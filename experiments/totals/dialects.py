@@ -134,13 +134,22 @@ def is_chosen(column: str, users: Sequence[str], put: Callable[[Any], str]) -> s
 def planned(**settings: str) -> Iterator[None]:
     """Have PostgreSQL execute statements with these settings, for just after a large load it knows nothing of tables.
 
-    In a transaction that is given up, all is as before.
+    Afterwards they are as they were before. In a transaction that is given up, they are by themselves.
     """
     if connection.vendor != "postgresql":
-        settings = {}
-    with connection.cursor() as cursor:
-        for name, value in settings.items():
-            cursor.execute(f"SET LOCAL {name} = '{value}'")
         yield
-        for name in settings:
-            cursor.execute(f"SET LOCAL {name} TO DEFAULT")
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT array_agg(current_setting(name)) FROM unnest(%s::text[]) AS name", [[*settings]])
+        [before] = cursor.fetchone()
+        _set(cursor, [*settings], [*settings.values()])
+        yield
+        _set(cursor, [*settings], before)
+
+
+def _set(cursor: Any, names: Sequence[str], values: Sequence[str]) -> None:
+    """Until the transaction ends."""
+    cursor.execute(
+        "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS given (name, value)",
+        [names, values],
+    )
