@@ -261,6 +261,7 @@ class VariantSums(models.Model):
     users = models.IntegerField()  # exposed ones, or those with at least one event of the name since their exposure
     several = models.IntegerField(default=0)  # users who were seen in several variants
     positive = models.IntegerField(default=0)  # users with y > 0
+    measured = models.IntegerField(default=0)  # users with y other than 0, where the cap is a percentile of these
     y = ExactField(default=0)
     yy = ExactField(default=0)
     d = ExactField(default=0)

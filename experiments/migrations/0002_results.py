@@ -165,6 +165,7 @@ class Migration(migrations.Migration):
                 ("users", models.IntegerField()),
                 ("several", models.IntegerField(default=0)),
                 ("positive", models.IntegerField(default=0)),
+                ("measured", models.IntegerField(default=0)),
                 ("y", experiments.fields.ExactField(default=0)),
                 ("yy", experiments.fields.ExactField(default=0)),
                 ("d", experiments.fields.ExactField(default=0)),

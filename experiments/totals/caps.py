@@ -12,19 +12,34 @@ from experiments.totals.dialects import Parameters, fetch
 from experiments.totals.summing import figure
 
 
-def find_cap(experiment: Experiment, place: int, definition: Definition) -> float | None:
-    """The value that greater ones count as: fixed, or a percentile of those measured. None where there is no cap."""
+def find_cap(
+    experiment: Experiment, place: int, definition: Definition, measured: Callable[[int], int]
+) -> float | None:
+    """The value that greater ones count as: fixed, or a percentile of those measured. None where there is no cap.
+
+    `measured` tells how many users have a value other than 0, by the place of the metric.
+    """
     if definition.cap_percentile is None:
         return None if definition.cap_value is None else float(definition.cap_value)
-    parameters, y = Parameters(), figure(place, "y")
-    measured = f"{UserTotal._meta.db_table} WHERE experiment_id = {parameters.put(experiment.pk)} AND {y} <> 0"
-    [[number]] = fetch(f"SELECT COUNT(*) FROM {measured}", parameters)  # noqa: S608 (no data)
 
-    def from_above(place: int) -> float:  # so that fewer have to be sorted
-        statement = f"SELECT {y} FROM {measured} ORDER BY 1 DESC LIMIT 1 OFFSET {place}"  # noqa: S608 (no data)
-        return float(fetch(statement, parameters)[0][0])
+    def from_above(which: int) -> float:  # so that fewer have to be sorted
+        parameters = Parameters()
+        statement = f"SELECT {figure(place, 'y')} FROM {_measured(experiment, place, parameters)}"  # noqa: S608 (no data)
+        return float(fetch(f"{statement} ORDER BY 1 DESC LIMIT 1 OFFSET {which}", parameters)[0][0])
 
-    return percentile_cap(definition.cap_percentile, number, from_above)
+    return percentile_cap(definition.cap_percentile, measured(place), from_above)
+
+
+def count_measured(experiment: Experiment, place: int) -> int:
+    """The users whose value is not 0, by their totals."""
+    parameters = Parameters()
+    [[number]] = fetch(f"SELECT COUNT(*) FROM {_measured(experiment, place, parameters)}", parameters)  # noqa: S608 (no data)
+    return int(number)
+
+
+def _measured(experiment: Experiment, place: int, parameters: Parameters) -> str:
+    whose = parameters.put(experiment.pk)
+    return f"{UserTotal._meta.db_table} WHERE experiment_id = {whose} AND {figure(place, 'y')} <> 0"
 
 
 def percentile_cap(percentile: float, number: int, from_above: Callable[[int], float]) -> float | None:

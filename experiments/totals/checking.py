@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from math import isclose
 from typing import Literal
-
-from django.db.models import Count, Q
-from django.db.models.functions import TruncDate
 
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Fold
 from experiments.totals.dialects import planned
 from experiments.totals.folding import bring_up_to_date, in_one_snapshot
 from experiments.totals.keeping import Keeper
-from experiments.totals.queries import TotalsQuery, exposed_users
+from experiments.totals.queries import TotalsQuery
 from experiments.totals.statements import IN_ONE_PASS
 from experiments.totals.summing import EXPOSURES, NAMES, Caps, DailySums, VariantTotals, counted, sum_by_day
 from experiments.totals.sums import read_daily
@@ -64,18 +61,7 @@ def sums_from_scratch(experiment: Experiment, caps: Caps) -> DailySums:
     """The sums as one pass over all events gives them. It reads, and writes nothing."""
     query = TotalsQuery(experiment)
     with planned(**IN_ONE_PASS):
-        sums = sum_by_day(f"({query.with_events(None)}) AS computed", counted(experiment, caps), query.parameters)
-    of_metrics = {key: each for key, each in sums.items() if key[0] != EXPOSURES}
-    return of_metrics | _exposures(experiment)
-
-
-def _exposures(experiment: Experiment) -> DailySums:
-    rows = (
-        exposed_users(experiment)
-        .values_list("variant", TruncDate("exposed_at", tzinfo=UTC))
-        .annotate(users=Count("user_id"), several=Count("user_id", filter=Q(is_in_several_variants=True)))
-    )
-    return {(EXPOSURES, variant, day): VariantTotals(users, several) for variant, day, users, several in rows}
+        return sum_by_day(f"({query.totals(None)}) AS computed", counted(experiment, caps), query.parameters)
 
 
 def _kept(experiment: Experiment) -> DailySums:

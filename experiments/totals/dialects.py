@@ -31,9 +31,8 @@ class Dialect:
     between_figures: str
     no_figures: str
     figure: str  # takes one out of that column, counted from 0
-    whole_sum: str  # of floats that are whole numbers, as which they add up exactly
-    exact_sum: str  # of any floats, or of products of them
-    product: str  # of two floats, for exact sums: of the tiniest, a float could not hold it
+    exact: str  # a float, or NULL for 0, so that products and sums of many are exact
+    exact_sum: str
     fence: str  # what keeps a subquery from being executed in another way than by itself
 
 
@@ -53,9 +52,8 @@ _DIALECTS = {
         between_figures=", ",
         no_figures="",
         figure="COALESCE(figures[{} + 1], 0)",
-        whole_sum="SUM({})",
-        exact_sum="SUM(NULLIF({}, 0)::numeric)",
-        product="({})::numeric * ({})::numeric",
+        exact="NULLIF({}, 0)::numeric",
+        exact_sum="SUM({})",
         fence="OFFSET 0",
     ),
     # Its paths into JSON mean different things in different versions, but for places in arrays.
@@ -74,9 +72,8 @@ _DIALECTS = {
         between_figures=" || ',' || ",
         no_figures="''",
         figure="COALESCE(json_extract(figures, '$[{}]'), 0)",
-        whole_sum="SUM({})",
-        exact_sum="exact_sum(NULLIF({}, 0))",
-        product="({}) * ({})",
+        exact="NULLIF({}, 0)",
+        exact_sum="exact_sum({})",
         fence="LIMIT -1",
     ),
 }

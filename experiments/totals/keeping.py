@@ -6,13 +6,16 @@ the former is left. Whoever calls this holds the experiment's fold.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
+from django.db.models import Sum
+
+from config.insertion import insert
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Fold, UserTotal, VariantSums
-from experiments.totals.caps import find_cap
+from experiments.totals.caps import count_measured, find_cap
 from experiments.totals.dialects import Parameters, is_chosen
 from experiments.totals.queries import exposed_users
 from experiments.totals.statements import delete_totals, is_quicker_in_one_pass, write_totals
@@ -60,7 +63,7 @@ class Keeper:
         """Compute the totals of these users from events. Who is not exposed has none."""
         change = Change()
         for some in _chunks(users):
-            self._take_out(some, change)
+            change.add(-1, self._sums_of(some))
             write_totals(self.experiment, some)
             change.add(1, self._sums_of(some))
         self._store(change)
@@ -69,14 +72,14 @@ class Keeper:
     def remove(self, user_id: str) -> None:
         """Forget the totals of a user."""
         change = Change()
-        self._take_out([user_id], change)
+        change.add(-1, self._sums_of([user_id]))
+        delete_totals(self.experiment, [user_id])
         self._store(change)
         self._move_caps()
 
     def find_caps(self) -> Caps:
         """Where the caps lie, by the totals as they are."""
-        found = {place: find_cap(self.experiment, place, each) for place, each in self.definitions.items()}
-        return {place: cap for place, cap in found.items() if cap is not None}
+        return self._find_caps(lambda place: count_measured(self.experiment, place))
 
     def sums_of_totals(self) -> DailySums:
         """What all totals come to by the caps in force."""
@@ -92,16 +95,22 @@ class Keeper:
 
     def _move_caps(self) -> None:
         """Find the caps anew, and have the users above an old one or a new one count by the new."""
-        old, new, change = self.caps, self.find_caps(), Change()
+        measured = self._measured()
+        old, new, change = self.caps, self._find_caps(lambda place: measured.get(place, 0)), Change()
         for place in old.keys() | new.keys():
             if old.get(place) != new.get(place):
                 change.add(1, self._difference(place, old.get(place), new.get(place)))
         self._store(change)
         self.caps = new
 
-    def _take_out(self, users: list[str], change: Change) -> None:
-        change.add(-1, self._sums_of(users))
-        delete_totals(self.experiment, users)
+    def _find_caps(self, measured: Callable[[int], int]) -> Caps:
+        found = {place: find_cap(self.experiment, place, each, measured) for place, each in self.definitions.items()}
+        return {place: cap for place, cap in found.items() if cap is not None}
+
+    def _measured(self) -> Mapping[int, int]:
+        """The users of each metric whose value is not 0, by the sums."""
+        sums = VariantSums.objects.filter(experiment=self.experiment)
+        return dict(sums.values_list("metric").annotate(users=Sum("measured")))
 
     def _sums_of(self, users: list[str]) -> DailySums:
         parameters = Parameters()
@@ -131,14 +140,15 @@ class Keeper:
             return
         days = {day for _, _, day in change.sums}
         stored = VariantSums.objects.filter(experiment=self.experiment, day__in=days)
-        rows = stored.values_list("metric", "variant", "day", *NAMES)
-        change.add(1, {(place, variant, day): VariantTotals(*sums) for place, variant, day, *sums in rows})
+        before = stored.values_list("metric", "variant", "day", *NAMES)
+        change.add(1, {(place, variant, day): VariantTotals(*sums) for place, variant, day, *sums in before})
         stored.delete()
-        VariantSums.objects.bulk_create(
-            VariantSums(experiment=self.experiment, metric=place, variant=variant, day=day, **sums.document())
+        rows = [
+            [self.experiment.pk, place, variant, day.isoformat(), *map(str, sums.values())]
             for (place, variant, day), sums in change.sums.items()
             if any(sums.values())
-        )
+        ]
+        insert(VariantSums, ["experiment_id", "metric", "variant", "day", *NAMES], rows, "")
 
 
 class Change:

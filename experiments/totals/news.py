@@ -27,7 +27,7 @@ def has_news(experiment: Experiment, mark: str) -> bool:
 def find_news(experiment: Experiment, mark: str) -> set[str]:
     """The users of whom something that matters has arrived since the mark was taken."""
     exposed = set(_new_exposures(experiment, mark).values_list("user_id", flat=True))
-    return exposed.union(user_id for (user_id,) in _users_of_new_events(experiment, mark, ""))
+    return exposed.union(user_id for (user_id,) in _users_of_new_events(experiment, mark))
 
 
 def find_beyond(experiment: Experiment, stop: datetime) -> set[str]:
@@ -53,13 +53,14 @@ def _new_exposures(experiment: Experiment, mark: str) -> QuerySet[Exposure]:
     return _exposures(experiment).filter(has_arrived)
 
 
-def _users_of_new_events(experiment: Experiment, mark: str, then: str) -> list[tuple[Any, ...]]:
+def _users_of_new_events(experiment: Experiment, mark: str, then: str = "") -> list[tuple[Any, ...]]:
     """The exposed users of new events. By no other index than that of arrivals are these found quickly."""
     arrived, parameters = arrived_since(mark, "arrival")
     names, own = _names(experiment) or [""], ["", *references(experiment)]  # no event has no name
+    every = "" if then else "DISTINCT"
     statement = f"""
         SELECT user_id FROM (
-            SELECT DISTINCT user_id FROM (
+            SELECT {every} user_id FROM (
                 SELECT name, user_id, environment_id, experiment FROM {Event._meta.db_table}
                 WHERE {arrived} {dialect().fence}
             ) AS arrived

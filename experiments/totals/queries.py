@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from events.models import Event
 from experiments.exposures import references
 from experiments.metrics.frozen import definitions_of
-from experiments.models import FIGURES, Experiment, Exposure
+from experiments.models import Experiment, Exposure
 from experiments.totals.dialects import Parameters, dialect, figures, is_chosen
 from experiments.totals.figures import Figures, since_exposure
 
@@ -43,27 +43,17 @@ class TotalsQuery:
         self.parameters = Parameters()
         self._put = self.parameters.put
 
-    def with_events(self, users: Users) -> str:
-        """The user_id, variant, exposed_at, is_in_several_variants and figures of those to whom some event matters."""
+    def totals(self, users: Users) -> str:
+        """The user_id, variant, exposed_at, is_in_several_variants and figures of each."""
         computed = (figure for each in self.definitions for figure in Figures(each, self._put).all())
         # Only what is grouped by is a key, and what one aggregate says twice, PostgreSQL computes once.
         return f"""
             SELECT exposed.user_id, exposed.variant, exposed_at, is_in_several_variants,
                 {figures(computed)} AS figures
-            FROM {Exposure._meta.db_table} AS exposed CROSS JOIN {Event._meta.db_table} AS happened
-            WHERE {self._is_exposed(users)} AND happened.user_id = exposed.user_id AND {" AND ".join(self._matters())}
+            FROM {Exposure._meta.db_table} AS exposed LEFT JOIN {Event._meta.db_table} AS happened
+                ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())}
+            WHERE {self._is_exposed(users)}
             GROUP BY experiment_id, exposed.user_id
-        """  # noqa: S608 (no data)
-
-    def without_events(self, users: Users, totals: str) -> str:
-        """The same of those who have no row in the table of totals."""
-        zeros = figures(["0"] * len(FIGURES) * len(self.definitions))
-        return f"""
-            SELECT user_id, variant, exposed_at, is_in_several_variants, {zeros} AS figures
-            FROM {Exposure._meta.db_table} AS exposed WHERE {self._is_exposed(users)} AND NOT EXISTS (
-                SELECT 1 FROM {totals} AS total
-                WHERE total.experiment_id = exposed.experiment_id AND total.user_id = exposed.user_id
-            )
         """  # noqa: S608 (no data)
 
     def _is_exposed(self, users: Users) -> str:

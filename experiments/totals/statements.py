@@ -9,11 +9,17 @@ from django.db.models import Sum
 from events.counts import quarter_of
 from events.models import EventCount
 from experiments.models import Experiment, UserTotal
-from experiments.totals.dialects import Parameters, execute, is_chosen, planned
+from experiments.totals.dialects import Parameters, execute, fetch, is_chosen, planned
 from experiments.totals.queries import TotalsQuery, Users, earliest_event
 
 _TABLE = UserTotal._meta.db_table
 _COLUMNS = "experiment_id, user_id, variant, exposed_at, is_in_several_variants, figures"
+_OR_REPLACE = """
+    WHERE TRUE ON CONFLICT (experiment_id, user_id) DO UPDATE SET
+        variant = excluded.variant, exposed_at = excluded.exposed_at,
+        is_in_several_variants = excluded.is_in_several_variants, figures = excluded.figures
+    RETURNING user_id
+"""
 
 BY_INDEX = {"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "work_mem": "64MB"}
 """How the events of some users are found best: by an index for each user."""
@@ -37,22 +43,22 @@ def is_quicker_in_one_pass(experiment: Experiment, users: int) -> bool:
 
 
 def write_totals(experiment: Experiment, users: Users) -> None:
-    """Compute the totals of these users, or of all, who must have none yet."""
-    with planned(**(IN_ONE_PASS if users is None else BY_INDEX)):
-        query = TotalsQuery(experiment)
-        written = _insert(query, query.with_events(users))
-        if users is None or written < len(users):
-            query = TotalsQuery(experiment)
-            _insert(query, query.without_events(users, _TABLE))
+    """Compute the totals of these users, those not exposed having none afterwards, or of all, who have none yet."""
+    query = TotalsQuery(experiment)
+    whose = query.parameters.put(experiment.pk)
+    computed = f"SELECT {whose}, computed.* FROM ({query.totals(users)}) AS computed"  # noqa: S608 (no data)
+    statement = f"INSERT INTO {_TABLE} ({_COLUMNS}) {computed}"
+    if users is None:
+        with planned(**IN_ONE_PASS):
+            execute(statement, query.parameters)
+        return
+    with planned(**BY_INDEX):
+        written = fetch(f"{statement} {_OR_REPLACE}", query.parameters)
+    if others := {*users}.difference(user_id for (user_id,) in written):
+        delete_totals(experiment, sorted(others))
 
 
 def delete_totals(experiment: Experiment, users: Sequence[str]) -> None:
     parameters = Parameters()
     is_theirs = f"experiment_id = {parameters.put(experiment.pk)} AND {is_chosen('user_id', users, parameters.put)}"
     execute(f"DELETE FROM {_TABLE} WHERE {is_theirs}", parameters)  # noqa: S608 (no data)
-
-
-def _insert(query: TotalsQuery, selected: str) -> int:
-    whose = query.parameters.put(query.experiment.pk)
-    of_users = f"SELECT {whose}, computed.* FROM ({selected}) AS computed"  # noqa: S608 (no data)
-    return execute(f"INSERT INTO {_TABLE} ({_COLUMNS}) {of_users}", query.parameters)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 from experiments.fields import EXACT
@@ -27,6 +28,7 @@ class VariantTotals:
     users: int = 0
     several: int = 0
     positive: int = 0
+    measured: int = 0
     y: Decimal = _ZERO
     yy: Decimal = _ZERO
     d: Decimal = _ZERO
@@ -46,13 +48,15 @@ class VariantTotals:
 
     def values(self) -> tuple[Any, ...]:
         """In the order of NAMES."""
-        return tuple(getattr(self, name) for name in NAMES)
+        values: tuple[Any, ...] = _values(self)
+        return values
 
     def document(self) -> dict[str, Any]:
         return dict(zip(NAMES, self.values(), strict=True))
 
 
 NAMES = tuple(field.name for field in fields(VariantTotals))
+_values = attrgetter(*NAMES)
 _KINDS: Mapping[str, type[Any]] = {field.name: type(field.default) for field in fields(VariantTotals)}
 
 
@@ -96,17 +100,26 @@ def counted(experiment: Experiment, caps: Caps) -> list[Counted]:
 
 def sum_up(rows: str, keys: Sequence[str], counted: Sequence[Counted], parameters: Parameters) -> Sums:
     """The sums of users by these expressions. `rows` follows FROM, has the columns of totals, and these parameters."""
-    columns = [
-        (EXPOSURES, "users", "COUNT(*)"),
-        (EXPOSURES, "several", "COUNT(*) FILTER (WHERE is_in_several_variants)"),
-    ]
+    names = [f"key_{at}" for at in range(len(keys))]
+    values = {"is_in_several_variants": "is_in_several_variants", **dict(zip(names, keys, strict=True))}
+    sums = {
+        (EXPOSURES, "users"): "COUNT(*)",
+        (EXPOSURES, "several"): "COUNT(*) FILTER (WHERE is_in_several_variants)",
+    }
     for each in counted:
-        columns += [(each.label, name, column) for name, column in _columns(each, parameters)]
-    selected = ", ".join([*keys, *(column for _, _, column in columns)])
-    grouped = ", ".join(str(at + 1) for at in range(len(keys)))
-    found = fetch(f"SELECT {selected} FROM {rows} GROUP BY {grouped}", parameters)  # noqa: S608 (no data)
-    names = [(label, name) for label, name, _ in columns]
-    return {(label, *row[: len(keys)]): sums for row in found for label, sums in _by_label(names, row[len(keys) :])}
+        measured = Measured(each, parameters)
+        values |= measured.values
+        sums |= {(each.label, name): column for name, column in measured.sums()}
+    # What sums are made of is computed once for each user, not once for each sum.
+    users = f"SELECT {_named(values)} FROM {rows} {dialect().fence}"  # noqa: S608 (no data)
+    grouped = ", ".join(names)
+    statement = f"SELECT {', '.join([*names, *sums.values()])} FROM ({users}) AS users GROUP BY {grouped}"  # noqa: S608
+    found = fetch(statement, parameters)
+    return {(label, *row[: len(keys)]): of for row in found for label, of in _by_label([*sums], row[len(keys) :])}
+
+
+def _named(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{value} AS {name}" for name, value in values.items())
 
 
 def sum_by_day(rows: str, counted: Sequence[Counted], parameters: Parameters) -> DailySums:
@@ -127,24 +140,43 @@ def _by_label(names: Sequence[tuple[int, str]], values: Sequence[Any]) -> Iterat
     return ((label, sums) for label, sums in summed if any(sums.values()))
 
 
-def _columns(counted: Counted, parameters: Parameters) -> Iterator[tuple[str, str]]:
-    """The sums that a metric has, by name; all others are 0."""
-    definition, cap = counted.definition, None if counted.cap is None else parameters.put(counted.cap)
-    y, d, x, events, foreign = (figure(counted.place, name) for name in FIGURES)
-    y, x = _capped(y, cap), _capped(x, cap)
-    is_whole = not any(each.property for each in (definition.quantity, definition.denominator) if each) and not cap
-    add = (dialect().whole_sum if is_whole else dialect().exact_sum).format
-    product = ("({}) * ({})" if is_whole else dialect().product).format
-    yield "users", f"COUNT(*) FILTER (WHERE {events} > 0)"
-    yield "positive", f"COUNT(*) FILTER (WHERE {y} > 0)"
-    yield from (("y", add(y)), ("yy", add(product(y, y))))
-    if definition.denominator:
-        yield from (("d", add(d)), ("dd", add(product(d, d))), ("yd", add(product(y, d))))
-    else:
-        yield from (("x", add(x)), ("xx", add(product(x, x))), ("xy", add(product(x, y))))
-    yield "events", dialect().whole_sum.format(events)
-    if definition.quantity.currency or (definition.denominator and definition.denominator.currency):
-        yield "foreign", dialect().whole_sum.format(foreign)
+class Measured:
+    """What a metric makes of each user, as columns by name, and the sums of these."""
+
+    def __init__(self, counted: Counted, parameters: Parameters) -> None:
+        self._definition = counted.definition
+        cap = None if counted.cap is None else parameters.put(counted.cap)
+        parts = [each for each in (counted.definition.quantity, counted.definition.denominator) if each]
+        self._is_whole = cap is None and not any(each.property for each in parts)  # floats add these up exactly
+        self._in_currency = any(each.currency for each in parts)
+        figures = {name: figure(counted.place, name) for name in FIGURES}
+        for name in ("y", "x"):
+            figures[name] = _capped(figures[name], cap)
+        if not self._is_whole:
+            figures |= {name: dialect().exact.format(figures[name]) for name in ("y", "d", "x")}
+        self._column = {name: f"{name}_{counted.label}" for name in self._used()}
+        self.values = {column: figures[name] for name, column in self._column.items()}
+
+    def sums(self) -> Iterator[tuple[str, str]]:
+        """The sums that the metric has, by name; all others are 0."""
+        yield "users", f"COUNT(*) FILTER (WHERE {self._column['events']} > 0)"
+        yield "positive", f"COUNT(*) FILTER (WHERE {self._column['y']} > 0)"
+        if self._definition.cap_percentile is not None:
+            yield "measured", f"COUNT(*) FILTER (WHERE {self._column['y']} <> 0)"
+        names = ("y", "yy", "d", "dd", "yd") if self._definition.denominator else ("y", "yy", "x", "xx", "xy")
+        for name in names:
+            yield name, self._add(" * ".join(self._column[each] for each in name))
+        yield "events", f"SUM({self._column['events']})"
+        if self._in_currency:
+            yield "foreign", f"SUM({self._column['foreign']})"
+
+    def _used(self) -> Iterator[str]:
+        yield from ("y", "d" if self._definition.denominator else "x", "events")
+        if self._in_currency:
+            yield "foreign"
+
+    def _add(self, value: str) -> str:
+        return f"SUM({value})" if self._is_whole else dialect().exact_sum.format(value)
 
 
 def figure(place: int, name: str) -> str:

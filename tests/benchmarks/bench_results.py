@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 from tests.benchmarks.postgresql import fresh_database
-from tests.benchmarks.results import EVENTS, EVENTS_A_USER, METRICS, NEW_EVENTS, USERS
+from tests.benchmarks.results import EVENTS, EVENTS_A_USER, METRICS, NEW_EVENTS, ROUNDS, USERS
 from tests.benchmarks.tables import print_bars
 
 LEAST_GAIN, LEAST_GAIN_OF_NEW, LEAST_GAIN_FROM_SCRATCH = 20, 10, 4
@@ -25,7 +25,7 @@ def run() -> bool:
         "a subquery for each user and metric, by the ORM": naive,
         "sums from scratch, in one pass over all events": scratch,
         "results from the totals": totals,
-        f"folding {NEW_EVENTS:,} new events, {EVENTS_A_USER} of each user": new,
+        f"folding {NEW_EVENTS:,} new events, {EVENTS_A_USER} of each user (median of {ROUNDS})": new,
         f"folding {NEW_EVENTS:,} more, each of another user": taken["new events each of another user"],
     }
     for name, seconds in rows.items():

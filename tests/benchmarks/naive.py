@@ -1,11 +1,14 @@
-"""What one writes first with the ORM: for each metric a query, with a subquery over the events of each exposed user."""
+"""What one writes first with the ORM: for each metric a query, with a subquery over the events of each exposed user.
+
+It tells what a t-test needs, and nothing that corrects for what users did before, or for how ratios vary.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Count, Exists, FloatField, OuterRef, QuerySet, Subquery, Sum
+from django.db.models import Count, Exists, FloatField, OuterRef, QuerySet, Subquery, Sum, Variance
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, TruncSecond
 
@@ -16,7 +19,7 @@ _WEEK = timedelta(days=7)
 
 
 def compute_naively(experiment: Experiment) -> None:
-    """The metrics of `tests.benchmarks.results`, by variant: users, and sums of their values."""
+    """The metrics of `tests.benchmarks.results`, by variant: users, and the mean and variance of their values."""
     bought = _events(experiment, "purchase")
     list(_exposed(experiment).annotate(users=Count("user_id"), converted=Count("user_id", filter=Exists(bought))))
 
@@ -49,6 +52,6 @@ def _of_user(events: QuerySet[Event], counted: Any) -> Subquery:
 
 
 def _add_up(experiment: Experiment, **values: Subquery) -> None:
-    # Their squares and products would have each subquery executed once more: the ORM repeats it wherever it is named.
-    sums = {f"sum_{name}": Sum(name) for name in values}
+    # A subquery is executed for each of the two, since the ORM repeats it wherever it is named.
+    sums = {f"{aggregate.__name__}_{name}": aggregate(name) for name in values for aggregate in (Sum, Variance)}
     list(_exposed(experiment).annotate(**values).values("variant").annotate(users=Count("user_id"), **sums))

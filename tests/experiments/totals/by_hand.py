@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from statistics import fmean
@@ -44,7 +45,9 @@ def sums_by_hand(experiment: Experiment) -> Sums:
         mine = [total for (at, _), total in totals.items() if at == place]
         cap = cap_by_hand(definition, [total[2] for total in mine])
         for variant, day, *values in mine:
-            add(sums, (place, variant, day), sums_of(min(values[0], cap), values[1], min(values[2], cap), *values[3:]))
+            capped = sums_of(min(values[0], cap), values[1], min(values[2], cap), *values[3:])
+            measured = int(definition.cap_percentile is not None and values[0] != 0)
+            add(sums, (place, variant, day), replace(capped, measured=measured))
     return sums
 
 
