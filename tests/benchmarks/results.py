@@ -116,9 +116,13 @@ def main() -> None:
     taken["first fold"] = timed(lambda: fold(experiment, NOW))
     run("VACUUM (ANALYZE)")
     analyse_experiment(experiment, NOW)  # the first one loads the statistics
-    taken["naive"] = timed(lambda: compute_naively(experiment))
-    taken["from scratch"] = timed(lambda: sums_from_scratch(experiment, read_caps(experiment)))
-    taken["from totals"] = timed(lambda: analyse_experiment(experiment, NOW))
+    caps, scratch, totals = read_caps(experiment), [], []
+    for at in range(ROUNDS):
+        scratch.append(timed(lambda: sums_from_scratch(experiment, caps)))
+        totals.append(timed(lambda: analyse_experiment(experiment, NOW)))
+        if at == ROUNDS // 2:
+            taken["naive"] = timed(lambda: compute_naively(experiment))
+    taken |= {"from scratch": median(scratch), "from totals": median(totals)}
     some = NEW_EVENTS // EVENTS_A_USER
     rounds = [fold_new_events(experiment, first=at * some, users=some) for at in range(ROUNDS)]
     taken["new events of few users"] = median(rounds)
