@@ -21,7 +21,10 @@ _OR_REPLACE = """
     RETURNING user_id
 """
 
-BY_INDEX = {"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "work_mem": "64MB"}
+BY_INDEX = {
+    **dict.fromkeys(("enable_hashjoin", "enable_mergejoin", "enable_seqscan", "enable_sort"), "off"),
+    "work_mem": "64MB",
+}
 """How the events of some users are found best: by an index for each user."""
 IN_ONE_PASS = {
     **dict.fromkeys(("enable_nestloop", "enable_mergejoin", "enable_sort", "jit"), "off"),

@@ -1,6 +1,6 @@
 """What one writes first with the ORM: for each metric a query, with a subquery over the events of each exposed user.
 
-It tells what a t-test needs, and nothing that corrects for what users did before, or for how ratios vary.
+It tells what a test of each metric needs, without what users did before, which intervals could be narrower by.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.postgres.aggregates import CovarPop
 from django.db.models import Count, Exists, FloatField, OuterRef, QuerySet, Subquery, Sum, Variance
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, TruncSecond
@@ -19,7 +20,7 @@ _WEEK = timedelta(days=7)
 
 
 def compute_naively(experiment: Experiment) -> None:
-    """The metrics of `tests.benchmarks.results`, by variant: users, and the mean and variance of their values."""
+    """The metrics of `tests.benchmarks.results`, by variant: users, and the sum and variance of their values."""
     bought = _events(experiment, "purchase")
     list(_exposed(experiment).annotate(users=Count("user_id"), converted=Count("user_id", filter=Exists(bought))))
 
@@ -52,6 +53,8 @@ def _of_user(events: QuerySet[Event], counted: Any) -> Subquery:
 
 
 def _add_up(experiment: Experiment, **values: Subquery) -> None:
-    # A subquery is executed for each of the two, since the ORM repeats it wherever it is named.
+    # Each of these executes the subquery once more, since the ORM repeats it wherever it is named.
     sums = {f"{aggregate.__name__}_{name}": aggregate(name) for name in values for aggregate in (Sum, Variance)}
+    if len(values) > 1:  # a ratio varies by how its two parts do together
+        sums["covariance"] = CovarPop(*values)
     list(_exposed(experiment).annotate(**values).values("variant").annotate(users=Count("user_id"), **sums))
