@@ -188,7 +188,7 @@ class Exposure(models.Model):
     arrival = ArrivalField()
 
     class Meta:
-        indexes = (models.Index(fields=("experiment", "arrival"), name="exposure_by_arrival"),)
+        indexes = (models.Index(fields=("arrival",), name="exposure_by_arrival"),)
         constraints = (models.CheckConstraint(condition=Q(origin__in=Origin.values), name="exposure_origin_known"),)
 
     def __str__(self) -> str:

@@ -213,7 +213,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="exposure",
-            index=models.Index(fields=["experiment", "arrival"], name="exposure_by_arrival"),
+            index=models.Index(fields=["arrival"], name="exposure_by_arrival"),
         ),
         migrations.AddConstraint(
             model_name="metric",

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import BooleanField, Exists, OuterRef, QuerySet
+from django.db.models import BooleanField, QuerySet
 from django.db.models.expressions import RawSQL
 
 from config.arrivals import arrived_since
@@ -32,11 +32,10 @@ def find_news(experiment: Experiment, mark: str) -> set[str]:
 
 def find_beyond(experiment: Experiment, stop: datetime) -> set[str]:
     """The users who were exposed after the stop, or have events after it: both counted until it was known."""
-    named = Event.objects.filter(environment=experiment.environment_id, name__in=_names(experiment))
-    late = named.naming("", *references(experiment)).filter(timestamp__gt=stop, received_at__gt=stop).order_by()
-    theirs = late.filter(Exists(_exposures(experiment).filter(user_id=OuterRef("user_id"))))
     exposed = _exposures(experiment).filter(exposed_at__gt=stop)
-    return set(theirs.values_list("user_id", flat=True).distinct()).union(exposed.values_list("user_id", flat=True))
+    later = "environment_id = %s AND timestamp > %s AND received_at > %s"
+    late = _exposed_users_of(experiment, later, [experiment.environment_id, stop, stop])
+    return set(exposed.values_list("user_id", flat=True)).union(user_id for (user_id,) in late)
 
 
 def _names(experiment: Experiment) -> list[str]:
@@ -54,21 +53,31 @@ def _new_exposures(experiment: Experiment, mark: str) -> QuerySet[Exposure]:
 
 
 def _users_of_new_events(experiment: Experiment, mark: str, then: str = "") -> list[tuple[Any, ...]]:
-    """The exposed users of new events. By no other index than that of arrivals are these found quickly."""
-    arrived, parameters = arrived_since(mark, "arrival")
+    # By no other index than that of arrivals are these found quickly.
+    return _exposed_users_of(experiment, *arrived_since(mark, "arrival"), then)
+
+
+def _exposed_users_of(
+    experiment: Experiment, condition: str, parameters: Sequence[Any], then: str = ""
+) -> list[tuple[Any, ...]]:
+    """The exposed users of events that matter and meet a condition.
+
+    For each user one looks into the index of exposures: of an experiment that it has no statistics of, PostgreSQL
+    expects one user, and would otherwise go through all of them for each.
+    """
     names, own = _names(experiment) or [""], ["", *references(experiment)]  # no event has no name
     every = "" if then else "DISTINCT"
     statement = f"""
         SELECT user_id FROM (
             SELECT {every} user_id FROM (
                 SELECT name, user_id, environment_id, experiment FROM {Event._meta.db_table}
-                WHERE {arrived} {dialect().fence}
-            ) AS arrived
+                WHERE {condition} {dialect().fence}
+            ) AS found
             WHERE environment_id = %s AND name IN ({_marks(names)}) AND experiment IN ({_marks(own)})
         ) AS theirs
         WHERE EXISTS (
             SELECT 1 FROM {Exposure._meta.db_table} AS exposed
-            WHERE exposed.experiment_id = %s AND exposed.user_id = theirs.user_id
+            WHERE exposed.experiment_id = %s AND exposed.user_id = theirs.user_id {dialect().fence}
         )
         {then}
     """  # noqa: S608 (no data)
