@@ -9,11 +9,15 @@ from experiments.results.anomalies import audit, events_of_unknown_variants
 from experiments.results.explanation import explain, explain_all
 from experiments.results.parameters import metric_choice, refuse_unknown, variant_choice
 from experiments.results.types import Audit
+from experiments.totals.dialects import planned
+
+_WITHOUT_STATISTICS = {"enable_nestloop": "off"}
+"""Of an experiment that it has none of, PostgreSQL expects one user, and would hold all against each event."""
 
 
 def keep(experiment: Experiment) -> None:
     """Keep that of a frozen experiment, unless it is kept already."""
-    with at_one_moment():
+    with at_one_moment(), planned(**_WITHOUT_STATISTICS):
         found = audit(experiment)
         kept = {
             "explanations": explain_all(experiment),
@@ -32,8 +36,11 @@ def explain_metric(experiment: Experiment, metric: str, variant: str) -> Documen
     refuse_unknown(metric_choice(experiment, metric), variant_choice(experiment, "variant", variant))
     place = experiment.metrics.index(metric)
     kept = _read(experiment)
-    explained: Document = kept["explanations"][str(place)][variant] if kept else explain(experiment, place, variant)
-    return explained
+    if kept:
+        explained: Document = kept["explanations"][str(place)][variant]
+        return explained
+    with at_one_moment(), planned(**_WITHOUT_STATISTICS):
+        return explain(experiment, place, variant)
 
 
 def count_unknown_variants(experiment: Experiment) -> int:
