@@ -165,7 +165,6 @@ class Migration(migrations.Migration):
                 ("users", models.IntegerField()),
                 ("several", models.IntegerField(default=0)),
                 ("positive", models.IntegerField(default=0)),
-                ("measured", models.IntegerField(default=0)),
                 ("y", experiments.fields.ExactField(default=0)),
                 ("yy", experiments.fields.ExactField(default=0)),
                 ("d", experiments.fields.ExactField(default=0)),
@@ -213,7 +212,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="exposure",
-            index=models.Index(fields=["arrival"], name="exposure_by_arrival"),
+            index=models.Index(fields=["experiment", "arrival"], name="exposure_by_arrival"),
         ),
         migrations.AddConstraint(
             model_name="metric",

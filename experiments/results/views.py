@@ -14,7 +14,6 @@ from config.api.permissions import Access
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
-from config.reading import at_one_moment
 from experiments import lifecycle
 from experiments.attributes import ATTRIBUTE_LENGTH
 from experiments.models import Experiment
@@ -90,8 +89,7 @@ class ResultViewSet(ApiViewSet):
         self.refuse_body(request)
         experiment = lifecycle.get_experiment(experiment_key, self.environment)
         metric, variant = asked_for["metric"], asked_for["variant"]
-        with at_one_moment():
-            explained = explain_metric(experiment, metric, variant)
+        explained = explain_metric(experiment, metric, variant)
         return Response(explanation_document(experiment, metric, variant, explained, self.now))
 
 

@@ -44,6 +44,7 @@ def bring_up_to_date(held: Fold, at: datetime) -> Fold:
     experiment = Experiment.objects.get(pk=held.pk)
     if experiment.frozen_at is None:
         mark = take_mark()
+        # To compile so many sums takes longer than they take, and in parallel they take half as long.
         with planned(jit="off", parallel_tuple_cost="0"):
             _compute_what_is_new(held, experiment)
         held.mark, held.folded_at, held.stopped_at = mark, at, experiment.stopped_at

@@ -15,7 +15,6 @@ from django.utils import timezone
 from config.admin_site import DomainAdmin
 from config.documents import Document
 from config.errors import DomainError
-from config.reading import at_one_moment
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Status
 from experiments.results.computing import CORRECTIONS, analyse_experiment, known_attributes
@@ -76,8 +75,7 @@ class ResultPages(DomainAdmin):
         if place >= len(experiment.metrics) or variant not in experiment.variant_keys:
             raise Http404
         metric = experiment.metrics[place]
-        with at_one_moment():
-            document = explain_metric(experiment, metric, variant)
+        document = explain_metric(experiment, metric, variant)
         context = {
             "original": experiment,
             "metric": metric,
