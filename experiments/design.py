@@ -1,4 +1,7 @@
-"""What an experiment may be made of: its description, variants and metrics, checked for every door alike. Pure."""
+"""What an experiment may be made of, checked for every door alike. Pure.
+
+Here are its description, variants and metrics; whom it takes in and what it drives is checked in `audience`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Any
 
 from config.errors import Detail, DetailCode
 from config.keys import NAME_LENGTH, check_key
+from experiments import audience
+from flags.engine.shares import MOST_WEIGHT
 
 DESCRIPTION_LENGTH = 2000
 MOST_VARIANTS = 50
@@ -16,6 +21,24 @@ TUNING_SIZE = 5_000
 LEAST_TUNING_SIZE = 100
 MOST_TUNING_SIZE = 10_000_000
 _VARIANT_FIELDS = ("key", "weight")
+
+
+def check_design(design: Mapping[str, Any]) -> list[Detail]:
+    """Say all that is wrong with an experiment, given everything that can be said of one but its key."""
+    variants = design["variants"]
+    return [
+        *check_description(design["description"]),
+        *check_variants(variants),
+        *(check_weights_of_flag(variants) if design["flag"] else ()),
+        *check_metrics(design["metrics"]),
+        *check_tuning_size(design["tuning_size"]),
+        *audience.check_percentage(design["percentage"]),
+        *audience.check_conditions(design["conditions"]),
+        *audience.check_group(design["group"]),
+        *audience.check_forced_variants(design["forced_variants"], variants),
+        *audience.check_flag(design["flag"], variants),
+        *audience.check_planned_size(design["planned_size"]),
+    ]
 
 
 def check_description(description: str) -> Iterator[Detail]:
@@ -69,6 +92,15 @@ def _check_weight(weight: Any, field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be a number.")
     elif not math.isfinite(weight) or weight < 0:
         yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be 0 or more.")
+
+
+def check_weights_of_flag(variants: Any) -> Iterator[Detail]:
+    """Say which weights the rule that an experiment writes into its flag cannot have; others say what else is wrong."""
+    for at, variant in enumerate(variants[:MOST_VARIANTS] if isinstance(variants, list) else ()):
+        weight = _weight(variant)
+        if isinstance(weight, (int, float)) and MOST_WEIGHT < weight < math.inf:
+            message = f"Must be from 0 to {MOST_WEIGHT:,} where a flag is driven."
+            yield Detail(f"variants[{at}].weight", DetailCode.OUT_OF_RANGE, message)
 
 
 def _weight(variant: Any) -> Any:

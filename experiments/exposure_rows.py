@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -16,8 +16,16 @@ Whose = tuple[UUID, str]
 """The key of an exposure: experiment and user."""
 
 _TABLE = Exposure._meta.db_table
-_DECISIVE = ("experiment_id", "user_id", "variant", "exposed_at", "origin", "is_in_several_variants")
+_DECISIVE = ("experiment_id", "user_id", "variant", "exposed_at", "origin", "is_in_several_variants", "phase")
 _COLUMNS = (*_DECISIVE, "attributes")
+_STANDING = frozenset({Origin.ASSIGNED, Origin.TOLD})
+
+
+class Stored(NamedTuple):
+    """The variant that a user has, and whether it stands: what this service has not told yet may turn out otherwise."""
+
+    variant: str
+    stands: bool
 
 
 def insert_new(exposures: Sequence[Exposure]) -> set[Whose]:
@@ -31,27 +39,34 @@ def insert_new(exposures: Sequence[Exposure]) -> set[Whose]:
 
 
 def insert_assigned(exposures: Sequence[Exposure]) -> dict[Whose, str]:
-    """Insert them as above, and return the variant of each user: what was there stays, but is assigned now."""
+    """Insert them as above, and return the variant of each user: what was there stays, and stands from now on."""
     written = _insert(
         exposures,
-        "ON CONFLICT (experiment_id, user_id) DO UPDATE SET origin = excluded.origin, arrival = excluded.arrival, "
-        f"attributes = COALESCE({_TABLE}.attributes, excluded.attributes) RETURNING experiment_id, user_id, variant",
+        "ON CONFLICT (experiment_id, user_id) DO UPDATE SET "
+        f"origin = CASE {_TABLE}.origin WHEN '{Origin.REPORTED}' THEN excluded.origin "
+        f"WHEN '{Origin.IMPORTED}' THEN '{Origin.TOLD}' ELSE {_TABLE}.origin END, "
+        "arrival = excluded.arrival, "
+        f"attributes = COALESCE({_TABLE}.attributes, excluded.attributes) "
+        "RETURNING experiment_id, user_id, variant",
     )
     return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in written}
 
 
-def assigned_variants(users: Sequence[Whose]) -> dict[Whose, str]:
-    """The variants that this service has assigned to those of the users who have one."""
+def stored_variants(users: Sequence[Whose]) -> dict[Whose, Stored]:
+    """The variants of those of the users who have one."""
     of_experiment = _by_experiment(users)
     conditions = " OR ".join(
         f"experiment_id = %s AND user_id IN ({', '.join(['%s'] * len(each))})" for each in of_experiment.values()
     )
     # Half of the cost of asking for one user through the ORM is making the statement.
-    statement = f"SELECT experiment_id, user_id, variant FROM {_TABLE} WHERE ({conditions}) AND origin = %s"  # noqa: S608 (no data)
+    statement = f"SELECT experiment_id, user_id, variant, origin FROM {_TABLE} WHERE {conditions}"  # noqa: S608 (no data)
     keys = [value for which, each in of_experiment.items() for value in (_from_uuid(which), *each)]
     with connection.cursor() as cursor:
-        cursor.execute(statement, [*keys, Origin.ASSIGNED])
-        return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in cursor.fetchall()}
+        cursor.execute(statement, keys)
+        return {
+            (as_uuid(experiment_id), user_id): Stored(variant, origin in _STANDING)
+            for experiment_id, user_id, variant, origin in cursor.fetchall()
+        }
 
 
 def hold(users: Collection[Whose]) -> list[Exposure]:
@@ -65,16 +80,19 @@ def hold(users: Collection[Whose]) -> list[Exposure]:
     for experiment_id, each in _by_experiment(users).items():
         condition |= Q(experiment_id=experiment_id, user_id__in=each)
     stored = Exposure.objects.filter(condition).order_by("experiment_id", "user_id").values_list(*_DECISIVE)
-    return [Exposure(**dict(zip(_DECISIVE, row, strict=True))) for row in _locked(stored)]
+    return [Exposure(**dict(zip(_DECISIVE, row, strict=True))) for row in lock(stored, "KEY SHARE")]
 
 
-def _locked(found: QuerySet[Exposure, tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+def lock(found: QuerySet[Any, tuple[Any, ...]], strength: str) -> Sequence[tuple[Any, ...]]:
+    """Read rows with one of the locks that the ORM lacks, for which others who record do not wait.
+
+    KEY SHARE keeps rows there, SHARE also as they are.
+    """
     if connection.vendor != "postgresql":  # SQLite has one writer at a time
         return list(found)
-    # The weakest lock that keeps a row there, which the ORM lacks: others who record do not wait for it.
     statement, parameters = found.query.sql_with_params()
     with connection.cursor() as cursor:
-        cursor.execute(f"{statement} FOR KEY SHARE", parameters)
+        cursor.execute(f"{statement} FOR {strength}", parameters)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     return rows
 

@@ -6,26 +6,28 @@ The earliest exposure counts. What this service assigned stands for ever, for th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
-from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
-from config.arrivals import CurrentArrival
 from config.group_commit import Handler, reads, writes
 from config.models import Environment
-from events.models import Event
+from events.models import Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT
 from events.rows import NewEvent
-from experiments.attributes import kept_of, kept_of_event
-from experiments.exposure_rows import Whose, assigned_variants, hold, insert_assigned, insert_new
+from experiments.attributes import kept_of
+from experiments.exposure_rows import Stored, Whose, insert_assigned, lock, stored_variants
 from experiments.metrics.frozen import outcome_names
 from experiments.models import Experiment, Exposure, Origin, Status
+from experiments.reports import Reports, store
+from experiments.rows import forced_until
 
 _EVENTS_AT_ONCE = 1000
+_UNDER_WAY = timedelta(minutes=10)
+"""No event is longer on its way into the database."""
 
 
 def floor_to_second(moment: datetime) -> datetime:
@@ -34,45 +36,68 @@ def floor_to_second(moment: datetime) -> datetime:
 
 
 def assign(
-    experiment_id: UUID, user_id: str, variant: str, at: datetime, attributes: Mapping[str, Any] | None = None
+    experiment_id: UUID,
+    user_id: str,
+    variant: str,
+    at: datetime,
+    attributes: Mapping[str, Any] | None = None,
+    phase: int = 1,
 ) -> str:
     """Record that this service shows the variant, unless the user has one already; return the one that the user has.
 
-    Once told it never changes, so who asks again needs no more than a read. Those who are new share a transaction.
+    Once told it never changes, so who asks again needs no more than `find_stored`.
     """
-    stored = reads.submit(_STORED, (experiment_id, user_id))
-    if stored is not None:
-        return stored
-    exposure = Exposure(
+    exposure = assigned(experiment_id, user_id, variant, at, attributes, phase)
+    return expose([exposure])[experiment_id, user_id]
+
+
+def assigned(
+    experiment_id: UUID, user_id: str, variant: str, at: datetime, attributes: Mapping[str, Any] | None, phase: int
+) -> Exposure:
+    """What is recorded of a user whom the configuration of a phase assigns."""
+    return Exposure(
         experiment_id=experiment_id,
         user_id=user_id,
         variant=variant,
         exposed_at=at,
         origin=Origin.ASSIGNED,
+        phase=phase,
         attributes=kept_of(attributes or {}),
     )
-    return writes.submit(_ASSIGNMENTS, exposure)
 
 
-def _find_assigned(users: Sequence[Whose]) -> list[str | None]:
-    variants = assigned_variants(users)
-    return [variants.get(user) for user in users]
+def find_stored(users: Sequence[Whose]) -> dict[Whose, Stored]:
+    """The variants of those of the users who have one, whoever said so. Those who ask at one moment share a query."""
+    return reads.submit(_STORED, users)
 
 
-def _record_assignments(exposures: Sequence[Exposure]) -> list[str]:
-    first_of = {(each.experiment_id, each.user_id): each for each in reversed(exposures)}
+def expose(exposures: Sequence[Exposure]) -> dict[Whose, str]:
+    """Record what is assigned now, and return what the users have: who has a variant already keeps it.
+
+    It is all committed or none; those who are new at one moment share a transaction.
+    """
+    return writes.submit(_ASSIGNMENTS, exposures)
+
+
+def _find_stored(asked: Sequence[Sequence[Whose]]) -> list[dict[Whose, Stored]]:
+    found = stored_variants([whose for users in asked for whose in users])
+    return [{whose: found[whose] for whose in users if whose in found} for users in asked]
+
+
+def _record_assignments(together: Sequence[Sequence[Exposure]]) -> list[dict[Whose, str]]:
+    first_of = {_whose(each): each for exposures in reversed(together) for each in exposures}
     variants = insert_assigned([exposure for _, exposure in sorted(first_of.items())])
-    return [variants[each.experiment_id, each.user_id] for each in exposures]
+    return [{_whose(each): variants[_whose(each)] for each in exposures} for exposures in together]
 
 
-_STORED = Handler(_find_assigned, rank=1)
+def _whose(exposure: Exposure) -> Whose:
+    return exposure.experiment_id, exposure.user_id
+
+
+_STORED = Handler(_find_stored, rank=1)
 _ASSIGNMENTS = Handler(
     _record_assignments, rank=1, is_one_statement=True
 )  # before the events, which report exposures too
-
-
-Reports = dict[str, NewEvent]
-"""What a batch of events says of one user in one experiment: for each variant, the event that saw it first."""
 
 
 def take_turn(environment: Environment) -> None:
@@ -92,7 +117,19 @@ def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_
 
     A variant that the experiment does not have is not stored; the results count such events as an anomaly.
     """
-    _store(_collect(events, _experiments_named(environment, events)))
+    store(_collect(events, _experiments_named(environment, events)))
+
+
+def record_imported(experiment: Experiment, exposures: Iterable[NewEvent]) -> int:
+    """Store what an operator knows of exposures, in the caller's transaction, and return how many users are new.
+
+    Each comes as an event that would report it, and is of the run of the experiment; none that is frozen may get any.
+    """
+    reported: dict[tuple[UUID, str], Reports] = {}
+    for event in exposures:
+        reports = reported.setdefault((experiment.pk, event.user_id), Reports(experiment.phases, Origin.IMPORTED))
+        reports.add(event.properties[VARIANT], event)
+    return store(dict(sorted(reported.items())))
 
 
 def record_reported_before_start(experiment: Experiment) -> None:
@@ -101,27 +138,54 @@ def record_reported_before_start(experiment: Experiment) -> None:
     Until then they named a draft. Whoever records one waits for this transaction (see `find_named`), so that
     every exposure is found either here or there.
     """
-    assert experiment.started_at is not None  # noqa: S101 (it has just been started)
+    _record_stored(experiment, _reporting(experiment), {})
+
+
+def record_reported_meanwhile(experiment: Experiment, stopped_at: datetime) -> None:
+    """Store what events reported while it was stopped, or frozen, in the transaction that opens it again.
+
+    They were received after the stop, or recorded while it was under way, by the clock of another host. As with a
+    start, every exposure is found either here or by whoever records it. What testers reported while they were testers
+    is none, though they be none by now: it would not count either if the experiment had gone on.
+    """
+    reporting = _reporting(experiment).filter(received_at__gte=stopped_at - _UNDER_WAY)
+    _record_stored(experiment, reporting, forced_until(experiment))
+
+
+def _reporting(experiment: Experiment) -> EventQuerySet:
+    """The events that report an exposure to it since its start."""
+    assert experiment.started_at is not None  # noqa: S101 (callers have just started it, or opened it again)
     named = Event.objects.filter(environment=experiment.environment).naming(*references(experiment))
-    waiting = named.counted_from(floor_to_second(experiment.started_at)).filter(properties__has_key=VARIANT)
-    reports = map(_as_reported, waiting.iterator())
+    return named.counted_from(floor_to_second(experiment.started_at)).filter(properties__has_key=VARIANT)
+
+
+def _record_stored(experiment: Experiment, waiting: EventQuerySet, testers: Mapping[str, datetime]) -> None:
+    """Store what they report, but for what was received from testers until the moments that are given."""
+    told = (each for each in waiting.iterator() if not _is_within(testers.get(each.user_id), each.received_at))
+    reports = map(_as_reported, told)
     while events := list(islice(reports, _EVENTS_AT_ONCE)):
-        _store(_collect(events, _by_reference([experiment])))
+        store(_collect(events, _by_reference([experiment])))
+
+
+def _is_within(until: datetime | None, moment: datetime) -> bool:
+    return until is not None and moment < until
 
 
 def find_named(environment: Environment, names: Collection[str]) -> list[Experiment]:
     """The experiments of these ids and keys. Read from the database: no exposure may miss a start.
 
     A draft is read once more with a lock, which waits for a start that is under way. Rows that refer to the experiment
-    are stored beside it: their check would else wait for this transaction, which may be waiting for theirs.
+    are stored beside it: their check would else wait for this transaction, which may be waiting for theirs. A stopped
+    one may be about to be opened again; those who record lock it together, for old clients go on reporting for weeks.
     """
     if not names:
         return []
     ids = {UUID(name) for name in names if _is_uuid(name)}
     named = Experiment.objects.in_environment(environment).filter(Q(key__in=names) | Q(pk__in=ids))
     found = list(named)
-    if any(experiment.status == Status.DRAFT for experiment in found):
+    if any(experiment.status != Status.RUNNING for experiment in found):
         list(named.filter(status=Status.DRAFT).order_by("pk").select_for_update(no_key=True))
+        lock(named.filter(status=Status.STOPPED).order_by("pk").values_list("pk"), "SHARE")
         found = list(named.all())  # a new query: the first has kept its rows
     return found
 
@@ -137,35 +201,6 @@ def _as_reported(event: Event) -> NewEvent:
     return NewEvent(event.pk, event.user_id, event.name, event.timestamp, event.received_at, event.properties)
 
 
-def _store(reported: dict[tuple[UUID, str], Reports]) -> None:
-    while reported:
-        new = insert_new([_exposure(*whose, reports) for whose, reports in reported.items()])
-        known = {whose: reports for whose, reports in reported.items() if whose not in new}
-        found = {(exposure.experiment_id, exposure.user_id): exposure for exposure in hold(known)}
-        for whose, exposure in found.items():
-            _reconcile(exposure, known[whose])
-        # The others were there, and then erased. They are new now.
-        reported = {whose: reports for whose, reports in known.items() if whose not in found}
-
-
-def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> Exposure:
-    first = _first(reports)
-    return Exposure(
-        experiment_id=experiment_id,
-        user_id=user_id,
-        variant=first.variant,
-        exposed_at=first.counted_at,
-        origin=Origin.REPORTED,
-        is_in_several_variants=len(reports) > 1,
-        attributes=kept_of_event(first.properties),
-    )
-
-
-def _first(reports: Reports) -> NewEvent:
-    # Two variants at the same instant: the order of their keys decides, so that the order of arrival does not.
-    return min(reports.values(), key=attrgetter("counted_at", "variant"))
-
-
 def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> dict[tuple[UUID, str], Reports]:
     """The reports by experiment and user, sorted, so that concurrent batches lock rows in the same order."""
     reported: dict[tuple[UUID, str], Reports] = {}
@@ -176,13 +211,13 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
         if experiment is None or variant is None or event.name in outcomes.get(experiment.pk, ()):
             continue
         if _is_exposure(event, experiment, variant):
-            reports = reported.setdefault((experiment.pk, event.user_id), {})
-            reports[variant] = min(reports.get(variant, event), event, key=attrgetter("counted_at"))
+            whose = experiment.pk, event.user_id
+            reported.setdefault(whose, Reports(experiment.phases)).add(variant, event)
     return dict(sorted(reported.items()))
 
 
 def _is_exposure(event: NewEvent, experiment: Experiment, variant: str) -> bool:
-    if variant not in experiment.variant_keys:
+    if variant not in experiment.variant_keys or event.user_id in experiment.forced_variants:
         return False
     if experiment.started_at is None or event.counted_at < floor_to_second(experiment.started_at):
         return False
@@ -206,28 +241,3 @@ def _is_uuid(text: str) -> bool:
         return str(UUID(text)) == text
     except ValueError:
         return False
-
-
-def _reconcile(exposure: Exposure, reports: Reports) -> None:
-    """Bring a stored exposure in line with what was reported, whatever other batches do to it at the same time."""
-    first = _first(reports)
-    at, variant = first.counted_at, first.variant
-    if reports.keys() == {exposure.variant} and exposure.exposed_at <= at:
-        return  # nothing new, as for nearly every row of nearly every batch
-    mine = Exposure.objects.filter(experiment_id=exposure.experiment_id, user_id=exposure.user_id)
-    if reports.keys() - {exposure.variant} and not exposure.is_in_several_variants:
-        _change(mine, is_in_several_variants=True)
-    if (at, variant) < (exposure.exposed_at, exposure.variant):
-        is_later = Q(exposed_at__gt=at) | Q(exposed_at=at, variant__gt=variant)
-        reported = mine.filter(is_later, origin=Origin.REPORTED)
-        _change(reported, variant=variant, exposed_at=at, attributes=kept_of_event(first.properties))
-    seen = reports.get(exposure.variant)
-    if seen is not None and seen.counted_at < exposure.exposed_at:
-        # What was assigned begins earlier, and keeps what was known of the user then.
-        assigned = mine.filter(variant=exposure.variant, exposed_at__gt=seen.counted_at)
-        _change(assigned.filter(attributes__isnull=True), attributes=kept_of_event(seen.properties))
-        _change(assigned, exposed_at=seen.counted_at)
-
-
-def _change(exposures: QuerySet[Exposure], **values: Any) -> None:
-    exposures.update(**values, arrival=CurrentArrival())

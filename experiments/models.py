@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import models
@@ -16,6 +17,9 @@ from config.keys import KEY_LENGTH, KEY_PATTERN, NAME_LENGTH
 from config.models import Environment
 from experiments.design import DESCRIPTION_LENGTH, TUNING_SIZE
 from experiments.fields import ExactField, FiguresField
+
+REOPENABLE_FOR = timedelta(days=30)
+"""How long after its stop an experiment can be opened again; its events are held until then."""
 
 
 class Status(models.TextChoices):
@@ -113,6 +117,10 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
         """Those that need the events since their start: until their results freeze, and the way to these is kept."""
         return self.started().filter(Q(frozen_at=None) | Q(fold__kept__isnull=True))
 
+    def reopenable(self, at: datetime) -> ExperimentQuerySet:
+        """Those that have not been stopped for too long to be opened again."""
+        return self.filter(stopped_at__gte=at - REOPENABLE_FOR)
+
 
 class Experiment(models.Model):
     """A question put to users: which of these variants is better, by these metrics?"""
@@ -132,6 +140,40 @@ class Experiment(models.Model):
         decoder=StoredJSONDecoder, default=list, blank=True, editable=False
     )
     """What each of the metrics computes, in their order, as it was defined at the start; empty for a draft."""
+    percentage = models.FloatField(default=100)
+    """The share of the users in the audience that is taken in."""
+    conditions: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
+        decoder=StoredJSONDecoder, default=list, blank=True
+    )
+    """What users must be like to be taken in, as in the rules of flags."""
+    group: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, blank=True, default=None
+    )
+    """The part of a group of mutually exclusive experiments that is this one's: key, from and to, in percent."""
+    forced_variants: models.JSONField[dict[str, str], dict[str, str]] = models.JSONField(
+        decoder=StoredJSONDecoder, default=dict, blank=True
+    )
+    """The variants that testers see, by user id; they never count."""
+    flag: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, blank=True, default=None
+    )
+    """The flag that it drives while it runs: key, and `serves`, what the flag serves for each variant."""
+    planned_size = models.PositiveIntegerField(null=True, blank=True, default=None)
+    """How many users, in all variants together, it is meant to have before anybody decides."""
+    registration: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, default=None, editable=False
+    )
+    """What was fixed at the start: by what is decided, and when; None for a draft."""
+    phases: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
+        decoder=StoredJSONDecoder, default=list, editable=False
+    )
+    """How users have been assigned since when, the newest last (see `experiments.phases`); empty for a draft."""
+    winner = models.CharField(max_length=KEY_LENGTH, blank=True, default="", editable=False)
+    """The variant that everybody sees since the stop, if that was decided."""
+    decision: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, default=None, editable=False
+    )
+    """What the stop went by, for whoever wants to understand it or to take it back."""
     tuning_size = models.PositiveIntegerField(default=TUNING_SIZE)
     """N* of the always-valid intervals: the number of users at which they are narrowest, fixed before anybody looks."""
     created_at = models.DateTimeField(editable=False)
@@ -154,6 +196,9 @@ class Experiment(models.Model):
                 | Q(status=Status.STOPPED, started_at__isnull=False, stopped_at__isnull=False),
                 name="experiment_times_fit_status",
             ),
+            models.CheckConstraint(
+                condition=Q(winner="") | Q(status=Status.STOPPED), name="experiment_winner_once_stopped"
+            ),
         )
 
     def __str__(self) -> str:
@@ -169,6 +214,8 @@ class Origin(models.TextChoices):
 
     ASSIGNED = "assigned", "Assigned by this service"
     REPORTED = "reported", "Reported by an event"
+    IMPORTED = "imported", "Imported by an operator"
+    TOLD = "told", "Imported by an operator, and told by this service since"
 
 
 class Exposure(models.Model):
@@ -181,6 +228,8 @@ class Exposure(models.Model):
     exposed_at = models.DateTimeField()
     origin = models.CharField(max_length=10, choices=Origin.choices)
     is_in_several_variants = models.BooleanField(default=False)
+    phase = models.PositiveSmallIntegerField(default=1, db_default=1)
+    """The number of the phase by which the user was assigned, or in which the exposure was reported."""
     attributes: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, default=None
     )
@@ -229,34 +278,35 @@ class UserTotal(models.Model):
     )  # checked for each of millions of rows, a constraint would take longer than writing them
     user_id = models.CharField(max_length=NAME_LENGTH)
     variant = models.CharField(max_length=KEY_LENGTH)
+    phase = models.PositiveSmallIntegerField(default=1, db_default=1)
     exposed_at = models.DateTimeField()
     is_in_several_variants = models.BooleanField()
     figures = FiguresField()
-    """One after the other for each metric, in their order: those that `FIGURES` names."""
+    """One after the other for each metric, in their order, those that it has (see `totals.figures`).
+
+    y: the value, or the numerator of a ratio; d: the denominator of a ratio; x: what y was before the exposure, where
+    it is no ratio; events: of the metric's name, from the exposure to the stop, in any window; foreign: of those in the
+    window, how many are in another currency.
+    """
 
     def __str__(self) -> str:
         return f"Totals of {self.user_id}"
 
 
-FIGURES = ("y", "d", "x", "events", "foreign")
-"""Of one user, by one metric: the value, or the numerator of a ratio; the denominator of a ratio; what y was before the
-exposure; the events of the metric's name from the exposure to the stop, in any window; of those in the window, how many
-are in another currency."""
-
-
 class VariantSums(models.Model):
-    """Sums over the users of one variant who were exposed on one day: all that statistics need, for a metric.
+    """Sums over the users of one variant who were exposed in one phase on one day: all that statistics need.
 
     The metric -1 stands for the exposures themselves; its rows have `users` and `several`, all others sum `UserTotal`,
     capped.
     """
 
-    pk = models.CompositePrimaryKey("experiment_id", "metric", "variant", "day")
+    pk = models.CompositePrimaryKey("experiment_id", "metric", "variant", "phase", "day")
     experiment = models.ForeignKey(
         Experiment, on_delete=models.PROTECT, related_name="sums", db_index=False, db_constraint=False
     )
     metric = models.SmallIntegerField()  # its place among the metrics of the experiment
     variant = models.CharField(max_length=KEY_LENGTH)
+    phase = models.PositiveSmallIntegerField(default=1, db_default=1)  # of the exposures
     day = models.DateField()  # of the exposures, in UTC
     users = models.IntegerField()  # exposed ones, or those with at least one event of the name since their exposure
     several = models.IntegerField(default=0)  # users who were seen in several variants
@@ -275,3 +325,24 @@ class VariantSums(models.Model):
 
     def __str__(self) -> str:
         return f"{self.metric} of {self.variant} on {self.day}"
+
+
+class Calibration(models.Model):
+    """How often the tests of a metric erred when users were split at random; the newest of a metric counts."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+", db_index=False)
+    metric = models.CharField(max_length=NAME_LENGTH)
+    definition: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(decoder=StoredJSONDecoder)
+    """What the metric computed then. With another one it is not calibrated."""
+    at = models.DateTimeField()
+    rounds = models.PositiveIntegerField()
+    false_positives = models.FloatField()
+    """The share of splits in which an always-valid test found a difference: that of the treatment with the most."""
+    is_as_promised = models.BooleanField()
+
+    class Meta:
+        indexes = (models.Index(fields=("environment", "metric", "at"), name="calibration_by_metric"),)
+
+    def __str__(self) -> str:
+        return f"Calibration of {self.metric}"

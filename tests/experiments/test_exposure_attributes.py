@@ -14,7 +14,7 @@ from config.models import Environment
 from events.erasure import erase_user
 from events.ingest import new_id, record
 from events.rows import NewEvent
-from experiments.exposures import assign
+from experiments.assignment import record as show
 from experiments.lifecycle import start_experiment
 from experiments.models import Experiment, Exposure
 from tests.answers import data, error
@@ -40,7 +40,8 @@ def kept() -> Any:
 
 
 def ask(second: float = 5, **attributes: Any) -> None:
-    assign(Experiment.objects.get().pk, "u", "green", NOON + timedelta(seconds=second), attributes)
+    experiment = Experiment.objects.get()
+    show(experiment.environment, experiment.key, "u", "green", attributes, NOON + timedelta(seconds=second))
 
 
 # --- attributes by the API -------------------------------------------------------------------------------------------

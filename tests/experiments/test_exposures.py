@@ -14,6 +14,7 @@ from experiments.exposures import assign
 from experiments.lifecycle import create_experiment, get_experiment, start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment, Exposure
+from experiments.phase_changes import open_phase
 from experiments.results.anomalies import events_of_unknown_variants
 from experiments.results.computing import compute_results
 from tests.conftest import ACTOR, NOON
@@ -220,3 +221,50 @@ def test_assign__earlier_report_of_another_variant_comes_late__what_was_told_sta
 
     assert stored(experiment) == ("a", 3, True)
     assert assign(experiment.pk, "u", "b", NOON + timedelta(seconds=9)) == "a"
+
+
+# --- phases ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def phased(experiment: Experiment) -> Experiment:
+    """An experiment whose second phase began ten seconds after the first."""
+    who = {"key": experiment.key, "environment": experiment.environment, "actor": ACTOR, "at": NOON}
+    return open_phase(**who, changes={"percentage": 50}, opened_at=NOON + timedelta(seconds=10), reason="fewer of them")
+
+
+def phase_of(experiment: Experiment, user: str = "u") -> int:
+    return Exposure.objects.get(experiment=experiment, user_id=user).phase
+
+
+@pytest.mark.parametrize(("second", "phase"), [(0, 1), (9.9, 1), (10, 2), (99, 2)])
+def test_report__of_a_moment__belongs_to_the_phase_of_then(phased: Experiment, second: float, phase: int) -> None:
+    record([report(phased, "a", second)], phased.environment)
+
+    assert phase_of(phased) == phase
+
+
+@pytest.mark.parametrize("variant", ["a", "b"])
+def test_report__that_turns_out_to_be_the_earliest__brings_its_phase(phased: Experiment, variant: str) -> None:
+    record([report(phased, "a", 12)], phased.environment)
+    record([report(phased, variant, 3)], phased.environment)
+
+    assert stored(phased)[:2] == (variant, 3)
+    assert phase_of(phased) == 1
+
+
+@pytest.mark.parametrize(("variant", "phase"), [("a", 1), ("b", 2)])
+def test_assign__seen_in_an_earlier_phase__moves_there_with_the_same_variant_alone(
+    phased: Experiment, variant: str, phase: int
+) -> None:
+    assign(phased.pk, "u", "a", NOON + timedelta(seconds=12), phase=2)
+    record([report(phased, variant, 3)], phased.environment)
+
+    assert phase_of(phased) == phase
+
+
+def test_assign__after_a_report_of_an_earlier_phase__stays_in_that(phased: Experiment) -> None:
+    record([report(phased, "c", 3)], phased.environment)
+    assign(phased.pk, "u", "a", NOON + timedelta(seconds=12), phase=2)
+
+    assert phase_of(phased) == 1

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,7 @@ from config.models import Environment
 from events.ingest import Outcome, record_one
 from events.models import Event, EventCount
 from events.rows import NewEvent
+from experiments.assignment import get_variant
 from experiments.exposures import assign
 from experiments.lifecycle import create_experiment, start_experiment
 from experiments.models import Experiment, Exposure
@@ -242,28 +244,31 @@ def test_variant__experiment_that_is_gone__fails_alone(
     assert set(Exposure.objects.values_list("user_id", flat=True)) == {"u1", "u3"}
 
 
-def test_variant__known_user__is_answered_while_others_write(experiment: Experiment) -> None:
+def test_variant__known_user__is_answered_while_others_write(production: Environment, experiment: Experiment) -> None:
     assign(experiment.pk, "u1", "a", NOON)
     threads, gate = Threads(), Gate()
     busy = threads.start(writes.submit, Handler(lambda items: [gate.pass_through()], 0), None)
     gate.wait_for_arrival()
 
-    assert assign(experiment.pk, "u1", "b", NOON) == "a"
+    assert get_variant(key="e", environment=production, user_id="u1", at=NOON).variant == "a"
     gate.open()
     busy.result(SECONDS)
     threads.join()
 
 
-def test_variant__many_known_users_at_once__each_gets_their_own(experiment: Experiment) -> None:
+def test_variant__many_known_users_at_once__each_gets_their_own(
+    production: Environment, experiment: Experiment
+) -> None:
     users = {f"u{number}": "ab"[number % 2] for number in range(20)}
     for user, variant in users.items():
         assign(experiment.pk, user, variant, NOON)
     threads, gate = Threads(), Gate()
     busy = threads.start(reads.submit, Handler(lambda items: [gate.pass_through()], 0), None)
     gate.wait_for_arrival()
-    futures = [threads.start(*call) for call in ask(experiment, *users, variant="c")]
+    asked = [partial(get_variant, key="e", environment=production, user_id=user, at=NOON) for user in users]
+    futures = [threads.start(each) for each in asked]
     gate.open()
 
-    assert results(futures) == list(users.values())
+    assert [each.variant for each in results(futures)] == list(users.values())
     busy.result(SECONDS)
     threads.join()

@@ -1,0 +1,67 @@
+"""Groups of mutually exclusive experiments: each of them has a part of the users, and no two have the same part.
+
+A part is an experiment's from its creation until it stops. Whoever writes one holds the change log, so that what was
+found free stays so until they are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from config.documents import Document
+from config.errors import Detail, DetailCode, DomainError, ErrorCode
+from config.models import Environment
+from experiments.models import Experiment, Status
+from flags.engine.bucketing import BUCKETS, threshold
+
+
+def require_free(experiment: Experiment) -> None:
+    """Raise DomainError `in_use` where another experiment has some of the experiment's part of its group."""
+    group = experiment.group
+    if group is None:
+        return
+    taken = [each for each in _members(experiment.environment, group["key"]) if each.pk != experiment.pk]
+    start, end = _buckets(group)
+    for other in taken:
+        assert other.group is not None  # noqa: S101 (it is a member)
+        other_start, other_end = _buckets(other.group)
+        if start < other_end and other_start < end:
+            message = f"{_percent(other_start)} to {_percent(other_end)} % of the group belong to the experiment "
+            message += f"{other.key}, which is {other.status}; free is {_free(taken)}."
+            detail = Detail("group", DetailCode.INVALID_VALUE, message)
+            raise DomainError(ErrorCode.IN_USE, f"group: {message}", [detail])
+
+
+def free_in(environment: Environment, key: str) -> str:
+    """What is free of a group in an environment, in words."""
+    return _free(list(_members(environment, key)))
+
+
+def _free(taken: Sequence[Experiment]) -> str:
+    """What experiments of a group leave free of it, in words."""
+    parts = list(_gaps(sorted(_buckets(each.group) for each in taken if each.group is not None)))
+    return ", ".join(f"{_percent(start)} to {_percent(end)} %" for start, end in parts) or "nothing"
+
+
+def _members(environment: Environment, key: str) -> Iterator[Experiment]:
+    """The drafts and running experiments of a group."""
+    holding = Experiment.objects.in_environment(environment).exclude(status=Status.STOPPED).order_by("key")
+    return (each for each in holding if each.group is not None and each.group["key"] == key)
+
+
+def _buckets(group: Document) -> tuple[int, int]:
+    return threshold(group["from"]), threshold(group["to"])
+
+
+def _gaps(taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    reached = 0
+    for start, end in taken:
+        if start > reached:
+            yield reached, start
+        reached = max(reached, end)
+    if reached < BUCKETS:
+        yield reached, BUCKETS
+
+
+def _percent(buckets: int) -> str:
+    return f"{buckets * 100 / BUCKETS:.3f}".rstrip("0").rstrip(".")
