@@ -11,6 +11,7 @@ from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ValidationFailed
 from config.models import Environment
 from flags import changes, references, segments
+from flags.driven_rules import keeping, require_not_driven, require_variants_left
 from flags.models import Flag, Segment
 from flags.properties import OFF, Values, checked, in_environment, values_of
 from flags.rows import Stamp, States, documents, insert, save_common, save_states
@@ -72,20 +73,24 @@ def write_segments(log: Writing, entries: Sequence[SegmentEntry], known: referen
     """
     existing = {each.key: each for each in Segment.objects.filter(key__in=[entry.key for entry in entries])}
     found: list[tuple[SegmentEntry, Segment, Written]] = []
+    changed: list[str] = []
     for entry in entries:
         segment = existing.get(entry.key)
         before = None if segment is None else segments.document(segment)
         stamp = Stamp(log.at, log.next_revision() + len(found))
         if segment is None:
             segment = segments.insert(entry.key, entry.values, stamp)
-        elif not segments.save(segment, entry.values, stamp):
+        elif not (new := segments.save(segment, entry.values, stamp)):
             continue
+        elif segments.has_other_members(new):
+            changed.append(entry.key)
         found.append((entry, segment, Written(segments.KIND, entry.key, before, segments.document(segment))))
     details = [detail for entry, _, each in found for detail in _unknown_to_segment(entry, each.after, known)]
     if details:
         raise ValidationFailed(details)
     for _, segment, each in found:
         log.append(each.kind, object_id=segment.pk, key=each.key, before=each.before, after=each.after)
+    segments.announce(log, changed)
     return [each for _, _, each in found]
 
 
@@ -97,7 +102,8 @@ def write_flags(log: Writing, entries: Sequence[FlagEntry], known: references.Kn
     changed: list[FlagEntry] = []
     for entry in entries:
         stamp = Stamp(log.at, log.next_revision() + len(changed))
-        if _write(entry, existing.get(entry.key), environments, stamp):
+        there = existing.get(entry.key)
+        if _write(_keeping_driven(entry, there), there, environments, stamp):
             changed.append(entry)
     after = documents([entry.key for entry in changed])
     for entry in changed:
@@ -106,6 +112,16 @@ def write_flags(log: Writing, entries: Sequence[FlagEntry], known: references.Kn
     if details:
         raise ValidationFailed(details)
     return [_append(log, *after[entry.key], existing.get(entry.key)) for entry in changed]
+
+
+def _keeping_driven(entry: FlagEntry, existing: tuple[Flag, Document] | None) -> FlagEntry:
+    """What an entry says, but for rules of experiments: they stay where they stand, and come from nowhere else."""
+    standing = existing[1]["states"] if existing else {}
+    states = {
+        key: {**state, "rules": keeping(standing.get(key, OFF)["rules"], state["rules"])}
+        for key, state in entry.states.items()
+    }
+    return replace(entry, states=states)
 
 
 def _unknown_to_segment(entry: SegmentEntry, document: Document, known: references.Known) -> Iterator[Detail]:
@@ -168,9 +184,9 @@ def _objections(
 ) -> Iterator[Detail]:
     """What stands against a flag as it is now written, by all that is written with it."""
     found: dict[Detail, None] = {}
-    for environment_key in entry.states or (_ANYWHERE,):
+    for environment_key, state in (entry.states or {_ANYWHERE: OFF}).items():
         try:
-            references.check_flag(in_environment(after, environment_key), known)
+            references.check_flag({**in_environment(after, environment_key), **state}, known)
         except ValidationFailed as error:
             found |= dict.fromkeys(_placed(entry, error.details, environment_key))
     yield from found
@@ -178,6 +194,7 @@ def _objections(
         return
     try:
         if not is_same(before.get("variants"), after.get("variants")):
+            require_variants_left(before, after.get("variants", []))
             references.require_variants_not_needed(after, entry.states)
     except DomainError as error:
         yield Detail(f"{entry.field}.variants", DetailCode.INVALID_VALUE, error.message)
@@ -192,6 +209,7 @@ def _objections_to_archiving(entry: FlagEntry, flag: Flag, after: Document) -> I
         message = f"The flag is on in {', '.join(on)}; switch it off there first."
         yield Detail(field, DetailCode.INVALID_VALUE, message)
     try:
+        require_not_driven(after, "archive")
         references.require_not_needed(flag, "archive", but_archived=True)
     except DomainError as error:
         yield Detail(field, DetailCode.INVALID_VALUE, error.message)

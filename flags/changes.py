@@ -13,10 +13,10 @@ from config.history import concerning
 from config.keys import check_key, is_key
 from config.models import Change, Environment
 from config.versions import check_version as check_version  # for doors, which ask before they read a body
-from flags import references
+from flags import driven_rules, references
 from flags.models import Flag, Usage
 from flags.properties import NEW, Values, checked, in_environment, merge, values_of
-from flags.rows import Stamp, common_values, insert, save_common, save_states, state_values
+from flags.rows import Stamp, common_values, insert, save_common, save_state, save_states, state_values, with_state
 from flags.rows import document as document
 from flags.usage import hour_of
 
@@ -40,7 +40,9 @@ def create_flag(
     `values` are any of description, enabled, rules, type, variants, off_variant, default_variant, schema,
     prerequisites, tags, owner and expires_at. Raises ValidationFailed, or DomainError `already_exists`.
     """
-    accepted = checked(key, merge(NEW, values), check_key(key))
+    merged = merge(NEW, values)
+    driven_rules.require_rules_left([], merged["rules"])
+    accepted = checked(key, merged, check_key(key))
     with writing(actor=actor, at=at, reason=reason) as log:
         if Flag.objects.filter(key=key).exists():
             message = f"A flag with the key {key} exists already; choose another key."
@@ -66,7 +68,7 @@ def update_flag(
     """Merge `changes`, named as for `create_flag`, into a flag. None removes a property.
 
     What is equal to what stands there changes nothing. Raises ValidationFailed, or DomainError `flag_not_found`,
-    `precondition_failed`, or `in_use` where a variant goes that other environments or flags name.
+    `precondition_failed`, `in_use` where a variant goes that other environments or flags name, or `experiment_locked`.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
@@ -97,8 +99,10 @@ def revert_flag(
         if change is None or change.after is None:
             message = "Must be a revision of this flag, here, after which it existed; list them with its history."
             raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
+        then = values_of(change.after, environment.key)
+        rules = driven_rules.keeping(flag.rules, then["rules"])
         try:
-            return _change(log, flag, environment, values_of(change.after, environment.key))
+            return _change(log, flag, environment, {**then, "rules": rules})
         except ValidationFailed as error:
             # The caller sent none of these fields.
             found = [Detail("revision", each.code, f"{each.field}: {each.message}") for each in error.details]
@@ -120,6 +124,7 @@ def archive_flag(
         check_version(flag, if_match)
         if flag.archived_at is not None:
             return flag
+        driven_rules.require_not_driven(document(flag), "archive")
         _require_off_elsewhere(flag, environment)
         references.require_not_needed(flag, "archive", but_archived=True)
         return _set_archived(log, flag, environment, log.at)
@@ -158,9 +163,10 @@ def delete_flag(
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
         check_version(flag, if_match)
+        before, flag_id = document(flag), flag.pk
+        driven_rules.require_not_driven(before, "delete")
         _require_off_elsewhere(flag, environment)
         references.require_not_needed(flag, "delete")
-        before, flag_id = document(flag), flag.pk
         flag.delete()
         # A flag counts from the hour in which it was made: one that has this key next begins with none.
         Usage.objects.filter(flag_key=key, hour__gte=hour_of(log.at)).delete()
@@ -181,7 +187,10 @@ def _insert(log: Writing, key: str, environment: Environment, values: Values) ->
 def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
     before = document(flag)
     old = values_of(before, environment.key)
-    values = checked(flag.key, merge(old, changes))
+    merged = merge(old, changes)
+    driven_rules.require_rules_left(old["rules"], merged["rules"])
+    driven_rules.require_variants_left(before, merged["variants"])
+    values = checked(flag.key, merged)
     new = {name: value for name, value in values.items() if not is_same(value, old[name])}
     if not new:
         return flag
@@ -189,10 +198,11 @@ def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping
     common = common_values(new)
     if common:
         save_common(flag, common, stamp)
+    state = state_values(values)
     if common.keys() != new.keys():
-        save_states(flag, {environment.key: state_values(values)}, {environment.key: environment}, stamp)
-    changed = get_flag(flag.key, environment)
-    after = document(changed)
+        save_state(flag, state, environment, stamp)
+    changed = get_flag(flag.key, environment) if common else flag
+    after = document(changed) if common else with_state(before, environment.key, state)
     if new.keys() & {"rules", "prerequisites"}:
         references.check_flag(in_environment(after, environment.key))
     if "variants" in new:

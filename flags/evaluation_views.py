@@ -1,4 +1,7 @@
-"""The operations that say what flags are for a user, and why. The first two are the hot path: they read no database."""
+"""The operations that say what flags are for a user, and why.
+
+The first two are the hot path: they read no database, but for users of flags that experiments drive.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from config.models import Scope
 from config.snapshot import revision
 from config.timestamps import format_timestamp
 from flags import evaluation_openapi as openapi
-from flags import past, snapshot, usage
+from flags import exposing, past, snapshot, usage
 from flags.engine.evaluation import evaluate
 from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
@@ -53,7 +56,12 @@ class EvaluationViewSet(ApiViewSet):
         if flag is None:
             raise _not_found(flag_key)
         context = Context(body.userId, body.attributes, configuration, self.now)
-        evaluation = context.evaluations[flag_key] = evaluate(flag, context)
+        if configuration.experiments:
+            exposing.recall(self.environment, context, [flag_key])
+        evaluation = evaluate(flag, context)
+        if evaluation.participation and not exposing.record(self.environment, context, evaluation.participation):
+            evaluation = evaluate(flag, context)
+        context.evaluations[flag_key] = evaluation
         usage.count(self.environment, context)
         return Response(evaluation.answer, headers=headers)
 
@@ -67,6 +75,8 @@ class EvaluationViewSet(ApiViewSet):
         headers = _revision()
         configuration = snapshot.configuration(self.environment.key)
         context = Context(body.userId, body.attributes, configuration, self.now)
+        if configuration.experiments:
+            exposing.recall(self.environment, context, body.flags or None)
         answers = _answers(body, context)
         usage.count(self.environment, context)
         return Response(answers, headers=headers)
@@ -81,7 +91,10 @@ class EvaluationViewSet(ApiViewSet):
         flag = configuration.flags.get(flag_key)
         if flag is None:
             raise _not_found(flag_key)
-        trace = explain(flag, Context(body["userId"], body.get("attributes", {}), configuration, at))
+        context = Context(body["userId"], body.get("attributes", {}), configuration, at)
+        if configuration.experiments:
+            exposing.recall(self.environment, context, [flag_key], until=at if at < self.now else None)
+        trace = explain(flag, context)
         moment = {"environment": self.environment.key, "at": format_timestamp(at), "revision": of_then}
         return Response({**trace, **moment}, headers=headers)
 

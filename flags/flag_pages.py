@@ -19,6 +19,7 @@ from config.history import concerning
 from config.models import Change
 from config.told_changes import ToldChange, describe
 from flags import changes
+from flags.driven_rules import keeping
 from flags.history_words import rules_in_words
 from flags.models import Flag
 
@@ -167,6 +168,7 @@ class FlagPages(DomainAdmin):
         if then is None or then.after is None:
             return ["The history of this flag has no such revision here."]
         now, back = (_seen_from(here, document) for document in (changes.document(flag), then.after))
+        back["rules"] = keeping(now["rules"], back["rules"])
         lines = describe(now, back, rules_in_words)
         more = len(lines) - _MOST_CONSEQUENCES
         shown = [*lines[:_MOST_CONSEQUENCES], f"and {more} more differences"] if more > 0 else lines

@@ -8,12 +8,25 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
+
+from django.dispatch import Signal
 
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from flags.engine.parsing import Reference, parse_flag, references
 from flags.models import Flag, FlagState, Segment
 from flags.properties import in_environment
+
+asking_for_segment_users = Signal()
+"""Sent with `segment`, a key; whoever else asks for it answers with names, such as `the experiment checkout`."""
+
+segments_changed = Signal()
+"""Sent with `log`, the writing, and `segments`, the keys of those that may have other members by now.
+
+That is within the transaction, once for all that is written together: whoever listens appends to the same log, or
+refuses the change by a DomainError.
+"""
 
 LONGEST_CHAIN = 10
 """How many flags, or segments, may ask for each other in a row: evaluation follows them all."""
@@ -114,6 +127,23 @@ def check_segment(document: Document, known: Known | None = None) -> None:
         _refuse(_check_chain(document["key"], found, known.chains_of_segments(), "segments"))
 
 
+def check_conditions(conditions: Sequence[Document]) -> None:
+    """Check the segments that conditions outside of flags and segments name. Raises ValidationFailed."""
+    _refuse(_unknown_segments(list(references({"conditions": conditions})), Known()))
+
+
+def all_segments_named(conditions: Sequence[Document], known: Known) -> set[str]:
+    """The segments that conditions ask for, by themselves or through other segments."""
+    found: set[str] = set()
+    waiting = [each.key for each in references({"conditions": conditions})]
+    while waiting:
+        key = waiting.pop()
+        if key not in found:
+            found.add(key)
+            waiting.extend(known.chains_of_segments().needs.get(key, ()))
+    return found
+
+
 def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False) -> None:
     """Raise DomainError `in_use` where the flag is a prerequisite of others, of archived ones too unless told so."""
     others = Flag.objects.current() if but_archived else Flag.objects.all()
@@ -134,7 +164,7 @@ def require_variants_not_needed(document: Document, written: Collection[str]) ->
 
 
 def require_segment_not_needed(segment: Segment) -> None:
-    """Raise DomainError `in_use` where a flag in any environment, or a segment, asks for the segment."""
+    """Raise DomainError `in_use` where a flag in any environment, a segment or anything else asks for the segment."""
     states = FlagState.objects.naming(segment.key).select_related("flag", "environment")
     flags = defaultdict(list)
     for state in states.order_by("flag__key", "environment__key"):
@@ -143,6 +173,8 @@ def require_segment_not_needed(segment: Segment) -> None:
     users = [f"the flag {key} ({', '.join(environments)})" for key, environments in flags.items()]
     segments = [other for other in Segment.objects.naming(segment.key) if segment.key in _segments_named(other)]
     users += [f"the segment {other.key}" for other in segments]
+    answers: Iterable[tuple[object, Any]] = asking_for_segment_users.send(sender=Segment, segment=segment.key)
+    users += [name for _, names in answers for name in names]
     if users:
         message = f"The segment is used by {_listed(users)}; take it out there before you delete it."
         raise DomainError(ErrorCode.IN_USE, message)

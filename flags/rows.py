@@ -50,6 +50,11 @@ def documents(keys: Collection[str] | None = None) -> dict[str, tuple[Flag, Docu
     return {flag.key: (flag, _document(flag, states[flag.pk])) for flag in flags.order_by("key")}
 
 
+def with_state(document: Document, environment_key: str, state: Document) -> Document:
+    """The document of a flag as it is with another state in one environment."""
+    return {**document, "states": dict(sorted({**document["states"], environment_key: state}.items()))}
+
+
 def common_values(values: Values) -> Values:
     """Those that all environments share."""
     return {name: value for name, value in values.items() if name not in _OF_A_STATE}
@@ -93,6 +98,13 @@ def save_states(flag: Flag, states: States, environments: Mapping[str, Environme
         unique_fields=["flag", "environment"],
         update_fields=["enabled", "rules", "updated_at", "version"],
     )
+
+
+def save_state(flag: Flag, state: Document, environment: Environment, stamp: Stamp) -> None:
+    """Give a flag, as it stands in an environment, a new state there; it then stands as if it were read again."""
+    save_states(flag, {environment.key: state}, {environment.key: environment}, stamp)
+    flag.enabled, flag.stored_rules = state["enabled"], state["rules"]
+    flag.updated_at, flag.version = stamp.at, stamp.version
 
 
 def _document(flag: Flag, states: States) -> Document:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from typing import Any
 
 from config.api.schema import KEY, MOMENT, NAME, Schema, closed_object, component
+from flags.engine.experiment_checks import MOST_FORCED
 from flags.engine.operators import (
     OPERATORS,
     check_networks,
@@ -17,7 +18,9 @@ from flags.engine.operators import (
     check_time,
     check_version,
 )
+from flags.engine.rule_checks import MOST_RULES
 from flags.engine.shapes import check_key, check_number, check_scalar, check_text
+from flags.engine.shares import MOST_VARIANTS, MOST_WEIGHT
 from flags.engine.types import RuleType
 
 _SCALAR: Schema = {"type": ["string", "number", "boolean"]}
@@ -106,7 +109,7 @@ _SPLIT: Schema = {
     "type": "array",
     "items": component(
         "SplitPart",
-        closed_object({"variant": KEY, "weight": {"type": "number", "minimum": 0, "maximum": 1_000_000_000}}),
+        closed_object({"variant": KEY, "weight": {"type": "number", "minimum": 0, "maximum": MOST_WEIGHT}}),
     ),
     "minItems": 1,
     "maxItems": 50,
@@ -130,6 +133,52 @@ _OPTIONAL: dict[str, Schema] = {
 }
 
 
+_SERVED: dict[str, Schema] = {
+    "key": KEY,
+    "weight": {"type": "number", "minimum": 0, "maximum": MOST_WEIGHT},
+    "serves": {
+        "anyOf": [KEY, {"type": "boolean"}],
+        "description": "The variant of the flag or, of a flag without variants, whether it is on.",
+    },
+}
+_RANGE: dict[str, Schema] = {
+    "key": KEY,
+    "from": {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.001},
+    "to": {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.001, "description": "More than `from`."},
+}
+_OF_EXPERIMENT: dict[str, Schema] = {
+    "type": {"type": "string", "enum": [RuleType.EXPERIMENT.value]},
+    "experiment": {**KEY, "description": "The key of the experiment, which is the salt."},
+    "variants": {
+        "type": "array",
+        "items": component("ServedVariant", closed_object(_SERVED, "A variant of an experiment.")),
+        "minItems": 2,
+        "maxItems": MOST_VARIANTS,
+        "description": "Those of the experiment, by distinct keys, the control first, with weights of a sum above 0.",
+    },
+    "percentage": {
+        **_PERCENTAGE,
+        "default": 100,
+        "description": "The share of the audience that is in it.",
+    },
+    "conditions": CONDITIONS,
+    "group": component("GroupRange", closed_object(_RANGE, "The part of a group that is in it, in percent.")),
+    "forced": {
+        "type": "object",
+        "additionalProperties": KEY,
+        "propertyNames": NAME,
+        "maxProperties": MOST_FORCED,
+        "description": "Variants by the ids of users who see them and are not in the experiment.",
+    },
+}
+_EXPERIMENT_RULE: Schema = closed_object(
+    _OF_EXPERIMENT,
+    "Written by an experiment when it starts, and by nobody else; it may be sent back unchanged. It takes everybody "
+    "in: who is in the experiment is served what their variant stands for, all others what the control does.",
+    optional=("percentage", "conditions", "group", "forced"),
+)
+
+
 def _rule() -> Schema:
     """Alternatives for each type of rule; what stands first beside the type is required."""
     share = {"percentage": {**_PERCENTAGE, "default": 100}, **_OPTIONAL}
@@ -147,7 +196,10 @@ def _rule() -> Schema:
         "description": "An audience, which is who meets all `conditions` and, of type `users` or `segment`, is listed "
         "or a member; a share of it; and what they are served. Rules are tried in order, and the first that takes "
         "the user in decides.",
-        "oneOf": [component(name, _alternative(kind, fields)) for name, (kind, fields) in alternatives.items()],
+        "oneOf": [
+            *(component(name, _alternative(kind, fields)) for name, (kind, fields) in alternatives.items()),
+            component("ExperimentRule", _EXPERIMENT_RULE),
+        ],
     }
 
 
@@ -157,4 +209,4 @@ def _alternative(kind: RuleType, fields: dict[str, Schema]) -> Schema:
     return {**described, "not": {"required": ["variant", "split"]}}
 
 
-RULES: Schema = {"type": "array", "items": component("Rule", _rule()), "maxItems": 200}
+RULES: Schema = {"type": "array", "items": component("Rule", _rule()), "maxItems": MOST_RULES}

@@ -76,12 +76,13 @@ partial_update = extend_schema(
     summary="Update a segment",
     description="What is sent replaces, what is not sent stays; `conditions` and `userIds` are replaced whole. The "
     "next evaluation in any environment sees it. What was read may be edited and sent back: properties that cannot be "
-    "changed are accepted as they were read.",
+    "changed are accepted as they were read. Running experiments whose conditions ask for the segment get a new phase "
+    "where its members change; one that has had as many phases as there may be refuses that.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=SegmentUpdateSerializer,
     responses={
         200: answer(SegmentSerializer, "The segment as it is now.", _SEGMENT),
-        **errors(ErrorCode.NOT_FOUND, ErrorCode.PRECONDITION_FAILED, has_body=True),
+        **errors(ErrorCode.NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.PRECONDITION_FAILED, has_body=True),
     },
     examples=[OpenApiExample("Other users", value={"userIds": ["user-17", "user-18"]}, request_only=True)],
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from config.change_log import Actor, writing
+from config.change_log import Actor, Writing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.keys import check_key, is_key
@@ -18,6 +18,7 @@ from flags.rows import Stamp
 
 KIND = "segment"
 _NEW: Mapping[str, Any] = {"description": "", "conditions": [], "user_ids": []}
+_MEMBERSHIP = frozenset({"conditions", "user_ids"})
 
 
 def get_segment(key: str) -> Segment:
@@ -65,6 +66,7 @@ def update_segment(
             if "conditions" in new:
                 references.check_segment(document(segment))
             log.append(KIND, object_id=segment.pk, key=key, before=before, after=document(segment))
+            announce(log, [key] if has_other_members(new) else [])
         return segment
 
 
@@ -77,6 +79,17 @@ def delete_segment(*, key: str, actor: Actor, at: datetime, if_match: str | None
         before, segment_id = document(segment), segment.pk
         segment.delete()
         log.append(KIND, object_id=segment_id, key=key, before=before, after=None)
+
+
+def has_other_members(new: Collection[str]) -> bool:
+    """Whether a segment that was given these values may have other members than before."""
+    return not _MEMBERSHIP.isdisjoint(new)
+
+
+def announce(log: Writing, keys: Sequence[str]) -> None:
+    """Tell whoever goes by them, once they are logged, that these segments may have other members."""
+    if keys:
+        references.segments_changed.send(sender=Segment, log=log, segments=keys)
 
 
 def document(segment: Segment) -> Document:

@@ -60,6 +60,8 @@ def summarise_condition(condition: Mapping[str, Any]) -> str:
 
 
 def _rule(rule: Mapping[str, Any]) -> str:
+    if rule.get("type") == "experiment":
+        return _experiment(rule)
     audience = _audience(rule)
     conditions = " and ".join(map(summarise_condition, rule.get("conditions", ())))
     if conditions:
@@ -69,6 +71,14 @@ def _rule(rule: Mapping[str, Any]) -> str:
     of = f"those whose {conditions}" if audience is None and conditions else who
     share = _share(rule)
     return f"{share} of {of}{_served(rule)}" if share else f"{who}{_served(rule)}"
+
+
+def _experiment(rule: Mapping[str, Any]) -> str:
+    switched = {True: "on", False: "off"}
+    served = [(each, switched.get(each["serves"], each["serves"])) for each in rule["variants"]]
+    shown = " / ".join(f"{each['key']} {each['weight']:g} → {what}" for each, what in served[:_SHOWN_VALUES])
+    more = len(served) - _SHOWN_VALUES
+    return f"experiment {rule['experiment']}: {shown}" + (f" and {more} more" if more > 0 else "")
 
 
 def _share(rule: Mapping[str, Any]) -> str:

@@ -41,13 +41,14 @@ class ToldStep:
 
 @dataclass(frozen=True, slots=True)
 class ToldRule:
-    """One rule: `tone` is served, shadowed or passed (over)."""
+    """One rule: `tone` is served, shadowed or passed (over). `note` is what else decides, in that of an experiment."""
 
     number: int
     title: str
     tone: str
     verdict: str
     steps: Sequence[ToldStep]
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +109,50 @@ def _rule(told: Trace, served: int | None, reason: str) -> ToldRule:
     tone = "served" if told["isServed"] else "shadowed" if told["matches"] else "passed"
     return ToldRule(
         number=told["index"] + 1,
-        title=told["name"] if "name" in told else _AUDIENCES.get(told["type"], ""),
+        title=_title(told),
         tone=tone,
         verdict=_verdict(told, tone, served, reason),
-        steps=[_step(each) for each in told["steps"]],
+        steps=[_step(each) for each in told.get("assignment", told)["steps"]],
+        note=_assignment(told["assignment"]) if "assignment" in told else "",
     )
+
+
+def _title(told: Trace) -> str:
+    if "assignment" in told:
+        return f"The experiment {told['assignment']['experiment']}"
+    return str(told["name"]) if "name" in told else _AUDIENCES.get(told["type"], "")
+
+
+def _assignment(told: Trace) -> str:
+    """Whether the user is in the experiment, and why it is this variant."""
+    variant = told["variant"]
+    if "reason" in told:
+        return f"{_EXCLUSIONS[told['reason']]}, so the user sees {variant} and does not count for the experiment."
+    if "stored" in told:
+        return f"The user was shown {told['stored']} before, and stays in the experiment with it."
+    weights = _weights(told["split"])
+    return f"The user is in the experiment with {variant}: bucket {told['bucket']:,} of the split {weights}."
+
+
+_EXCLUSIONS = {
+    "forced": "The variant is forced for this user",
+    "not_in_group": "The user is in another part of the group",
+    "not_targeted": "The user does not meet the conditions",
+    "not_in_traffic": "The user does not fall into the share",
+}
+
+
+def _weights(split: Sequence[Mapping[str, Any]]) -> str:
+    return " / ".join(f"{part['variant']} {part['weight']:g}" for part in split)
 
 
 def _verdict(told: Trace, tone: str, served: int | None, reason: str) -> str:
     serves = told.get("serves", {})
     what = f", serves {serves['variant']}" if "variant" in serves else ""
+    if "assignment" in told and not what:
+        what = f", serves {'on' if serves['enabled'] else 'off'}"
     if "split" in serves and "bucket" in serves:
-        weights = " / ".join(f"{part['variant']} {part['weight']:g}" for part in serves["split"])
-        what += f" (bucket {serves['bucket']:,} of the split {weights})"
+        what += f" (bucket {serves['bucket']:,} of the split {_weights(serves['split'])})"
     if tone == "served":
         return f"decides{what}"
     if tone == "passed":
@@ -193,7 +225,13 @@ def _share(told: Trace) -> ToldStep:
     return ToldStep(text, found, told["passed"], bar)
 
 
+def _group(told: Trace) -> ToldStep:
+    text = f"The user falls into {told['from']:g} to {told['to']:g} % of the group {told['group']}"
+    return ToldStep(text, f"bucket {told['bucket']:,} of {BUCKETS:,}", told["passed"])
+
+
 _STEPS = {
+    "group": _group,
     "enabled": _switch,
     "schedule": _schedule,
     "users": _users,

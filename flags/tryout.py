@@ -23,7 +23,7 @@ from config.errors import DomainError
 from config.forms import JSONField, MomentField, StrictForm, TextField
 from config.keys import NAME_LENGTH
 from config.models import Change, Environment
-from flags import changes, segments, snapshot
+from flags import changes, exposing, segments, snapshot
 from flags.engine.parsing import references
 from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
@@ -108,6 +108,8 @@ def _try(flag: Flag, environment: Environment, asked: Mapping[str, Any]) -> Tryo
     at = asked["at"] or now
     configuration, revision = _configuration(flag, environment, at, now)
     context = Context(asked["user_id"], asked["attributes"], configuration, at)
+    if configuration.experiments:
+        exposing.recall(environment, context, [flag.key], until=at if at < now else None)
     return Tryout(
         user_id=asked["user_id"],
         told=tell_trace(explain(configuration.flags[flag.key], context), environment.name),

@@ -11,17 +11,20 @@ from typing import Any
 
 from config.errors import Detail, ValidationFailed
 from flags.engine.conditions import check_conditions, compile_condition
-from flags.engine.rule_checks import MOST_VARIANTS, check_rules, check_user_ids
+from flags.engine.experiment_rules import ExperimentRule, compile_experiment_rule
+from flags.engine.rule_checks import check_rules, check_user_ids
 from flags.engine.rules import compile_rule
 from flags.engine.shapes import check_distinct, check_key, check_list, check_object
+from flags.engine.shares import MOST_VARIANTS
 from flags.engine.timetable import NEVER, together
-from flags.engine.types import Evaluation, Flag, Prerequisite, Reason, Segment, Variant
+from flags.engine.types import Evaluation, Flag, Prerequisite, Reason, RuleType, Segment, Variant
 from flags.engine.values import check_values, with_served_variants
 
 __all__ = ["Reference", "parse_flag", "parse_segment", "references", "with_served_variants"]
 
 FLAG, SEGMENT = "flag", "segment"
 MOST_USER_IDS = 100_000
+_NONE: frozenset[str] = frozenset()
 
 
 def parse_flag(document: Mapping[str, Any]) -> Flag:
@@ -44,7 +47,9 @@ def compile_flag(document: Mapping[str, Any]) -> Flag:
     sources = served.get("rules", ())
     enabled = served["enabled"] and not served.get("archivedAt")
     rules = tuple(
-        compile_rule(rule, index=at, salt=served["key"], variants=variants, default=default_key)
+        compile_experiment_rule(rule, index=at, variants=variants)
+        if rule["type"] == RuleType.EXPERIMENT
+        else compile_rule(rule, index=at, salt=served["key"], variants=variants, default=default_key)
         for at, rule in enumerate(sources)
     )
     otherwise = (False, Reason.NO_RULE_MATCH, off) if rules else (True, Reason.DEFAULT, default)
@@ -59,6 +64,7 @@ def compile_flag(document: Mapping[str, Any]) -> Flag:
         source=served,
         is_fractional=any(isinstance(variant.value, float) for variant in variants.values()),
         times=together(rule.times for rule in rules) if enabled else NEVER,
+        experiments=frozenset(rule.salt for rule in rules if isinstance(rule, ExperimentRule)) if enabled else _NONE,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from flags.engine.bucketing import BUCKETS
 from flags.engine.conditions import USER_ID
 from flags.engine.evaluation import evaluate, is_met, takes_in
+from flags.engine.experiment_rules import ExperimentRule
 from flags.engine.rules import Share
 from flags.engine.types import Context, Evaluation, Flag, Prerequisite, Rule, Step
 
@@ -32,7 +33,17 @@ def resolve(flag: Flag, context: Context) -> tuple[Evaluation, Rule | None]:
             return True
         return False
 
-    return evaluate(flag, context, takes_in_and_notes, is_met if context.user_id else _is_met_by_anybody), rule
+    evaluation = evaluate(flag, context, takes_in_and_notes, is_met if context.user_id else _is_met_by_anybody)
+    if isinstance(rule, ExperimentRule) and not context.user_id:
+        return _serve_anybody(rule, context), rule
+    return evaluation, rule
+
+
+def _serve_anybody(rule: ExperimentRule, context: Context) -> Evaluation:
+    evaluation = rule.serve_anybody(context)
+    if evaluation is None:
+        raise TargetingKeyMissing
+    return evaluation
 
 
 def _takes_in_anybody(rule: Rule, context: Context) -> bool:

@@ -1,18 +1,17 @@
 """What a rule may be written as: a check for each of its fields, and for what they say together.
 
-Not here: what the fields mean (`rules`).
+Not here: what the fields mean (`rules`), and what experiments write (`experiment_checks`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from itertools import islice
 from typing import Any
 
 from config.errors import Detail, DetailCode
 from config.timestamps import parse_timestamp
-from flags.engine.bucketing import split_bounds, threshold
 from flags.engine.conditions import check_conditions
+from flags.engine.experiment_checks import check_experiment_rule
 from flags.engine.shapes import (
     Check,
     check_choice,
@@ -21,38 +20,25 @@ from flags.engine.shapes import (
     check_list,
     check_moment,
     check_name,
-    check_number,
     check_object,
     check_switch,
-    echo,
-    is_number,
 )
+from flags.engine.shares import MOST_VARIANTS as MOST_VARIANTS
+from flags.engine.shares import check_percentage as check_percentage
+from flags.engine.shares import check_sum, check_weight, unknown_variant
 from flags.engine.types import RuleType
 
-MOST_VARIANTS = 50
-_SHOWN_VARIANTS = 5
+MOST_RULES = 200
 
 
 def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iterator[Detail]:
-    """Take a list of at most 200 rules that serve none but the variants of these keys."""
+    """Take a list of rules, not too many, that serve none but the variants of these keys."""
 
     def check(rule: object, rule_field: str) -> Iterator[Detail]:
-        return _check_rule(rule, rule_field, variants)
+        is_of_experiment = isinstance(rule, dict) and rule.get("type") == RuleType.EXPERIMENT
+        return (check_experiment_rule if is_of_experiment else _check_rule)(rule, rule_field, variants)
 
-    return check_list(value, field, least=0, most=200, noun="rules", check=check)
-
-
-def check_percentage(value: object, field: str) -> Iterator[Detail]:
-    """Take a number from 0 to 100 in steps of 0.001."""
-    if not is_number(value):
-        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a number from 0 to 100.")
-    elif not 0 <= value <= 100:
-        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be a number from 0 to 100.")
-    else:
-        try:
-            threshold(value)
-        except ValueError:
-            yield Detail(field, DetailCode.INVALID_VALUE, "Must have at most three decimals, such as 12.5 or 0.125.")
+    return check_list(value, field, least=0, most=MOST_RULES, noun="rules", check=check)
 
 
 def check_user_ids(value: object, field: str, *, least: int = 1, most: int = 10_000) -> Iterator[Detail]:
@@ -85,7 +71,7 @@ def _check_ramp(value: object, field: str) -> Iterator[Detail]:
 
 def _check_split(value: object, field: str) -> Iterator[Detail]:
     def check_part(part: object, part_field: str) -> Iterator[Detail]:
-        checks = {"variant": check_key, "weight": _check_weight}
+        checks = {"variant": check_key, "weight": check_weight}
         example = '{"variant": "blue", "weight": 50}'
         return check_object(part, part_field, checks=checks, required=checks, example=example)
 
@@ -96,16 +82,7 @@ def _check_split(value: object, field: str) -> Iterator[Detail]:
     yield from check_distinct(
         [part["variant"] for part in value], (f"{field}[{at}].variant" for at in range(len(value)))
     )
-    try:
-        split_bounds(part["weight"] for part in value)
-    except ValueError:
-        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must have weights with a sum above 0.")
-
-
-def _check_weight(value: object, field: str) -> Iterator[Detail]:
-    yield from check_number(value, field)
-    if is_number(value) and not 0 <= value <= 10**9:
-        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be from 0 to 1,000,000,000.")
+    yield from check_sum([part["weight"] for part in value], field)
 
 
 _COMMON: Mapping[str, Check] = {
@@ -171,10 +148,3 @@ def _check_serving(rule: Mapping[str, Any], field: str, variants: Collection[str
     for where, key in named:
         if isinstance(key, str) and key not in variants:
             yield Detail(where, DetailCode.UNKNOWN_REFERENCE, unknown_variant(key, variants))
-
-
-def unknown_variant(key: str, variants: Collection[str]) -> str:
-    """Return what is wrong with a key that none of the variants has."""
-    known = ", ".join(islice(variants, _SHOWN_VARIANTS))
-    more = ", ..." if len(variants) > _SHOWN_VARIANTS else ""
-    return f'The flag has no variant "{echo(key)}"; it has: {known or "none"}{more}.'

@@ -6,14 +6,16 @@ Not here: any decision. What a step finds is found by the test that evaluation r
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
 from config.timestamps import format_timestamp
-from flags.engine.bucketing import BUCKETS, bucket
+from flags.engine.bucketing import BUCKETS, bucket, threshold
 from flags.engine.conditions import Condition
 from flags.engine.evaluation import evaluate, evaluate_prerequisite, is_met, takes_in
+from flags.engine.experiment_rules import ExperimentRule
 from flags.engine.membership import is_member
 from flags.engine.rules import Membership, Schedule, Share, Switch, Users, unit_of
 from flags.engine.types import Context, Evaluation, Flag, Prerequisite, Rule
@@ -72,7 +74,37 @@ def _rule(at: int, rule: Rule, teller: _Teller, is_served: bool) -> Trace:
     if "name" in rule.source:
         told["name"] = rule.source["name"]
     told |= {"matches": matches, "isServed": is_served, "steps": steps}
+    if isinstance(rule, ExperimentRule):
+        told["assignment"] = _assignment(rule, teller)
     return {**told, "serves": _serving(rule, teller.context)} if matches else told
+
+
+def _assignment(rule: ExperimentRule, teller: _Teller) -> Trace:
+    """Whether the user is in the experiment, with which variant, and all that has a say in it, in its order."""
+    context, key = teller.context, rule.source["experiment"]
+    assigned = rule.assign(context)
+    told: Trace = {"experiment": key, "variant": assigned.variant, "inExperiment": assigned.exclusion is None}
+    if assigned.exclusion:
+        told["reason"] = assigned.exclusion.value
+    if key in context.assigned:
+        told["stored"] = context.assigned[key]
+    salt = f"{key}:variant"
+    split = [{"variant": each["key"], "weight": each["weight"]} for each in rule.source["variants"]]
+    told |= {"split": split, "salt": salt, "bucket": bucket(salt, context.user_id)}
+    return {**told, "steps": [*_audience(rule, teller)]}
+
+
+def _audience(rule: ExperimentRule, teller: _Teller) -> Iterator[Trace]:
+    if group := rule.source.get("group"):
+        at = bucket(group["key"], teller.context.user_id)
+        start, end = threshold(group["from"]), threshold(group["to"])
+        told = {"group": group["key"], "from": group["from"], "to": group["to"], "bucket": at}
+        yield {"test": "group", **told, "passed": start <= at < end}
+    yield from (_step(condition, teller) for condition in rule.conditions)
+    if (percentage := rule.source.get("percentage", 100)) != 100:
+        at, reached = bucket(rule.salt, teller.context.user_id), threshold(percentage)
+        told = {"percentage": percentage, "threshold": reached, "salt": rule.salt}
+        yield {"test": "share", **told, "bucketed": teller.context.user_id, "bucket": at, "passed": at < reached}
 
 
 def _serving(rule: Rule, context: Context) -> Trace:

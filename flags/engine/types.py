@@ -25,6 +25,7 @@ class RuleType(StrEnum):
     ATTRIBUTE = "attribute"
     USERS = "users"
     SEGMENT = "segment"
+    EXPERIMENT = "experiment"
 
 
 class ValueType(StrEnum):
@@ -55,16 +56,26 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
+class Participation:
+    """That a user is in an experiment, and with which of its variants: what is recorded, and told to nobody."""
+
+    experiment: str
+    variant: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """The answer for one user. Flags share their few answers between all users, so none of them may be changed.
 
     `answer` is the JSON of it; a flag without variants has no `variant` and no `value` there. `outcome` is the key of
-    the variant served, or, where there are none, `on` or `off`.
+    the variant served, or, where there are none, `on` or `off`. `participation` is that of a user for whom the
+    experiment that drives the flag has decided.
     """
 
     enabled: bool
     reason: Reason
     served: Variant | None = None
+    participation: Participation | None = None
     answer: Mapping[str, object] = field(init=False, compare=False, repr=False)
     outcome: str = field(init=False, compare=False, repr=False)
 
@@ -101,7 +112,8 @@ class Context:
 
     `user_id` has 1 to 200 characters; it is also the attribute `userId`, whatever the caller sends under that name. An
     empty one stands for a user that nobody knows by name, whom only `resolution` can tell about.
-    Attributes of any type are fine. `now` is aware.
+    Attributes of any type are fine. `now` is aware. `assigned` has the variants that experiments have assigned to
+    the user before, by their keys: these stay.
     """
 
     user_id: str
@@ -111,6 +123,7 @@ class Context:
     # A flag or segment that many ask for is worked out once.
     evaluations: dict[str, Evaluation] = field(default_factory=dict, repr=False)
     memberships: dict[str, bool] = field(default_factory=dict, repr=False)
+    assigned: Mapping[str, str] = field(default_factory=dict)
 
 
 Test = Callable[[Context], bool]
@@ -156,7 +169,7 @@ class Flag:
 
     `otherwise` is the answer to whoever no rule takes in. Where a flag is off, `enabled` is false and only `disabled`
     is ever answered. `source` is what it was compiled from. `is_fractional`: it is of type number, and not all of its
-    values are whole, which matters where numbers have two types.
+    values are whole, which matters where numbers have two types. `experiments` are the keys of those that drive it.
     """
 
     key: str
@@ -169,6 +182,7 @@ class Flag:
     source: Mapping[str, Any] = field(compare=False, repr=False)
     is_fractional: bool = field(compare=False)
     times: Times = field(compare=False, repr=False)
+    experiments: frozenset[str] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +213,21 @@ class Configuration:
         """When it changes by itself, put together by the first who asks."""
         times = [flag.times for flag in self.flags.values()]
         return Timetable(together([*times, *(segment.times for segment in self.segments.values())]))
+
+    @cached_property
+    def experiments(self) -> Mapping[str, frozenset[str]]:
+        """By the key of a flag, the experiments that decide what it is, or what its prerequisites are.
+
+        Flags for which none does, which most are, are not there.
+        """
+        found = {flag.key: flag.experiments for flag in self.flags.values() if flag.experiments}
+        asking = [flag for flag in self.flags.values() if flag.prerequisites] if found else []
+        is_growing = bool(asking)
+        while is_growing:
+            is_growing = False
+            for flag in asking:
+                own = found.get(flag.key, frozenset())
+                if not own.issuperset(known := own.union(*(found.get(each.flag, ()) for each in flag.prerequisites))):
+                    found[flag.key] = known
+                    is_growing = True
+        return found

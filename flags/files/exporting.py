@@ -10,6 +10,7 @@ from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from flags import segments
+from flags.driven_rules import own_rules
 from flags.engine.parsing import SEGMENT, references
 from flags.files.writing import VERSION
 from flags.models import Segment
@@ -53,6 +54,7 @@ def _content(keys: Sequence[str], environments: Sequence[Environment]) -> Docume
 def _flag(document: Document, environment_keys: Sequence[str]) -> Document:
     """A property that the flag does not have is left out."""
     states = {key: document["states"].get(key, OFF) for key in environment_keys}
+    states = {key: {**state, "rules": own_rules(state["rules"])} for key, state in states.items()}
     return {
         **_there(document, _OF_FLAG),
         **({"archived": True} if "archivedAt" in document else {}),

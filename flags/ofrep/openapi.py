@@ -180,7 +180,8 @@ evaluate = extend_schema(
     operation_id="ofrep_evaluate_flag",
     summary="Evaluate a flag by OFREP",
     description="For OpenFeature's clients on servers: what a flag is for the user of each request. `reason` is one of "
-    "OpenFeature's; the one in `metadata` is Halyard's own.",
+    "OpenFeature's; the one in `metadata` is Halyard's own. Where an experiment drives the flag, that the user was "
+    "exposed is recorded before the answer.",
     parameters=[_FLAG_KEY],
     request={"application/json": _REQUEST},
     responses={
@@ -196,7 +197,7 @@ evaluate_all = extend_schema(
     summary="Evaluate all flags by OFREP",
     description="For OpenFeature's clients in browsers and apps: what all flags that are not archived are for one "
     "user. A flag that needs a targeting key fails alone where the context has none. `eventStreams` is left out where "
-    "no stream can be reached.",
+    "no stream can be reached. Exposures to experiments are not recorded.",
     parameters=[
         *_HEARD,
         _IF_NONE_MATCH,

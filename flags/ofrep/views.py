@@ -1,4 +1,7 @@
-"""The two operations of OFREP: what one flag is for a user, or all of them. They read no database."""
+"""The two operations of OFREP: what one flag is for a user, or all of them.
+
+They read no database, but for users of flags that experiments drive.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from config.api.permissions import Access
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
 from config.models import Scope
-from flags import snapshot, usage
+from flags import exposing, snapshot, usage
 from flags.engine.resolution import TargetingKeyMissing
 from flags.engine.types import Attributes, Configuration, Context, Flag
 from flags.ofrep import event_streams, failures, openapi
@@ -61,8 +64,10 @@ class OfrepViewSet(ApiViewSet):
         if flag is None:
             raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
         facts: Facts = {"flagSetId": self.environment.key, "revision": configuration.revision}
+        if configuration.experiments:
+            exposing.recall(self.environment, context, [flag_key])
         try:
-            return Response(tell(flag, context, facts, tells_rules=self._tells_rules))
+            return Response(self._exposed(flag, context, facts))
         except TargetingKeyMissing:
             return Response(tell_missing_key(flag_key), status=400)
         finally:
@@ -74,11 +79,21 @@ class OfrepViewSet(ApiViewSet):
             heard = request.query_params.getlist("flagConfigEtag")
             configuration_snapshot.follow(event_streams.heard_revision(heard))
         context = self._context(request)
+        if context.configuration.experiments:
+            exposing.recall(self.environment, context)
         offer = self._offer()
         headers = {"ETag": self._etag(context, offer)}
         if matches(request.META.get("HTTP_IF_NONE_MATCH"), headers["ETag"]):
             return Response(status=304, headers=headers)
         return Response(self._answers(context, offer), headers=headers)
+
+    def _exposed(self, flag: Flag, context: Context, facts: Facts) -> dict[str, Any]:
+        """What the flag is for the user, whose exposure to an experiment is recorded before it is told."""
+        answer = tell(flag, context, facts, tells_rules=self._tells_rules)
+        participation = context.evaluations[flag.key].participation
+        if participation and not exposing.record(self.environment, context, participation):
+            return tell(flag, context, facts, tells_rules=self._tells_rules)
+        return answer
 
     def _context(self, request: Request) -> Context:
         if request.stream is None:
@@ -105,6 +120,7 @@ class OfrepViewSet(ApiViewSet):
             context.attributes,
             context.configuration.schedule.next_change_for(context),
             offer and offer.identity(self.now),
+            *([dict(context.assigned)] if context.assigned else ()),
         )
 
     def _answers(self, context: Context, offer: Offer | None) -> dict[str, Any]:

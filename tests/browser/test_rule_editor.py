@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
+from config.change_log import writing
+from config.models import Environment
+from flags.driving import put_rule
 from flags.engine.operators import OPERATORS
 from flags.segments import create_segment
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON
+from tests.flags.engine.experiments import COLOURS as SERVED_COLOURS
+from tests.flags.engine.experiments import experiment_rule
 
 pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
 
@@ -200,6 +205,25 @@ def test_rules__with_everything_in_them__stay_as_they_were_when_others_are_edite
     rule(visit, 2).get_by_label("Percentage", exact=True).fill("6")
     save(visit)
     assert stored().rules == [full, {"type": "percentage", "percentage": 6}]
+
+
+def test_rule__of_an_experiment__is_shown_and_stays_first(visit: Visit) -> None:
+    rules = [{"type": "percentage", "percentage": share} for share in (5, 6)]
+    flag_in_production(**SERVED_COLOURS, rules=rules)
+    driving_rule = experiment_rule(is_plain=False, percentage=20, forced={"qa": "treatment"})
+    with writing(actor=ACTOR, at=NOON) as log:
+        production = Environment.objects.get(key="production")
+        put_rule(log, key="new-checkout", environment=production, rule=driving_rule)
+    visit.open(f"/admin/flags/flag/{stored().pk}/change/")
+    card = rule(visit, 1)
+    expect(card.get_by_text("Experiment checkout")).to_be_visible()
+    expect(card.get_by_text("serves new")).to_be_visible()
+    expect(card.get_by_text("20 % of the audience are in the experiment.")).to_be_visible()
+    expect(card.get_by_role("button")).to_have_count(0)
+    expect(rule(visit, 2).get_by_label("Move rule 2 up")).to_be_disabled()
+    rule(visit, 3).get_by_label("Move rule 3 up").click()
+    save(visit)
+    assert stored().rules == [driving_rule, *rules[::-1]]
 
 
 def test_rule__of_a_kind_that_the_cards_do_not_know__is_refused_as_it_was_typed(visit: Visit) -> None:

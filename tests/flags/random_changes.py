@@ -7,10 +7,12 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from config.change_log import writing
 from config.environments import create_environment
 from config.errors import DomainError
 from config.models import Change, Environment
-from flags.changes import archive_flag, create_flag, delete_flag, restore_flag, revert_flag, update_flag
+from flags.changes import archive_flag, create_flag, delete_flag, get_flag, restore_flag, revert_flag, update_flag
+from flags.driving import put_rule, take_rule_out
 from flags.segments import create_segment, delete_segment, update_segment
 from tests.conftest import ACTOR, NOON
 
@@ -39,6 +41,8 @@ class RandomChanges:
             self.create_segment: 8,
             self.delete_segment: 4,
             self.create_environment: 1,
+            self.drive_flag: 2,
+            self.leave_flag: 4,
         }
         [change] = self.chance.choices(list(kinds), list(kinds.values()))
         self.at += timedelta(minutes=1)
@@ -69,6 +73,19 @@ class RandomChanges:
 
     def delete_flag(self) -> None:
         delete_flag(**self._flag())
+
+    def drive_flag(self) -> None:
+        flag, chance = self._flag(), self.chance
+        served: list[Any] = [each["key"] for each in get_flag(flag["key"], flag["environment"]).variants]
+        variants = [{"key": key, "weight": 1, "serves": chance.choice(served or [True, False])} for key in "ab"]
+        rule = {"type": "experiment", "experiment": chance.choice("xy"), "variants": variants}
+        with writing(actor=ACTOR, at=self.at) as log:
+            put_rule(log, key=flag["key"], environment=flag["environment"], rule=rule)
+
+    def leave_flag(self) -> None:
+        flag = self._flag()
+        with writing(actor=ACTOR, at=self.at) as log:
+            take_rule_out(log, key=flag["key"], environment=flag["environment"], experiment=self.chance.choice("xy"))
 
     def create_segment(self) -> None:
         create_segment(**self._segment(), **self._members())

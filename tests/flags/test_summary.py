@@ -8,6 +8,7 @@ import pytest
 
 from flags.engine.operators import OPERATORS
 from flags.summary import _WORDS, summarise
+from tests.flags.engine.experiments import experiment_rule
 
 
 def rule(*conditions: tuple[Any, ...], **fields: Any) -> dict[str, Any]:
@@ -16,6 +17,7 @@ def rule(*conditions: tuple[Any, ...], **fields: Any) -> dict[str, Any]:
 
 
 PRO = ("plan", "equals", "pro")
+DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,8 @@ PRO = ("plan", "equals", "pro")
         ([rule(type="percentage", percentage=0.125)], "0.125 % of everyone"),
         ([rule(type="percentage", percentage=100)], "everyone"),
         ([rule(type="percentage", percentage=25), rule(PRO)], "25 % of everyone; plan equals pro"),
+        ([experiment_rule()], "experiment checkout: control 50 → off / treatment 50 → on"),
+        ([experiment_rule(is_plain=False), rule(PRO)], f"{DRIVEN}; plan equals pro"),
         ([rule(PRO, percentage=10)], "10 % of those whose plan equals pro"),
         ([rule(PRO, type="percentage", percentage=10)], "10 % of everyone whose plan equals pro"),
         ([rule(PRO, ("age", "greaterThan", 17))], "plan equals pro and age is over 17"),

@@ -11,6 +11,7 @@ from flags.engine.parsing import parse_flag, parse_segment
 from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
 from flags.trace_words import ToldStep, ToldTrace, tell_trace
+from tests.flags.engine.experiments import COLOURS, experiment_rule
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 ALL = {"type": "percentage", "percentage": 100}
@@ -86,6 +87,54 @@ def test_rule__that_splits__tells_the_weights_and_the_bucket() -> None:
 
 def test_rule__with_a_name__goes_by_it() -> None:
     assert [rule.title for rule in told([{**ALL, "name": "Launch"}, ALL]).rules] == ["Launch", "A share of everyone"]
+
+
+@pytest.mark.parametrize(
+    ("more", "note"),
+    [
+        ({}, "The user is in the experiment with control: bucket 10,050 of the split control 50 / treatment 50."),
+        (
+            {"forced": {"lin": "treatment"}},
+            "The variant is forced for this user, so the user sees treatment and does not count for the experiment.",
+        ),
+        (
+            {"percentage": 0},
+            "The user does not fall into the share, so the user sees control and does not count for the experiment.",
+        ),
+        (
+            {"conditions": [PRO]},
+            "The user does not meet the conditions, so the user sees control and does not count for the experiment.",
+        ),
+        (
+            {"group": {"key": "g", "from": 0, "to": 0.001}},
+            "The user is in another part of the group, so the user sees control and does not count for the experiment.",
+        ),
+    ],
+)
+def test_rule__of_an_experiment__tells_why_it_is_this_variant(more: dict[str, Any], note: str) -> None:
+    [rule] = told([experiment_rule(**more)]).rules
+    assert (rule.title, rule.tone, rule.note) == ("The experiment checkout", "served", note)
+    assert rule.verdict == f"decides, serves {'on' if 'treatment' in note.partition(':')[0] else 'off'}"
+    [valued] = told([experiment_rule(is_plain=False, **more)], **COLOURS).rules
+    assert valued.verdict == f"decides, serves {'new' if 'treatment' in note.partition(':')[0] else 'old'}"
+
+
+def test_rule__of_an_experiment__tells_its_audience_as_steps() -> None:
+    group = {"key": "checkouts", "from": 0, "to": 12.5}
+    [rule] = told([experiment_rule(group=group, conditions=[PRO], percentage=50)], {"plan": "pro"}).rules
+    assert [step.text for step in rule.steps] == [
+        "The user falls into 0 to 12.5 % of the group checkouts",
+        "plan equals pro",
+        "The user falls into 50 %",
+    ]
+    assert rule.steps[0].found.endswith(" of 100,000")
+
+
+def test_rule__of_an_experiment__tells_that_the_user_was_in_it_before() -> None:
+    flag = parse_flag({"key": "asked", "enabled": True, "rules": [experiment_rule(percentage=0)]})
+    context = Context("lin", {}, Configuration({"asked": flag}, {}), NOW, assigned={"checkout": "treatment"})
+    [rule] = tell_trace(explain(flag, context), "Production").rules
+    assert rule.note == "The user was shown treatment before, and stays in the experiment with it."
 
 
 @pytest.mark.parametrize(

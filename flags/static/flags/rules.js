@@ -2,6 +2,7 @@
 import { choice, field, jsonControl, keyChoice, known, labelled, linesArea, make, numberOrText, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
 import { blankCondition, conditionRows, isCondition } from "./conditions.js";
+import { experimentCard, isOfExperiment } from "./experiment_card.js";
 import { moreParts } from "./rule_parts.js";
 import { servesFields } from "./serving.js";
 import { VARIANTS } from "./variant_keys.js";
@@ -20,7 +21,8 @@ listEditor({
   empty: "No rules: while the flag is on, it is on for everyone.",
   watched: VARIANTS,
   blank: () => ({ type: "percentage", percentage: 10 }),
-  card: (rule, tools) => (isKnown(rule) ? ruleCard(rule, tools) : jsonCard(rule, tools)),
+  isFixed: isOfExperiment,
+  card: (rule, tools) => (isOfExperiment(rule) ? experimentCard(rule) : isKnown(rule) ? ruleCard(rule, tools) : jsonCard(rule, tools)),
 });
 
 /** Whether these cards can show all of it. */

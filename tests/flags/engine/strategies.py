@@ -124,11 +124,28 @@ def _assemble(pool: list[dict[str, Any]], random: Random) -> list[dict[str, Any]
     return [_put_together(at, pool, random) for at in range(FLAGS_AT_ONCE)]
 
 
+def _rule_of_experiment(pool: list[dict[str, Any]], random: Random, served: list[Any]) -> dict[str, Any]:
+    variants = [{"key": key, "weight": random.choice([1, 2.5]), "serves": random.choice(served)} for key in "abc"]
+    conditions = random.choice(pool).get("conditions")
+    group = {"key": "group", "from": random.choice([0, 12.5]), "to": random.choice([50, 100])}
+    return {
+        "type": "experiment",
+        "experiment": random.choice(["experiment-a", "experiment-b"]),
+        "variants": variants,
+        **({"percentage": random.choice([0, 50, 99.999])} if random.random() < 0.5 else {}),
+        **({"conditions": conditions} if conditions else {}),
+        **({"group": group} if random.random() < 0.3 else {}),
+        **({"forced": {"user-1": "c"}} if random.random() < 0.3 else {}),
+    }
+
+
 def _put_together(at: int, pool: list[dict[str, Any]], random: Random) -> dict[str, Any]:
     rules = random.choices(pool, k=random.randint(0, 4))
     has_variants = random.random() < 0.5
     if not has_variants:
         rules = [{name: rule[name] for name in rule if name not in ("variant", "split")} for rule in rules]
+    if random.random() < 0.2:
+        rules = [_rule_of_experiment(pool, random, VARIANT_KEYS if has_variants else [True, False]), *rules]
     # None but those before it, so that there is no cycle; and now and then one that there is not.
     others = [f"flag-{other}" for other in range(at)] + ["gone"]
     needed = random.sample(others, k=min(len(others), random.choice([0, 0, 0, 1, 2])))

@@ -80,7 +80,7 @@ def test_parse_rules__value_at_a_limit__is_taken(value: list[object]) -> None:
         *[([value], [("rules[0]", "invalid_type")]) for value in (None, [], "percentage", 1, False)],
         ([{}], [("rules[0].type", "required")]),
         *[([{"type": value}], [("rules[0].type", "invalid_type")]) for value in (None, 1, True, [], {}, ["users"])],
-        *[([{"type": value}], [("rules[0].type", "invalid_value")]) for value in ("", "Percentage", "experiment")],
+        *[([{"type": value}], [("rules[0].type", "invalid_value")]) for value in ("", "Percentage", "experiments")],
         ([{"type": "percentage"}], [("rules[0].percentage", "required")]),
         *[
             (percentage_rule(value), [("rules[0].percentage", "invalid_type")])
@@ -199,14 +199,17 @@ def test_parse_rules__many_mistakes__are_all_named_with_the_callers_path() -> No
     [
         (percentage_rule("10"), "Must be a number from 0 to 100."),
         (percentage_rule(0.0001), "Must have at most three decimals, such as 12.5 or 0.125."),
-        ([{"type": "everyone"}], 'Unknown rule type "everyone"; use one of: percentage, attribute, users, segment.'),
+        (
+            [{"type": "everyone"}],
+            'Unknown rule type "everyone"; use one of: percentage, attribute, users, segment, experiment.',
+        ),
         (
             attribute_rule(PRO | {"operator": "equalz"}),
             f'Unknown operator "equalz"; use one of: {", ".join(OPERATORS)}.',
         ),
         (
             [{"type": "x" * 1_000}],
-            f'Unknown rule type "{"x" * 50}"; use one of: percentage, attribute, users, segment.',
+            f'Unknown rule type "{"x" * 50}"; use one of: percentage, attribute, users, segment, experiment.',
         ),
         (
             [{"type": "percentage", "percentage": 1, "userIds": []}],

@@ -42,6 +42,7 @@ def test_evaluations__operators_rules_types_and_reasons__all_occur(published: di
     assert {flag["type"] for flag in flags if "type" in flag} == set(ValueType)
     names = {name for each in (*rules, *conditions) for name in each}
     assert names >= {"enabled", "startAt", "endAt", "ramp", "salt", "bucketBy", "split", "variant", "negate"}
+    assert names >= {"experiment", "variants", "percentage", "conditions", "group", "forced"}
     assert {each["answer"]["reason"] for each in published["evaluations"]} == set(Reason)
     assert {each["flag"] for each in published["evaluations"]} == {flag["key"] for flag in flags}
     ways = {(each["flag"], each["answer"]["enabled"]) for each in published["evaluations"]}

@@ -1,0 +1,56 @@
+// The editor of the flag that an experiment drives: which one, and what it serves for each variant.
+import { choice, keyChoice, known, labelled, make } from "../config/elements.js";
+import { objectEditor, variantKeys } from "./object_editor.js";
+
+const flags = known("hy-flags", {});
+const SWITCHED = [["false", "off"], ["true", "on"]];
+
+/** What a flag can serve, as pairs for a select; a flag without variants is on or off. */
+function servable(key) {
+  const variants = flags[key] ?? [];
+  return variants.length ? variants.map((each) => [each, each]) : SWITCHED;
+}
+
+/** What each variant gets unless somebody says otherwise: the control the first, all others the next. */
+function servedBefore(key) {
+  const options = servable(key);
+  return Object.fromEntries(variantKeys().map((variant, at) => [variant, stored(options[Math.min(at, options.length - 1)][0], options)]));
+}
+
+function stored(text, options) {
+  return options === SWITCHED ? text === "true" : text;
+}
+
+objectEditor({
+  name: "driven-flag",
+  watched: 'textarea[data-editor="variants"]',
+  draw: (flag, { save, redraw }) => {
+    const choose = (key) => {
+      save(key ? { key, serves: servedBefore(key) } : null);
+      redraw();
+    };
+    const which = keyChoice(Object.keys(flags), flag.key, { "aria-label": "Flag", placeholder: "no flag" }, choose);
+    if (which.tagName === "SELECT" && flag.key) which.prepend(make("option", { value: "" }, "no flag"));
+    if (!flag.key) return [make("div", { class: "hy-field" }, which)];
+    const options = servable(flag.key);
+    const serves = Object.fromEntries(variantKeys().map((variant) => [variant, flag.serves?.[variant] ?? servedBefore(flag.key)[variant]]));
+    const rows = Object.entries(serves).map(([variant, served]) => {
+      const select = choice(options, String(served), { "aria-label": `What the flag serves for ${variant}` }, () => {
+        serves[variant] = stored(select.value, options);
+        save({ key: flag.key, serves });
+      });
+      return labelled("", variant, select);
+    });
+    return [make("div", { class: "hy-field" }, which), ...rows];
+  },
+});
+
+// A variant that was renamed or added since needs something to be served, and one that went needs it no more.
+document.querySelector('textarea[data-editor="driven-flag"]')?.form?.addEventListener("submit", ({ currentTarget }) => {
+  const textarea = currentTarget.querySelector('textarea[data-editor="driven-flag"]');
+  if (!textarea.hidden || !textarea.value) return;
+  const flag = JSON.parse(textarea.value);
+  const served = servedBefore(flag.key);
+  const serves = Object.fromEntries(Object.keys(served).map((variant) => [variant, flag.serves?.[variant] ?? served[variant]]));
+  textarea.value = JSON.stringify({ ...flag, serves }, null, 2);
+});
