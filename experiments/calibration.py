@@ -14,6 +14,7 @@ import numpy as np
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.reading import at_one_moment
+from experiments.calibrated import Outcome
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Status
@@ -24,6 +25,8 @@ from experiments.totals.folding import fold
 from experiments.totals.sums import read_users
 
 FEWEST_USERS = 100
+FEWEST_SPLITS = 200
+"""To tell anything of a metric for good: of twenty, three in which its tests err would pass as what was promised."""
 _CHANCE = 3  # standard errors that a share of so many splits may lie above what it is in the long run
 
 
@@ -47,6 +50,17 @@ class Calibration:
         return _is_at_most(mismatches, MISMATCH, self.rounds) and all(
             _is_at_most(share, self.alpha, splits) for share, splits in errors
         )
+
+    def outcomes(self) -> list[Outcome]:
+        """What came of each metric that could be tested in enough splits, of its worst treatment."""
+        found = []
+        for definition in definitions_of(self.experiment):
+            rates = [each for each in self.simulation.errors if each.comparison.measure == definition.key]
+            if rates and min(each.splits for each in rates) >= FEWEST_SPLITS:
+                shares = [(each.looks[-1].always_valid, each.splits) for each in rates]
+                is_as_promised = all(_is_at_most(share, self.alpha, splits) for share, splits in shares)
+                found.append(Outcome(definition, self.rounds, max(share for share, _ in shares), is_as_promised))
+        return found
 
     def document(self) -> dict[str, Any]:
         """All of it as JSON."""

@@ -10,6 +10,7 @@ from django.db import connection
 from experiments.models import Experiment, Exposure, UserTotal
 from experiments.totals.dialects import Parameters
 from experiments.totals.summing import EXPOSURES, Caps, VariantTotals, counted, sum_up
+from experiments.totals.sums import Phases
 
 MOST_VALUES = 20
 _MOST_EXACT = 2.0**53
@@ -42,13 +43,15 @@ class Slice:
         return sum(each.users for each in self.totals.get(EXPOSURES, {}).values())
 
 
-def read_breakdown(experiment: Experiment, attribute: str, caps: Caps, most: int = MOST_VALUES) -> list[Slice]:
-    """The sums by the values that most users have, in that order; then those of all other values.
+def read_breakdown(
+    experiment: Experiment, attribute: str, caps: Caps, phases: Phases = None, most: int = MOST_VALUES
+) -> list[Slice]:
+    """The sums of the users of these phases by the values that most of them have, in that order; then all others.
 
     `caps` are those in force: see `sums.read_caps`.
     """
     parameters = Parameters()
-    rows = _with_values(experiment, attribute, most, parameters)
+    rows = _with_values(experiment, attribute, phases, most, parameters)
     slices: dict[tuple[str | None, bool], Slice] = {}
     summed = sum_up(rows, ["name", "is_rest", "variant"], counted(experiment, caps), parameters)
     for (place, name, is_rest, variant), totals in summed.items():
@@ -57,14 +60,15 @@ def read_breakdown(experiment: Experiment, attribute: str, caps: Caps, most: int
     return sorted(slices.values(), key=lambda each: (each.is_rest, -each.users, str(each.value)))
 
 
-def _with_values(experiment: Experiment, attribute: str, most: int, parameters: Parameters) -> str:
+def _with_values(experiment: Experiment, attribute: str, phases: Phases, most: int, parameters: Parameters) -> str:
     """The rows of totals, each with the name of its value, or that it is among the rest."""
     put = parameters.put
     until = "" if experiment.stopped_at is None else f" AND exposed_at <= {put(experiment.stopped_at)}"
+    within = "" if phases is None else f" AND phase IN ({', '.join(map(put, sorted(phases)))})"
     return f"""(
         WITH exposed AS (
             SELECT user_id, {_VALUE[connection.vendor].format(put(attribute))} AS value
-            FROM {Exposure._meta.db_table} WHERE experiment_id = {put(experiment.pk)}{until}
+            FROM {Exposure._meta.db_table} WHERE experiment_id = {put(experiment.pk)}{until}{within}
         ), named AS (
             SELECT value AS name FROM exposed WHERE value IS NOT NULL
             GROUP BY value ORDER BY COUNT(*) DESC, value LIMIT {put(most)}

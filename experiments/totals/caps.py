@@ -7,9 +7,10 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from experiments.metrics.definition import Definition
+from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, UserTotal
 from experiments.totals.dialects import Parameters, fetch
-from experiments.totals.summing import figure
+from experiments.totals.figures import Layout
 
 
 def find_cap(
@@ -24,7 +25,8 @@ def find_cap(
 
     def from_above(which: int) -> float:  # so that fewer have to be sorted
         parameters = Parameters()
-        statement = f"SELECT {figure(place, 'y')} FROM {_measured(experiment, place, parameters)}"  # noqa: S608 (no data)
+        value, measured_ones = _measured(experiment, place, parameters)
+        statement = f"SELECT {value} FROM {measured_ones}"  # noqa: S608 (no data)
         return float(fetch(f"{statement} ORDER BY 1 DESC LIMIT 1 OFFSET {which}", parameters)[0][0])
 
     return percentile_cap(definition.cap_percentile, measured(place), from_above)
@@ -33,13 +35,15 @@ def find_cap(
 def count_measured(experiment: Experiment, place: int) -> int:
     """The users whose value is not 0, by their totals."""
     parameters = Parameters()
-    [[number]] = fetch(f"SELECT COUNT(*) FROM {_measured(experiment, place, parameters)}", parameters)  # noqa: S608 (no data)
+    _, measured = _measured(experiment, place, parameters)
+    [[number]] = fetch(f"SELECT COUNT(*) FROM {measured}", parameters)  # noqa: S608 (no data)
     return int(number)
 
 
-def _measured(experiment: Experiment, place: int, parameters: Parameters) -> str:
-    whose = parameters.put(experiment.pk)
-    return f"{UserTotal._meta.db_table} WHERE experiment_id = {whose} AND {figure(place, 'y')} <> 0"
+def _measured(experiment: Experiment, place: int, parameters: Parameters) -> tuple[str, str]:
+    """The value of a user, and the rows of those whose value is not 0."""
+    whose, value = parameters.put(experiment.pk), Layout(definitions_of(experiment)).figure(place, "y")
+    return value, f"{UserTotal._meta.db_table} WHERE experiment_id = {whose} AND {value} <> 0"
 
 
 def percentile_cap(percentile: float, number: int, from_above: Callable[[int], float]) -> float | None:

@@ -1,8 +1,8 @@
-"""The figures that one metric makes of a user's events, as aggregates in SQL over these events."""
+"""The figures that metrics make of a user's events, as aggregates in SQL over these events, and where they are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +19,26 @@ def since_exposure(age: timedelta, put: Put) -> str:
     return dialect().later.format(dialect().base, put(seconds)) if seconds else dialect().base
 
 
+class Layout:
+    """Where the row of a user's totals has the figures of each metric: one after the other, those that it has."""
+
+    def __init__(self, definitions: Sequence[Definition]) -> None:
+        kept = [(place, name) for place, each in enumerate(definitions) for name in names_of(each)]
+        self._at = {which: at for at, which in enumerate(kept)}
+
+    def figure(self, place: int, name: str) -> str:
+        """One of `names_of` the metric at this place, or 0 where it has no such figure."""
+        at = self._at.get((place, name))
+        return "0" if at is None else dialect().figure.format(at)
+
+
+def names_of(definition: Definition) -> tuple[str, ...]:
+    """The figures that are not 0 for each user by what the metric is; see `models.UserTotal`."""
+    parts = (definition.quantity, definition.denominator)
+    foreign = ("foreign",) if any(each.currency for each in parts if each) else ()
+    return ("y", "d" if definition.denominator else "x", "events", *foreign)
+
+
 class Figures:
     """The columns of one metric, where a row is an event and a group has those of one user."""
 
@@ -27,15 +47,14 @@ class Figures:
         self._at, self._base = dialect().counted_at, dialect().base
 
     def all(self) -> Iterator[str]:
-        """In the order of `models.FIGURES`."""
+        """In the order of `names_of` the metric."""
         quantity, denominator = self.definition.quantity, self.definition.denominator
         window = self._window()
         yield self._value(quantity, window)
-        yield self._value(denominator, window) if denominator else "0"
-        yield "0" if denominator else self._value(quantity, f"{self._at} < {self._base}")
+        yield self._value(denominator, window) if denominator else self._value(quantity, f"{self._at} < {self._base}")
         yield f"COUNT(*) FILTER (WHERE {self._is_of(quantity)} AND {self._at} >= {self._base})"
-        foreign = " OR ".join(self._is_foreign(each) for each in (quantity, denominator) if each and each.currency)
-        yield f"COUNT(*) FILTER (WHERE ({foreign}) AND {window})" if foreign else "0"
+        if foreign := " OR ".join(self._is_foreign(each) for each in (quantity, denominator) if each and each.currency):
+            yield f"COUNT(*) FILTER (WHERE ({foreign}) AND {window})"
 
     def _value(self, quantity: Quantity, when: str) -> str:
         """What the events of one user come to, of those in a span of time."""

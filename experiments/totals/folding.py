@@ -6,15 +6,13 @@ that is stored of them, so that no figure depends on the order in which things b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import TypeVar
 from uuid import UUID
 
-from django.db import OperationalError, connection, transaction
+from django.db import transaction
 
 from config.arrivals import is_mark_of_here, take_mark
-from config.group_commit import is_conflict
 from experiments.models import Experiment, Fold
 from experiments.totals.dialects import planned
 from experiments.totals.keeping import Keeper
@@ -23,9 +21,6 @@ from experiments.totals.statements import is_quicker_in_one_pass
 
 _MARK_GROWS_OLD = timedelta(minutes=1)
 """After this it is taken anew though nothing happened, so that the next look need not go far back."""
-_MOST_ATTEMPTS = 20
-
-Result = TypeVar("Result")
 
 
 def fold(experiment: Experiment, at: datetime) -> Fold:
@@ -36,11 +31,18 @@ def fold(experiment: Experiment, at: datetime) -> Fold:
     stored = Fold.objects.defer("kept").filter(experiment=experiment).first()
     if stored is not None and _is_current(stored, experiment, at):
         return stored
-    return in_one_snapshot(experiment, lambda held: bring_up_to_date(held, at))
+    with transaction.atomic():
+        [held] = hold([experiment.pk])
+        # Of many who wait for it, the first does the work of all.
+        return held if held.mark and _is_current(held, experiment, at) else bring_up_to_date(held, at)
 
 
 def bring_up_to_date(held: Fold, at: datetime) -> Fold:
-    """Do that to an experiment whose fold is held, in the one snapshot that the caller's transaction sees."""
+    """Do that to an experiment whose fold is held, in the caller's transaction.
+
+    Its statements may see later moments one after another: totals come from one statement each, sums from the totals
+    alone, and what came after the mark is found by the next fold once more.
+    """
     experiment = Experiment.objects.get(pk=held.pk)
     if experiment.frozen_at is None:
         mark = take_mark()
@@ -50,29 +52,6 @@ def bring_up_to_date(held: Fold, at: datetime) -> Fold:
         held.mark, held.folded_at, held.stopped_at = mark, at, experiment.stopped_at
         held.save()
     return held
-
-
-def in_one_snapshot(experiment: Experiment, work: Callable[[Fold], Result]) -> Result:
-    """Work on an experiment whose fold is held, in a transaction of its own that sees one moment of the database.
-
-    Between two statements that see different moments a user might move from one day to another, and count on both. A
-    transaction begins to see before it can hold: where somebody else has changed the fold meanwhile, it begins again.
-    """
-    if connection.in_atomic_block:
-        return work(*hold([experiment.pk]))
-    for attempt in range(_MOST_ATTEMPTS):
-        try:
-            with transaction.atomic():
-                if connection.vendor == "postgresql":
-                    with connection.cursor() as cursor:
-                        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                return work(*hold([experiment.pk]))
-        except OperationalError as error:
-            if not is_conflict(error) or attempt == _MOST_ATTEMPTS - 1:
-                raise
-        with transaction.atomic():  # until whoever was first is done
-            hold([experiment.pk])
-    raise AssertionError("the last attempt returns or raises")
 
 
 def hold(experiment_ids: Collection[UUID]) -> list[Fold]:

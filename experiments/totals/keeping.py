@@ -7,6 +7,7 @@ the former is left. Whoever calls this holds the experiment's fold.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 from django.db.models import Sum
@@ -17,17 +18,18 @@ from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Fold, UserTotal, VariantSums
 from experiments.totals.caps import count_measured, find_cap
 from experiments.totals.dialects import Parameters, is_chosen
+from experiments.totals.figures import Layout
 from experiments.totals.queries import exposed_users
 from experiments.totals.statements import delete_totals, is_quicker_in_one_pass, write_totals
 from experiments.totals.summing import (
     EXPOSURES,
+    KEY,
     NAMES,
     Caps,
     Counted,
     DailySums,
     VariantTotals,
     counted,
-    figure,
     sum_by_day,
 )
 
@@ -43,6 +45,7 @@ class Keeper:
     def __init__(self, held: Fold, experiment: Experiment) -> None:
         self.held, self.experiment = held, experiment
         self.definitions: Mapping[int, Definition] = dict(enumerate(definitions_of(experiment)))
+        self.layout = Layout([*self.definitions.values()])
 
     def compute_all(self) -> None:
         """Compute all totals from events, and all sums from totals."""
@@ -121,13 +124,14 @@ class Keeper:
     def _difference(self, place: int, old: float | None, new: float | None) -> DailySums:
         """What it makes that a metric has another cap: to those users who lie above the lower one."""
         parameters, definition = Parameters(), self.definitions[place]
+        figure = partial(self.layout.figure, place)
         lowest = min(cap for cap in (old, new) if cap is not None)
-        above = (f"{figure(place, name)} > {parameters.put(lowest)}" for name in ("y", "x"))
-        both = [Counted(label, place, definition, cap) for label, cap in ((_OLD, old), (_NEW, new))]
+        above = (f"{figure(name)} > {parameters.put(lowest)}" for name in ("y", "x"))
+        both = [Counted(label, definition, cap, figure) for label, cap in ((_OLD, old), (_NEW, new))]
         change = Change()
-        for (label, variant, day), sums in self._sum_up(f"({' OR '.join(above)})", parameters, both).items():
+        for (label, variant, phase, day), sums in self._sum_up(f"({' OR '.join(above)})", parameters, both).items():
             if label != EXPOSURES:
-                change.add(1 if label == _NEW else -1, {(place, variant, day): sums})
+                change.add(1 if label == _NEW else -1, {(place, variant, phase, day): sums})
         return change.sums
 
     def _sum_up(self, condition: str, parameters: Parameters, metrics: Sequence[Counted]) -> DailySums:
@@ -138,17 +142,17 @@ class Keeper:
         """Change the sums by so much, those of each day together."""
         if not change.sums:
             return
-        days = {day for _, _, day in change.sums}
+        days = {day for *_, day in change.sums}
         stored = VariantSums.objects.filter(experiment=self.experiment, day__in=days)
-        before = stored.values_list("metric", "variant", "day", *NAMES)
-        change.add(1, {(place, variant, day): VariantTotals(*sums) for place, variant, day, *sums in before})
+        for place, variant, phase, day, *sums in stored.values_list(*KEY, *NAMES):
+            change.add(1, {(place, variant, phase, day): VariantTotals(*sums)})
         stored.delete()
         rows = [
-            [self.experiment.pk, place, variant, day.isoformat(), *map(str, sums.values())]
-            for (place, variant, day), sums in change.sums.items()
+            [self.experiment.pk, place, variant, phase, day.isoformat(), *map(str, sums.values())]
+            for (place, variant, phase, day), sums in change.sums.items()
             if any(sums.values())
         ]
-        insert(VariantSums, ["experiment_id", "metric", "variant", "day", *NAMES], rows, "")
+        insert(VariantSums, ["experiment_id", *KEY, *NAMES], rows, "")
 
 
 class Change:

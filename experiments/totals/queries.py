@@ -44,11 +44,11 @@ class TotalsQuery:
         self._put = self.parameters.put
 
     def totals(self, users: Users) -> str:
-        """The user_id, variant, exposed_at, is_in_several_variants and figures of each."""
+        """The user_id, variant, phase, exposed_at, is_in_several_variants and figures of each."""
         computed = (figure for each in self.definitions for figure in Figures(each, self._put).all())
         # Only what is grouped by is a key, and what one aggregate says twice, PostgreSQL computes once.
         return f"""
-            SELECT exposed.user_id, exposed.variant, exposed_at, is_in_several_variants,
+            SELECT exposed.user_id, exposed.variant, phase, exposed_at, is_in_several_variants,
                 {figures(computed)} AS figures
             FROM {Exposure._meta.db_table} AS exposed LEFT JOIN {Event._meta.db_table} AS happened
                 ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())}

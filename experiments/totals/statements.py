@@ -13,10 +13,10 @@ from experiments.totals.dialects import Parameters, execute, fetch, is_chosen, p
 from experiments.totals.queries import TotalsQuery, Users, earliest_event
 
 _TABLE = UserTotal._meta.db_table
-_COLUMNS = "experiment_id, user_id, variant, exposed_at, is_in_several_variants, figures"
+_COLUMNS = "experiment_id, user_id, variant, phase, exposed_at, is_in_several_variants, figures"
 _OR_REPLACE = """
     WHERE TRUE ON CONFLICT (experiment_id, user_id) DO UPDATE SET
-        variant = excluded.variant, exposed_at = excluded.exposed_at,
+        variant = excluded.variant, phase = excluded.phase, exposed_at = excluded.exposed_at,
         is_in_several_variants = excluded.is_in_several_variants, figures = excluded.figures
     RETURNING user_id
 """

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from experiments.fields import EXACT
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
-from experiments.models import FIGURES, Experiment
+from experiments.models import Experiment
 from experiments.totals.dialects import Parameters, dialect, fetch
+from experiments.totals.figures import Layout, names_of
 
 EXPOSURES = -1
 """The place of the exposures themselves, beside those of the metrics: `users` and `several` are all that it has."""
@@ -76,8 +78,11 @@ def _add(one: Any, other: Any) -> Any:
 Sums = dict[tuple[Any, ...], VariantTotals]
 """By the label of what is counted (EXPOSURES: the exposures), and then by what users were grouped by."""
 
-DailySums = dict[tuple[int, str, date], VariantTotals]
-"""By the place of the metric, the variant, and the day of the exposures in UTC."""
+KEY = ("metric", "variant", "phase", "day")
+"""What sums are kept by, for each experiment."""
+
+DailySums = dict[tuple[int, str, int, date], VariantTotals]
+"""By the place of the metric, the variant, the phase of the exposures, and their day in UTC."""
 
 Caps = Mapping[int, float]
 """The value that greater ones count as, by the place of the metric."""
@@ -85,17 +90,19 @@ Caps = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The figures of the metric at one place, under a label: what is above the cap counts as the cap."""
+    """The figures of a metric, under a label: what is above the cap counts as the cap. `figure` finds them by name."""
 
     label: int
-    place: int
     definition: Definition
     cap: float | None
+    figure: Callable[[str], str]
 
 
 def counted(experiment: Experiment, caps: Caps) -> list[Counted]:
     """All metrics of an experiment, under their places."""
-    return [Counted(place, place, each, caps.get(place)) for place, each in enumerate(definitions_of(experiment))]
+    definitions = definitions_of(experiment)
+    figure = Layout(definitions).figure
+    return [Counted(at, each, caps.get(at), partial(figure, at)) for at, each in enumerate(definitions)]
 
 
 def sum_up(rows: str, keys: Sequence[str], counted: Sequence[Counted], parameters: Parameters) -> Sums:
@@ -123,11 +130,11 @@ def _named(values: Mapping[str, str]) -> str:
 
 
 def sum_by_day(rows: str, counted: Sequence[Counted], parameters: Parameters) -> DailySums:
-    """The sums of users by variant and by the day of their exposure."""
-    found = sum_up(rows, ["variant", dialect().day], counted, parameters)
+    """The sums of users by variant, and by the phase and the day of their exposure."""
+    found = sum_up(rows, ["variant", "phase", dialect().day], counted, parameters)
     return {
-        (label, variant, day if isinstance(day, date) else date.fromisoformat(day)): sums
-        for (label, variant, day), sums in found.items()
+        (label, variant, phase, day if isinstance(day, date) else date.fromisoformat(day)): sums
+        for (label, variant, phase, day), sums in found.items()
     }
 
 
@@ -148,13 +155,12 @@ class Measured:
         cap = None if counted.cap is None else parameters.put(counted.cap)
         parts = [each for each in (counted.definition.quantity, counted.definition.denominator) if each]
         self._is_whole = cap is None and not any(each.property for each in parts)  # floats add these up exactly
-        self._in_currency = any(each.currency for each in parts)
-        figures = {name: figure(counted.place, name) for name in FIGURES}
-        for name in ("y", "x"):
+        self._column = {name: f"{name}_{counted.label}" for name in names_of(counted.definition)}
+        figures = {name: counted.figure(name) for name in self._column}
+        for name in {"y", "x"} & figures.keys():
             figures[name] = _capped(figures[name], cap)
         if not self._is_whole:
-            figures |= {name: dialect().exact.format(figures[name]) for name in ("y", "d", "x")}
-        self._column = {name: f"{name}_{counted.label}" for name in self._used()}
+            figures |= {name: dialect().exact.format(figures[name]) for name in {"y", "d", "x"} & figures.keys()}
         self.values = {column: figures[name] for name, column in self._column.items()}
 
     def sums(self) -> Iterator[tuple[str, str]]:
@@ -167,21 +173,11 @@ class Measured:
         for name in names:
             yield name, self._add(" * ".join(self._column[each] for each in name))
         yield "events", f"SUM({self._column['events']})"
-        if self._in_currency:
+        if "foreign" in self._column:
             yield "foreign", f"SUM({self._column['foreign']})"
-
-    def _used(self) -> Iterator[str]:
-        yield from ("y", "d" if self._definition.denominator else "x", "events")
-        if self._in_currency:
-            yield "foreign"
 
     def _add(self, value: str) -> str:
         return f"SUM({value})" if self._is_whole else dialect().exact_sum.format(value)
-
-
-def figure(place: int, name: str) -> str:
-    """One of the figures in a row of totals."""
-    return dialect().figure.format(place * len(FIGURES) + FIGURES.index(name))
 
 
 def _capped(value: str, cap: str | None) -> str:

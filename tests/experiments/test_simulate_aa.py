@@ -15,7 +15,7 @@ from django.core.management.base import CommandError
 from config.models import Environment
 from experiments.exposures import assign
 from experiments.management.commands import simulate_aa
-from experiments.models import Experiment
+from experiments.models import Calibration, Experiment
 from tests.conftest import NOON
 from tests.factories import EventFactory, ExperimentFactory
 
@@ -111,6 +111,45 @@ def test_simulate_aa__file_that_cannot_be_written__is_refused_before_the_rounds(
     monkeypatch.setattr(simulate_aa, "calibrate", lambda *_, **__: pytest.fail("it has begun"))
     with pytest.raises(CommandError, match=r"^Cannot write /no/dir/x: No such file or directory\.$"):
         run("e", "--json", "/no/dir/x")
+
+
+@pytest.mark.usefixtures("experiment")
+def test_simulate_aa__refused_after_all__leaves_no_file_but_one_that_was_there(tmp_path: Path) -> None:
+    ExperimentFactory(key="nobody", running=True)
+    new, old = tmp_path / "new.json", tmp_path / "old.json"
+    old.write_text("kept")
+    for file in (new, old):
+        with pytest.raises(CommandError, match="Has 0 exposed users so far"):
+            run("nobody", "--json", str(file))
+    assert not new.exists()
+    assert old.read_text() == "kept"
+    assert not Calibration.objects.exists()
+
+
+@pytest.mark.usefixtures("experiment")
+def test_simulate_aa__too_few_splits__are_told_and_not_kept() -> None:
+    kept = "Not kept for the checklist, which asks for 200 splits at least: purchase."
+    assert run("e", "--rounds", "199", "--looks", "1").splitlines()[-1] == kept
+    assert not Calibration.objects.exists()
+    assert "Not kept" not in run("e", "--rounds", "200", "--looks", "1")
+    assert Calibration.objects.count() == 1
+
+
+def test_simulate_aa__metrics_that_were_tested__are_kept_as_calibrated(experiment: Experiment) -> None:
+    both = ExperimentFactory(key="both", metrics=["purchase", "nobody"], running=True)
+    for number in range(120):
+        assign(both.pk, f"user-{number}", "control", NOON)
+    run("both", "--rounds", "200", "--looks", "2")
+    report = json.loads(run("both", "--rounds", "210", "--looks", "2", "--json", "-"))
+
+    kept = list(Calibration.objects.order_by("rounds"))
+    assert [(each.metric, each.rounds, each.is_as_promised) for each in kept] == [
+        ("purchase", 200, True),
+        ("purchase", 210, True),
+    ]
+    assert kept[1].false_positives == max(each["looks"][-1]["alwaysValid"] for each in report["metrics"])
+    assert kept[1].definition == both.definitions[0]
+    assert kept[1].at == NOON + timedelta(days=1)
 
 
 @pytest.mark.usefixtures("experiment")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -56,6 +56,10 @@ def _report(experiment: Experiment, found: Sequence[Difference]) -> list[str]:
 
 def _told(difference: Difference) -> str:
     of = difference.metric or "exposures"
-    whose = "".join(f", {each}" for each in difference.whose or ())
+    whose = "" if difference.whose is None else _named(*difference.whose)
     kept, right = ("none" if each is None else f"{each:g}" for each in (difference.kept, difference.computed))
     return f"{difference.where}: {difference.name} of {of}{whose}: {kept} is kept, {right} is right"
+
+
+def _named(variant: str, phase: int, day: date) -> str:
+    return f", {variant}, phase {phase}, {day}" if phase > 1 else f", {variant}, {day}"

@@ -13,7 +13,8 @@ from django.utils import timezone
 from tqdm import tqdm
 
 from config.management.operator import OperatorCommand, find_environment
-from experiments.calibration import Calibration, calibrate
+from experiments.calibrated import keep_outcomes
+from experiments.calibration import FEWEST_SPLITS, Calibration, calibrate
 from experiments.lifecycle import get_experiment
 from experiments.stats.sample_ratio import MISMATCH
 from experiments.stats.simulation import Comparison, Look
@@ -40,18 +41,19 @@ class Command(OperatorCommand):
         file, metric, rounds, looks, seed = (options[each] for each in ("json", "metric", "rounds", "looks", "seed"))
         _check(rounds=(rounds, MOST_ROUNDS), looks=(looks, MOST_LOOKS))
         if file not in (None, STANDARD):
-            with _opened(file, "a"):  # that nobody hears only after all rounds that there is no such folder
-                pass
+            _check_writable(file)  # that nobody hears only after all rounds that there is no such folder
+        at = timezone.now()
         with tqdm(total=rounds, desc="A/A", unit=" splits", disable=None) as bar:
             calibration = calibrate(
                 found,
-                at=timezone.now(),
+                at=at,
                 metric=metric,
                 rounds=rounds,
                 looks=looks,
                 seed=seed,
                 on_progress=bar.update,
             )
+        keep_outcomes(calibration.outcomes(), found.environment, at)
         if file is None:
             self.stdout.write("\n".join(_report(calibration)))
         else:
@@ -63,6 +65,15 @@ class Command(OperatorCommand):
             return
         with _opened(file, "w") as target:
             target.write(f"{text}\n")
+
+
+def _check_writable(file: str) -> None:
+    """Leave no file behind where there was none, for it may be that nothing comes of it."""
+    was_there = Path(file).exists()
+    with _opened(file, "a"):
+        pass
+    if not was_there:
+        Path(file).unlink()
 
 
 @contextmanager
@@ -96,6 +107,13 @@ def _report(of: Calibration) -> Iterator[str]:
         yield from ("", f"{_title(comparison)}: NOT TESTED, as in no split are there enough users who differ.")
     yield from ("", f"Users by variant (sample ratio), at p < {MISMATCH}", *_table(of.simulation.sample_ratio))
     yield from ("", _verdict(of))
+    yield from _not_kept(of)
+
+
+def _not_kept(of: Calibration) -> Iterator[str]:
+    kept = {each.definition.key for each in of.outcomes()}
+    if missing := sorted({rates.comparison.measure for rates in of.simulation.errors} - kept):
+        yield f"Not kept for the checklist, which asks for {FEWEST_SPLITS} splits at least: {', '.join(missing)}."
 
 
 def _title(comparison: Comparison) -> str:

@@ -16,11 +16,11 @@ from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Exposure
 from experiments.totals.summing import EXPOSURES, VariantTotals
 
-Total = tuple[str, date, float, float, float, int, int]
-"""Of one user: variant, day of exposure, y, d, x, events, foreign."""
+Total = tuple[str, int, date, float, float, float, int, int]
+"""Of one user: variant, phase and day of exposure, y, d, x, events, foreign."""
 
-Sums = dict[tuple[int, str, date], VariantTotals]
-"""By the place of the metric, the variant and the day of exposure."""
+Sums = dict[tuple[int, str, int, date], VariantTotals]
+"""By the place of the metric, the variant, and the phase and the day of exposure."""
 
 
 def totals_by_hand(experiment: Experiment) -> dict[tuple[int, str], Total]:
@@ -31,7 +31,7 @@ def totals_by_hand(experiment: Experiment) -> dict[tuple[int, str], Total]:
         for place, definition in enumerate(definitions_of(experiment))
         for exposure in exposures
     }
-    return {key: total for key, total in totals.items() if any(total[2:])}
+    return {key: total for key, total in totals.items() if any(total[3:])}
 
 
 def sums_by_hand(experiment: Experiment) -> Sums:
@@ -39,19 +39,23 @@ def sums_by_hand(experiment: Experiment) -> Sums:
     sums: Sums = {}
     for exposure in exposed(experiment):
         several = int(exposure.is_in_several_variants)
-        add(sums, (EXPOSURES, exposure.variant, day_of(exposure)), VariantTotals(users=1, several=several))
+        add(
+            sums,
+            (EXPOSURES, exposure.variant, exposure.phase, day_of(exposure)),
+            VariantTotals(users=1, several=several),
+        )
     totals = totals_by_hand(experiment)
     for place, definition in enumerate(definitions_of(experiment)):
         mine = [total for (at, _), total in totals.items() if at == place]
-        cap = cap_by_hand(definition, [total[2] for total in mine])
-        for variant, day, *values in mine:
+        cap = cap_by_hand(definition, [total[3] for total in mine])
+        for variant, phase, day, *values in mine:
             capped = sums_of(min(values[0], cap), values[1], min(values[2], cap), *values[3:])
             measured = int(definition.cap_percentile is not None and values[0] != 0)
-            add(sums, (place, variant, day), replace(capped, measured=measured))
+            add(sums, (place, variant, phase, day), replace(capped, measured=measured))
     return sums
 
 
-def add(sums: Sums, key: tuple[int, str, date], more: VariantTotals) -> None:
+def add(sums: Sums, key: tuple[int, str, int, date], more: VariantTotals) -> None:
     sums[key] = sums.get(key, VariantTotals()) + more
 
 
@@ -104,6 +108,7 @@ def total_of(definition: Definition, exposure: Exposure, events: list[Event]) ->
     before, since = between(timedelta(days=-14), timedelta(0)), between(timedelta(0), None)
     return (
         exposure.variant,
+        exposure.phase,
         day_of(exposure),
         value_of(definition, quantity, window),
         value_of(definition, denominator, window) if denominator else 0,

@@ -6,13 +6,14 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
+from config.arrivals import CurrentArrival
 from config.models import Environment
 from events.erasure import erase_user
 from events.ingest import NewEvent, new_id, record
 from experiments.exposures import assign
 from experiments.lifecycle import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import Experiment
+from experiments.models import Experiment, Exposure
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
 
@@ -51,7 +52,7 @@ class History:
 
     def happen(self) -> None:
         steps = (self.record, self.record, self.record, self.report, self.report, self.assign, self.repeat, self.erase)
-        self.chance.choice([*steps, self.stop])()
+        self.chance.choice([*steps, self.move, self.stop])()
 
     def record(self) -> None:
         events = [self.event() for _ in range(self.chance.randrange(1, 5))]
@@ -67,6 +68,11 @@ class History:
         moment = self.moment(earliest=0)
         if self.experiment.stopped_at is None:
             assign(self.experiment.pk, self.user(), self.chance.choice(VARIANTS), moment)
+
+    def move(self) -> None:
+        """What is reported later may lie in another phase."""
+        theirs = Exposure.objects.filter(experiment=self.experiment, user_id=self.user())
+        theirs.update(phase=self.chance.randrange(1, 4), arrival=CurrentArrival())
 
     def repeat(self) -> None:
         if self.recorded:

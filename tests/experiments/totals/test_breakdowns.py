@@ -23,7 +23,7 @@ from tests.factories import EventFactory, ExperimentFactory
 pytestmark = pytest.mark.django_db
 
 
-def read(experiment: Experiment, attribute: str, **options: int) -> list[Slice]:
+def read(experiment: Experiment, attribute: str, **options: Any) -> list[Slice]:
     return read_breakdown(experiment, attribute, read_caps(experiment), **options)
 
 
@@ -105,6 +105,23 @@ def test_read_breakdown__attribute_that_nobody_has__is_one_slice_of_all(producti
     fold(experiment, NOON)
 
     assert [(each.value, each.is_rest, each.users) for each in read(experiment, "100")] == [(None, False, 2)]
+
+
+def test_read_breakdown__one_phase__has_its_users_and_the_values_that_most_of_them_have(
+    production: Environment,
+) -> None:
+    experiment = ExperimentFactory(running=True)
+    expose(experiment, a="x", b="x", c="x", d="y", e="y", f="z", g=None)
+    Exposure.objects.filter(user_id__in="cdefg").update(phase=2)
+    fold(experiment, NOON)
+
+    found = read(experiment, ODD_NAME, phases=[2], most=1)
+    assert [(each.value, each.is_rest, each.users) for each in found] == [
+        ("y", False, 2),
+        (None, False, 1),
+        (None, True, 2),
+    ]
+    assert read(experiment, ODD_NAME, phases=[3]) == []
 
 
 @pytest.mark.parametrize("seed", range(3))

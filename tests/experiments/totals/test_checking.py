@@ -59,8 +59,8 @@ def test_check_sums__what_is_not_kept_as_it_is__is_found(experiment: Experiment)
     VariantSums.objects.filter(metric=-1).update(users=2)
 
     assert check_sums(experiment, NOON) == [
-        Difference("sums", None, ("green", NOON.date()), "users", 2, 1),
-        Difference("sums", "spent", ("green", NOON.date()), "y", 7, pytest.approx(0.3)),
+        Difference("sums", None, ("green", 1, NOON.date()), "users", 2, 1),
+        Difference("sums", "spent", ("green", 1, NOON.date()), "y", 7, pytest.approx(0.3)),
     ]
 
 
@@ -74,7 +74,7 @@ def test_check_results__all_right__says_so_of_each_started_experiment(experiment
 
 @pytest.mark.django_db(transaction=True)
 def test_check_sums__totals_that_are_others__are_found(experiment: Experiment) -> None:
-    UserTotal.objects.update(figures=[100, 0, 0, 2, 0])
+    UserTotal.objects.update(figures=[100, 0, 2])
 
     assert [(each.where, each.name, each.kept) for each in check_sums(experiment, NOON)] == [
         ("totals", "y", 100),
@@ -112,6 +112,16 @@ def test_check_results__something_wrong__fails_and_tells_what(experiment: Experi
     with pytest.raises(CommandError, match=r"^Not what events and exposures give: e\.$"):
         call_command("check_results", "e", stdout=out)
     assert out.getvalue() == "e: sums: y of spent, green, 2026-01-31: 7 is kept, 0.3 is right\n"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_results__sums_of_a_later_phase__are_told_with_it(experiment: Experiment) -> None:
+    VariantSums.objects.create(experiment=experiment, metric=-1, variant="green", phase=2, day=NOON.date(), users=1)
+    out = StringIO()
+
+    with pytest.raises(CommandError):
+        call_command("check_results", stdout=out)
+    assert out.getvalue() == "e: sums: users of exposures, green, phase 2, 2026-01-31: 1 is kept, 0 is right\n"
 
 
 @pytest.mark.django_db(transaction=True)

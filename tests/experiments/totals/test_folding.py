@@ -22,10 +22,12 @@ from experiments.design import MOST_METRICS
 from experiments.exposures import assign
 from experiments.lifecycle import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import FIGURES, Experiment, Fold, UserTotal, VariantSums
+from experiments.metrics.frozen import definitions_of
+from experiments.models import Experiment, Fold, UserTotal, VariantSums
 from experiments.totals import keeping, statements
+from experiments.totals.figures import names_of
 from experiments.totals.folding import fold
-from experiments.totals.summing import NAMES, VariantTotals
+from experiments.totals.summing import KEY, NAMES, VariantTotals
 from experiments.totals.sums import Totals, read_sums
 from tests.conftest import ACTOR, NOON
 from tests.experiments.totals.by_hand import Sums, Total, sums_by_hand, totals_by_hand
@@ -53,20 +55,25 @@ def rolled_back() -> Iterator[None]:
 
 def stored_totals(experiment: Experiment) -> dict[tuple[int, str], Total]:
     return {
-        (place, row.user_id): (row.variant, row.exposed_at.date(), *figures)
+        (place, row.user_id): (row.variant, row.phase, row.exposed_at.date(), *figures)
         for row in UserTotal.objects.filter(experiment=experiment)
-        for place, figures in enumerate(batched(row.figures, len(FIGURES)))
+        for place, figures in enumerate(by_metric(experiment, row.figures))
         if any(figures)
     }
 
 
-def batched(values: Sequence[float], size: int) -> Iterator[tuple[float, ...]]:
-    return (tuple(values[at : at + size]) for at in range(0, len(values), size))
+def by_metric(experiment: Experiment, stored: Sequence[float]) -> Iterator[tuple[float, ...]]:
+    """All figures of each metric, with 0 for those that it does not have."""
+    left = iter(stored)
+    for definition in definitions_of(experiment):
+        kept = {name: next(left) for name in names_of(definition)}
+        yield tuple(kept.get(name, 0) for name in ("y", "d", "x", "events", "foreign"))
+    assert [*left] == []
 
 
 def stored_sums(experiment: Experiment) -> Sums:
-    rows = VariantSums.objects.filter(experiment=experiment).values_list("metric", "variant", "day", *NAMES)
-    return {tuple(key): VariantTotals(*values) for *key, values in ((*row[:3], row[3:]) for row in rows)}
+    rows = VariantSums.objects.filter(experiment=experiment).values_list(*KEY, *NAMES)
+    return {tuple(key): VariantTotals(*values) for *key, values in ((*row[:4], row[4:]) for row in rows)}
 
 
 def check(experiment: Experiment) -> None:
@@ -147,7 +154,8 @@ def total(experiment: Experiment) -> tuple[float, ...]:
     """y, d, x, events and foreign of the one user who has a total."""
     fold(experiment, NOON)
     [figures] = UserTotal.objects.values_list("figures", flat=True)
-    return tuple(figures)
+    [of_metric] = by_metric(experiment, figures)
+    return of_metric
 
 
 @pytest.mark.django_db(transaction=True)
@@ -170,7 +178,7 @@ def test_fold__mark_older_than_a_minute__is_taken_anew(experiment: Experiment) -
 def test_fold__mark_of_another_database__computes_everything_anew(experiment: Experiment, mark: str) -> None:
     EventFactory(user_id="u", name="purchase", timestamp=NOON)
     fold(experiment, NOON)
-    UserTotal.objects.update(figures=[7] * len(FIGURES), user_id="nobody")
+    UserTotal.objects.update(figures=[7, 7, 7], user_id="nobody")
     VariantSums.objects.update(y=7)
     Fold.objects.update(mark=mark)
     fold(experiment, NOON)

@@ -152,9 +152,9 @@ def test_fold__exposure_moved_to_another_day_while_it_works__is_counted_on_one_d
 def test_fold__many_readers_at_once__all_get_there(
     production: Environment, experiment: Experiment, threads: Threads
 ) -> None:
-    for number in range(10):
+    for number in range(4):
         record(buy(), production)
-        readers: list[Future[Any]] = [threads.start(fold, experiment, NOON) for _ in range(6)]
+        readers: list[Future[Any]] = [threads.start(fold, experiment, NOON) for _ in range(24)]
         for reader in readers:
             reader.result(SECONDS)
         assert counted(experiment) == (1, number + 1)

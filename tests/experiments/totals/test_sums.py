@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import date, timedelta
 from functools import reduce
 from operator import add
 from random import Random
@@ -17,9 +18,9 @@ from experiments.lifecycle import stop_experiment
 from experiments.models import Experiment
 from experiments.totals.folding import fold
 from experiments.totals.summing import VariantTotals
-from experiments.totals.sums import count_mature, read_caps, read_daily, read_sums, read_users
+from experiments.totals.sums import count_mature, pool, read_caps, read_daily, read_phases, read_sums, read_users
 from tests.conftest import ACTOR, NOON
-from tests.experiments.totals.by_hand import exposed, sums_by_hand, totals_by_hand
+from tests.experiments.totals.by_hand import Sums, exposed, sums_by_hand, totals_by_hand
 from tests.experiments.totals.histories import DEFINITIONS, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
 
@@ -32,7 +33,7 @@ def experiment(production: Environment) -> Experiment:
     experiment = make_experiment(production)
     history = History(experiment, Random(7))
     for _ in range(40):
-        history.chance.choice([history.record, history.report, history.assign])()
+        history.chance.choice([history.record, history.report, history.assign, history.move])()
     for euros in (10, 20, 30):  # by users of whom chance knows nothing
         assign(experiment.pk, f"buyer {euros}", "green", NOON)
         at, bought = NOON + timedelta(hours=3), {"revenue": euros, "currency": "EUR"}
@@ -45,7 +46,7 @@ def experiment(production: Environment) -> Experiment:
 
 def test_read_sums__after_a_history__are_those_of_all_days(experiment: Experiment) -> None:
     by_variant: dict[tuple[int, str], list[VariantTotals]] = {}
-    for (place, variant, _), sums in sums_by_hand(experiment).items():
+    for (place, variant, *_), sums in sums_by_hand(experiment).items():
         by_variant.setdefault((place, variant), []).append(sums)
 
     read = {(place, variant): sums for place, found in read_sums(experiment).items() for variant, sums in found.items()}
@@ -62,9 +63,53 @@ def test_read_daily__after_a_history__are_those_of_each_day_in_order(experiment:
         for variant, days in variants.items()
         for day, sums in days.items()
     }
-    expected = {key: near(sums) for key, sums in sums_by_hand(experiment).items()}
+    expected = {key: near(sums) for key, sums in pooled(sums_by_hand(experiment)).items()}
     assert {key: figures(sums) for key, sums in read.items() if sums != VariantTotals()} == expected
     assert all(list(days) == sorted(days) for found in read_daily(experiment).values() for days in found.values())
+
+
+def test_read_phases__after_a_history__are_those_of_all_days_of_each(experiment: Experiment) -> None:
+    by_phase: dict[tuple[int, int, str], list[VariantTotals]] = {}
+    for (place, variant, phase, _), sums in sums_by_hand(experiment).items():
+        by_phase.setdefault((phase, place, variant), []).append(sums)
+
+    read = {
+        (phase, place, variant): sums
+        for phase, totals in read_phases(experiment).items()
+        for place, found in totals.items()
+        for variant, sums in found.items()
+    }
+    assert {key: figures(sums) for key, sums in read.items() if sums != VariantTotals()} == {
+        key: near(reduce(add, each)) for key, each in by_phase.items()
+    }
+    assert {phase for phase, *_ in read} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("phases", [[1], [2, 3], [7], []])
+def test_pool__some_phases__are_the_sums_of_their_days(experiment: Experiment, phases: list[int]) -> None:
+    chosen = {key: sums for key, sums in sums_by_hand(experiment).items() if key[2] in phases}
+    by_variant: dict[tuple[int, str], list[VariantTotals]] = {}
+    for (place, variant, *_), sums in chosen.items():
+        by_variant.setdefault((place, variant), []).append(sums)
+    expected = {key: near(reduce(add, each)) for key, each in by_variant.items()}
+
+    found = pool(read_phases(experiment), phases)
+    assert _by_key((place, key, sums) for place, of in found.items() for key, sums in of.items()) == expected
+    daily = read_daily(experiment, phases)
+    added = ((place, key, reduce(add, of.values())) for place, each in daily.items() for key, of in each.items())
+    assert _by_key(added) == expected
+
+
+def _by_key(found: Iterable[tuple[int, str, VariantTotals]]) -> dict[tuple[int, str], list[float]]:
+    return {(place, variant): figures(sums) for place, variant, sums in found if sums != VariantTotals()}
+
+
+def pooled(sums: Sums) -> dict[tuple[int, str, date], VariantTotals]:
+    """Those of all phases, by the day."""
+    found: dict[tuple[int, str, date], VariantTotals] = {}
+    for (place, variant, _, day), each in sums.items():
+        found[place, variant, day] = found.get((place, variant, day), VariantTotals()) + each
+    return found
 
 
 def figures(sums: VariantTotals) -> list[float]:
@@ -81,17 +126,17 @@ def test_read_users__after_a_history__are_all_exposed_ones_in_order_and_capped(
 ) -> None:
     totals, cap = totals_by_hand(experiment), read_caps(experiment).get(place, 1e300)
     users = sorted(exposed(experiment), key=lambda each: (each.exposed_at, each.user_id))
-    found = (totals.get((place, each.user_id), (None, None, 0, 0, 0)) for each in users)
+    found = (totals.get((place, each.user_id), (None, None, None, 0, 0, 0)) for each in users)
 
     assert list(read_users(experiment, place)) == [
         (user.user_id, user.exposed_at, pytest.approx(min(y, cap)), pytest.approx(d), pytest.approx(min(x, cap)))
-        for user, (_, _, y, d, x, *_) in zip(users, found, strict=True)
+        for user, (_, _, _, y, d, x, *_) in zip(users, found, strict=True)
     ]
     assert len(users) > 2
 
 
 def test_read_caps__fixed_and_percentile__are_those_in_force(experiment: Experiment) -> None:
-    values = sorted(total[2] for (place, _), total in totals_by_hand(experiment).items() if place == 2 and total[2])
+    values = sorted(total[3] for (place, _), total in totals_by_hand(experiment).items() if place == 2 and total[3])
 
     assert read_caps(experiment) == {1: 2, 2: values[-(-60 * len(values) // 100) - 1]}
 
@@ -111,8 +156,16 @@ def test_count_mature__whole_seconds_since_the_exposure__count_those_whose_span_
     assert counted[timedelta(days=300)].get("green", 0) == 0
 
 
+def test_count_mature__some_phases__counts_those_who_were_exposed_in_them(experiment: Experiment) -> None:
+    long_ago = timedelta(seconds=1)
+    for phases in ([1], [2, 3], [7]):
+        users = [each for each in exposed(experiment) if each.phase in phases]
+        counted = count_mature(experiment, [long_ago], NOON + timedelta(days=30), phases)[long_ago]
+        assert counted == Counter(each.variant for each in users)
+
+
 @pytest.mark.parametrize(
-    "read", [read_sums, read_daily, lambda experiment: count_mature(experiment, [timedelta(1)] * 3, NOON)]
+    "read", [read_sums, read_phases, read_daily, lambda experiment: count_mature(experiment, [timedelta(1)] * 3, NOON)]
 )
 def test_reading__any_number_of_metrics__takes_one_statement(
     experiment: Experiment, read: Callable[[Experiment], Any], django_assert_num_queries: Any
