@@ -15,6 +15,7 @@ _MARGIN = 0.06
 _ROOM_FOR_EARLIER_DAYS = 0.5  # above and below what the latest day needs
 _TINY = 1e-200  # what is closer together than this is one place, and no step between ticks
 _FEWEST_TICKS = 3
+_FEWEST_IN_A_COLUMN = 2  # of a table, which is narrow
 _STEPS = (5.0, 2.0, 1.0)
 
 
@@ -39,11 +40,14 @@ class Scale:
         share = (value - self.low) / (self.high - self.low)
         return round(100 * min(1.0, max(0.0, share)), 2)
 
-    def ticks(self) -> list[float]:
-        """Round numbers on the scale, zero among them: three to seven, at steps of 1, 2 or 5 times a power of 10."""
+    def ticks(self, fewest: int = _FEWEST_TICKS) -> list[float]:
+        """Round numbers on the scale, zero among them: three to seven, at steps of 1, 2 or 5 times a power of 10.
+
+        With `fewest` 2, for whom there is less room: two to five.
+        """
         size = 10.0 ** math.floor(math.log10(self.high - self.low))
         found = (self._multiples(step * power) for power in (size, size / 10) for step in _STEPS)
-        return next(each for each in found if len(each) >= _FEWEST_TICKS)
+        return next(each for each in found if len(each) >= fewest)
 
     def _multiples(self, step: float) -> list[float]:
         # A little beyond the ends, for a step such as 0.1 is not exactly that.
@@ -110,7 +114,7 @@ class IntervalPlot:
 def plot_intervals(ranges: Sequence[Range | None], label: Callable[[float], str]) -> IntervalPlot:
     """One bar for each range. `label` writes the numbers below."""
     scale = scale_for(ranges)
-    ticks = [Tick(label(value), scale.at(value)) for value in scale.ticks()]
+    ticks = [Tick(label(value), scale.at(value)) for value in scale.ticks(_FEWEST_IN_A_COLUMN)]
     return IntervalPlot(scale.at(0.0), ticks, [None if each is None else _bar(scale, each) for each in ranges])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -35,6 +35,7 @@ class Definition:
     """One metric as an experiment measures it, from `delay` after the exposure on, for as long as `window`, if any.
 
     `version` counts the meanings that a metric of this key has had; 0 stands for a name that nobody has defined.
+    `is_post_hoc`: the experiment has measured it since after its start, which makes it no other metric.
     """
 
     key: str
@@ -48,6 +49,7 @@ class Definition:
     cap_percentile: float | None = None
     is_decrease_good: bool = False
     is_guardrail: bool = False
+    is_post_hoc: bool = field(default=False, compare=False)
 
     @property
     def is_share(self) -> bool:
@@ -83,6 +85,7 @@ class Definition:
             "capPercentile": self.cap_percentile,
             "direction": "decrease" if self.is_decrease_good else "increase",
             "role": "guardrail" if self.is_guardrail else "goal",
+            **({"isPostHoc": True} if self.is_post_hoc else {}),
         }
 
     @classmethod
@@ -106,6 +109,7 @@ class Definition:
             cap_percentile=document["capPercentile"],
             is_decrease_good=document["direction"] == "decrease",
             is_guardrail=document["role"] == "guardrail",
+            is_post_hoc=document.get("isPostHoc", False),
         )
 
 

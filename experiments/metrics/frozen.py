@@ -19,9 +19,11 @@ def definitions_of(experiment: Experiment) -> list[Definition]:
 def outcome_names(experiment: Experiment) -> frozenset[str]:
     """The names of events that are outcomes and so no exposures: those of the metrics, and of what these count.
 
-    What a ratio divides by may well be the exposure.
+    What a ratio divides by may well be the exposure. What is measured post hoc changes nothing: who was exposed by
+    such an event is so still, and those who come are exposed as those before them were.
     """
-    return frozenset(experiment.metrics).union(each.quantity.event for each in definitions_of(experiment))
+    registered = [each for each in definitions_of(experiment) if not each.is_post_hoc]
+    return frozenset(each.key for each in registered).union(each.quantity.event for each in registered)
 
 
 def current_definitions(names: list[str]) -> list[Definition]:

@@ -12,6 +12,7 @@ from config.reading import at_one_moment
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment
+from experiments.phases import covered, covered_since
 from experiments.planner.question import Kind, check_measure
 from experiments.planner.sample import sample_events
 from experiments.planner.standing import Standing
@@ -20,7 +21,7 @@ from experiments.stats.samples import summarise
 from experiments.stats.types import Reason, Sums
 from experiments.totals.folding import fold
 from experiments.totals.summing import EXPOSURES, VariantTotals
-from experiments.totals.sums import Totals, read_sums
+from experiments.totals.sums import Totals, pool, read_phases
 
 FEWEST_USERS = 100
 """Of the control: what fewer of them gave says little of all."""
@@ -32,7 +33,8 @@ class History:
     """How a metric stood with the users who came between two moments: in an experiment, or else in the environment.
 
     `baseline` (None where there is none to plan with, as of what nobody did) and `standard_deviation` (None for rates)
-    are of one user, in an experiment of one of the control. `users` are all who came, in whatever variant.
+    are of one user, in an experiment of one of the control. `users` are all who came, in whatever variant, and to an
+    experiment in the phases that its results cover.
     """
 
     start: datetime
@@ -69,9 +71,10 @@ def pace_of(standing: Standing, at: datetime) -> float | None:
     """The users who came to an experiment a day; None where nobody has come yet."""
     experiment = standing.experiment
     users = sum(each.users for each in standing.totals.get(EXPOSURES, {}).values())
-    if experiment.started_at is None or not users:
+    begun = covered_since(experiment.phases)
+    if begun is None or not users:
         return None
-    return _pace(users, experiment.started_at, experiment.stopped_at or at)
+    return _pace(users, begun, experiment.stopped_at or at)
 
 
 def _pace(users: int, start: datetime, end: datetime) -> float:
@@ -88,14 +91,15 @@ def _measuring(
     for each in Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id"):
         if definition in definitions_of(each) and (first is None or each.pk != first.experiment.pk):
             fold(each, at)
-            yield each, read_sums(each)
+            yield each, pool(read_phases(each), covered(each.phases))
 
 
 def _in_experiment(definition: Definition, experiment: Experiment, totals: Totals, at: datetime) -> History | None:
     """By the control of an experiment; None where it has few users yet, or tells no baseline."""
     control, exposed = experiment.variant_keys[0], totals.get(EXPOSURES, {})
     compared = exposed.get(control, VariantTotals()).users
-    if compared < FEWEST_USERS or experiment.started_at is None:
+    begun = covered_since(experiment.phases)
+    if compared < FEWEST_USERS or begun is None:
         return None
     place = definitions_of(experiment).index(definition)
     counted = totals.get(place, {}).get(control, VariantTotals())
@@ -103,7 +107,7 @@ def _in_experiment(definition: Definition, experiment: Experiment, totals: Total
     if mean is None:
         return None
     users = sum(variant.users for variant in exposed.values())
-    return History(experiment.started_at, experiment.stopped_at or at, users, mean, deviation, experiment)
+    return History(begun, experiment.stopped_at or at, users, mean, deviation, experiment)
 
 
 def _moments(definition: Definition, sums: Sums) -> tuple[float | None, float | None]:

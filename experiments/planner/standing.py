@@ -8,14 +8,18 @@ from datetime import date, datetime
 
 from config.reading import at_one_moment
 from experiments.models import Experiment
+from experiments.phases import covered
 from experiments.totals.folding import fold
 from experiments.totals.summing import EXPOSURES, VariantTotals
-from experiments.totals.sums import Totals, read_daily, read_sums
+from experiments.totals.sums import Totals, pool, read_daily, read_phases
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The totals of a started experiment and, by variant, the users of each day: all of one moment."""
+    """The totals of a started experiment and, by variant, the users of each day: all of one moment.
+
+    As in its results, of the newest phase and those before it that split users alike.
+    """
 
     experiment: Experiment
     totals: Totals
@@ -27,5 +31,7 @@ def standing_of(experiment: Experiment, at: datetime) -> Standing | None:
     if experiment.started_at is None:
         return None
     fold(experiment, at)
+    phases = covered(experiment.phases)
     with at_one_moment():
-        return Standing(experiment, read_sums(experiment), read_daily(experiment).get(EXPOSURES, {}))
+        totals, daily = pool(read_phases(experiment), phases), read_daily(experiment, phases)
+        return Standing(experiment, totals, daily.get(EXPOSURES, {}))

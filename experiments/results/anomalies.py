@@ -9,14 +9,12 @@ from django.db.models.functions import Least, TruncSecond
 
 from events.models import Event, EventQuerySet
 from events.properties import VARIANT
+from experiments.audit.assignments import audit_assignments
 from experiments.exposures import floor_to_second, references
 from experiments.metrics.frozen import definitions_of, outcome_names
-from experiments.models import Experiment, Exposure, Origin
+from experiments.models import Experiment
 from experiments.results.types import Audit
 from experiments.totals.queries import exposed_users
-from flags.engine.bucketing import compile_split
-
-_EXPOSURES_AT_ONCE = 5000
 
 
 def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
@@ -31,7 +29,7 @@ def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
 
 def audit(experiment: Experiment) -> Audit:
     """What takes seconds for a million users, of a started experiment."""
-    return Audit(_events_before_exposure(experiment).count(), _count_unexpected_variants(experiment))
+    return Audit(_events_before_exposure(experiment).count(), audit_assignments(experiment))
 
 
 def _events_before_exposure(experiment: Experiment) -> EventQuerySet:
@@ -51,13 +49,3 @@ def _events_before_exposure(experiment: Experiment) -> EventQuerySet:
         .counted_from(floor_to_second(experiment.started_at))
         .filter(Exists(later))
     )
-
-
-def _count_unexpected_variants(experiment: Experiment) -> int:
-    """How many exposures that this service assigned have another variant than the hash gives: none, if all is well.
-
-    Computes the hash of every such user.
-    """
-    split = compile_split(((each["key"], each["weight"]) for each in experiment.variants), experiment.key)
-    assigned = Exposure.objects.filter(experiment=experiment, origin=Origin.ASSIGNED).values_list("user_id", "variant")
-    return sum(split(user_id) != variant for user_id, variant in assigned.iterator(chunk_size=_EXPOSURES_AT_ONCE))

@@ -8,18 +8,21 @@ from datetime import datetime, timedelta
 from typing import cast, get_args
 
 from config.reading import at_one_moment
+from experiments.audit.judging import NOBODY as NOBODY_ASSIGNED
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Exposure, Status
+from experiments.phases import chosen
 from experiments.results.kept import audited, count_unknown_variants
-from experiments.results.parameters import Choice, metric_choice, refuse_unknown, variant_choice
+from experiments.results.parameters import Choice, metric_choice, phase_choice, refuse_unknown, variant_choice
+from experiments.results.phase_figures import phase_figures, users_of_variants
 from experiments.results.study import NOBODY, Daily, Study
-from experiments.results.types import Audit, Breakdown, Guards, MetricFigures, Results, VariantUsers
+from experiments.results.types import Audit, Breakdown, Guards, MetricFigures, Results
 from experiments.stats.types import Analysis, Correction, Decision, Reason, ReasonCode, Verdict
 from experiments.totals.breakdowns import Slice as SliceTotals
 from experiments.totals.breakdowns import read_breakdown
 from experiments.totals.folding import fold
 from experiments.totals.summing import EXPOSURES
-from experiments.totals.sums import Totals, count_mature, read_caps, read_daily, read_sums
+from experiments.totals.sums import Totals, count_mature, pool, read_caps, read_daily, read_phases
 
 CORRECTIONS: Sequence[Correction] = get_args(Correction)
 _NOT_STARTED = Reason(ReasonCode.NOT_STARTED, "The experiment is a draft; start it, and users can be exposed to it.")
@@ -46,6 +49,7 @@ class _Stored:
     Were each part of a moment of its own, a series would not end with the whole, and slices would not add up.
     """
 
+    by_phase: Mapping[int, Totals]
     totals: Totals
     caps: Mapping[int, float]
     mature: Mapping[timedelta, Mapping[str, int]]
@@ -59,9 +63,10 @@ def compute_results(experiment: Experiment, at: datetime) -> Mapping[str, Varian
     """Exposed users and conversions by variant key, in the order of the experiment's variants.
 
     A user converts with one event of the first metric's name since the exposure, whatever else the metric asks for.
+    These are plain counts over all phases; to compare variants by them is for `analyse_experiment`.
     """
     _bring_up_to_date(experiment, at)
-    totals = _read_totals(experiment)
+    totals = pool(_read_phases(experiment))
     exposed, converted = totals.get(EXPOSURES, {}), totals.get(0, {})
     return {
         key: VariantResult(exposed.get(key, NOBODY).users, converted.get(key, NOBODY).users)
@@ -79,18 +84,21 @@ def analyse_experiment(
     daily: Collection[str] = (),
     breakdown: str | None = None,
     is_audited: bool = False,
+    phase: str | None = None,
 ) -> Results:
     """All that what was committed before this call says of the experiment.
 
-    `control` is a variant, by default the first one. With `metric` there are the figures of that one alone, those of
-    `daily` metrics have a series, and with `breakdown` they are there by the values of that attribute, too. What
-    `is_audited` adds takes seconds for a million users. Raises ValidationFailed, by the names of the API's parameters.
+    `control` is a variant, by default the first one; `phase` is one of `phases.choices`. With `metric` there are the
+    figures of that one alone, those of `daily` metrics have a series, and with `breakdown` they are there by the values
+    of that attribute, too. What `is_audited` adds takes seconds for a million users. Raises ValidationFailed, by the
+    names of the API's parameters.
     """
     definitions = definitions_of(experiment)
     refuse_unknown(
         metric_choice(experiment, metric),
         variant_choice(experiment, "control", control),
         Choice("correction", correction, CORRECTIONS, "a correction"),
+        phase_choice(experiment, phase),
     )
     study = Study(
         experiment,
@@ -98,21 +106,24 @@ def analyse_experiment(
         places=[place for place, each in enumerate(definitions) if metric in (None, each.key)],
         control=control or experiment.variant_keys[0],
         correction=cast(Correction, correction),
+        phases=chosen(experiment.phases, phase),
     )
     stored = _read(study, at, has_series=bool(daily), breakdown=breakdown, is_audited=is_audited)
-    analysis = study.analyse(stored.totals)
+    analysis = study.analyse(stored.totals, by_phase=stored.by_phase)
+    phases = phase_figures(study, stored.by_phase)
     metrics = _with_maturity(study.figures(analysis.measures, stored.totals, stored.caps), stored)
     return Results(
         experiment=experiment,
         as_of=at,
         control=study.control,
         correction=correction,
-        variants=_users_of_variants(experiment, stored.totals),
+        variants=users_of_variants(study, phases),
         metrics=_with_series(metrics, study, daily, stored) if daily else metrics,
         guards=_guards(stored, analysis),
         verdict=Verdict(Decision.KEEP_RUNNING, None, [_NOT_STARTED]) if _is_draft(experiment) else analysis.verdict,
         primary=None if study.primary is None else definitions[study.primary].key,
         breakdown=None if breakdown is None else Breakdown(breakdown, study.slices(stored.slices, stored.caps)),
+        phases=phases,
     )
 
 
@@ -131,20 +142,21 @@ def _read(study: Study, at: datetime, *, has_series: bool, breakdown: str | None
     experiment = study.experiment
     _bring_up_to_date(experiment, at)
     with at_one_moment():
-        caps = read_caps(experiment)
+        caps, by_phase = read_caps(experiment), _read_phases(experiment)
         return _Stored(
-            totals=_read_totals(experiment),
+            by_phase=by_phase,
+            totals=pool(by_phase, study.phases),
             caps=caps,
             mature=_read_mature(study, at),
-            daily=read_daily(experiment) if has_series else {},
-            slices=[] if breakdown is None else _read_slices(experiment, breakdown, caps),
+            daily=read_daily(experiment, study.phases) if has_series else {},
+            slices=[] if breakdown is None else _read_slices(study, breakdown, caps),
             events_of_unknown_variants=count_unknown_variants(experiment),
             audit=_read_audit(experiment) if is_audited else None,
         )
 
 
-def _read_totals(experiment: Experiment) -> Totals:
-    return {} if _is_draft(experiment) else read_sums(experiment)
+def _read_phases(experiment: Experiment) -> Mapping[int, Totals]:
+    return {} if _is_draft(experiment) else read_phases(experiment)
 
 
 def _read_mature(study: Study, at: datetime) -> Mapping[timedelta, Mapping[str, int]]:
@@ -153,30 +165,19 @@ def _read_mature(study: Study, at: datetime) -> Mapping[timedelta, Mapping[str, 
     if experiment.started_at is None or experiment.frozen_at is not None:
         return {}
     spans = {span for place in study.places if (span := study.definitions[place].span) is not None}
-    return count_mature(experiment, spans, at) if spans else {}
+    return count_mature(experiment, spans, at, study.phases) if spans else {}
 
 
-def _read_slices(experiment: Experiment, attribute: str, caps: Mapping[int, float]) -> Sequence[SliceTotals]:
-    found = [] if _is_draft(experiment) else read_breakdown(experiment, attribute, caps)
+def _read_slices(study: Study, attribute: str, caps: Mapping[int, float]) -> Sequence[SliceTotals]:
+    experiment = study.experiment
+    found = [] if _is_draft(experiment) else read_breakdown(experiment, attribute, caps, study.phases)
     if all(each.value is None and not each.is_rest for each in found):
         refuse_unknown(Choice("breakdown", attribute, known_attributes(experiment), "an attribute of its users"))
     return found
 
 
 def _read_audit(experiment: Experiment) -> Audit:
-    return Audit(0, 0) if _is_draft(experiment) else audited(experiment)
-
-
-def _users_of_variants(experiment: Experiment, totals: Totals) -> list[VariantUsers]:
-    exposed = totals.get(EXPOSURES, {})
-    users = sum(each.users for each in exposed.values())
-    # Divided first, so that no sum of weights leaves the range of floats.
-    largest = max(each["weight"] for each in experiment.variants)
-    shares = [each["weight"] / largest for each in experiment.variants]
-    return [
-        VariantUsers(each["key"], each["weight"], exposed.get(each["key"], NOBODY).users, users * (share / sum(shares)))
-        for each, share in zip(experiment.variants, shares, strict=True)
-    ]
+    return Audit(0, NOBODY_ASSIGNED) if _is_draft(experiment) else audited(experiment)
 
 
 def _with_maturity(metrics: Sequence[MetricFigures], stored: _Stored) -> list[MetricFigures]:

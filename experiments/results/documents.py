@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 from config.documents import Document
 from config.timestamps import format_timestamp
+from experiments.audit.assignments import assignments_document
+from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment
+from experiments.phases import whole
 from experiments.results.types import (
     Audit,
     Breakdown,
     DayFigures,
     Guards,
     MetricFigures,
+    PhaseFigures,
     Results,
     Slice,
     VariantFigures,
+    VariantUsers,
 )
 from experiments.stats.types import Comparison, Cuped, Estimate, Interval, Reason, SampleRatio, Test
 
@@ -36,10 +41,7 @@ def results_document(results: Results) -> Document:
         "control": results.control,
         "correction": results.correction,
         "users": results.users,
-        "variants": [
-            {"key": each.key, "weight": each.weight, "users": each.users, "expectedUsers": each.expected}
-            for each in results.variants
-        ],
+        "variants": _users(results.variants),
         "verdict": {
             "decision": str(results.verdict.decision),
             "variant": results.verdict.variant,
@@ -48,6 +50,7 @@ def results_document(results: Results) -> Document:
         },
         "guards": _guards(results.guards),
         "metrics": [_metric(each) for each in results.metrics],
+        "phases": [_phase(each) for each in results.phases],
     }
     return told | ({"breakdown": _breakdown(results.breakdown)} if results.breakdown else {})
 
@@ -63,13 +66,39 @@ def explanation_document(
         "variant": variant,
         "asOf": _moment(experiment.frozen_at or at),
         "frozenAt": _moment(experiment.frozen_at),
-        "definition": definition.document(),
+        "definition": _definition(definition),
         **explained,
     }
 
 
 def _moment(moment: datetime | None) -> str | None:
     return None if moment is None else format_timestamp(moment)
+
+
+def _users(variants: Sequence[VariantUsers]) -> list[Document]:
+    return [
+        {"key": each.key, "weight": each.weight, "users": each.users, "expectedUsers": each.expected}
+        for each in variants
+    ]
+
+
+def _phase(figures: PhaseFigures) -> Document:
+    configuration = figures.configuration
+    return {
+        "number": figures.number,
+        "startedAt": configuration["startedAt"],
+        "percentage": whole(configuration["percentage"]),
+        "conditions": configuration["conditions"],
+        "reason": configuration["reason"],
+        "isCovered": figures.is_covered,
+        "users": figures.users,
+        "variants": _users(figures.variants),
+        "sampleRatio": _sample_ratio(figures.sample_ratio),
+    }
+
+
+def _definition(definition: Definition) -> Document:
+    return {**definition.document(), "isPostHoc": definition.is_post_hoc}
 
 
 def _guards(guards: Guards) -> Document:
@@ -93,12 +122,16 @@ def _sample_ratio(found: SampleRatio | Reason) -> Document:
 
 
 def _audit(audit: Audit) -> Document:
-    return {"eventsBeforeExposure": audit.events_before_exposure, "unexpectedVariants": audit.unexpected_variants}
+    return {
+        "eventsBeforeExposure": audit.events_before_exposure,
+        "unexpectedVariants": audit.assignments.alarming,
+        "assignments": assignments_document(audit.assignments),
+    }
 
 
 def _metric(figures: MetricFigures) -> Document:
     return {
-        **figures.definition.document(),
+        **_definition(figures.definition),
         "cap": figures.cap,
         "isPrimary": figures.is_primary,
         "variants": [_variant(each) for each in figures.variants],

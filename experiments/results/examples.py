@@ -56,6 +56,12 @@ _GREEN: Document = {
         ],
     },
 }
+_DEFINITION: Document = {**undefined("purchase").document(), "isPostHoc": False}
+_USERS: list[Document] = [
+    {"key": "control", "weight": 50, "users": 1000, "expectedUsers": 1000},
+    {"key": "green", "weight": 50, "users": 1000, "expectedUsers": 1000},
+]
+_RATIO: Document = {"pValue": 1, "chiSquarePValue": 1, "isMismatch": False, "reason": None}
 RESULTS: Document = {
     "experiment": "checkout-button",
     "status": "running",
@@ -66,10 +72,7 @@ RESULTS: Document = {
     "control": "control",
     "correction": "holm",
     "users": 2000,
-    "variants": [
-        {"key": "control", "weight": 50, "users": 1000, "expectedUsers": 1000},
-        {"key": "green", "weight": 50, "users": 1000, "expectedUsers": 1000},
-    ],
+    "variants": _USERS,
     "verdict": {
         "decision": "keep_running",
         "variant": None,
@@ -83,12 +86,25 @@ RESULTS: Document = {
         ],
     },
     "guards": {
-        "sampleRatio": {"pValue": 1, "chiSquarePValue": 1, "isMismatch": False, "reason": None},
+        "sampleRatio": _RATIO,
         "usersInSeveralVariants": 0,
         "eventsOfUnknownVariants": 0,
     },
     "metrics": [
-        {**undefined("purchase").document(), "cap": None, "isPrimary": True, "variants": [_CONTROL, _GREEN]},
+        {**_DEFINITION, "cap": None, "isPrimary": True, "variants": [_CONTROL, _GREEN]},
+    ],
+    "phases": [
+        {
+            "number": 1,
+            "startedAt": "2026-01-31T13:00:00.000000Z",
+            "percentage": 100,
+            "conditions": [],
+            "reason": "Bigger buttons sell more, we think",
+            "isCovered": True,
+            "users": 2000,
+            "variants": _USERS,
+            "sampleRatio": _RATIO,
+        },
     ],
 }
 
@@ -103,7 +119,7 @@ EXPLANATION: Document = {
     "variant": "green",
     "asOf": _NOW,
     "frozenAt": None,
-    "definition": undefined("purchase").document(),
+    "definition": _DEFINITION,
     "users": 1000,
     "steps": [
         _step("events_of_the_name", "Events named purchase in the environment.", 512, 455),

@@ -90,13 +90,22 @@ class Answer:
     total: float
     capped: int
 
+    def __add__(self, other: Answer) -> Answer:
+        """Of other users."""
+        both = zip(self.left, other.left, strict=True)
+        left = [(rows + more, users + others) for (rows, users), (more, others) in both]
+        return Answer(left, self.total + other.total, self.capped + other.capped)
+
 
 def dialect() -> Dialect:
     return _DIALECTS[connection.vendor]
 
 
-def count(experiment: Experiment, variant: str, question: Question, cap: float | None) -> Answer:
-    """One statement. Reads all events of the name in the environment."""
+def count(experiment: Experiment, variant: str, question: Question, cap: float | None) -> Mapping[int | None, Answer]:
+    """By the phase of the users' exposures; under None, of those who were not exposed to the variant.
+
+    One statement. Reads all events of the name in the environment.
+    """
     query, parameters = _of_users(experiment, question, variant)
     steps = range(len(question.conditions) + 1)
     figures = [f"COALESCE(SUM(left_{at}), 0), COUNT(*) FILTER (WHERE left_{at} > 0)" for at in steps]
@@ -105,7 +114,14 @@ def count(experiment: Experiment, variant: str, question: Question, cap: float |
     else:
         figures.append(f"COALESCE(SUM({dialect().least}(y, %s)), 0), COUNT(*) FILTER (WHERE y > %s)")
         parameters += [cap, cap]
-    [(*counts, total, capped)] = _fetch(f"{query} SELECT {', '.join(figures)} FROM of_user", parameters)  # noqa: S608 (no data)
+    statement = f"{query} SELECT phase, {', '.join(figures)} FROM of_user GROUP BY phase"  # noqa: S608 (no data)
+    found = {phase: _answer(*figures) for phase, *figures in _fetch(statement, parameters)}
+    nothing = Answer([(0, 0) for _ in steps], 0.0, 0)
+    return {phase: found.get(phase, nothing) for phase in (None, *range(1, max(1, len(experiment.phases)) + 1))}
+
+
+def _answer(*figures: Any) -> Answer:
+    *counts, total, capped = figures
     left = [(int(rows), users) for rows, users in zip(counts[::2], counts[1::2], strict=True)]
     return Answer(left, float(total), capped)
 
@@ -134,14 +150,14 @@ def _of_users(experiment: Experiment, question: Question, variant: str | None) -
     own = dialect()
     query = f"""
         WITH exposed AS ({exposed}), happened AS (
-            SELECT event.user_id, event.experiment, {own.counted_at} AS counted_at, base,
+            SELECT event.user_id, event.experiment, {own.counted_at} AS counted_at, base, phase,
                 {own.amount} AS amount, {own.currency} AS currency
             FROM {Event._meta.db_table} AS event LEFT JOIN exposed ON exposed.user_id = event.user_id
             WHERE event.environment_id = %s AND event.name = %s
         ), judged AS (
-            SELECT user_id, amount, CASE {passed} ELSE {len(conditions)} END AS passed FROM happened
+            SELECT user_id, phase, amount, CASE {passed} ELSE {len(conditions)} END AS passed FROM happened
         ), of_user AS (
-            SELECT user_id, {", ".join(left)}, {_value(question)} AS y FROM judged GROUP BY user_id
+            SELECT user_id, phase, {", ".join(left)}, {_value(question)} AS y FROM judged GROUP BY user_id, phase
         )"""  # noqa: S608 (no data)
     tested = [parameter for condition in conditions for parameter in condition.parameters]
     return query, [*parameters, question.property, experiment.environment_id, question.event, *tested]
@@ -154,9 +170,8 @@ def _exposed(experiment: Experiment, variant: str | None) -> tuple[str, list[Any
         "exposed_at <= %s": experiment.stopped_at,
     }
     conditions = [condition for condition, value in wanted.items() if value is not None]
-    statement = (
-        f"SELECT user_id, {dialect().base} AS base FROM {Exposure._meta.db_table} WHERE {' AND '.join(conditions)}"  # noqa: S608 (no data)
-    )
+    columns, table = f"user_id, phase, {dialect().base} AS base", Exposure._meta.db_table
+    statement = f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608 (no data)
     return statement, [value for value in wanted.values() if value is not None]
 
 

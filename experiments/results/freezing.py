@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import partial
+
+from django.db import transaction
 
 from events.removal import several
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Fold, Status
 from experiments.results.kept import keep
-from experiments.totals.folding import bring_up_to_date, fold, in_one_snapshot
+from experiments.totals.folding import bring_up_to_date, fold, hold
 
 _FOR_LATE_EVENTS = timedelta(days=1)
 """After the stop, at least: clients may send what happened before it later."""
@@ -45,12 +46,15 @@ def freeze(experiment: Experiment, at: datetime) -> None:
     Explaining millions of events takes a while, in which nobody should have to wait for the totals. The events stay
     until the explanation is kept; one that broke off is made by the next call.
     """
-    in_one_snapshot(experiment, partial(_fold_for_the_last_time, at=at))
+    with transaction.atomic():
+        [held] = hold([experiment.pk])
+        fold_for_the_last_time(held, at)
     frozen = Experiment.objects.filter(pk=experiment.pk).exclude(frozen_at=None).first()
     if frozen is not None:
         keep(frozen)
 
 
-def _fold_for_the_last_time(held: Fold, at: datetime) -> None:
+def fold_for_the_last_time(held: Fold, at: datetime) -> None:
+    """Freeze the totals of a stopped experiment whose fold is held. What `keep` keeps is for when that is committed."""
     bring_up_to_date(held, at)
     Experiment.objects.filter(pk=held.pk, status=Status.STOPPED, frozen_at=None).update(frozen_at=at)

@@ -48,9 +48,16 @@ retrieve = extend_schema(
             "those without a value. P-values are adjusted over all of them together.",
         ),
         query(
+            "phase",
+            NAME,
+            "Covers the users who were exposed in the phase of this number, or with `all` those of every phase. "
+            "Default: the newest one and those directly before it that split users alike, for with other weights the "
+            "users of one variant come from other times than those of another.",
+        ),
+        query(
             "audit",
             {"type": "boolean"},
-            "`true` adds `eventsBeforeExposure` and `unexpectedVariants` to the guards: seconds, with a million users.",
+            "`true` adds what an audit of all exposures finds to the guards: seconds, with a million users.",
         ),
     ],
     responses={
@@ -71,6 +78,7 @@ explain = extend_schema(
         _KEY,
         query("metric", NAME, "A metric of the experiment.", required=True),
         query("variant", NAME, "A variant of the experiment.", required=True),
+        query("phase", NAME, "As for the results."),
     ],
     responses={200: answer(EXPLAINED, "The explanation.", EXPLANATION), **errors(ErrorCode.EXPERIMENT_NOT_FOUND)},
 )

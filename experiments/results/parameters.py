@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from experiments.models import Experiment
+from experiments.phases import choices
 
 _MOST_NAMED = 20
 
@@ -34,6 +35,10 @@ def metric_choice(experiment: Experiment, value: str | None) -> Choice:
 
 def variant_choice(experiment: Experiment, parameter: str, value: str | None) -> Choice:
     return Choice(parameter, value, experiment.variant_keys, "a variant of the experiment")
+
+
+def phase_choice(experiment: Experiment, value: str | None) -> Choice:
+    return Choice("phase", value, choices(experiment.phases), "all, or the number of a phase of the experiment")
 
 
 def refuse_unknown(*choices: Choice) -> None:

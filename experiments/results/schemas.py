@@ -7,6 +7,7 @@ from experiments.models import Direction, MetricType, Role, Status
 from experiments.results.computing import CORRECTIONS
 from experiments.stats.types import Decision, ReasonCode
 from experiments.totals.breakdowns import MOST_VALUES
+from flags.rule_schema import CONDITIONS
 
 _MOMENT: Schema = {"type": "string", "format": "date-time"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
@@ -100,7 +101,8 @@ _COMPARISON = component(
             "expectedLoss": _or_null(_NUMBER, "What choosing the treatment loses on average, in units of the metric."),
             "adjustedPValue": _or_null(
                 _SHARE,
-                "The always-valid p-value of the difference, adjusted for all goals and treatments. Not of guardrails.",
+                "The always-valid p-value of the difference, adjusted for all goals and treatments. Not of guardrails, "
+                "nor of what was added after the start.",
             ),
             "cuped": _or_null(_CUPED),
             "reasons": _list(_MISSING, "Why single properties are null; an estimate has its own reason."),
@@ -160,6 +162,7 @@ _DEFINITION: Schema = {
     "capPercentile": _or_null(_NUMBER),
     "direction": _one_of(Direction.values),
     "role": _one_of(Role.values),
+    "isPostHoc": _described(_SWITCH, "Whether it was added after the start: then it decides nothing."),
 }
 _METRIC = component(
     "MetricFigures",
@@ -167,10 +170,10 @@ _METRIC = component(
         {
             **_DEFINITION,
             "cap": _or_null(_NUMBER, "The value of the cap in force: what is above it counts as it."),
-            "isPrimary": _described(_SWITCH, "Whether the verdict rests on it: the first metric that is a goal."),
+            "isPrimary": _described(_SWITCH, "Whether the verdict rests on it: the first goal, as of the start."),
             "variants": _list(_VARIANT, "In the order of the experiment."),
         },
-        "One metric, as it was defined when the experiment started, in all variants.",
+        "One metric, as it was defined when the experiment took it on, in all variants.",
     ),
 )
 _SLICE = component(
@@ -212,6 +215,26 @@ _SAMPLE_RATIO = component(
         "Whether the users are split as the weights say.",
     ),
 )
+_ASSIGNMENTS = component(
+    "ResultAssignments",
+    closed_object(
+        {
+            "exposures": _described(_COUNT, "All that are recorded."),
+            "differing": _described(_COUNT, "Those that are not what the hash and their phase give."),
+            "share": _described(_SHARE, "Of the exposures, those that differ."),
+            "selfReported": _described(_COUNT, "Differing: reported by clients, or imported."),
+            "forced": _described(_COUNT, "Differing: of users who are or were forced."),
+            "otherPhase": _described(_COUNT, "Differing: as another phase gives it."),
+            "outsideAudience": _described(_COUNT, "Differing: outside the group's range or the percentage."),
+            "conditionsNotMet": _described(_COUNT, "Differing: of users who do not meet the conditions."),
+            "unexplained": _described(_COUNT, "Differing: for no cause that can be told."),
+            "inSeveralVariants": _described(_COUNT, "Of users who were seen in a second variant."),
+            "beforeStart": _described(_COUNT, "From before the second of the start."),
+            "afterStop": _described(_COUNT, "From after the stop."),
+        },
+        "With `audit`: every exposure, held against the hash and the configuration of its phase.",
+    ),
+)
 _GUARDS = component(
     "ResultGuards",
     closed_object(
@@ -225,11 +248,12 @@ _GUARDS = component(
                 _COUNT, "With `audit`: events of the metrics, by exposed users, from the start until their exposure."
             ),
             "unexpectedVariants": _described(
-                _COUNT, "With `audit`: exposures assigned by the service whose variant the hash does not give."
+                _COUNT, "With `audit`: exposures that the service should not have made; there should be none."
             ),
+            "assignments": _ASSIGNMENTS,
         },
         "What would make the figures worth less.",
-        optional=["eventsBeforeExposure", "unexpectedVariants"],
+        optional=["eventsBeforeExposure", "unexpectedVariants", "assignments"],
     ),
 )
 _VERDICT = component(
@@ -257,6 +281,24 @@ _USERS = component(
     ),
 )
 
+_PHASE = component(
+    "ResultPhase",
+    closed_object(
+        {
+            "number": {"type": "integer", "minimum": 1},
+            "startedAt": _MOMENT,
+            "percentage": _described(_NUMBER, "The share of the audience that was taken in."),
+            "conditions": _described(CONDITIONS, "What users had to be like."),
+            "reason": _described(_TEXT, "Why it was opened."),
+            "isCovered": _described(_SWITCH, "Whether the users who were exposed in it are in the figures."),
+            "users": _described(_COUNT, "Distinct users exposed in it, in all variants."),
+            "variants": _list(_USERS),
+            "sampleRatio": _SAMPLE_RATIO,
+        },
+        "A time in which users were assigned in one way.",
+    ),
+)
+
 EXPERIMENT_RESULTS = component(
     "ResultsOfExperiment",
     closed_object(
@@ -269,11 +311,12 @@ EXPERIMENT_RESULTS = component(
             "frozenAt": _or_null(_MOMENT, "Since when the results stand still."),
             "control": KEY,
             "correction": _one_of(list(CORRECTIONS)),
-            "users": _described(_COUNT, "Distinct users exposed, in all variants."),
+            "users": _described(_COUNT, "Distinct users exposed in the phases that are covered, in all variants."),
             "variants": _list(_USERS),
             "verdict": _VERDICT,
             "guards": _GUARDS,
             "metrics": _list(_METRIC),
+            "phases": _list(_PHASE, "All of them, the oldest first; none of a draft."),
             "breakdown": _BREAKDOWN,
         },
         "What came of an experiment.",

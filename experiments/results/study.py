@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment, Status
+from experiments.phases import split_of
 from experiments.results.types import DayFigures, MetricFigures, Slice, VariantFigures
 from experiments.stats.types import (
     Analysis,
@@ -24,6 +26,9 @@ from experiments.stats.types import (
     Kind,
     Measure,
     MeasureAnalysis,
+    Reason,
+    SampleRatio,
+    Split,
     Sums,
     VariantEstimate,
     Weight,
@@ -43,7 +48,8 @@ Daily = Mapping[int, Mapping[str, Mapping[date, VariantTotals]]]
 class Study:
     """The design of one analysis. `places` are those of the metrics whose figures are wanted.
 
-    All metrics are analysed, whichever are wanted: the verdict and the adjusted p-values rest on all of them.
+    All metrics are analysed, whichever are wanted: the verdict and the adjusted p-values rest on all of them. `phases`
+    are the numbers of those whose users are covered, the newest last; the weights are those of that one.
     """
 
     experiment: Experiment
@@ -51,24 +57,42 @@ class Study:
     places: Sequence[int]
     control: str
     correction: Correction
+    phases: Sequence[int] = ()
 
     @property
     def primary(self) -> int | None:
-        """The place of the first metric that is a goal."""
-        return next((place for place, each in enumerate(self.definitions) if not each.is_guardrail), None)
+        """The place of the first metric that was registered as a goal, which is what decides."""
+        goals = (at for at, each in enumerate(self.definitions) if measure_of(each).is_registered_goal)
+        return next(goals, None)
+
+    @property
+    def variants(self) -> Sequence[Weight]:
+        """With the weights of the newest phase that is covered."""
+        return self.variants_of(self.phases[-1]) if self.phases else _weights(self.experiment.variants)
+
+    def variants_of(self, phase: int) -> Sequence[Weight]:
+        return _weights(self.experiment.phases[phase - 1]["variants"])
+
+    def ratio_of(self, phase: int, users: Mapping[str, int]) -> SampleRatio | Reason:
+        """Whether the users of a phase are split as its own weights say."""
+        from experiments.stats.sample_ratio import check  # noqa: PLC0415 (see above)
+
+        return check(self.variants_of(phase), users)
 
     @cached_property
     def design(self) -> Design:
         return Design(
-            variants=[Weight(each["key"], each["weight"]) for each in self.experiment.variants],
+            variants=self.variants,
             control=self.control,
             is_running=self.experiment.status == Status.RUNNING,
             tuning_size=self.experiment.tuning_size,
             correction=self.correction,
         )
 
-    def analyse(self, totals: Totals, places: Sequence[int] | None = None) -> Analysis:
-        """What the statistics say of all metrics, or of some."""
+    def analyse(
+        self, totals: Totals, places: Sequence[int] | None = None, by_phase: Mapping[int, Totals] | None = None
+    ) -> Analysis:
+        """What the statistics say of all metrics, or of some. The guards of the data need the totals by phase."""
         from experiments.stats.analysis import analyse  # noqa: PLC0415 (see above)
 
         wanted = range(len(self.definitions)) if places is None else places
@@ -81,10 +105,20 @@ class Study:
                     {key: sums_of(each.users, totals.get(place, {}).get(key, NOBODY)) for key, each in exposed.items()}
                     for place in wanted
                 ],
-                users={key: each.users for key, each in exposed.items()},
+                users=users_of(totals),
                 several=sum(each.several for each in exposed.values()),
+                splits=self._splits(by_phase or {}),
+                is_mixed=self._is_mixed(by_phase or {}),
             )
         )
+
+    def _splits(self, by_phase: Mapping[int, Totals]) -> list[Split]:
+        return [Split(self.variants_of(phase), users_of(by_phase.get(phase, {}))) for phase in self.phases]
+
+    def _is_mixed(self, by_phase: Mapping[int, Totals]) -> bool:
+        """Whether those of the covered phases that anybody was exposed in have different splits."""
+        peopled = (number for number in self.phases if any(users_of(by_phase.get(number, {})).values()))
+        return len({split_of(self.experiment.phases[number - 1]) for number in peopled}) > 1
 
     def figures(
         self, analyses: Sequence[MeasureAnalysis], totals: Totals, caps: Mapping[int, float]
@@ -143,7 +177,16 @@ class Study:
 def measure_of(definition: Definition) -> Measure:
     """The metric as the statistics see it."""
     kind = _KINDS.get(definition.type, "mean")
-    return Measure(definition.key, kind, definition.is_decrease_good, definition.is_guardrail)
+    return Measure(definition.key, kind, definition.is_decrease_good, definition.is_guardrail, definition.is_post_hoc)
+
+
+def users_of(totals: Totals) -> Mapping[str, int]:
+    """The exposed users by variant."""
+    return {key: each.users for key, each in totals.get(EXPOSURES, {}).items()}
+
+
+def _weights(variants: Sequence[Mapping[str, Any]]) -> Sequence[Weight]:
+    return [Weight(each["key"], each["weight"]) for each in variants]
 
 
 def sums_of(users: int, totals: VariantTotals) -> Sums:

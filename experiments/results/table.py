@@ -31,6 +31,7 @@ COLUMNS = (
     "type",
     "role",
     "isPrimary",
+    "isPostHoc",
     "variant",
     "isControl",
     *_OF_VARIANT,
@@ -72,7 +73,7 @@ def _of_metrics(
 ) -> Iterator[Document]:
     for metric in metrics:
         key = metric["key"]
-        of_metric = {name: definitions[key][name] for name in ("version", "type", "role", "isPrimary")}
+        of_metric = {name: definitions[key][name] for name in ("version", "type", "role", "isPrimary", "isPostHoc")}
         for variant in metric["variants"]:
             is_control = variant["key"] == results["control"]
             row = {**shared, **of_metric, "metric": key, "variant": variant["key"], "isControl": is_control}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from config.documents import Document
+from experiments.audit.judging import Assignments
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
 from experiments.stats.types import Estimate, Interval, Reason, SampleRatio, VariantEstimate, Verdict
@@ -22,6 +24,21 @@ class VariantUsers:
     weight: float
     users: int
     expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFigures:
+    """A phase as it is stored, its users, and whether they are split as its weights say. `is_covered`: they count."""
+
+    number: int
+    configuration: Document
+    variants: Sequence[VariantUsers]
+    sample_ratio: SampleRatio | Reason
+    is_covered: bool
+
+    @property
+    def users(self) -> int:
+        return sum(variant.users for variant in self.variants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +105,11 @@ class Guards:
 class Audit:
     """`events_before_exposure`: of the metrics' names, by exposed users, from the start until their exposure.
 
-    `unexpected_variants`: exposures assigned by the service whose variant is not the one that the hash gives.
+    `assignments`: how many exposures are not what the hash and the configuration of their phase give, and why.
     """
 
     events_before_exposure: int
-    unexpected_variants: int
+    assignments: Assignments
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +135,7 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All that is known of an experiment at `as_of`. The first of `metrics` that is a goal is the primary one.
+    """All that is known of an experiment at `as_of`, from the users of the phases that are covered.
 
     Of a draft there is everything, for nobody. Where one metric was asked for, `metrics` has that one alone; the
     verdict and the adjusted p-values still rest on all of them.
@@ -134,6 +151,7 @@ class Results:
     verdict: Verdict
     primary: str | None
     breakdown: Breakdown | None = None
+    phases: Sequence[PhaseFigures] = ()
 
     @property
     def users(self) -> int:

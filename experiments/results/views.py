@@ -36,6 +36,7 @@ class ResultFilter(django_filters.FilterSet):
         error_messages={"invalid_choice": "Must be daily; leave it out where no series is wanted."},
     )
     breakdown = TextFilter(max_length=ATTRIBUTE_LENGTH)
+    phase = TextFilter()
     audit = SwitchFilter()
 
     class Meta:
@@ -46,6 +47,7 @@ class ResultFilter(django_filters.FilterSet):
 class ExplanationFilter(django_filters.FilterSet):
     metric = TextFilter(required=True, error_messages={"required": "Is missing; name one of the experiment's metrics."})
     variant = TextFilter(required=True, error_messages={"required": "Is missing; name one of the variants."})
+    phase = TextFilter()
 
     class Meta:
         model = Experiment
@@ -77,6 +79,7 @@ class ResultViewSet(ApiViewSet):
             daily=experiment.metrics if asked_for["series"] else (),
             breakdown=asked_for["breakdown"] or None,
             is_audited=bool(asked_for["audit"]),
+            phase=asked_for["phase"] or None,
         )
         document = results_document(results)
         if is_table:
@@ -89,7 +92,7 @@ class ResultViewSet(ApiViewSet):
         self.refuse_body(request)
         experiment = lifecycle.get_experiment(experiment_key, self.environment)
         metric, variant = asked_for["metric"], asked_for["variant"]
-        explained = explain_metric(experiment, metric, variant)
+        explained = explain_metric(experiment, metric, variant, asked_for["phase"] or None)
         return Response(explanation_document(experiment, metric, variant, explained, self.now))
 
 

@@ -19,6 +19,7 @@ from experiments.stats.types import (
     Measure,
     MeasureAnalysis,
     Reason,
+    Split,
     Sums,
     VariantEstimate,
 )
@@ -38,7 +39,7 @@ def analyse(inputs: Inputs) -> Analysis:
         for measure, sums in zip(inputs.measures, inputs.sums, strict=True)
     ]
     measures = _adjust(inputs, analyses)
-    ratio = sample_ratio.check(inputs.design.variants, inputs.users)
+    ratio = sample_ratio.check_phases(inputs.splits or [Split(inputs.design.variants, inputs.users)])
     return Analysis(measures, ratio, decide(inputs, measures, ratio))
 
 
@@ -133,7 +134,7 @@ def _adjust(inputs: Inputs, analyses: Sequence[MeasureAnalysis]) -> Sequence[Mea
         (measure.key, variant.key, variant.comparison.difference.always_valid.p_value)
         for given, measure in zip(inputs.measures, analyses, strict=True)
         for variant in measure.variants
-        if not given.is_guardrail and variant.comparison and isinstance(variant.comparison.difference, Estimate)
+        if given.is_registered_goal and variant.comparison and isinstance(variant.comparison.difference, Estimate)
     ]
     adjusted = multiplicity.adjust([p for _, _, p in family], inputs.design.correction)
     by_place = {(measure, variant): p for (measure, variant, _), p in zip(family, adjusted, strict=True)}

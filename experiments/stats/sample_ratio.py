@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, gammaln
 
-from experiments.stats.types import Reason, ReasonCode, SampleRatio, Weight
+from experiments.stats.types import Reason, ReasonCode, SampleRatio, Split, Weight
 
 MISMATCH = 0.001
 CONCENTRATION = 10_000
@@ -21,19 +22,53 @@ def check(variants: Sequence[Weight], users: Mapping[str, int]) -> SampleRatio |
 
     A mismatch is an always-valid p-value below 0.001. Users of a variant with the weight 0 are one, however few.
     """
-    total = sum(users.get(variant.key, 0) for variant in variants)
-    if not total:
+    return check_phases([Split(variants, users)])
+
+
+def check_phases(splits: Sequence[Split]) -> SampleRatio | Reason:
+    """Compare the users of each phase with its own weights, and judge by the evidence of all phases together.
+
+    Whoever opens a phase may have looked at everything before, and choose its weights by that. Given these, chance
+    alone splits its users: its e-value has an expectation of 1 at most, whatever was before. So has the product of
+    those of all phases, at every look (Ville's inequality holds of it too), and their logarithms add up. Chi-squares
+    of the users of several phases add up with their degrees of freedom, for a single look as ever.
+    """
+    found = [_judge(split) for split in splits if any(split.users.get(each.key, 0) for each in split.variants)]
+    if not found:
         return NO_USERS
-    largest = max(variant.weight for variant in variants)
-    weights = [variant.weight / largest for variant in variants]
+    expected = {key: math.fsum(each.expected.get(key, 0.0) for each in found) for key in found[-1].expected}
+    p = math.exp(min(0.0, -sum(each.log_e_value for each in found)))
+    chi_square, freedom = sum(each.chi_square for each in found), sum(each.freedom for each in found)
+    return SampleRatio(expected, _p_of_chi_square(chi_square, freedom), p, p < MISMATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What the users of one phase say against its weights; without end where some have a variant of weight 0."""
+
+    expected: Mapping[str, float]
+    log_e_value: float
+    chi_square: float
+    freedom: int
+
+
+def _judge(split: Split) -> _Evidence:
+    """Of one user at least."""
+    total = sum(split.users.get(variant.key, 0) for variant in split.variants)
+    largest = max(variant.weight for variant in split.variants)
+    weights = [variant.weight / largest for variant in split.variants]
     shares = [weight / math.fsum(weights) for weight in weights]
-    expected = {variant.key: total * share for variant, share in zip(variants, shares, strict=True)}
-    split = [(users.get(variant.key, 0), share) for variant, share in zip(variants, shares, strict=True)]
-    if any(count for count, share in split if not share):
-        return SampleRatio(expected, 0.0, 0.0, is_mismatch=True)
-    counts, chances = np.array([pair for pair in split if pair[1]], float).T
-    p = math.exp(min(0.0, -float(log_e_value(counts, chances))))
-    return SampleRatio(expected, float(chi_square_p(counts, chances)), p, p < MISMATCH)
+    expected = {variant.key: total * share for variant, share in zip(split.variants, shares, strict=True)}
+    pairs = [(split.users.get(key, 0), share) for key, share in zip(expected, shares, strict=True)]
+    if any(count for count, share in pairs if not share):
+        return _Evidence(expected, math.inf, math.inf, len(pairs) - 1)
+    counts, chances = np.array([pair for pair in pairs if pair[1]], float).T
+    evidence = float(log_e_value(counts, chances)), float(_chi_square(counts, chances)), len(chances) - 1
+    return _Evidence(expected, *evidence)
+
+
+def _p_of_chi_square(statistic: float, freedom: int) -> float:
+    return float(chdtrc(freedom, statistic)) if freedom else 1.0
 
 
 def chi_square_p(counts: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -41,12 +76,16 @@ def chi_square_p(counts: NDArray[np.float64], shares: NDArray[np.float64]) -> ND
 
     1 for a single variant, which nothing can contradict.
     """
-    expected = counts.sum(axis=-1, keepdims=True) * shares
-    with np.errstate(over="ignore"):  # a variant that should have got next to nobody: p is 0
-        statistic = ((counts - expected) ** 2 / expected).sum(axis=-1)
+    statistic = _chi_square(counts, shares)
     if len(shares) == 1:
         return np.ones_like(statistic)
     return np.asarray(chdtrc(len(shares) - 1, statistic), float)
+
+
+def _chi_square(counts: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    expected = counts.sum(axis=-1, keepdims=True) * shares
+    with np.errstate(over="ignore"):  # a variant that should have got next to nobody: p is 0
+        return np.asarray(((counts - expected) ** 2 / expected).sum(axis=-1), float)
 
 
 def log_e_value(counts: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -38,13 +38,20 @@ class Sums:
 class Measure:
     """A metric as the statistics see it.
 
-    `kind`: a share of users (y is 0 or 1), a mean over users, or Σy / Σd.
+    `kind`: a share of users (y is 0 or 1), a mean over users, or Σy / Σd. `is_post_hoc`: it was chosen when there was
+    something to see already, and so decides nothing and weighs on no other.
     """
 
     key: str
     kind: Kind
     is_decrease_good: bool = False
     is_guardrail: bool = False
+    is_post_hoc: bool = False
+
+    @property
+    def is_registered_goal(self) -> bool:
+        """Whether it was named beforehand as what should improve."""
+        return not self.is_guardrail and not self.is_post_hoc
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +75,20 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """The users of one phase by variant key, and the weights by which they were assigned."""
+
+    variants: Sequence[Weight]
+    users: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Inputs:
     """`sums`: by variant key, in the order of the measures; `users`: exposed ones by variant key.
 
-    `several`: users who were seen in several variants. A variant that is missing in either has no users.
+    `several`: users who were seen in several variants. A variant that is missing in either has no users. `splits`: the
+    users phase by phase; left out where there is one phase, of the design's weights. `is_mixed`: the phases have
+    different weights, so that what differs between their times looks like an effect.
     """
 
     design: Design
@@ -79,6 +96,8 @@ class Inputs:
     sums: Sequence[Mapping[str, Sums]]
     users: Mapping[str, int]
     several: int = 0
+    splits: Sequence[Split] = ()
+    is_mixed: bool = False
 
 
 class ReasonCode(StrEnum):
@@ -95,6 +114,7 @@ class ReasonCode(StrEnum):
     NOT_STARTED = "not_started"
     NO_GOAL = "no_goal"
     SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
+    MIXED_PHASES = "mixed_phases"
     USERS_IN_SEVERAL_VARIANTS = "users_in_several_variants"
     BETTER = "better"
     WORSE = "worse"

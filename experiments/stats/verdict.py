@@ -28,6 +28,11 @@ MOST_IN_SEVERAL = 0.01
 # Of two values without variance, relative to the larger: what differs by less are sums that were rounded differently.
 ROUNDING = 1e-9
 NO_GOAL = Reason(ReasonCode.NO_GOAL, "No metric is a goal, and guardrails alone decide nothing.")
+MIXED_PHASES = Reason(
+    ReasonCode.MIXED_PHASES,
+    "The phases split their users by different weights: what differs between their times looks like an effect. "
+    "Look at phases of one split.",
+)
 NO_TREATMENT = Reason(ReasonCode.TOO_FEW_USERS, "No variant but the control gets users: all others have the weight 0.")
 
 _WORDS = {
@@ -39,17 +44,17 @@ _WORDS = {
 
 
 def decide(inputs: Inputs, measures: Sequence[MeasureAnalysis], ratio: SampleRatio | Reason) -> Verdict:
-    """Decide by the first measure that is no guardrail, whose p-values are adjusted for its treatments alone.
+    """Decide by the first goal that was named beforehand, whose p-values are adjusted for its treatments alone.
 
-    That goal was named before there was anything to see, so that others do not weigh on it. Data that cannot be trusted
-    come first, then variants too small to judge. A treatment that is better is shipped where all guardrails are known
-    and none is harmed, the best of several; nothing is where each is worse, or harmful. Variants of weight 0 are left
-    out.
+    Others do not weigh on it, and what was added when there was something to see decides nothing. Data that cannot be
+    trusted come first, then variants too small to judge. A treatment that is better is shipped where all guardrails are
+    known and none is harmed, the best of several; nothing is where each is worse, or harmful. Variants of weight 0 are
+    left out.
     """
     if suspicions := list(_suspicions(inputs, ratio)):
         return Verdict(Decision.CHECK_DATA, None, suspicions)
     undecided = Decision.KEEP_RUNNING if inputs.design.is_running else Decision.INCONCLUSIVE
-    primary = next((at for at, measure in enumerate(inputs.measures) if not measure.is_guardrail), None)
+    primary = next((at for at, measure in enumerate(inputs.measures) if measure.is_registered_goal), None)
     if primary is None:
         return Verdict(undecided, None, [NO_GOAL])
     if shortages := list(_shortages(inputs, primary)):
@@ -67,6 +72,8 @@ def decide(inputs: Inputs, measures: Sequence[MeasureAnalysis], ratio: SampleRat
 
 def _suspicions(inputs: Inputs, ratio: SampleRatio | Reason) -> Iterator[Reason]:
     """What makes the data themselves doubtful."""
+    if inputs.is_mixed:
+        yield MIXED_PHASES
     if isinstance(ratio, SampleRatio) and ratio.is_mismatch:
         split = ", ".join(f"{key} {inputs.users.get(key, 0)} ({users:.0f})" for key, users in ratio.expected.items())
         message = f"Users are not split as the weights say; by variant, with those expected: {split}."
@@ -163,7 +170,7 @@ def _objections(inputs: Inputs, measures: Sequence[MeasureAnalysis], key: str) -
     """What the guardrails have against one treatment."""
     for measure, sums, analysis in zip(inputs.measures, inputs.sums, measures, strict=True):
         difference = _comparisons(analysis)[key].difference
-        if not measure.is_guardrail:
+        if not measure.is_guardrail or measure.is_post_hoc:
             continue
         if isinstance(difference, Estimate):
             test = difference.always_valid

@@ -41,6 +41,7 @@ def test_scale__for_any_ranges__holds_zero_and_every_estimate_and_has_three_to_s
     assert all(scale.low <= each.estimate <= scale.high for each in known if each)
     assert 3 <= len(ticks) <= 7
     assert 0.0 in ticks
+    assert 2 <= len(scale.ticks(2)) <= 5
 
 
 def test_intervals__on_one_scale__stand_where_their_numbers_are() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from experiments.audit.judging import WORDS
 from experiments.models import Experiment
 from experiments.results.pages.cards import MetricCard, metric_card
+from experiments.results.pages.phases import Phases, phases_of
 from experiments.results.pages.words import counted, p_value
-from experiments.results.types import Guards, Results
+from experiments.results.types import Audit, Guards, Results
 from experiments.stats.types import Decision, Reason, SampleRatio, Verdict
 
 _BADGES = {
@@ -63,6 +65,10 @@ class Panel:
         return isinstance(ratio, SampleRatio) and ratio.is_mismatch
 
     @property
+    def phases(self) -> Phases | None:
+        return phases_of(self.results.phases)
+
+    @property
     def users(self) -> str:
         return counted(self.results.users, "user")
 
@@ -93,12 +99,18 @@ def _guards(guards: Guards) -> list[Guard]:
         _counted("Events of unknown variants", guards.events_of_unknown_variants, "event", "they do not count"),
     ]
     if guards.audit:
-        before, unexpected = guards.audit.events_before_exposure, guards.audit.unexpected_variants
-        found += [
-            _counted("Events before exposure", before, "event", "they do not count", is_alarm=False),
-            _counted("Unexpected variants", unexpected, "exposure", "not what the split of the experiment gives"),
-        ]
+        found += _audited(guards.audit)
     return found
+
+
+def _audited(audit: Audit) -> Iterator[Guard]:
+    yield _counted("Events before exposure", audit.events_before_exposure, "event", "they do not count", is_alarm=False)
+    found = audit.assignments
+    causes = [f"{count:,} {WORDS[cause]}" for cause, count in found.causes.items() if count]
+    words = f"{found.differing:,} of {counted(found.exposures, 'exposure')}: {', '.join(causes)}" if causes else "none"
+    yield Guard("Not as the hash has it", words, found.alarming > 0)
+    outside = found.before_start + found.after_stop
+    yield _counted("Exposures outside the run", outside, "exposure", "before the start or after the stop")
 
 
 def _sample_ratio(ratio: SampleRatio | Reason) -> Guard:

@@ -17,6 +17,7 @@ from config.documents import Document
 from config.errors import DomainError
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Status
+from experiments.phases import choices
 from experiments.results.computing import CORRECTIONS, analyse_experiment, known_attributes
 from experiments.results.documents import results_document
 from experiments.results.kept import explain_metric
@@ -26,7 +27,7 @@ from experiments.results.table import results_csv
 from experiments.results.types import Results
 
 _LABELS = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}
-_CHOICES = ("control", "correction", "breakdown")
+_CHOICES = ("control", "correction", "breakdown", "phase")
 _TEMPLATES = "admin/experiments/experiment"
 
 
@@ -74,12 +75,15 @@ class ResultPages(DomainAdmin):
         variant = request.GET.get("variant", experiment.variant_keys[0])
         if place >= len(experiment.metrics) or variant not in experiment.variant_keys:
             raise Http404
-        metric = experiment.metrics[place]
-        document = explain_metric(experiment, metric, variant)
+        metric, phase = experiment.metrics[place], request.GET.get("phase") or None
+        if phase is not None and phase not in choices(experiment.phases):
+            raise Http404
+        document = explain_metric(experiment, metric, variant, phase)
         context = {
             "original": experiment,
             "metric": metric,
             "variant": variant,
+            "phase": phase,
             "explained": explained(definitions_of(experiment)[place], document),
             "title": f"How the results of {experiment.key} come about",
         }
@@ -124,13 +128,14 @@ def _results_to_show(request: HttpRequest, experiment: Experiment) -> Results:
 
 def _results(request: HttpRequest, experiment: Experiment, *, daily: Sequence[str] = ()) -> Results:
     # What no database can compare with is no name of anything.
-    control, correction, breakdown = (request.GET.get(name, "").replace("\0", "?") or None for name in _CHOICES)
+    control, correction, breakdown, phase = (request.GET.get(name, "").replace("\0", "?") or None for name in _CHOICES)
     return analyse_experiment(
         experiment,
         timezone.now(),
         control=control,
         correction=correction or CORRECTIONS[0],
         breakdown=breakdown,
+        phase=phase,
         daily=daily,
         is_audited=_is_audited(request),
     )

@@ -9,7 +9,8 @@ import pytest
 
 from config.models import Environment
 from experiments.exposures import assign
-from tests.conftest import NOON
+from experiments.phase_changes import open_phase
+from tests.conftest import ACTOR, NOON
 from tests.experiments.planner.asking import DAY, ask, expose, refused
 from tests.factories import EventFactory, ExperimentFactory
 
@@ -133,3 +134,22 @@ class TestExperiment:
     def test_experiment__of_another_environment__is_unknown(self, api: Any, staging: Environment) -> None:
         ExperimentFactory(key="e", environment=staging)
         assert refused(api, experiment="e")[:2] == ("experiment", "unknown_reference")
+
+
+class TestPhases:
+    def test_experiment__in_a_phase_of_other_weights__goes_by_those_who_came_in_it(
+        self, api: Any, production: Environment
+    ) -> None:
+        experiment = ExperimentFactory(key="e", variants=weighted(1, 1), started_at=NOON - 10 * DAY)
+        who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON, "reason": "so"}
+        open_phase(**who, opened_at=NOON + 6 * DAY, changes={"variants": weighted(3, 1)})
+        for number in range(30):
+            assign(experiment.pk, f"early {number}", "a", NOON - 9 * DAY)
+        for number in range(8):
+            assign(experiment.pk, f"late {number}", "a", NOON + 7 * DAY, phase=2)
+
+        found = ask(api, baseline="0.1", experiment="e")
+        assert found["assumptions"]["usersPerDay"] == pytest.approx(2)
+        assert found["assumptions"]["smallestShare"] == 0.25
+        past = [(day["day"], day["users"]) for day in found["detectable"] if not day["isForecast"]]
+        assert past[0] == ((NOON + 7 * DAY).date().isoformat(), 8)

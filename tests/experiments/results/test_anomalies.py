@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from events.ingest import NewEvent, new_id, record
-from experiments.assignment import assigners
 from experiments.exposures import assign
-from experiments.models import Experiment
+from experiments.models import Experiment, Fold
+from experiments.results.kept import audited
 from flags.engine.bucketing import compile_split
 from tests.conftest import NOON
 from tests.experiments.results.asking import ask
@@ -31,7 +31,7 @@ def test_guards__unknown_and_second_variants__are_counted(api, production):
 
 def test_audit__variants_that_the_hash_does_not_give__are_counted(api, production):
     experiment = open_shop(production, [])
-    split = assigners.state["production", "shop"].split
+    split = compile_split((("control", 50), ("green", 50)), "shop")
     for user in range(20):
         assign(experiment.pk, f"right-{user}", split(f"right-{user}"), NOON)
     other = {"control": "green", "green": "control"}
@@ -40,8 +40,10 @@ def test_audit__variants_that_the_hash_does_not_give__are_counted(api, productio
     report = {"experimentId": "shop", "variant": other[split("reported")]}
     record([NewEvent(new_id(), "reported", "seen", NOON, NOON, report)], production)
 
-    assert ask(api, audit="true")["guards"]["unexpectedVariants"] == 3
-    assert split("u") == compile_split((("control", 50), ("green", 50)), "shop")("u")
+    guards = ask(api, audit="true")["guards"]
+    assert guards["unexpectedVariants"] == 3
+    told = {"exposures": 24, "differing": 4, "share": 4 / 24, "selfReported": 1, "unexplained": 3}
+    assert {name: guards["assignments"][name] for name in told} == told
 
 
 @pytest.mark.parametrize(
@@ -79,3 +81,15 @@ def test_audit__user_exposed_after_the_stop__counts_as_never_exposed(api, produc
     Experiment.objects.filter(pk=experiment.pk).update(status="stopped", stopped_at=stopped)
 
     assert ask(api, audit="true")["guards"]["eventsBeforeExposure"] == 1
+
+
+def test_audit__results_that_froze_before_assignments_were_kept__are_audited_by_their_exposures(production):
+    experiment = open_shop(production, [])
+    assign(experiment.pk, "wrong", "purple", NOON)
+    Fold.objects.update_or_create(
+        experiment=experiment, defaults={"kept": {"eventsBeforeExposure": 7, "unexpectedVariants": 0}}
+    )
+    Experiment.objects.filter(pk=experiment.pk).update(frozen_at=NOON)
+
+    found = audited(Experiment.objects.get(pk=experiment.pk))
+    assert (found.events_before_exposure, found.assignments.exposures, found.assignments.alarming) == (7, 1, 1)

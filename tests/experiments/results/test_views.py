@@ -34,7 +34,7 @@ def test_results__of_a_running_experiment__tell_what_it_is_and_as_of_when(api, s
     found = ask(api)
     assert list(found) == [
         *("experiment", "status", "startedAt", "stoppedAt", "asOf", "frozenAt", "control", "correction", "users"),
-        *("variants", "verdict", "guards", "metrics"),
+        *("variants", "verdict", "guards", "metrics", "phases"),
     ]
     assert (found["experiment"], found["status"], found["control"]) == ("shop", "running", "control")
     assert (found["startedAt"], found["stoppedAt"]) == (format_timestamp(NOON), None)
@@ -195,7 +195,7 @@ def late_purchase(shopper: Shopper) -> NewEvent:
         ({}, 0),
         ({"series": "daily"}, 1),
         ({"breakdown": "country"}, 1),
-        ({"audit": "true"}, 2),
+        ({"audit": "true"}, 3),
     ],
 )
 def test_results__with_all_that_may_be_asked_for__take_few_statements(

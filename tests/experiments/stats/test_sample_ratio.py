@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.stats.sample_ratio import CONCENTRATION, NO_USERS, check, chi_square_p, log_e_value
-from experiments.stats.types import Weight
+from experiments.stats.sample_ratio import CONCENTRATION, NO_USERS, check, check_phases, chi_square_p, log_e_value
+from experiments.stats.types import Split, Weight
 
 HALVES = [Weight("control", 1), Weight("treatment", 1)]
 
@@ -102,3 +102,82 @@ def test_check__all_users_wanted_in_one_variant__is_no_mismatch_when_they_are():
 
 def test_check__nobody__has_no_ratio():
     assert check(HALVES, {}) is NO_USERS
+
+
+def phase(weights: tuple[float, float], control: int, treatment: int) -> Split:
+    keys = ("control", "treatment")
+    return Split(
+        [Weight(*each) for each in zip(keys, weights, strict=True)], {"control": control, "treatment": treatment}
+    )
+
+
+def test_check_phases__one__is_what_check_gives():
+    alone = check_phases([Split(HALVES, {"control": 15_752, "treatment": 15_257})])
+    assert alone == halves(15_752, 15_257)
+    assert check_phases([phase((9, 1), 0, 0), Split(HALVES, {"control": 15_752, "treatment": 15_257})]) == alone
+
+
+def test_check_phases__several__adds_up_evidence_and_chi_squares_with_their_degrees_of_freedom():
+    ratio = check_phases([phase((9, 1), 930, 70), phase((1, 1), 470, 530)])
+    statistic = 30**2 / 900 + 30**2 / 100 + 30**2 / 500 + 30**2 / 500
+    assert ratio.chi_square_p == pytest.approx(stats.chi2.sf(statistic, 2), rel=1e-9)
+    evidence = log_e_value(np.array([930.0, 70.0]), np.array([0.9, 0.1])) + log_e_value(
+        np.array([470.0, 530.0]), np.array([0.5, 0.5])
+    )
+    assert ratio.always_valid_p == pytest.approx(math.exp(-evidence), rel=1e-9)
+    assert ratio.expected == pytest.approx({"control": 1400, "treatment": 600})
+
+
+def test_check_phases__each_as_its_own_weights_say__is_none_where_all_users_together_would_be():
+    phases = [phase((9, 1), 9_000, 1_000), phase((1, 1), 5_000, 5_000)]
+    assert not check_phases(phases).is_mismatch
+    assert halves(14_000, 6_000).is_mismatch
+    assert check([Weight("control", 9), Weight("treatment", 1)], {"control": 14_000, "treatment": 6_000}).is_mismatch
+
+
+def test_check_phases__deviations_that_cancel_out__are_a_mismatch():
+    phases = [phase((1, 1), 5_400, 4_600), phase((1, 1), 4_600, 5_400)]
+    assert check_phases(phases).is_mismatch
+    assert not halves(10_000, 10_000).is_mismatch
+
+
+def test_check_phases__user_in_a_variant_of_weight_0__is_a_mismatch_of_that_phase_only():
+    first, second = phase((1, 0), 500, 1), phase((1, 1), 500, 500)
+    assert check_phases([first]).is_mismatch
+    assert not check_phases([second]).is_mismatch
+    both = check_phases([first, second])
+    assert (both.always_valid_p, both.chi_square_p, both.is_mismatch) == (0, 0, True)
+
+
+def test_check_phases__all_users_wanted_in_one_variant__adds_no_degree_of_freedom():
+    alone, after = halves(480, 520), check_phases([phase((1, 0), 500, 0), phase((1, 1), 480, 520)])
+    assert (after.chi_square_p, after.always_valid_p) == (alone.chi_square_p, pytest.approx(alone.always_valid_p))
+
+
+def test_check_phases__twenty_looks_across_two_phases_of_other_weights__errs_more_rarely_than_its_level():
+    chance, experiments, users = np.random.default_rng(7), 4000, 200
+    for shares in (np.array([[0.9, 0.1], [0.5, 0.5]]), np.array([[0.5, 0.5], [0.98, 0.02]])):
+        looks = [
+            chance.multinomial(users, each, size=(experiments, 10)).cumsum(axis=1).astype(float) for each in shares
+        ]
+        first, second = (log_e_value(counts, each) for counts, each in zip(looks, shares, strict=True))
+        evidence = np.hstack([first, first[:, -1:] + second])
+        assert evidence.shape == (experiments, 20)
+        for level in (0.05, 0.01):
+            assert (np.exp(-evidence).min(axis=1) < level).mean() <= level
+        pooled = np.hstack([looks[0], looks[0][:, -1:] + looks[1]])
+        assert (np.exp(-log_e_value(pooled, shares[-1])).min(axis=1) < 0.05).mean() > 0.99
+
+
+def test_check_phases__weights_chosen_by_what_was_seen__errs_more_rarely_than_its_level():
+    """Whoever opens a phase when the split looks odd, and with weights that fit it, gains nothing."""
+    chance, level = np.random.default_rng(3), 0.05
+    first = chance.multinomial(100, [0.5, 0.5], size=(4000, 10)).cumsum(axis=1).astype(float)
+    before = log_e_value(first, np.array([0.5, 0.5]))
+    skewed = np.clip(first[:, -1, 0] / 1000 * 2 - 0.5, 0.05, 0.95)  # twice as far from a half as the users are
+    errors = 0
+    for evidence, share in zip(before, skewed, strict=True):
+        shares = np.array([share, 1 - share])
+        second = chance.multinomial(100, shares, size=10).cumsum(axis=0).astype(float)
+        errors += bool(np.exp(-np.hstack([evidence, evidence[-1] + log_e_value(second, shares)])).min() < level)
+    assert errors / len(before) <= level

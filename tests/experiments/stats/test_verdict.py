@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from experiments.stats.analysis import analyse
 from experiments.stats.effects import NO_VARIANCE, ONE_USER
 from experiments.stats.samples import NO_DENOMINATOR, NO_USERS
-from experiments.stats.types import Decision, Design, Inputs, Measure, ReasonCode, Sums, Weight
+from experiments.stats.types import Decision, Design, Inputs, Measure, ReasonCode, Split, Sums, Weight
+from experiments.stats.verdict import NO_GOAL
 from tests.experiments.stats.sums import inputs, share, sums_of
 
 SIGNUP = Measure("signup", "share")
@@ -281,3 +284,34 @@ def test_verdict__everybody_converted_everywhere__cannot_be_compared():
 def test_verdict__no_goal__is_open_and_says_so():
     verdict = decide(errors(control=500, treatment=800), is_running=False)
     assert (verdict.decision, codes(verdict)) == (Decision.INCONCLUSIVE, [ReasonCode.NO_GOAL])
+
+
+def test_verdict__goal_added_post_hoc__decides_nothing_and_weighs_on_no_other():
+    first = signups(control=1000, treatment=1150)
+    added = Measure("added", "share", is_post_hoc=True), {"control": share(20, 10_000), "treatment": share(900, 10_000)}
+    analysis = analyse(inputs(first, added))
+    assert analysis.verdict == decide(first)
+    assert analysis.measures[0] == analyse(inputs(first)).measures[0]
+    assert analysis.measures[1].variants[1].comparison.adjusted_p is None
+    assert decide(added).reasons == [NO_GOAL]
+
+
+def test_verdict__guardrail_added_post_hoc__does_not_stand_in_the_way():
+    measure, sums = errors(control=100, treatment=300)
+    assert decide(signups(control=1000, treatment=1200), (measure, sums)).decision == Decision.DO_NOT_SHIP
+    added = replace(measure, is_post_hoc=True), sums
+    assert decide(signups(control=1000, treatment=1200), added).decision == Decision.SHIP
+
+
+def test_verdict__phases_of_other_weights_together__is_to_check_the_data():
+    given = replace(inputs(signups(control=1000, treatment=1200)), is_mixed=True)
+    verdict = analyse(given).verdict
+    assert (verdict.decision, codes(verdict)) == (Decision.CHECK_DATA, [ReasonCode.MIXED_PHASES])
+
+
+def test_verdict__users_of_two_phases_as_their_weights_say__is_by_the_goal():
+    given = inputs(signups(control=1000, treatment=1200), users={"control": 14_000, "treatment": 6_000})
+    assert analyse(given).verdict.decision == Decision.CHECK_DATA
+    uneven = Split([Weight("control", 9), Weight("treatment", 1)], {"control": 9_000, "treatment": 1_000})
+    even = Split(given.design.variants, {"control": 5_000, "treatment": 5_000})
+    assert analyse(replace(given, splits=[uneven, even])).verdict.decision == Decision.SHIP

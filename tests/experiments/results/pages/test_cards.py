@@ -40,7 +40,7 @@ def test_card__of_a_share__tells_it_in_percent_and_its_difference_in_points() ->
     assert (shown.chance_to_beat, shown.adjusted_p, shown.expected_loss) == ("97.3 %", "0.031", "0.12 points")
     assert (shown.fixed_horizon.interval, shown.fixed_horizon.p_value) == ("+7.50 % to +12.50 %", "0.020")
     assert green.bar is not None
-    assert [tick.label for tick in card.plot.ticks] == ["0 %", "+5 %", "+10 %", "+15 %"]
+    assert [tick.label for tick in card.plot.ticks] == ["0 %", "+10 %"]
 
 
 def test_card__of_an_amount__tells_it_as_a_number() -> None:

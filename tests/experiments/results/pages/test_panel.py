@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from experiments.audit.judging import Assignments, Cause
 from experiments.models import Experiment
 from experiments.results.pages.panel import badge_of, panel_of
 from experiments.results.types import Audit, Guards
@@ -38,6 +39,11 @@ def test_panel__of_results__knows_the_card_of_the_primary_metric() -> None:
     assert panel_of(results(EXPERIMENT, [guardrail])).primary is None
 
 
+FOUND = Assignments(
+    400, {**dict.fromkeys(Cause, 0), Cause.SELF_REPORTED: 2, Cause.UNEXPLAINED: 6}, 0, before_start=0, after_stop=1
+)
+
+
 def guards_in_words(guards: Guards) -> dict[str, tuple[str, bool]]:
     return {each.name: (each.words, each.is_alarm) for each in panel_of(results(EXPERIMENT, guards=guards)).guards}
 
@@ -52,12 +58,16 @@ def test_guards__with_nothing_wrong__say_so() -> None:
 
 def test_guards__with_everything_wrong__are_alarms() -> None:
     uneven = SampleRatio({}, chi_square_p=1e-9, always_valid_p=1e-6, is_mismatch=True)
-    assert guards_in_words(Guards(uneven, 1, 2_000, Audit(5, 6))) == {
+    assert guards_in_words(Guards(uneven, 1, 2_000, Audit(5, FOUND))) == {
         "Sample ratio": ("not as the weights say (p < 0.001)", True),
         "Users in several variants": ("1 user; each counts for the first", True),
         "Events of unknown variants": ("2,000 events; they do not count", True),
         "Events before exposure": ("5 events; they do not count", False),
-        "Unexpected variants": ("6 exposures; not what the split of the experiment gives", True),
+        "Not as the hash has it": (
+            "8 of 400 exposures: 2 reported by clients or imported, 6 for no cause that can be told",
+            True,
+        ),
+        "Exposures outside the run": ("1 exposure; before the start or after the stop", True),
     }
     assert panel_of(results(EXPERIMENT, guards=Guards(uneven, 0, 0))).is_mismatch
 

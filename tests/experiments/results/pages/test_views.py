@@ -128,10 +128,11 @@ def test_results__broken_down__have_a_table_by_value(running: Experiment) -> Non
 
 
 def test_results__with_an_audit__tell_what_takes_longer_to_find_out(running: Experiment) -> None:
-    assert "Unexpected variants" not in text_of(sign_in().get(address(running)))
+    assert "Not as the hash has it" not in text_of(sign_in().get(address(running)))
     text = text_of(sign_in(username="bob").get(address(running), {"audit": "true"}))
     assert "Events before exposure none" in text
-    assert "Unexpected variants none" in text
+    assert re.search(r"Not as the hash has it \d+ of \d+ exposures: \d+ reported by clients or imported", text)
+    assert "Exposures outside the run none" in text
 
 
 @pytest.mark.parametrize(
