@@ -1,4 +1,4 @@
-"""Experiments in the admin: drafts are edited, started, stopped; started ones show their results."""
+"""Experiments in the admin: drafts are edited, and started ones show their results. The steps: `step_pages`."""
 
 from __future__ import annotations
 
@@ -6,34 +6,42 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.safestring import SafeString
-from unfold.enums import ActionVariant
 
-from config.admin_site import (
-    ChoiceFilter,
-    Confirmation,
-    button,
-    column,
-    in_two_lines,
-    moment,
-    reason_of,
-    writer_here,
-)
+from config.admin_site import ChoiceFilter, column, in_two_lines, moment, writer_here
 from config.current_environment import current_environment
 from experiments import lifecycle
 from experiments.design import TUNING_SIZE
 from experiments.forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, NewDraftForm
+from experiments.groups import free_in
 from experiments.metrics.admin import MetricAdmin, known_metrics
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.planner.page import PlannerPage
 from experiments.results.computing import analyse_experiment
 from experiments.results.pages.panel import Panel, panel_of
 from experiments.results.pages.views import ResultPages
+from experiments.step_pages import StepPages
+from experiments.words import (
+    audience_in_words,
+    decision_in_words,
+    flag_in_words,
+    shares_in_words,
+    testers_in_words,
+)
+from flags.models import Flag, Segment
 
 admin.site.register(Metric, MetricAdmin)
 
+_FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_planned_size", "shown_tuning_size")
+_MOMENTS = ("shown_creation", "shown_start", "shown_end")
+_WRITTEN = {
+    **{name: name for name in ("description", "variants", "metrics", "percentage", "conditions", "group", "flag")},
+    "forced_variants": "forced_variants",
+    "planned_sample_size": "planned_size",
+    "tuning_sample_size": "tuning_size",
+}
 _TONES = {Status.DRAFT: "info", Status.RUNNING: "success", Status.STOPPED: "default"}
 
 
@@ -49,7 +57,7 @@ class StatusFilter(ChoiceFilter):
 
 
 @admin.register(Experiment)
-class ExperimentAdmin(PlannerPage, ResultPages):
+class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
     kind = lifecycle.KIND
     is_common = False
     is_environmental = True
@@ -58,7 +66,7 @@ class ExperimentAdmin(PlannerPage, ResultPages):
     search_fields = ("key", "description")
     search_help_text = "Key or description"
     ordering = ("-created_at", "-id")
-    actions_detail = ("start", "stop")
+    actions_detail = ("start", "ship", "new_phase", "stop", "reopen")
     change_form_outer_before_template = "admin/experiments/experiment/results.html"
     change_form_after_template = "admin/experiments/experiment/known.html"
 
@@ -78,14 +86,31 @@ class ExperimentAdmin(PlannerPage, ResultPages):
 
     @column("Variants")
     def shown_variants(self, experiment: Experiment) -> str:
-        total = sum(variant["weight"] for variant in experiment.variants)
-        return " · ".join(
-            f"{variant['key']} {100 * variant['weight'] / total:.3g} %" for variant in experiment.variants
-        )
+        return shares_in_words(experiment.variants)
 
     @column("Metrics", empty_value="none")
     def shown_metrics(self, experiment: Experiment) -> str | None:
         return ", ".join(experiment.metrics) or None
+
+    @column("Takes in")
+    def shown_audience(self, experiment: Experiment) -> str:
+        return audience_in_words(experiment)
+
+    @column("Testers")
+    def shown_testers(self, experiment: Experiment) -> str:
+        return testers_in_words(experiment)
+
+    @column("Flag")
+    def shown_flag(self, experiment: Experiment) -> str:
+        return flag_in_words(experiment)
+
+    @column("Planned size", empty_value="none")
+    def shown_planned_size(self, experiment: Experiment) -> str | None:
+        return f"{experiment.planned_size:,} users" if experiment.planned_size else None
+
+    @column("Decision")
+    def shown_decision(self, experiment: Experiment) -> str:
+        return decision_in_words(experiment)
 
     @column("Tuned for")
     def shown_tuning_size(self, experiment: Experiment) -> str:
@@ -113,11 +138,19 @@ class ExperimentAdmin(PlannerPage, ResultPages):
 
     def get_fieldsets(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
         if obj is None or (_is_of_draft(request, obj) and self.has_change_permission(request, obj)):
-            return [(None, {"fields": ["key", "description", "variants", "metrics", "tuning_sample_size", "reason"]})]
+            return [
+                (None, {"fields": ["key", "description", "variants", "metrics"]}),
+                ("Who takes part", {"fields": ["percentage", "conditions", "group", "forced_variants"]}),
+                ("The flag that it drives", {"fields": ["flag"]}),
+                ("How many users", {"fields": ["planned_sample_size", "tuning_sample_size", "reason"]}),
+            ]
         moments = {"shown_creation": obj.created_at, "shown_start": obj.started_at, "shown_end": obj.stopped_at}
         past = [name for name, at in moments.items() if at is not None]
-        facts = ["key", "shown_status", "shown_variants", "shown_metrics", "shown_tuning_size", *past]
-        editable = ["description", "reason"] if self.has_change_permission(request, obj) else ["description"]
+        facts = ["key", "shown_status", *(["shown_decision"] if obj.stopped_at else []), *_FACTS, *past]
+        if self.has_change_permission(request, obj):
+            editable = ["description", "forced_variants", "reason"]
+        else:
+            editable, facts = ["description"], [*facts, "shown_testers"]
         title = None if obj.status == Status.DRAFT else "Fixed since it was started"
         return [(None, {"fields": editable}), (title, {"fields": facts})]
 
@@ -126,14 +159,13 @@ class ExperimentAdmin(PlannerPage, ResultPages):
             return []
         if _is_of_draft(request, obj) and self.has_change_permission(request, obj):
             return ["key"]
-        moments = ["shown_creation", "shown_start", "shown_end"]
-        return ["key", "shown_status", "shown_variants", "shown_metrics", "shown_tuning_size", *moments]
+        return ["key", "shown_status", "shown_decision", *_FACTS, "shown_testers", *_MOMENTS]
 
     def loaded(self, request: HttpRequest, obj: Experiment | None) -> dict[str, Any]:
         here = super().loaded(request, obj)
         if obj is None:
             return {**here, "variants": TWO_EQUAL_VARIANTS, "tuning_sample_size": TUNING_SIZE}
-        return {**here, "tuning_sample_size": obj.tuning_size}
+        return {**here, "tuning_sample_size": obj.tuning_size, "planned_sample_size": obj.planned_size}
 
     def changeform_view(
         self,
@@ -142,7 +174,12 @@ class ExperimentAdmin(PlannerPage, ResultPages):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
-        context = {"known_metrics": known_metrics}
+        context = {
+            "known_metrics": known_metrics,
+            "known_groups": partial(_known_groups, request),
+            "known_flags": _known_flags,
+            "known_segments": _known_segments,
+        }
         return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     def change_view(
@@ -163,9 +200,7 @@ class ExperimentAdmin(PlannerPage, ResultPages):
 
     def write(self, request: HttpRequest, obj: Experiment, values: dict[str, Any], *, is_new: bool) -> Experiment:
         common = {"reason": values["reason"], **writer_here(request)}
-        new: dict[str, Any] = {name: values[name] for name in ("description", "variants", "metrics") if name in values}
-        if "tuning_sample_size" in values:
-            new["tuning_size"] = values["tuning_sample_size"]
+        new = {column: values[name] for name, column in _WRITTEN.items() if name in values}
         if is_new:
             return lifecycle.create_experiment(key=values["key"], **new, **common)
         return lifecycle.update_experiment(key=obj.key, changes=new, **common)
@@ -177,50 +212,22 @@ class ExperimentAdmin(PlannerPage, ResultPages):
         # What was started has results, and stays.
         return super().has_delete_permission(request, obj) and (obj is None or obj.status == Status.DRAFT)
 
-    @button("Start", permission="change", icon="play_arrow", variant=ActionVariant.PRIMARY)
-    def start(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        experiment = self.find(request, object_id)
-        if experiment is None:
-            return self.missing(request, object_id)
-        confirmation = Confirmation(
-            f"Start {experiment.key}?",
-            (
-                f"From now on users are assigned: {self.shown_variants(experiment)}.",
-                "Variants, weights and metrics are fixed once it has started, and so is what each metric computes.",
-                "It runs until you stop it, and cannot be started a second time.",
-            ),
-            "Start the experiment",
-            is_dangerous=False,
-        )
-        act = partial(self._move, request, experiment, lifecycle.start_experiment)
-        return self.confirm(request, experiment, confirmation, act, f"{experiment.key} is running.")
 
-    @button("Stop", permission="change", icon="stop", variant=ActionVariant.DANGER)
-    def stop(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        experiment = self.find(request, object_id)
-        if experiment is None:
-            return self.missing(request, object_id)
-        confirmation = Confirmation(
-            f"Stop {experiment.key}?",
-            (
-                "It assigns no more variants; code that asks for one is refused.",
-                "Nothing that happens after this moment counts for its results.",
-                "A stopped experiment cannot be started again.",
-            ),
-            "Stop the experiment",
-        )
-        act = partial(self._move, request, experiment, lifecycle.stop_experiment)
-        return self.confirm(request, experiment, confirmation, act, f"{experiment.key} is stopped.")
+def _known_groups(request: HttpRequest) -> dict[str, str]:
+    """The groups that experiments here have parts of, and what is free of each."""
+    here = current_environment(request)
+    groups = Experiment.objects.in_environment(here).exclude(status=Status.STOPPED).values_list("group", flat=True)
+    return {key: free_in(here, key) for key in sorted({group["key"] for group in groups if group})}
 
-    def _move(self, request: HttpRequest, experiment: Experiment, move: Any) -> None:
-        move(key=experiment.key, reason=reason_of(request), **writer_here(request))
 
-    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """Start for a draft, stop for a running one; the domain decides when the button is pressed."""
-        experiment = self.find(request, str(object_id))
-        fitting = {Status.DRAFT: "start", Status.RUNNING: "stop"}.get(experiment.status) if experiment else None
-        found = super().get_actions_detail(request, object_id)
-        return [each for each in found if each.action_name == f"experiments_experiment_{fitting}"]
+def _known_flags() -> dict[str, list[str]]:
+    """The flags that an experiment may drive, each with the keys of its variants."""
+    rows = Flag.objects.current().values_list("key", "variants")
+    return {key: [each["key"] for each in variants] for key, variants in rows}
+
+
+def _known_segments() -> list[str]:
+    return list(Segment.objects.values_list("key", flat=True))
 
 
 def _is_of_draft(request: HttpRequest, experiment: Experiment | None) -> bool:

@@ -171,7 +171,8 @@ def test_change__of_a_draft_that_was_started_meanwhile__is_not_made(draft: Exper
     start_experiment(key=draft.key, environment=production, actor=ACTOR, at=NOON)
     before = revision()
     response = client.post(address("change", draft), sent)
-    assert errors_of(response)["__all__"] == ["The experiment is running; only a draft can be changed."]
+    message = "The experiment is running; its metrics stay as they are, and others go after them."
+    assert errors_of(response)["__all__"] == [message]
     assert response.context["adminform"].form["metrics"].value() == '["other"]'
     draft.refresh_from_db()
     assert (draft.metrics, revision()) == (["buy"], before)
@@ -193,7 +194,7 @@ def test_start__confirmed__runs_and_is_logged_with_its_reason(draft: Experiment)
 
 def test_stop__confirmed__stops(running: Experiment) -> None:
     client = sign_in()
-    assert "cannot be started again" in text_of(client.get(address("stop", running)))
+    assert "It can be opened again for 30 days" in text_of(client.get(address("stop", running)))
     before = revision()
     assert messages_of(client.post(address("stop", running), {"opened_in": "production"})) == ["button is stopped."]
     running.refresh_from_db()

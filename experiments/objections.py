@@ -1,0 +1,82 @@
+"""What speaks against declaring a variant the winner: whoever does so all the same has to say why. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from experiments.results.types import MetricFigures, Results
+from experiments.stats.types import Decision, Estimate, SampleRatio
+
+
+class Cause(StrEnum):
+    """What may speak against it, as decisions keep it."""
+
+    SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
+    GUARDRAIL_HARMED = "guardrail_harmed"
+    PLANNED_SIZE_NOT_REACHED = "planned_size_not_reached"
+    NOT_THE_VERDICT = "not_the_verdict"
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """`message` is part of a sentence."""
+
+    cause: Cause
+    message: str
+
+
+_VERDICTS = {
+    Decision.DO_NOT_SHIP: "the verdict is to stay with the control",
+    Decision.KEEP_RUNNING: "the verdict is to keep it running",
+    Decision.INCONCLUSIVE: "the verdict is that there is no clear result",
+    Decision.CHECK_DATA: "the verdict is to check the data first",
+}
+
+
+def objections(results: Results, winner: str) -> list[Objection]:
+    """Everything that speaks against it by these results, the data first."""
+    return [
+        *_against_the_data(results),
+        *_by_guardrails(results, winner),
+        *_by_size(results),
+        *_by_verdict(results, winner),
+    ]
+
+
+def _against_the_data(results: Results) -> Iterator[Objection]:
+    ratio = results.guards.sample_ratio
+    if isinstance(ratio, SampleRatio) and ratio.is_mismatch:
+        yield Objection(Cause.SAMPLE_RATIO_MISMATCH, "users are not split as the weights say")
+
+
+def _by_guardrails(results: Results, winner: str) -> Iterator[Objection]:
+    for figures in results.metrics:
+        definition = figures.definition
+        if definition.is_guardrail and not definition.is_post_hoc and _is_harmed(figures, winner):
+            yield Objection(Cause.GUARDRAIL_HARMED, f"it harms the guardrail {definition.key}")
+
+
+def _is_harmed(figures: MetricFigures, variant: str) -> bool:
+    """Whether the whole always-valid interval of the difference lies on the bad side."""
+    compared = next((each.estimate.comparison for each in figures.variants if each.key == variant), None)
+    if compared is None or not isinstance(compared.difference, Estimate):
+        return False
+    test = compared.difference.always_valid
+    return test.lower > 0 if figures.definition.is_decrease_good else test.upper < 0
+
+
+def _by_size(results: Results) -> Iterator[Objection]:
+    planned = (results.experiment.registration or {}).get("plannedSampleSize")
+    if planned and results.users < planned:
+        message = f"it has {results.users:,} of the {planned:,} users that were planned"
+        yield Objection(Cause.PLANNED_SIZE_NOT_REACHED, message)
+
+
+def _by_verdict(results: Results, winner: str) -> Iterator[Objection]:
+    verdict = results.verdict
+    wanted = results.control if verdict.decision == Decision.DO_NOT_SHIP else verdict.variant
+    if verdict.decision not in (Decision.SHIP, Decision.DO_NOT_SHIP) or winner != wanted:
+        said = _VERDICTS.get(verdict.decision, f"the verdict is to ship {verdict.variant}")
+        yield Objection(Cause.NOT_THE_VERDICT, said)

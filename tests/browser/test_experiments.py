@@ -1,0 +1,74 @@
+"""An experiment in a real browser: the editors of its audience, and the page that ships a winner."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from config.models import Environment
+from experiments.lifecycle import get_experiment
+from tests.browser.conftest import Visit
+from tests.experiments.shipping import convince, run
+from tests.factories import ExperimentFactory, FlagFactory
+
+pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+
+PAGES = "/admin/experiments/experiment"
+
+
+@pytest.fixture
+def production(transactional_db: None) -> Environment:
+    return Environment.objects.get(key="production")
+
+
+def test_draft__audience_and_flag__are_edited_without_writing_json(visit: Visit, production: Environment) -> None:
+    variants = [{"key": "old", "value": "a"}, {"key": "new", "value": "b"}]
+    FlagFactory(key="text", type="string", variants=variants)
+    ExperimentFactory(key="first", group={"key": "checkout", "from": 0, "to": 60})
+    draft, page = ExperimentFactory(key="e"), visit.page
+    visit.open(f"{PAGES}/{draft.pk}/change/")
+
+    page.get_by_role("combobox", name="Group", exact=True).fill("checkout")
+    expect(page.get_by_text("Free of it: 60 to 100 %.")).to_be_visible()
+    page.get_by_label("From, in percent").fill("60")
+    page.get_by_role("button", name="Add condition").click()
+    page.get_by_label("Attribute").fill("plan")
+    page.get_by_label("Value", exact=True).fill("pro")
+    page.get_by_role("button", name="Add a tester").click()
+    page.get_by_label("User id").fill("qa-1")
+    page.get_by_role("combobox", name="Variant", exact=True).select_option("green")
+    page.get_by_role("combobox", name="Flag", exact=True).select_option("text")
+    page.get_by_label("Key").nth(1).fill("blue")  # a variant that is renamed after the flag was chosen
+    page.get_by_label("Key").nth(1).blur()
+    expect(page.get_by_label("What the flag serves for blue")).to_have_value("new")
+    page.get_by_role("combobox", name="Variant", exact=True).select_option("blue")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.wait_for_load_state()
+
+    found = get_experiment("e", production)
+    assert found.group == {"key": "checkout", "from": 60, "to": 100}
+    assert [(each["attribute"], each["value"]) for each in found.conditions] == [("plan", "pro")]
+    assert found.forced_variants == {"qa-1": "blue"}
+    assert found.flag == {"key": "text", "serves": {"control": "old", "blue": "new"}}
+
+
+@pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])
+def test_ship__against_the_verdict__asks_for_the_reason(visit: Visit, production: Environment) -> None:
+    experiment, page = run(production), visit.page
+    convince(production)
+    visit.open(f"{PAGES}/{experiment.pk}/change/")
+    page.get_by_role("link", name="Ship").click()
+    expect(page.locator("input[value=green]")).to_be_checked()
+    expect(page.get_by_text("something speaks against this variant")).to_be_hidden()
+
+    page.locator("input[value=control]").check()
+    page.get_by_role("button", name="Ship the winner").click()
+    expect(page.get_by_text("Must say why control is to win all the same")).to_be_visible()
+    expect(page.locator("input[value=control]")).to_be_checked()
+    page.locator("#id_reason").fill("Support cannot cope.")
+    page.get_by_role("button", name="Ship the winner").click()
+    expect(page.get_by_text("control is what everybody sees; e is stopped.")).to_be_visible()
+
+    page.get_by_role("link", name="Reopen").click()
+    page.get_by_role("button", name="Open the experiment again").click()
+    expect(page.get_by_text("e is running again.")).to_be_visible()
