@@ -33,6 +33,8 @@ class Request:
     method: str
     headers: Mapping[str, str]
     body: Any
+    population: int = 0
+    """How many texts there are to stand for `EACH`, the same in every stretch of load; 0: none comes again."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,12 @@ def _script(request: Request) -> str:
     lines.append(f"wrk.method = {json.dumps(request.method)}")
     head, *tail = json.dumps(request.body).split(EACH)
     if tail:
-        run = secrets.token_hex(4)
-        lines.append("local count = 0")
+        run = "user" if request.population else secrets.token_hex(4)
+        number = f"count % {request.population}" if request.population else "count"
+        lines.append(f"local count = {secrets.randbelow(request.population or 1)}")
         lines.append("function request()")
         lines.append("  count = count + 1")
-        text = f"{json.dumps(f'{head}{run}-')} .. count .. {json.dumps(tail[0])}"
+        text = f"{json.dumps(f'{head}{run}-')} .. ({number}) .. {json.dumps(tail[0])}"
         lines.append(f"  return wrk.format(nil, nil, nil, {text})")
         lines.append("end")
     else:

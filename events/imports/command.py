@@ -1,0 +1,52 @@
+"""What the commands that import a file share: their options, a progress bar by bytes, and how problems are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from django.core.management.base import CommandError, CommandParser
+from tqdm import tqdm
+
+from config.management.operator import OperatorCommand
+from events.imports.files import FORMS, File, FileRefused, opened
+from events.imports.running import InvalidLines, Problems
+
+Done = TypeVar("Done")
+
+
+class ImportCommand(OperatorCommand):
+    """A command that imports a file, or stdin."""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", help="CSV or NDJSON, compressed by gzip or not; - is stdin")
+        parser.add_argument(
+            "--format", choices=FORMS, help="by default what the name of the file says; of stdin ndjson"
+        )
+        parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
+        parser.add_argument("--skip-invalid", action="store_true", help="import the other lines all the same")
+
+    def import_file(self, name: str, form: str | None, run: Callable[[File, Callable[[int], object]], Done]) -> Done:
+        """Open the file and import it with `run`, which reads it twice."""
+        try:
+            with opened(name, form) as file, _bar(2 * file.size) as on_progress:
+                return run(file, on_progress)
+        except FileRefused as error:
+            raise CommandError(f"{name}: {error}") from error
+        except InvalidLines as error:
+            raise CommandError(f"{error}\nNothing was imported.") from error
+
+    def tell_skipped(self, problems: Problems) -> None:
+        for line in problems.lines():
+            self.stderr.write(f"skipped {line}" if line.startswith("line") else line)
+
+
+def were(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+@contextmanager
+def _bar(size: int) -> Iterator[Callable[[int], object]]:
+    with tqdm(total=size, desc="Import", unit="B", unit_scale=True, disable=None) as bar:
+        yield bar.update

@@ -1,0 +1,114 @@
+"""Events of a file, stored as those that clients send, and each once however often the file is imported."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from uuid import UUID, uuid5
+
+import msgspec
+import orjson
+
+from config.api.bodies import check, decode
+from config.errors import Detail, DetailCode, ValidationFailed
+from config.models import Environment
+from config.timestamps import format_timestamp
+from events.imports.files import File
+from events.imports.records import Columns
+from events.imports.running import Import, Problems
+from events.ingest import Outcome, record
+from events.inputs import read_event
+from events.rows import NewEvent
+
+COLUMNS = Columns(
+    required=("event", "userId", "timestamp"),
+    optional=("id",),
+    rest="properties",
+    texts=("currency", "experimentId", "variant"),
+    ignored=("receivedAt",),  # which exports have
+)
+_NAMESPACE = UUID("c5f1c0de-6a6c-5d0b-9c3e-8f6b1d2a7e40")
+
+Read = tuple[NewEvent, bool]
+"""An event, and whether its id came with it."""
+
+
+@dataclass(slots=True)
+class Imported:
+    """What became of the events of a file, and what was wrong with its lines; `conflicts` are ids of other events."""
+
+    problems: Problems = field(default_factory=Problems)
+    conflicts: Problems = field(default_factory=Problems)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+
+
+def import_events(
+    file: File, environment: Environment, *, at: datetime, skips_invalid: bool, on_progress: Callable[[int], object]
+) -> Imported:
+    """Store the events of a file that are not stored yet, as received at a moment.
+
+    Raises InvalidLines where lines cannot be imported and are not to be skipped, and FileRefused.
+    """
+    imported = Imported()
+    with closing(_Occurrences()) as occurrences:
+
+        def write(chunk: Sequence[tuple[int, Read]]) -> None:
+            events = [event if has_id else _identified(event, environment, occurrences) for _, (event, has_id) in chunk]
+            outcomes = record(events, environment)
+            imported.outcomes.update(outcomes)
+            for (line, _), outcome in zip(chunk, outcomes, strict=True):
+                if outcome is Outcome.CONFLICT:
+                    imported.conflicts.add(line, "id: Belongs to another event already; give this one another.")
+
+        running = Import(COLUMNS, partial(_read, at=at), write)
+        imported.problems = running.run(file, skips_invalid=skips_invalid, on_progress=on_progress)
+    return imported
+
+
+def _read(document: bytes, *, at: datetime) -> Read:
+    """Read an event as POST /v1/events does; when it happened must be said here, for nobody else knows."""
+    value = check(decode(document))
+    if not isinstance(value, dict):
+        return read_event(document, at=at), False  # which says what is wrong
+    if "receivedAt" in value:
+        document = orjson.dumps({name: each for name, each in value.items() if name != "receivedAt"})
+    event = read_event(document, at=at)
+    if "timestamp" not in value:
+        message = "Is missing; say when it happened, such as 2026-01-31T12:00:00Z."
+        raise ValidationFailed([Detail("timestamp", DetailCode.REQUIRED, message)])
+    return event, "id" in value
+
+
+class _Occurrences:
+    """How often each content has come in a file: on disk, for it may be more than memory holds."""
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("", isolation_level=None)  # a file that is gone when it is closed
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute("CREATE TABLE seen (content BLOB PRIMARY KEY, times INTEGER NOT NULL) WITHOUT ROWID")
+        self._database.execute("BEGIN")
+
+    def count(self, content: bytes) -> int:
+        """How often it has come by now, this time included."""
+        [(times,)] = self._database.execute(
+            "INSERT INTO seen VALUES (?, 1) ON CONFLICT (content) DO UPDATE SET times = times + 1 RETURNING times",
+            (content,),
+        ).fetchall()
+        return int(times)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _identified(event: NewEvent, environment: Environment, occurrences: _Occurrences) -> NewEvent:
+    """The event with the id that it has in every import: of its content, and of how many equal ones came before."""
+    content = [environment.key, event.name, event.user_id, format_timestamp(event.timestamp), event.properties]
+    name = orjson.dumps(content, option=orjson.OPT_SORT_KEYS).decode()
+    content_id = uuid5(_NAMESPACE, name)
+    times = occurrences.count(content_id.bytes)
+    return msgspec.structs.replace(event, id=uuid5(content_id, str(times)))

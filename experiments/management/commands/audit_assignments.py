@@ -1,0 +1,80 @@
+"""`manage.py audit_assignments`: whether every exposure is what the hash and the configuration of its moment give."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from tqdm import tqdm
+
+from config.documents import Document
+from config.management.operator import OperatorCommand, find_environment
+from config.models import Environment
+from experiments.audit.assignments import assignments_document, audit_assignments
+from experiments.audit.judging import WORDS, Assignments
+from experiments.models import Experiment, Exposure
+from experiments.rows import get_experiment
+
+STANDARD = "-"
+
+
+class Command(OperatorCommand):
+    help = "Recompute every exposure from the hash and the configuration of its phase, and tell which differ, and why."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("experiment", nargs="*", help="the keys of some (default: all that are started)")
+        parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
+        parser.add_argument("--json", metavar="FILE", help="write JSON to this file, or to stdout for -, and no report")
+
+    def handle(self, *, experiment: Sequence[str], environment: str | None, json: str | None, **_: Any) -> None:
+        chosen = _choose(experiment, find_environment(environment))
+        total = Exposure.objects.filter(experiment__in=chosen).count()
+        with tqdm(total=total, desc="Audit", unit=" exposures", disable=None) as bar:
+            found = [(each, audit_assignments(each, on_progress=bar.update)) for each in chosen]
+        if json is None:
+            for each, assignments in found:
+                self.stdout.write("\n".join(_report(each, assignments)))
+        else:
+            self._write([_document(*each) for each in found], json)
+        if wrong := [each.key for each, assignments in found if assignments.alarming]:
+            raise CommandError(f"Exposures that this service should not have made: {', '.join(wrong)}.")
+
+    def _write(self, documents: Sequence[Document], file: str) -> None:
+        text = json.dumps(documents, indent=2, ensure_ascii=False)
+        if file == STANDARD:
+            self.stdout.write(text)
+            return
+        try:
+            Path(file).write_text(f"{text}\n")
+        except OSError as error:
+            raise CommandError(f"Cannot write {file}: {error.strerror}.") from error
+
+
+def _choose(keys: Sequence[str], environment: Environment) -> list[Experiment]:
+    if not keys:
+        return list(Experiment.objects.in_environment(environment).started().order_by("key"))
+    chosen = [get_experiment(key, environment) for key in dict.fromkeys(keys)]
+    if drafts := [each.key for each in chosen if each.started_at is None]:
+        raise CommandError(f"Drafts, which have no exposures: {', '.join(drafts)}.")
+    return chosen
+
+
+def _document(experiment: Experiment, found: Assignments) -> Document:
+    return {"experiment": experiment.key, **assignments_document(found), "examples": dict(found.examples)}
+
+
+def _report(experiment: Experiment, found: Assignments) -> Iterator[str]:
+    yield f"{experiment.key}: {found.exposures:,} exposures, of which {found.differing:,} differ ({found.share:.2%})"
+    for cause, words in WORDS.items():
+        yield from _line(found.causes[cause], f"differ, {words}", found.examples.get(cause, ()))
+    yield from _line(found.in_several_variants, "in several variants", found.examples.get("inSeveralVariants", ()))
+    yield from _line(found.before_start, "before the start", found.examples.get("beforeStart", ()))
+    yield from _line(found.after_stop, "after the stop", found.examples.get("afterStop", ()))
+
+
+def _line(count: int, words: str, examples: Sequence[str]) -> Iterator[str]:
+    if count:
+        yield f"  {count:,} {words}: {', '.join(examples)}{', ...' if count > len(examples) else ''}"

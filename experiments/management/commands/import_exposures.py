@@ -1,0 +1,40 @@
+"""`manage.py import_exposures`: who was exposed elsewhere, or before, from a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from config.management.operator import find_environment
+from events.imports.command import ImportCommand, were
+from events.removal import several
+from experiments.imports.exposures import import_exposures
+from experiments.rows import get_experiment
+
+
+class Command(ImportCommand):
+    help = "Store the exposures of a file to a started experiment: all of them, or none if a line is bad."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("experiment", help="the key of a started experiment")
+        super().add_arguments(parser)
+
+    def handle(
+        self, *, experiment: str, file: str, environment: str | None, skip_invalid: bool, **options: Any
+    ) -> None:
+        found, at = get_experiment(experiment, find_environment(environment)), timezone.now()
+        imported = self.import_file(
+            file,
+            options["format"],
+            lambda opened, on_progress: import_exposures(
+                found, opened, at=at, skips_invalid=skip_invalid, on_progress=on_progress
+            ),
+        )
+        self.tell_skipped(imported.problems)
+        lines, users = several(imported.lines, "exposure"), several(imported.users, "user")
+        self.stdout.write(f"Imported {lines} to {found.key}; {users} {were(imported.users)} not there before.")
+        if imported.left_out.count:
+            message = "These were not imported, for the experiment was changed meanwhile:"
+            raise CommandError("\n".join([message, *imported.left_out.lines()]))

@@ -1,0 +1,48 @@
+"""`manage.py stop_experiment`: an experiment ends now, or as if it had ended at a moment of the past."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from config.management.operator import OperatorCommand, actor, add_reason, find_environment, moment
+from config.timestamps import format_timestamp
+from experiments.backdating import stop_at
+
+
+class Command(OperatorCommand):
+    help = "Stop an experiment, now or at a moment of the past, with a winner or without one."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("experiment", help="the key of a running experiment")
+        parser.add_argument("--at", type=moment, help="when it ended, such as 2026-02-14T12:00:00Z (default: now)")
+        parser.add_argument("--winner", help="the key of the variant that everybody is to see; freezes the results")
+        parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
+        add_reason(parser)
+
+    def handle(
+        self,
+        *,
+        experiment: str,
+        at: datetime | None,
+        winner: str | None,
+        environment: str | None,
+        reason: str,
+        **_: Any,
+    ) -> None:
+        now = timezone.now()
+        stopped = stop_at(
+            key=experiment,
+            environment=find_environment(environment),
+            stopped_at=at,
+            actor=actor(),
+            at=now,
+            reason=reason,
+            decision={"winner": winner},
+        )
+        assert stopped.stopped_at is not None  # noqa: S101 (it has just been stopped)
+        shown = f", and everybody sees {stopped.winner}" if stopped.winner else ""
+        self.stdout.write(f"{stopped.key} is stopped since {format_timestamp(stopped.stopped_at)}{shown}.")
