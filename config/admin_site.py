@@ -177,8 +177,14 @@ class DomainAdmin(ModelAdmin):
         confirmation: Confirmation,
         act: Callable[[], object],
         done: str,
+        *,
+        template: str = "admin/confirm.html",
+        **more: Any,
     ) -> HttpResponse:
-        """Ask, and do it when the answer comes; a refusal is a message, and nothing is changed."""
+        """Ask, and do it when the answer comes; a refusal is a message, and nothing is changed.
+
+        A `template` that extends the usual one may show `more`.
+        """
         address = self.address_of("change", obj.pk)
         if request.method == "POST":
             try:
@@ -192,7 +198,7 @@ class DomainAdmin(ModelAdmin):
             exists = self.get_queryset(request).filter(pk=obj.pk).exists()
             return HttpResponseRedirect(address if exists else self.address_of("changelist"))
         context = {"confirmation": confirmation, "original": obj, "back": address, "title": confirmation.title}
-        return self.page(request, "admin/confirm.html", context)
+        return self.page(request, template, {**context, **more})
 
     # history
 

@@ -44,10 +44,14 @@ class ErrorCode(StrEnum):
     INVALID_TRANSITION = (
         "invalid_transition",
         409,
-        "An experiment goes from draft to running to stopped, one step at a time.",
+        "An experiment goes from draft to running to stopped, one step at a time, and back for 30 days at most.",
     )
     EXPERIMENT_NOT_RUNNING = "experiment_not_running", 409, "Only a running experiment assigns variants."
-    EXPERIMENT_LOCKED = "experiment_locked", 409, "A started experiment can no longer be changed or deleted."
+    EXPERIMENT_LOCKED = (
+        "experiment_locked",
+        409,
+        "A started experiment can no longer be changed or deleted, nor what a flag serves by it.",
+    )
     ENABLED_ELSEWHERE = (
         "enabled_elsewhere",
         409,

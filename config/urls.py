@@ -12,6 +12,7 @@ from config.audit_views import AuditViewSet
 from events.count_views import CountViewSet
 from events.erasure_views import UserViewSet
 from events.views import EventViewSet
+from experiments.checklist_views import ChecklistViewSet
 from experiments.metrics.views import MetricViewSet
 from experiments.planner.views import PlannerViewSet
 from experiments.results.views import ResultViewSet
@@ -42,6 +43,7 @@ urlpatterns = [
     path("v1/events", EventViewSet.as_view({"get": "list", "post": "create"})),
     path("v1/events/batch", EventViewSet.as_view({"post": "batch"})),
     path("v1/experiments/<str:experiment_key>/variant", ExperimentViewSet.as_view({"post": "variant"})),
+    path("v1/variants", ExperimentViewSet.as_view({"post": "variants"})),
     path("v1/flags", FlagViewSet.as_view({"get": "list", "post": "create"})),
     path(
         "v1/flags/<str:flag_key>",
@@ -70,8 +72,11 @@ urlpatterns = [
         "v1/experiments/<str:experiment_key>",
         ExperimentViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
     ),
+    path("v1/experiments/<str:experiment_key>/checklist", ChecklistViewSet.as_view({"get": "list"})),
     path("v1/experiments/<str:experiment_key>/start", ExperimentViewSet.as_view({"post": "start"})),
     path("v1/experiments/<str:experiment_key>/stop", ExperimentViewSet.as_view({"post": "stop"})),
+    path("v1/experiments/<str:experiment_key>/phases", ExperimentViewSet.as_view({"post": "open_phase"})),
+    path("v1/experiments/<str:experiment_key>/reopen", ExperimentViewSet.as_view({"post": "reopen"})),
     path("v1/experiments/<str:experiment_key>/results", ResultViewSet.as_view({"get": "retrieve"})),
     path("v1/experiments/<str:experiment_key>/results/explain", ResultViewSet.as_view({"get": "explain"})),
     path("v1/planner", PlannerViewSet.as_view({"get": "retrieve"})),

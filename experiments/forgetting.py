@@ -6,6 +6,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
+from django.utils import timezone
+
+from config import signal_file
 from config.models import Environment
 from events.erasure import ChangedExperiment, Erased
 from events.models import Event
@@ -24,6 +28,7 @@ def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     Folds are held from here on, so that none computes totals from events that are about to go. Drafts have neither
     exposures nor totals, and none becomes more than a draft before the erasure is over.
     """
+    transaction.on_commit(signal_file.poke)  # for who remembers what the user was told
     take_turn(environment)
     here = Experiment.objects.in_environment(environment)
     folds = hold(list(here.started().values_list("pk", flat=True)))
@@ -81,7 +86,11 @@ def _named_by(user_id: str, environment: Environment) -> list[Experiment]:
 
 
 def hold_events(*, environment: Environment, **_: Any) -> list[Hold]:
-    """What results are computed from has to stay: everything since the start, and what the first users did before."""
-    measured = Experiment.objects.in_environment(environment).measured_by_events()
-    starts = measured.values_list("key", "started_at")
+    """What results are computed from has to stay: everything since the start, and what the first users did before.
+
+    Frozen results need no events, but those of an experiment that may be opened again would be computed anew.
+    """
+    here = Experiment.objects.in_environment(environment)
+    needing = here.measured_by_events() | here.reopenable(timezone.now())
+    starts = needing.values_list("key", "started_at")
     return [Hold(floor_to_second(at) - LOOKBACK, f"experiment {key}") for key, at in starts if at is not None]

@@ -11,9 +11,11 @@ from experiments.models import Status
 from experiments.serializers import (
     AssignmentRequestSerializer,
     AssignmentSerializer,
+    AssignmentsRequestSerializer,
     ExperimentEntrySerializer,
     ExperimentSerializer,
     ExperimentUpdateSerializer,
+    RunningAssignmentSerializer,
 )
 
 _KEY = key_in_path("experiment_key", "experiment")
@@ -26,6 +28,15 @@ _DESIGN = {
     "metrics": ["purchase"],
 }
 _TUNED = {**_DESIGN, "tuningSampleSize": 5000}
+_AIMED = {
+    **_DESIGN,
+    "percentage": 50,
+    "conditions": [{"attribute": "country", "operator": "in", "value": ["CH", "DE"]}],
+    "group": {"key": "checkout", "from": 0, "to": 50},
+    "forcedVariants": {"qa-1": "green"},
+    "flag": {"key": "green-checkout", "serves": {"control": False, "green": True}},
+    "plannedSampleSize": 20_000,
+}
 _NOBODY = {"conversion": 0, "sampleSize": 0}
 _DRAFT = {
     "id": _ID,
@@ -34,16 +45,23 @@ _DRAFT = {
     "results": {"control": _NOBODY, "green": _NOBODY},
     "createdAt": _CREATED,
 }
+_REGISTRATION = {
+    "primaryMetric": "purchase",
+    "direction": "increase",
+    "windowHours": None,
+    "metrics": ["purchase"],
+    "plannedSampleSize": None,
+}
 _RUNNING = {
     **_DRAFT,
     "status": "running",
+    "registration": _REGISTRATION,
     "results": {
         "control": {"conversion": 0.12, "sampleSize": 1000},
         "green": {"conversion": 0.15, "sampleSize": 1000},
     },
     "startedAt": "2026-01-31T13:00:00.000000Z",
 }
-_STOPPED = {**_RUNNING, "status": "stopped", "stoppedAt": "2026-02-14T13:00:00.000000Z"}
 _ENTRY = {
     "id": _ID,
     "key": "checkout-button",
@@ -82,27 +100,32 @@ create = extend_schema(
     description="`key` and at least two `variants` with distinct keys are required. It starts as a draft. The first "
     "of `metrics` is the one that `results` reports: the share of exposed users with an event of that name. What each "
     "name computes is defined under /v1/metrics, and fixed by the start. `tuningSampleSize` is at how many users the "
-    "always-valid intervals are narrowest, which has to be said before anybody looks.",
+    "always-valid intervals are narrowest, which has to be said before anybody looks. Whom it takes in: those who meet "
+    "all `conditions`, whose bucket is in its part of a `group`, and of these a `percentage`. A part that another "
+    "draft or running experiment has is refused, and so is a `flag` without what it is to serve.",
     parameters=[*IDEMPOTENCY, REASON, LOCATION],
     request=ExperimentSerializer,
     responses={
         201: answer(ExperimentSerializer, "The draft.", _DRAFT),
-        **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
+        **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IN_USE, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
-    examples=[OpenApiExample("Two variants", value=_DESIGN, request_only=True)],
+    examples=[
+        OpenApiExample("Two variants", value=_DESIGN, request_only=True),
+        OpenApiExample("An audience", value=_AIMED, request_only=True),
+    ],
 )
 
 partial_update = extend_schema(
     operation_id="update_experiment",
     summary="Change an experiment",
-    description="What is sent replaces, what is not sent stays. The variants, metrics and tuning size of a started "
-    "experiment are fixed; its description is not. What was read may be edited and sent back: properties that cannot "
-    "be changed are accepted as they were read.",
+    description="What is sent replaces, what is not sent stays, and null takes a property away. Of a started "
+    "experiment only the description and `forcedVariants` can be changed; who becomes a tester counts no more. What "
+    "was read may be edited and sent back: properties that cannot be changed are accepted as they were read.",
     parameters=[_KEY, REASON],
     request=ExperimentUpdateSerializer,
     responses={
         200: answer(ExperimentSerializer, "The experiment as it is now.", _DRAFT),
-        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, has_body=True),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.IN_USE, has_body=True),
     },
     examples=[OpenApiExample("Metrics", value={"metrics": ["purchase"]}, request_only=True)],
 )
@@ -120,26 +143,14 @@ start = extend_schema(
     operation_id="start_experiment",
     summary="Start an experiment",
     description="A draft becomes running and assigns variants. What its metrics compute from now on is what they are "
-    "defined as at this moment. Takes no body, an empty one or `{}`.",
+    "defined as at this moment. The flag that it drives gets its rule, the first one, which nobody else can change "
+    "until the experiment is stopped; where another experiment drives that flag, or it is archived, nothing starts. "
+    "Takes no body, an empty one or `{}`.",
     parameters=[_KEY, REASON],
     request=NoBodySerializer,
     responses={
         200: answer(ExperimentSerializer, "The running experiment.", _RUNNING),
-        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.INVALID_TRANSITION, has_body=True),
-    },
-    examples=[OpenApiExample("Nothing", value={}, request_only=True)],
-)
-
-stop = extend_schema(
-    operation_id="stop_experiment",
-    summary="Stop an experiment",
-    description="A running experiment becomes stopped: nothing after this moment counts for it, and it assigns no "
-    "more variants. Takes no body, an empty one or `{}`.",
-    parameters=[_KEY, REASON],
-    request=NoBodySerializer,
-    responses={
-        200: answer(ExperimentSerializer, "The stopped experiment.", _STOPPED),
-        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.INVALID_TRANSITION, has_body=True),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.INVALID_TRANSITION, ErrorCode.IN_USE, has_body=True),
     },
     examples=[OpenApiExample("Nothing", value={}, request_only=True)],
 )
@@ -148,7 +159,10 @@ variant = extend_schema(
     operation_id="get_variant",
     summary="Get the variant of a user",
     description="The same user always gets the same variant. The user's exposure is recorded, once and durably, "
-    "before this answers; with it, of a user who is new to the experiment, the plain ones of the `attributes`.",
+    "before this answers; with it, of a user who is new to the experiment, the plain ones of the `attributes`. "
+    "Who is exposed already stays in that variant, whatever the experiment's conditions, percentage and weights are by "
+    "now. Whom it does not take in sees the control, testers the variant that is forced for them: then `inExperiment` "
+    "is false, `reason` says why, and nothing is recorded. When a winner has been declared, everybody sees that.",
     parameters=[_KEY],
     request=AssignmentRequestSerializer,
     responses={
@@ -160,5 +174,25 @@ variant = extend_schema(
         OpenApiExample(
             "With attributes", value={"userId": "user-17", "attributes": {"country": "CH"}}, request_only=True
         ),
+    ],
+)
+
+variants = extend_schema(
+    operation_id="get_variants",
+    summary="Get the variants of a user in all running experiments",
+    description="By the keys of the experiments. With `record` the user is exposed, in one transaction, to all that "
+    "take them in; otherwise nothing is recorded, and the variant is what Get Variant would answer now.",
+    request=AssignmentsRequestSerializer,
+    responses={
+        200: answer(
+            RunningAssignmentSerializer(many=True),
+            "The assignments.",
+            {"experiment": "checkout-button", "experimentId": _ID, "variant": "green", "inExperiment": True},
+        ),
+        **errors(has_body=True),
+    },
+    examples=[
+        OpenApiExample("A user", value={"userId": "user-17"}, request_only=True),
+        OpenApiExample("With exposures", value={"userId": "user-17", "record": True}, request_only=True),
     ],
 )

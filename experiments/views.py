@@ -16,12 +16,15 @@ from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
 from config.models import Scope
-from experiments import lifecycle, openapi
-from experiments.assignment import get_variant
+from experiments import decision_openapi, lifecycle, openapi, phase_changes, phase_openapi
+from experiments.assignment import Assignment, get_variant, get_variants
+from experiments.decision_serializers import StopSerializer
 from experiments.filters import ExperimentFilter
 from experiments.models import Experiment, ExperimentQuerySet
+from experiments.phase_serializers import PhaseSerializer
 from experiments.serializers import (
     AssignmentRequestSerializer,
+    AssignmentsRequestSerializer,
     ExperimentEntrySerializer,
     ExperimentSerializer,
     ExperimentUpdateSerializer,
@@ -37,6 +40,10 @@ class AssignmentRequest(msgspec.Struct, forbid_unknown_fields=True):
     attributes: dict[str, Any] = {}
 
 
+class AssignmentsRequest(AssignmentRequest, forbid_unknown_fields=True):
+    record: bool = False
+
+
 @extend_schema(tags=["Experiments"])
 class ExperimentViewSet(ApiViewSet):
     access = {
@@ -47,7 +54,10 @@ class ExperimentViewSet(ApiViewSet):
         "destroy": Access(Scope.MANAGE, "experiments.delete_experiment"),
         "start": Access(Scope.MANAGE, "experiments.change_experiment"),
         "stop": Access(Scope.MANAGE, "experiments.change_experiment"),
+        "reopen": Access(Scope.MANAGE, "experiments.change_experiment"),
+        "open_phase": Access(Scope.MANAGE, "experiments.change_experiment"),
         "variant": Access(Scope.CLIENT, "experiments.add_exposure"),
+        "variants": Access(Scope.CLIENT, "experiments.add_exposure"),
     }
     serializer_class = ExperimentSerializer
     pagination_class = ExperimentPagination
@@ -105,11 +115,28 @@ class ExperimentViewSet(ApiViewSet):
         self.refuse_body(request)
         return Response(self._told(lifecycle.start_experiment(**self._write(experiment_key))))
 
-    @openapi.stop
+    @decision_openapi.stop
     def stop(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
+        values = self.validated(self.optional_body(request), StopSerializer)
+        return Response(self._told(lifecycle.stop_experiment(**self._write(experiment_key) | values)))
+
+    @decision_openapi.reopen
+    def reopen(self, request: Request, experiment_key: str) -> Response:
+        refuse_parameters(request)
         self.refuse_body(request)
-        return Response(self._told(lifecycle.stop_experiment(**self._write(experiment_key))))
+        return Response(self._told(lifecycle.reopen_experiment(**self._write(experiment_key))))
+
+    @phase_openapi.open_phase
+    @idempotent
+    def open_phase(self, request: Request, experiment_key: str) -> Response:
+        refuse_parameters(request)
+        changes = dict(self.validated(request.data, PhaseSerializer))
+        common = self._write(experiment_key)
+        common["reason"] = changes.pop("reason", common["reason"])
+        experiment = phase_changes.open_phase(**common, changes=changes)
+        location = request.build_absolute_uri(f"/v1/experiments/{experiment.key}")
+        return Response(self._told(experiment), status=201, headers={"Location": location})
 
     @openapi.variant
     def variant(self, request: Request, experiment_key: str) -> Response:
@@ -124,10 +151,38 @@ class ExperimentViewSet(ApiViewSet):
             attributes=body.attributes,
             at=self.now,
         )
-        return Response({"variant": assignment.variant, "experimentId": assignment.experiment_id})
+        answer = {"variant": assignment.variant, "experimentId": assignment.experiment_id}
+        return Response(answer if assignment.reason is None else {**answer, **_standing(assignment)})
+
+    @openapi.variants
+    def variants(self, request: Request) -> Response:
+        refuse_parameters(request)
+        body = convert(request.data, AssignmentsRequest)
+        if body is None:
+            body = AssignmentsRequest(**self.validated(request.data, AssignmentsRequestSerializer))
+        assignments = get_variants(
+            environment=self.environment,
+            user_id=body.userId,
+            attributes=body.attributes,
+            record=body.record,
+            at=self.now,
+        )
+        return Response(
+            [
+                {"experiment": key, "experimentId": each.experiment_id, "variant": each.variant, **_standing(each)}
+                for key, each in assignments.items()
+            ]
+        )
 
     def _told(self, experiment: Experiment) -> Any:
         return ExperimentSerializer(experiment, context={"at": self.now}).data
 
     def _write(self, key: str) -> dict[str, Any]:
         return {"key": key, "environment": self.environment, **self.provenance}
+
+
+def _standing(assignment: Assignment) -> dict[str, Any]:
+    """Whether a user counts for an experiment and, where that is not so, why."""
+    if assignment.reason is None:
+        return {"inExperiment": True}
+    return {"inExperiment": False, "reason": assignment.reason}

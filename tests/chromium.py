@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 Launch = Callable[..., Browser]
 
@@ -20,6 +20,8 @@ _FLAGS = (
     "--disable-sync",
 )
 
+_PATIENCE = 30_000  # milliseconds, for pages on a machine that has much else to do
+
 
 @pytest.fixture(scope="session")
 def launch_chromium() -> Iterator[Launch]:
@@ -28,6 +30,7 @@ def launch_chromium() -> Iterator[Launch]:
     before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     installed = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playwright:
         yield lambda *flags: playwright.chromium.launch(executable_path=installed, args=[*_FLAGS, *flags])
     if before is None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from django.db import transaction
 from django.http import HttpResponse
@@ -28,9 +28,12 @@ _KEPT_HEADERS = ("Content-Type", "ETag", "Location")
 _printable = re.compile(r"[!-~]([ -~]*[!-~])?")  # the server takes blanks around a header away
 
 View = TypeVar("View", bound="ApiViewSet")
+Path = ParamSpec("Path")  # what the path of a request names
 
 
-def idempotent(handle: Callable[[View, Request], Response]) -> Callable[[View, Request], HttpResponse]:
+def idempotent(
+    handle: Callable[Concatenate[View, Request, Path], Response],
+) -> Callable[Concatenate[View, Request, Path], HttpResponse]:
     """Make a handler do its work once for each key that is sent.
 
     Key, work and answer are stored by one transaction: either all of them are there, or nothing has happened. Another
@@ -38,15 +41,15 @@ def idempotent(handle: Callable[[View, Request], Response]) -> Callable[[View, R
     """
 
     @wraps(handle)
-    def handle_once(view: View, request: Request) -> HttpResponse:
+    def handle_once(view: View, request: Request, /, *args: Path.args, **path: Path.kwargs) -> HttpResponse:
         key = request._request.META.get("HTTP_IDEMPOTENCY_KEY")
         if key is None:
-            return handle(view, request)
+            return handle(view, request, *args, **path)
         which, what = _sender_and_key(view, _checked(key)), _digest_of_request(request)
         with transaction.atomic():
             known = claim(which, request=what, at=view.now)
             if known is None:
-                return _keep_success(which, _rendered(view, handle(view, request)))
+                return _keep_success(which, _rendered(view, handle(view, request, *args, **path)))
         return _answer_again(known, what)
 
     handle_once.is_idempotent = True  # type: ignore[attr-defined]  # for the test of what the document says

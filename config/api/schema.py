@@ -17,7 +17,6 @@ from config.api.change_reason import REASON_LENGTH
 from config.api.idempotency import KEY_LENGTH as IDEMPOTENCY_KEY_LENGTH
 from config.api.idempotency import REPLAYED
 from config.api.renderers import EnvelopeRenderer
-from config.api.serializers import NoBodySerializer
 from config.errors import DetailCode, ErrorCode
 from config.keys import KEY_LENGTH, KEY_RULE, NAME_LENGTH
 
@@ -144,7 +143,7 @@ def _error(codes: Sequence[ErrorCode]) -> Schema:
         "message": {"type": "string", "description": "For people: what went wrong and what to do."},
         "requestId": {"type": "string", "description": "Also the `X-Request-Id` header."},
     }
-    if any(code.status == 400 or code is ErrorCode.FLAG_NOT_FOUND for code in codes):
+    if any(code.status == 400 or code in (ErrorCode.FLAG_NOT_FOUND, ErrorCode.IN_USE) for code in codes):
         properties["details"] = {"type": "array", "items": _DETAIL}
     return closed_object({"error": closed_object(properties, optional=["details"])}, _meanings(codes))
 
@@ -181,8 +180,10 @@ def errors(*codes: ErrorCode, has_body: bool = False) -> dict[int, OpenApiRespon
 
 
 def _failure(codes: Sequence[ErrorCode]) -> OpenApiResponse:
-    """An answer whose schema is a component that bears the name of its first code."""
-    name = "".join(word.capitalize() for word in codes[0].value.removesuffix("_error").split("_")) + "Error"
+    """An answer whose schema is a component that bears the name of its first code; of a conflict, of all its codes."""
+    named = codes if codes[0].status == 409 else codes[:1]  # the others come in the same company everywhere
+    words = "_".join(code.value.removesuffix("_error") for code in named).split("_")
+    name = "".join(word.capitalize() for word in words) + "Error"
     examples = [
         OpenApiExample(code.value, value={"error": {"code": code.value, "message": code.meaning, "requestId": _UUID}})
         for code in codes
@@ -235,7 +236,7 @@ class EnvelopeSchema(AutoSchema):
 
     def _get_request_for_media_type(self, serializer: Any, direction: Any = "request") -> Any:
         schema, _ = super()._get_request_for_media_type(serializer, direction)
-        return schema, serializer is not NoBodySerializer
+        return schema, not getattr(serializer, "is_optional", False)
 
     def _get_response_for_code(
         self, serializer: Any, status_code: Any, media_types: Any = None, direction: Any = "response"

@@ -24,6 +24,8 @@ class StrictSerializer(serializers.Serializer[Any]):
     default_error_messages = {"invalid": "Must be a JSON object."}
     computed: ClassVar[frozenset[str]] = frozenset()
     """Read-only fields that change by themselves: whoever sends them back is not held to what they are by now."""
+    is_optional: ClassVar[bool] = False
+    """Whether there need be no body at all; an empty one and `{}` are the same as that."""
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         if data is not serializers.empty and not isinstance(data, Mapping):  # null, too
@@ -218,3 +220,5 @@ class TimestampField(serializers.DateTimeField):
 
 class NoBodySerializer(StrictSerializer):
     """For operations without a payload: no body, an empty one and `{}` are the same."""
+
+    is_optional = True

@@ -75,9 +75,12 @@ class ApiViewSet(GenericViewSet[Any]):
 
     def refuse_body(self, request: Request) -> None:
         """For operations without a payload: no body, an empty one and `{}` are the same, anything else is refused."""
-        data = check(decode(request.data)) if isinstance(request.data, bytes) else request.data
-        if data != {}:
+        if (data := self.optional_body(request)) != {}:
             self.validated(data, NoBodySerializer)
+
+    def optional_body(self, request: Request) -> Any:
+        """For operations that may have a payload: no body and an empty one are `{}`."""
+        return check(decode(request.data)) if isinstance(request.data, bytes) else request.data
 
     def sent_changes(self, request: Request) -> Any:
         """The body of an update. One that got lost on the way must not pass for an update of nothing."""

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from argparse import ArgumentTypeError
+from datetime import datetime
 from io import TextIOWrapper
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from config.change_log import Actor
 from config.errors import DomainError
 from config.models import Change, Environment, Source
+from config.timestamps import parse_timestamp
 
 
 class OperatorCommand(BaseCommand):
@@ -63,6 +65,15 @@ def _reason(text: str) -> str:
     except UnicodeEncodeError:
         raise ArgumentTypeError("must be UTF-8") from None
     return text
+
+
+def moment(text: str) -> datetime:
+    """The type of an argument that is a moment or a day, in UTC unless it says otherwise."""
+    try:
+        return parse_timestamp(text)
+    except ValueError:
+        message = "must be a day such as 2026-01-31, in UTC, or a moment such as 2026-01-31T12:00:00Z"
+        raise ArgumentTypeError(message) from None
 
 
 def find_environment(key: str | None) -> Environment:

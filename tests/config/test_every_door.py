@@ -16,6 +16,7 @@ from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db.models import Model
+from django.utils import timezone
 
 from config import api_keys, environments
 from config.environments import create_environment
@@ -57,7 +58,14 @@ flags:
         enabled: true
 """
 
+HISTORY = {
+    "events": "event,userId,timestamp\nbuy,u,2026-02-01\n",
+    "exposures": "userId,variant,exposedAt\nu,green,2026-02-01\n",
+}
+
 TWO = [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]
+ASKING = [{"operator": "inSegment", "value": "audience"}]
+DRIVEN = {"key": "driven", "serves": {"control": False, "green": True}}
 
 # Method, address, body, and what the change log then tells. Whoever is asked a question, or told of an event, writes
 # no configuration; nor does who sends what is so already.
@@ -82,6 +90,13 @@ API: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/v1/segments", {"key": "new", "userIds": ["u"]}, ["created segment new"]),
     ("PATCH", "/v1/segments/crowd", {"userIds": ["u"]}, ["changed segment crowd"]),
     ("PATCH", "/v1/segments/crowd", {"userIds": []}, []),
+    (
+        "PATCH",
+        "/v1/segments/audience",
+        {"userIds": ["u"]},
+        ["changed segment audience", "changed experiment targeting in production"],
+    ),
+    ("PATCH", "/v1/segments/audience", {"description": "Other"}, ["changed segment audience"]),
     ("DELETE", "/v1/segments/crowd", None, ["deleted segment crowd"]),
     ("POST", "/v1/metrics", {"key": "new", "type": "count", "event": "view"}, ["created metric new"]),
     ("PATCH", "/v1/metrics/measured", {"windowHours": 24}, ["changed metric measured"]),
@@ -92,7 +107,27 @@ API: list[tuple[str, str, Any, list[str]]] = [
     ("DELETE", "/v1/experiments/draft", None, ["deleted experiment draft in production"]),
     ("POST", "/v1/experiments/draft/start", None, ["changed experiment draft in production"]),
     ("POST", "/v1/experiments/running/stop", None, ["changed experiment running in production"]),
+    (
+        "POST",
+        "/v1/experiments/driving/stop",
+        {"winner": "green", "reason": BECAUSE},
+        ["changed experiment driving in production", "changed flag driven in production"],
+    ),
+    (
+        "POST",
+        "/v1/experiments/running/phases",
+        {"percentage": 50, "reason": BECAUSE},
+        ["changed experiment running in production"],
+    ),
+    (
+        "POST",
+        "/v1/experiments/driving/phases",
+        {"percentage": 50, "reason": BECAUSE},
+        ["changed experiment driving in production", "changed flag driven in production"],
+    ),
+    ("POST", "/v1/experiments/stopped/reopen", None, ["changed experiment stopped in production"]),
     ("POST", "/v1/experiments/running/variant", {"userId": "u"}, []),
+    ("POST", "/v1/variants", {"userId": "u", "record": True}, []),
     ("POST", "/v1/events", {"event": "buy", "userId": "u"}, []),
     ("POST", "/v1/events/batch", {"events": [{"event": "buy", "userId": "u"}]}, []),
     ("DELETE", "/v1/users/u", None, []),
@@ -149,6 +184,17 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ("/admin/experiments/experiment/{draft}/delete/", YES, ["deleted experiment draft in production"]),
     ("/admin/experiments/experiment/{draft}/start/", YES, ["changed experiment draft in production"]),
     ("/admin/experiments/experiment/{running}/stop/", YES, ["changed experiment running in production"]),
+    (
+        "/admin/experiments/experiment/{driving}/ship/",
+        {"winner": "green", **YES},
+        ["changed experiment driving in production", "changed flag driven in production"],
+    ),
+    (
+        "/admin/experiments/experiment/{driving}/new_phase/",
+        {"weight_0": "50", "weight_1": "50", "percentage": "20", "conditions": "[]", **YES},
+        ["changed experiment driving in production", "changed flag driven in production"],
+    ),
+    ("/admin/experiments/experiment/{stopped}/reopen/", YES, ["changed experiment stopped in production"]),
     ("/admin/config/environment/add/", {"key": "new", "name": "New", "reason": BECAUSE}, ["created environment new"]),
     (
         "/admin/config/environment/{trial}/change/",
@@ -174,11 +220,19 @@ COMMANDS: list[tuple[str, list[str], list[str]]] = [
         ["{file}", "--environment", "staging"],
         ["created flag filed", "changed flag on in staging", "created segment filed"],
     ),
-    ("promote", ["--from", "staging", "--to", "production"], ["changed flag on in production"]),
+    (
+        "promote",
+        ["--from", "staging", "--to", "production"],
+        ["changed flag driven in production", "changed flag on in production"],
+    ),
     ("promote", ["--from", "production", "--to", "staging", "on", "--dry-run"], []),
     ("stale_flags", [], []),
     ("erase_user", ["u", "--no-input"], []),
     ("purge_events", ["--before", "2026-01-31"], []),
+    ("import_events", ["{events}"], []),
+    ("import_exposures", ["running", "{exposures}"], []),
+    ("start_experiment", ["draft", "--at", "2026-01-31"], ["changed experiment draft in production"]),
+    ("stop_experiment", ["running", "--at", "2026-02-01"], ["changed experiment running in production"]),
     ("setup", [], []),  # of a database that holds something
 ]
 
@@ -195,7 +249,7 @@ NO_DOORS: Mapping[str, str] = {
         (
             *("experiments_experiment_results", "experiments_experiment_results_csv"),
             *("experiments_experiment_results_json", "experiments_experiment_explanation"),
-            *("experiments_experiment_planner", "simulate_aa", "check_results"),
+            *("experiments_experiment_planner", "simulate_aa", "check_results", "audit_assignments"),
         ),
         "only looks: at what came of experiments, and what may come of them",
     ),
@@ -226,6 +280,7 @@ NO_CONFIGURATION: Mapping[str, str] = {
     "experiments.Exposure": "what happened, not what is to happen",
     "experiments.Fold": "worked out from what happened",
     "experiments.UserTotal": "worked out from what happened",
+    "experiments.Calibration": "worked out from what happened",
     "experiments.VariantSums": "worked out from what happened",
     "auth.User": "people, and what they may do here",
     "auth.Group": "people, and what they may do here",
@@ -252,15 +307,23 @@ class World:
             "on": FlagFactory(key="on", on=True),
             "other": FlagFactory(key="other"),
             "crowd": create_segment(key="crowd", actor=ACTOR, at=NOON),
+            "audience": create_segment(key="audience", actor=ACTOR, at=NOON),
+            "targeting": ExperimentFactory(key="targeting", conditions=ASKING, running=True),
             "measured": create_metric(key="measured", type="count", event="view", actor=ACTOR, at=NOON),
             "unused": create_metric(key="unused", type="count", event="view", actor=ACTOR, at=NOON),
             "draft": ExperimentFactory(key="draft"),
             "running": ExperimentFactory(key="running", metrics=["measured"], running=True),
+            "driven": FlagFactory(key="driven", on=True),
+            "driving": ExperimentFactory(key="driving", flag=DRIVEN, running=True),
+            "stopped": ExperimentFactory(key="stopped", running=True, stopped_at=timezone.now()),
             "trial": create_environment(key="trial", name="Trial", actor=ACTOR, at=NOON),
             "spare": spare,
         }
         self.ids = {name: str(each.pk) for name, each in objects.items()} | {"file": str(folder / "flags.yaml")}
         Path(self.ids["file"]).write_text(FILE)
+        for name, text in HISTORY.items():
+            self.ids[name] = str(folder / f"{name}.csv")
+            Path(self.ids[name]).write_text(text)
         self.admin = sign_in(username="ada")
         self.callers = {"key": CommittingClient(), "user": CommittingClient()}
         _, secret = KeyFactory(name="ada")

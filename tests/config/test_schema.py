@@ -23,8 +23,8 @@ from config.errors import DetailCode, ErrorCode, ValidationFailed
 from config.urls import urlpatterns
 from events.views import EventViewSet
 from experiments.metrics.views import MetricViewSet
-from experiments.serializers import AssignmentRequestSerializer
-from experiments.views import AssignmentRequest, ExperimentViewSet
+from experiments.serializers import AssignmentRequestSerializer, AssignmentsRequestSerializer
+from experiments.views import AssignmentRequest, AssignmentsRequest, ExperimentViewSet
 from flags.engine.parsing import parse_flag
 from flags.evaluation_serializers import (
     EvaluationRequest,
@@ -75,7 +75,7 @@ def test_document__operations__are_those_of_the_urls() -> None:
         for method in getattr(pattern.callback, "actions", {})
         if method != "head"
     }
-    assert len(served) == 44
+    assert len(served) == 48
     assert {(path, method) for path, method, _ in operations()} == served
 
 
@@ -113,8 +113,10 @@ def test_operation__failing__carries_the_codes_of_its_status(path: str, method: 
         codes = error["properties"]["code"]["enum"]
         assert codes
         assert {ErrorCode(code).status for code in codes} == {int(status)}
-        # The only one to blame for a 404 is the moment at which there was no such flag.
-        assert ("details" in error["properties"]) == (status == "400" or "flag_not_found" in codes)
+        # Beside what a body says: the moment at which there was no such flag, and the part of a group that is taken.
+        assert ("details" in error["properties"]) == (
+            status == "400" or not {"flag_not_found", "in_use"}.isdisjoint(codes)
+        )
 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
@@ -192,9 +194,12 @@ def test_document__every_object_but_free_content__is_closed() -> None:
     free = {
         "attributes",
         "counts",
+        "forced",
+        "forcedVariants",
         "properties",
         "results",
         "schema",
+        "serves",
         "EvaluationsByKey",
         "OfrepRequest",
         "OfrepContext",
@@ -262,7 +267,30 @@ STEPS = objects({"at": st.sampled_from(["2026-01-31", "2026-01-31T12:00:00Z", 1]
 PARTS = objects(
     {"variant": st.sampled_from(["a", "", "a b", 1]), "weight": st.sampled_from([1, 0.5, -1, "1", True, 1e10])}
 )
+SERVED = st.sampled_from(
+    [
+        [{"key": "x", "weight": 1, "serves": "a"}, {"key": "y", "weight": 0, "serves": "b"}],
+        [{"key": "x", "weight": 1, "serves": "a"}],
+        [{"key": "x", "weight": -1, "serves": "a"}, {"key": "y", "weight": 1, "serves": "b"}],
+        [{"key": "x", "weight": 1, "serves": "a"}, {"key": "y", "weight": "1", "serves": 1}],
+        [{"key": "x", "weight": 1, "serves": "a"}, {"key": "y z", "weight": 1}],
+    ]
+)
 RULES = objects(
+    {
+        "type": st.just("experiment"),
+        "experiment": st.just("e") | TEXTS,
+        "variants": SERVED,
+        "percentage": NUMBERS,
+        "conditions": st.lists(CONDITIONS, max_size=1),
+        "forced": st.sampled_from([{}, {"u": "x"}, {"": "x"}, {"u" * 201: "x"}, {"u": 1}, {"u": ""}, []]),
+    },
+    {
+        "type": st.just("experiment"),
+        "experiment": st.just("e"),
+        "variants": SERVED | ANYTHING,
+        "group": objects({"key": st.sampled_from(["g", "", 1]), "from": st.just(10), "to": st.sampled_from([20, 101])}),
+    },
     {"type": st.just("percentage"), "percentage": NUMBERS, **COMMON},
     {"type": st.just("percentage"), "ramp": st.lists(STEPS, max_size=1) | ANYTHING},
     {"type": st.just("users"), "userIds": st.lists(TEXTS, max_size=3), **COMMON},
@@ -334,6 +362,14 @@ def agree(body: Any, struct: type[msgspec.Struct], serializer: type[Serializer])
 @example({"userId": "\ufeff"})
 def test_evaluation__of_any_body__is_accepted_by_struct_and_serializer_alike(body: Any) -> None:
     agree(body, EvaluationRequest, EvaluationRequestSerializer)
+
+
+@settings(max_examples=300, deadline=None)
+@given(objects({"userId": TEXTS, "record": st.booleans()}, {"userId": TEXTS, "record": ANYTHING}) | ANYTHING)
+@example({"userId": "u", "record": None})
+@example({"userId": "u", "record": 1})
+def test_assignments__of_any_body__are_accepted_by_struct_and_serializer_alike(body: Any) -> None:
+    agree(body, AssignmentsRequest, AssignmentsRequestSerializer)
 
 
 KEYS = st.lists(TEXTS | st.sampled_from(["a" * 100, "a" * 101]), max_size=3)

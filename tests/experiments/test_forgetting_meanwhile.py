@@ -18,7 +18,7 @@ from events.erasure import Erased, erase_user
 from events.ingest import new_id, record
 from events.models import Event
 from events.rows import NewEvent
-from experiments import exposure_rows, exposures
+from experiments import exposure_rows, reports
 from experiments.lifecycle import create_experiment, delete_experiment, start_experiment
 from experiments.models import Experiment, Exposure, Fold
 from experiments.totals.folding import fold
@@ -280,7 +280,7 @@ def test_record__exposure_erased_before_it_can_be_held__is_stored_again(
             erased.append(threads.start(erase_user, "u", production).result(SECONDS))
         return inserted
 
-    monkeypatch.setattr(exposures, "insert_new", insert_and_erase)
+    monkeypatch.setattr(reports, "insert_new", insert_and_erase)
     record([see("control", second=2)], production)
 
     assert [(each.events, each.exposures) for each in erased] == [(1, 1)]

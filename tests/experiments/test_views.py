@@ -17,6 +17,7 @@ from tests.factories import ExperimentFactory
 DRAFT_FIELDS = [
     *("id", "key", "description", "status", "variants", "metrics", "tuningSampleSize", "results", "createdAt"),
 ]
+STARTED_FIELDS = [*DRAFT_FIELDS[:7], "registration", *DRAFT_FIELDS[7:], "startedAt"]
 ENTRY_FIELDS = ["id", "key", "status", "variants", "createdAt"]
 VARIANTS = [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}]
 NOTHING = {"conversion": 0, "sampleSize": 0}
@@ -153,10 +154,10 @@ def test_delete__started__is_locked(api, state):
 def test_start_and_stop__no_body_an_empty_one_and_an_empty_object__are_the_same(api, body):
     ExperimentFactory(key="e")
     started = data(api.generic("POST", "/v1/experiments/e/start", **body))
-    assert list(started) == [*DRAFT_FIELDS, "startedAt"]
+    assert list(started) == STARTED_FIELDS
     assert started["status"] == "running"
     stopped = data(api.generic("POST", "/v1/experiments/e/stop", **body))
-    assert list(stopped) == [*DRAFT_FIELDS, "startedAt", "stoppedAt"]
+    assert list(stopped) == [*STARTED_FIELDS, "stoppedAt"]
     assert (stopped["status"], stopped["startedAt"]) == ("stopped", started["startedAt"])
     assert stopped["stoppedAt"] >= stopped["startedAt"]
     assert data(api.get("/v1/experiments/e")) == stopped

@@ -75,7 +75,7 @@ def test_client__generated__compiles_and_has_every_operation(generated: Path) ->
     metrics = {"list_metrics", "create_metric", "get_metric", "update_metric", "delete_metric"}
     experiments = {"list_experiments", "create_experiment", "get_experiment", "update_experiment", "delete_experiment"}
     transitions = {"start_experiment", "stop_experiment", "get_variant", "get_results", "explain_results"}
-    transitions |= {"plan_experiment"}
+    transitions |= {"get_variants", "open_phase", "reopen_experiment", "plan_experiment", "check_experiment"}
     events = {"track_event", "batch_events", "query_events", "count_events"}
     others = {"erase_user", "get_ruleset", "get_flag_usage", "promote_flags"}
     clients = {"ofrep_evaluate_flag", "ofrep_evaluate_flags"}
@@ -233,6 +233,13 @@ def test_client__of_experiments__works(call: Call, models: ModuleType) -> None:
     user = models.AssignmentRequest(user_id="ann", attributes=attributes)
     status, assigned = call("experiments.get_variant", "client-experiment", body=user)
     assert (status, assigned.data.experiment_id) == (200, created.data.id)
+    status, all_of_them = call("experiments.get_variants", body=models.AssignmentsRequest(user_id="ann"))
+    found = {each.experiment: (each.variant, each.in_experiment) for each in all_of_them.data}
+    assert (status, found["client-experiment"]) == (200, (assigned.data.variant, True))
+
+    more = models.PhaseRequest(percentage=50, reason="It broke nothing.")
+    status, ramped = call("experiments.open_phase", "client-experiment", body=more)
+    assert (status, [each.percentage for each in ramped.data.phases]) == (201, [100, 50])
 
     status, read = call("experiments.get_experiment", "client-experiment")
     assert (status, read.data.results[assigned.data.variant].sample_size) == (200, 1)
@@ -244,11 +251,22 @@ def test_client__of_experiments__works(call: Call, models: ModuleType) -> None:
     status, planned = call("experiments.plan_experiment", experiment="client-experiment", **planned_for)
     assert (status, planned.data.fixed_horizon.users_per_variant) == (200, 684)
     assert [day.users for day in planned.data.detectable if not day.is_forecast] == [1]
+    status, checked = call("experiments.check_experiment", "client-experiment")
+    assert (status, checked.data[0].check, checked.data[0].status) == (
+        200,
+        models.FindingCheck.PRIMARY_METRIC,
+        models.FindingStatus.OK,
+    )
     status, listed = call("experiments.list_experiments", status=models.ListExperimentsStatus.RUNNING)
     assert (status, [entry.variants for entry in listed.data]) == (200, [["control", "green"]])
 
     status, stopped = call("experiments.stop_experiment", "client-experiment")
     assert (status, stopped.data.status) == (200, models.ExperimentStatus.STOPPED)
+    status, reopened = call("experiments.reopen_experiment", "client-experiment", body=models.NoBodyRequest())
+    assert (status, reopened.data.status) == (200, models.ExperimentStatus.RUNNING)
+    decision = models.StopRequest(winner="green", reason="We like it.")
+    status, decided = call("experiments.stop_experiment", "client-experiment", body=decision)
+    assert (status, decided.data.winner) == (200, "green")
     status, refused = call("experiments.delete_experiment", "client-experiment")
     assert (status, refused.error.code.value) == (409, "experiment_locked")
     call("experiments.create_experiment", body=models.ExperimentRequest(key="client-draft", variants=variants))

@@ -53,6 +53,6 @@ def test_server__asked_all_kinds_of_things__answers_as_its_schema_says(server: S
     )
     report = "\n".join(line[:1000] for line in done.stdout.splitlines())
     assert done.returncode == 0, f"{report}\n{done.stderr}"
-    assert "Tested: 44" in report
+    assert "Tested: 48" in report
     [generated] = re.findall(r"(\d+) generated", report)
     assert int(generated) > 1000

@@ -20,6 +20,7 @@ class Call(NamedTuple):
 
 _DESIGN = {"key": "new", "variants": [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]}
 _METRIC = {"key": "new", "type": "count", "event": "view"}
+_PHASE = {"percentage": 50, "reason": "so"}
 _EVENT = {"event": "view", "userId": "u"}
 _EXPLAIN = "/v1/experiments/draft/results/explain?metric=purchase&variant=green"
 REVISION = 3  # the first after those of the environments of a new database: what `things` creates first
@@ -55,6 +56,7 @@ CALLS = (
     Call("GET", "/v1/experiments", None, Scope.SERVER, "experiments.view_experiment"),
     Call("GET", "/v1/experiments/draft", None, Scope.SERVER, "experiments.view_experiment"),
     Call("POST", "/v1/experiments", _DESIGN, Scope.MANAGE, "experiments.add_experiment", 201),
+    Call("GET", "/v1/experiments/draft/checklist", None, Scope.SERVER, "experiments.view_experiment"),
     Call("GET", "/v1/experiments/draft/results", None, Scope.SERVER, "experiments.view_experiment"),
     Call("GET", _EXPLAIN, None, Scope.SERVER, "experiments.view_experiment"),
     Call("GET", "/v1/planner?mde=0.05&baseline=0.1", None, Scope.SERVER, "experiments.view_experiment"),
@@ -62,7 +64,10 @@ CALLS = (
     Call("DELETE", "/v1/experiments/draft", None, Scope.MANAGE, "experiments.delete_experiment", 204),
     Call("POST", "/v1/experiments/draft/start", None, Scope.MANAGE, "experiments.change_experiment"),
     Call("POST", "/v1/experiments/running/stop", None, Scope.MANAGE, "experiments.change_experiment"),
+    Call("POST", "/v1/experiments/running/phases", _PHASE, Scope.MANAGE, "experiments.change_experiment", 201),
+    Call("POST", "/v1/experiments/stopped/reopen", None, Scope.MANAGE, "experiments.change_experiment"),
     Call("POST", "/v1/experiments/running/variant", {"userId": "u"}, Scope.CLIENT, "experiments.add_exposure"),
+    Call("POST", "/v1/variants", {"userId": "u"}, Scope.CLIENT, "experiments.add_exposure"),
     Call("POST", "/v1/events", _EVENT, Scope.CLIENT, "events.add_event", 202),
     Call("POST", "/v1/events/batch", {"events": [_EVENT]}, Scope.CLIENT, "events.add_event", 202),
     Call("GET", "/v1/events", None, Scope.SERVER, "events.view_event"),

@@ -11,6 +11,7 @@ import time_machine
 from django.contrib.auth.models import User
 from django.test import TestCase
 from django.urls import URLPattern
+from django.utils import timezone
 
 from config.api_keys import revoke_key
 from config.models import ApiKey, Change, Scope
@@ -50,6 +51,7 @@ def things(db: None) -> None:
     create_metric(key="known", type="count", event="view", actor=ACTOR, at=NOON)
     ExperimentFactory(key="draft")
     ExperimentFactory(key="running", running=True)
+    ExperimentFactory(key="stopped", running=True, stopped_at=timezone.now())
 
 
 def call_with(client: Any, call: Call, **headers: str) -> Any:

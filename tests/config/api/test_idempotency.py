@@ -40,6 +40,9 @@ CREATIONS: dict[str, Any] = {
     "/v1/events/batch": {"events": [{"event": "buy", "userId": "ada"}, {"event": "buy"}]},
 }
 
+OF_EXPERIMENTS = "/v1/experiments/{experiment_key}/phases"
+"""Heeds it too; what it takes is tested with the phases."""
+
 
 def post(client: Any, path: str, body: Any, key: str = KEY, **headers: str) -> Any:
     return client.post(path, body, headers={HEADER: key, **headers})
@@ -313,13 +316,13 @@ def test_document__operations_with_the_header__are_those_that_heed_it():
         if any(each["name"] == HEADER for each in operation.get("parameters", []))
     }
     heeding = {
-        (f"/{pattern.pattern}", method)
+        (re.sub(r"<\w+:(\w+)>", r"{\1}", f"/{pattern.pattern}"), method)
         for pattern in urlpatterns
         if isinstance(pattern, URLPattern)
         for method, action in getattr(pattern.callback, "actions", {}).items()
         if getattr(getattr(pattern.callback.cls, action), "is_idempotent", False)
     }
-    assert described == heeding == {(path, "post") for path in CREATIONS}
+    assert described == heeding == {(path, "post") for path in (*CREATIONS, OF_EXPERIMENTS)}
     for path, method in described:
         operation = document["paths"][path][method]
         assert "idempotency_conflict" in operation["responses"]["409"]["description"]

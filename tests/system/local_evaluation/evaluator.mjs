@@ -23,7 +23,8 @@ function evaluateFor(context, flag) {
   if (flag.rules.length === 0) return answer(flag, "default", flag.defaultVariant);
   const rule = flag.rules.find((each) => takesIn(context, flag, each));
   if (!rule) return answer(flag, "no_rule_match", flag.offVariant);
-  return answer(flag, "rule_match", servedBy(context, flag, rule));
+  const served = rule.type === "experiment" ? servedByExperiment(context, rule) : servedBy(context, flag, rule);
+  return typeof served === "boolean" ? { enabled: served, reason: "rule_match" } : answer(flag, "rule_match", served);
 }
 
 function answer(flag, reason, variant) {
@@ -46,9 +47,29 @@ function servedBy(context, flag, rule) {
   return rule.variant ?? flag.defaultVariant;
 }
 
+/** The key of a variant or, of a flag without variants, whether it is on. */
+function servedByExperiment(context, { experiment, variants, forced = {}, ...audience }) {
+  const { userId } = context;
+  const split = variants.map(({ key, weight }) => ({ variant: key, weight }));
+  const assigned = isInAudience(context, experiment, audience) ? chooseVariant(split, experiment, userId) : variants[0].key;
+  const shown = Object.hasOwn(forced, userId) ? forced[userId] : assigned;
+  return variants.find(({ key }) => key === shown).serves;
+}
+
 // --- rules ---
 
+function isInAudience(context, experiment, { group, conditions = [], percentage = 100 }) {
+  const buckets = (share) => Math.round(share * 1_000);
+  const place = group && bucket(group.key, context.userId);
+  return (
+    (!group || (buckets(group.from) <= place && place < buckets(group.to))) &&
+    meetsAll(context, conditions) &&
+    bucket(experiment, context.userId) < buckets(percentage)
+  );
+}
+
 function takesIn(context, flag, rule) {
+  if (rule.type === "experiment") return true;
   return (
     rule.enabled !== false &&
     isWithin(rule, context.now) &&

@@ -62,6 +62,19 @@ _BAD_RULES: Mapping[str, tuple[dict[str, Any], str]] = {
     "an empty salt": ({**_SHARE, "salt": ""}, "salt"),
     "bucketBy is a number": ({**_SHARE, "bucketBy": 1}, "bucketBy"),
 }
+_BAD_RULES_OF_EXPERIMENTS: Mapping[str, tuple[dict[str, Any], str]] = {
+    "a rule that no experiment wrote": (
+        {
+            "type": "experiment",
+            "experiment": "e",
+            "variants": [{"key": key, "weight": 1, "serves": True} for key in "ab"],
+        },
+        "type",
+    ),
+    "a rule of an experiment with nothing in it": ({"type": "experiment"}, "type"),
+    "an experiment in a rule of another type": ({**_SHARE, "experiment": "e"}, "experiment"),
+    "forced users in a rule of another type": ({**_SHARE, "forced": {}}, "forced"),
+}
 _BAD_SERVING: Mapping[str, tuple[dict[str, Any], str]] = {
     "an unknown variant": ({"variant": "c"}, "variant"),
     "a variant and a split": ({"variant": "a", "split": [{"variant": "a", "weight": 1}]}, "split"),
@@ -115,7 +128,7 @@ _BAD_VALUES: Mapping[str, tuple[dict[str, Any], str]] = {
 
 def rules() -> Iterator[Case]:
     for operation in (CREATE_FLAG, UPDATE_FLAG):
-        for name, (rule, field) in _BAD_RULES.items():
+        for name, (rule, field) in {**_BAD_RULES, **_BAD_RULES_OF_EXPERIMENTS}.items():
             yield row(operation, f"rule: {name}", {"rules": [rule]}, f"rules[0].{field}")
         for name, (serving, field) in _BAD_SERVING.items():
             flag = {"type": "string", "variants": _VALUES, "rules": [{**_SHARE, **serving}]}
