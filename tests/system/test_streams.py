@@ -196,6 +196,8 @@ def test_serve__stream_process_killed__comes_back_on_the_same_port(
         assert killed is not None
         os.kill(killed, stop)
         stream.wait_for_end()
+        # Until it is gone it may still take somebody in, whose stream then ends at once.
+        wait_until_gone(killed)
         again = listen(url)  # waits in the queue until there is somebody
         assert again.status == 200
         assert server.stream_pid() not in (None, killed)
@@ -227,7 +229,7 @@ def test_serve__main_process_killed__its_stream_process_ends_too(
     os.kill(server.process.pid, signal.SIGKILL)
     server.process.wait()
     stream.wait_for_end()
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the process ends", 30)
+    wait_until_gone(pid)
 
 
 def test_hosts__flag_switched_on_one__is_told_by_the_other(start_server: Callable[..., Server], listen: Listen) -> None:
@@ -270,6 +272,10 @@ def test_stream__while_the_database_is_away__stays_open_and_tells_afterwards(
     revision = switch(server, "away", True)
     wait_until(lambda: [event["id"] for event in stream.events][-1:] == [str(revision)], "the change is told", 30)
     assert told(server, "cannot follow changes") == 1
+
+
+def wait_until_gone(pid: int | None) -> None:
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the process ends", 30)
 
 
 def told(server: Server, message: str) -> int:
