@@ -14,17 +14,16 @@ from config.errors import DomainError
 from events import counts
 from events.models import EventCount
 from experiments.calibrated import newest_calibrations
+from experiments.driving import check_flag
 from experiments.groups import require_free
-from experiments.metrics.definition import Definition
+from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Calibration, Experiment, Status
-from experiments.naming import check_flag
 from experiments.phases import WHOLE
 from experiments.planner.history import history_of, pace_of
 from experiments.planner.shares import shares_of
 from experiments.planner.standing import standing_of
-from flags.changes import get_flag
-from flags.driven_rules import check_room, driver
+from flags.driven_rules import driver
 
 SEEN_WITHIN = timedelta(days=7)
 MOST_DAYS = 60
@@ -83,15 +82,11 @@ def check_experiment(experiment: Experiment, at: datetime) -> list[Finding]:
 
 
 def _primary(definitions: Sequence[Definition]) -> Told:
-    goal = _goal(definitions)
+    goal = primary_of(definitions)
     if goal is None:
         message = "No metric is a goal, so nothing decides the experiment; add one that it should improve."
         return Level.PROBLEM, message
     return Level.OK, f"{goal.key} decides: the first of the metrics that is a goal."
-
-
-def _goal(definitions: Sequence[Definition]) -> Definition | None:
-    return next((each for each in definitions if not each.is_guardrail), None)
 
 
 def _seen(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Iterator[Told]:
@@ -124,23 +119,19 @@ def _weights(experiment: Experiment) -> Told:
 
 
 def _flag(experiment: Experiment) -> Told:
-    if not experiment.flag:
-        return Level.OK, "It drives no flag."
-    key = experiment.flag["key"]
     try:
-        check_flag(experiment)
-        flag = get_flag(key, experiment.environment)
+        flag = check_flag(experiment)
     except DomainError as error:
         return Level.PROBLEM, error.message
+    if flag is None:
+        return Level.OK, "It drives no flag."
     driven_by = driver(flag.rules)
     if driven_by not in (None, experiment.key):
-        return Level.PROBLEM, f"The running experiment {driven_by} drives the flag {key}; stop it first."
-    for full in check_room(key, flag.rules):
-        return Level.PROBLEM, full.message
+        return Level.PROBLEM, f"The running experiment {driven_by} drives the flag {flag.key}; stop it first."
     if not flag.enabled:
-        message = f"The flag {key} is off in {experiment.environment.key}, so that nobody sees a variant; turn it on."
-        return Level.PROBLEM, message
-    return Level.OK, f"The flag {key} is on, free, and has what each variant serves."
+        where = experiment.environment.key
+        return Level.PROBLEM, f"The flag {flag.key} is off in {where}, so that nobody sees a variant; turn it on."
+    return Level.OK, f"The flag {flag.key} is on, free, and has what each variant serves."
 
 
 def _group(experiment: Experiment) -> Told:
@@ -191,7 +182,7 @@ def _pace(experiment: Experiment, definitions: Sequence[Definition], at: datetim
     standing = standing_of(experiment, at)
     if standing is not None and (pace := pace_of(standing, at)):
         return pace
-    goal = _goal(definitions)
+    goal = primary_of(definitions)
     history = history_of(goal, experiment.environment, at, standing) if goal else None
     if history is None:
         return None

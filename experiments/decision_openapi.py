@@ -8,33 +8,12 @@ from config.api.schema import REASON, answer, errors, key_in_path
 from config.api.serializers import NoBodySerializer
 from config.errors import ErrorCode
 from experiments.decision_serializers import StopSerializer
+from experiments.examples import FLAG, RUNNING
 from experiments.models import REOPENABLE_FOR
 from experiments.serializers import ExperimentSerializer
 
 _KEY = key_in_path("experiment_key", "experiment")
-_RUNNING = {
-    "id": "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59",
-    "key": "checkout-button",
-    "description": "Green or blue?",
-    "status": "running",
-    "variants": [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}],
-    "metrics": ["purchase"],
-    "tuningSampleSize": 5000,
-    "flag": {"key": "green-checkout", "serves": {"control": False, "green": True}},
-    "registration": {
-        "primaryMetric": "purchase",
-        "direction": "increase",
-        "windowHours": None,
-        "metrics": ["purchase"],
-        "plannedSampleSize": None,
-    },
-    "results": {
-        "control": {"conversion": 0.12, "sampleSize": 1000},
-        "green": {"conversion": 0.15, "sampleSize": 1000},
-    },
-    "createdAt": "2026-01-31T12:00:00.000000Z",
-    "startedAt": "2026-01-31T13:00:00.000000Z",
-}
+_RUNNING = {**RUNNING, "flag": FLAG}
 _STOPPED = {**_RUNNING, "status": "stopped", "winner": "green", "stoppedAt": "2026-02-14T13:00:00.000000Z"}
 
 stop = extend_schema(

@@ -1,6 +1,6 @@
 """The flag that an experiment drives: its rule while the experiment runs, and what stands there when it is over.
 
-All that write are called in the transaction that changes the experiment, and do nothing where it drives no flag.
+All are called in the transaction that changes the experiment, and do nothing where it drives no flag.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from experiments.phases import assignment_source
 from experiments.rows import document
 from flags import driving
 from flags.changes import get_flag
+from flags.models import Flag
 
 _OPTIONAL = ("conditions", "group", "forced")
 
@@ -30,6 +31,14 @@ def rule_of(experiment: Mapping[str, Any]) -> Document:
         **({"percentage": experiment["percentage"]} if "percentage" in experiment else {}),
         **{name: source[name] for name in _OPTIONAL if source[name]},
     }
+
+
+def check_flag(experiment: Experiment) -> Flag | None:
+    """The flag to drive, if any, once it has what it is to serve; whoever drives it now. Raises ValidationFailed."""
+    if not experiment.flag:
+        return None
+    rule = rule_of(document(experiment))
+    return driving.check_rule(key=experiment.flag["key"], environment=experiment.environment, rule=rule)
 
 
 def put_rule(log: Writing, experiment: Experiment) -> None:

@@ -14,12 +14,12 @@ from config.models import Environment
 from experiments.decisions import reopen_experiment as reopen_experiment
 from experiments.decisions import stop_experiment as stop_experiment
 from experiments.design import TUNING_SIZE, check_design
-from experiments.driving import put_rule
+from experiments.driving import check_flag, put_rule
 from experiments.exposures import record_reported_before_start, take_turn
 from experiments.groups import require_free
 from experiments.metrics.frozen import current_definitions
 from experiments.models import Experiment, Status
-from experiments.naming import check_flag, check_segments
+from experiments.naming import check_segments
 from experiments.phases import WHOLE, phase
 from experiments.post_hoc import take_on
 from experiments.registration import registration
@@ -119,11 +119,11 @@ def start_experiment(
     with writing(actor=actor, at=at, reason=reason) as log:
         take_turn(environment)  # what an erasure under way has deleted must not be exposed once more
         experiment = get_experiment(key, environment)
-        definitions = [each.document() for each in current_definitions(experiment.metrics)]
+        definitions = current_definitions(experiment.metrics)
         begun = started_at or log.at
         fixed = {
             "started_at": begun,
-            "definitions": definitions,
+            "definitions": [each.document() for each in definitions],
             "registration": registration(definitions, experiment.planned_size),
             "phases": [phase(experiment, begun, reason)],
         }

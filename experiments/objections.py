@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from experiments.results.types import MetricFigures, Results
-from experiments.stats.types import Decision, Estimate, SampleRatio
+from experiments.results.types import Results
+from experiments.stats.types import Decision, SampleRatio
 
 
 class Cause(StrEnum):
@@ -52,19 +52,8 @@ def _against_the_data(results: Results) -> Iterator[Objection]:
 
 
 def _by_guardrails(results: Results, winner: str) -> Iterator[Objection]:
-    for figures in results.metrics:
-        definition = figures.definition
-        if definition.is_guardrail and not definition.is_post_hoc and _is_harmed(figures, winner):
-            yield Objection(Cause.GUARDRAIL_HARMED, f"it harms the guardrail {definition.key}")
-
-
-def _is_harmed(figures: MetricFigures, variant: str) -> bool:
-    """Whether the whole always-valid interval of the difference lies on the bad side."""
-    compared = next((each.estimate.comparison for each in figures.variants if each.key == variant), None)
-    if compared is None or not isinstance(compared.difference, Estimate):
-        return False
-    test = compared.difference.always_valid
-    return test.lower > 0 if figures.definition.is_decrease_good else test.upper < 0
+    for key in results.harmed.get(winner, ()):
+        yield Objection(Cause.GUARDRAIL_HARMED, f"it harms the guardrail {key}")
 
 
 def _by_size(results: Results) -> Iterator[Objection]:

@@ -7,6 +7,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from config.api.schema import IDEMPOTENCY, LOCATION, REASON, TEXT, answer, errors, key_in_path, paging, query
 from config.api.serializers import NoBodySerializer
 from config.errors import ErrorCode
+from experiments.examples import CREATED_AT, DESIGN, DRAFT, FLAG, ID, RUNNING
 from experiments.models import Status
 from experiments.serializers import (
     AssignmentRequestSerializer,
@@ -19,55 +20,21 @@ from experiments.serializers import (
 )
 
 _KEY = key_in_path("experiment_key", "experiment")
-_ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
-_CREATED = "2026-01-31T12:00:00.000000Z"
-_DESIGN = {
-    "key": "checkout-button",
-    "description": "Green or blue?",
-    "variants": [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}],
-    "metrics": ["purchase"],
-}
-_TUNED = {**_DESIGN, "tuningSampleSize": 5000}
 _AIMED = {
-    **_DESIGN,
+    **DESIGN,
     "percentage": 50,
     "conditions": [{"attribute": "country", "operator": "in", "value": ["CH", "DE"]}],
     "group": {"key": "checkout", "from": 0, "to": 50},
     "forcedVariants": {"qa-1": "green"},
-    "flag": {"key": "green-checkout", "serves": {"control": False, "green": True}},
+    "flag": FLAG,
     "plannedSampleSize": 20_000,
 }
-_NOBODY = {"conversion": 0, "sampleSize": 0}
-_DRAFT = {
-    "id": _ID,
-    **_TUNED,
-    "status": "draft",
-    "results": {"control": _NOBODY, "green": _NOBODY},
-    "createdAt": _CREATED,
-}
-_REGISTRATION = {
-    "primaryMetric": "purchase",
-    "direction": "increase",
-    "windowHours": None,
-    "metrics": ["purchase"],
-    "plannedSampleSize": None,
-}
-_RUNNING = {
-    **_DRAFT,
-    "status": "running",
-    "registration": _REGISTRATION,
-    "results": {
-        "control": {"conversion": 0.12, "sampleSize": 1000},
-        "green": {"conversion": 0.15, "sampleSize": 1000},
-    },
-    "startedAt": "2026-01-31T13:00:00.000000Z",
-}
 _ENTRY = {
-    "id": _ID,
+    "id": ID,
     "key": "checkout-button",
     "status": "running",
     "variants": ["control", "green"],
-    "createdAt": _CREATED,
+    "createdAt": CREATED_AT,
 }
 
 list_experiments = extend_schema(
@@ -89,7 +56,7 @@ retrieve = extend_schema(
     description="The experiment with its results, which are exact: what was acknowledged before is in them.",
     parameters=[_KEY],
     responses={
-        200: answer(ExperimentSerializer, "The experiment.", _RUNNING),
+        200: answer(ExperimentSerializer, "The experiment.", RUNNING),
         **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
     },
 )
@@ -106,11 +73,11 @@ create = extend_schema(
     parameters=[*IDEMPOTENCY, REASON, LOCATION],
     request=ExperimentSerializer,
     responses={
-        201: answer(ExperimentSerializer, "The draft.", _DRAFT),
+        201: answer(ExperimentSerializer, "The draft.", DRAFT),
         **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IN_USE, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
     examples=[
-        OpenApiExample("Two variants", value=_DESIGN, request_only=True),
+        OpenApiExample("Two variants", value=DESIGN, request_only=True),
         OpenApiExample("An audience", value=_AIMED, request_only=True),
     ],
 )
@@ -119,12 +86,13 @@ partial_update = extend_schema(
     operation_id="update_experiment",
     summary="Change an experiment",
     description="What is sent replaces, what is not sent stays, and null takes a property away. Of a started "
-    "experiment only the description and `forcedVariants` can be changed; who becomes a tester counts no more. What "
-    "was read may be edited and sent back: properties that cannot be changed are accepted as they were read.",
+    "experiment only the description and `forcedVariants` can be changed; who becomes a tester counts no more. And "
+    "`metrics` may be added after those that it has, which are post hoc and decide nothing. What was read may be "
+    "edited and sent back: properties that cannot be changed are accepted as they were read.",
     parameters=[_KEY, REASON],
     request=ExperimentUpdateSerializer,
     responses={
-        200: answer(ExperimentSerializer, "The experiment as it is now.", _DRAFT),
+        200: answer(ExperimentSerializer, "The experiment as it is now.", DRAFT),
         **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.IN_USE, has_body=True),
     },
     examples=[OpenApiExample("Metrics", value={"metrics": ["purchase"]}, request_only=True)],
@@ -149,7 +117,7 @@ start = extend_schema(
     parameters=[_KEY, REASON],
     request=NoBodySerializer,
     responses={
-        200: answer(ExperimentSerializer, "The running experiment.", _RUNNING),
+        200: answer(ExperimentSerializer, "The running experiment.", RUNNING),
         **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.INVALID_TRANSITION, ErrorCode.IN_USE, has_body=True),
     },
     examples=[OpenApiExample("Nothing", value={}, request_only=True)],
@@ -166,7 +134,7 @@ variant = extend_schema(
     parameters=[_KEY],
     request=AssignmentRequestSerializer,
     responses={
-        200: answer(AssignmentSerializer, "The assignment.", {"variant": "green", "experimentId": _ID}),
+        200: answer(AssignmentSerializer, "The assignment.", {"variant": "green", "experimentId": ID}),
         **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_NOT_RUNNING, has_body=True),
     },
     examples=[
@@ -187,7 +155,7 @@ variants = extend_schema(
         200: answer(
             RunningAssignmentSerializer(many=True),
             "The assignments.",
-            {"experiment": "checkout-button", "experimentId": _ID, "variant": "green", "inExperiment": True},
+            {"experiment": "checkout-button", "experimentId": ID, "variant": "green", "inExperiment": True},
         ),
         **errors(has_body=True),
     },

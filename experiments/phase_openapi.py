@@ -6,33 +6,20 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 
 from config.api.schema import IDEMPOTENCY, LOCATION, REASON, answer, errors, key_in_path
 from config.errors import ErrorCode
+from experiments.examples import EVEN, RUNNING, STARTED_AT
 from experiments.phase_changes import MOST_PHASES
 from experiments.phase_serializers import PhaseSerializer
 from experiments.serializers import ExperimentSerializer
 
 _WHY = "A day at 10 % broke nothing."
-_EVEN = [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}]
 _RAMPED_UP = {
-    "id": "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59",
-    "key": "checkout-button",
-    "description": "Green or blue?",
-    "status": "running",
-    "variants": _EVEN,
-    "metrics": ["purchase"],
-    "tuningSampleSize": 5000,
+    **RUNNING,
     "percentage": 50,
-    "registration": {
-        "primaryMetric": "purchase",
-        "direction": "increase",
-        "windowHours": None,
-        "metrics": ["purchase"],
-        "plannedSampleSize": None,
-    },
     "phases": [
         {
             "number": 1,
-            "startedAt": "2026-01-31T13:00:00.000000Z",
-            "variants": _EVEN,
+            "startedAt": STARTED_AT,
+            "variants": EVEN,
             "percentage": 10,
             "conditions": [],
             "reason": "",
@@ -40,18 +27,12 @@ _RAMPED_UP = {
         {
             "number": 2,
             "startedAt": "2026-02-01T13:00:00.000000Z",
-            "variants": _EVEN,
+            "variants": EVEN,
             "percentage": 50,
             "conditions": [],
             "reason": _WHY,
         },
     ],
-    "results": {
-        "control": {"conversion": 0.12, "sampleSize": 100},
-        "green": {"conversion": 0.15, "sampleSize": 100},
-    },
-    "createdAt": "2026-01-31T12:00:00.000000Z",
-    "startedAt": "2026-01-31T13:00:00.000000Z",
 }
 
 open_phase = extend_schema(

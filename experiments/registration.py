@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from config.documents import Document
+from experiments.metrics.definition import Definition, primary_of
 
 
-def registration(definitions: Sequence[Document], planned_size: int | None) -> Document:
-    """What stands in the change log from the start on. The primary metric is the first goal, if there is one."""
-    primary = next((each for each in definitions if each["role"] == "goal"), None)
+def registration(definitions: Sequence[Definition], planned_size: int | None) -> Document:
+    """What stands in the change log from the start on, as JSON."""
+    primary = primary_of(definitions)
+    told = primary.document() if primary else {}
     return {
-        "primaryMetric": primary["key"] if primary else None,
-        "direction": primary["direction"] if primary else None,
-        "windowHours": primary["windowHours"] if primary else None,
-        "metrics": [each["key"] for each in definitions],
+        "primaryMetric": told.get("key"),
+        "direction": told.get("direction"),
+        "windowHours": told.get("windowHours"),
+        "metrics": [each.key for each in definitions],
         "plannedSampleSize": planned_size,
     }

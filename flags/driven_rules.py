@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
-from flags.engine.rule_checks import MOST_RULES
 from flags.engine.types import RuleType
 
 Rules = Sequence[Document]
@@ -21,13 +20,6 @@ def driver(rules: Rules) -> str | None:
 def own_rules(rules: Rules) -> list[Document]:
     """The rules of a flag that no experiment wrote."""
     return [rule for rule in rules if not _is_of_experiment(rule)]
-
-
-def check_room(key: str, rules: Rules) -> Iterator[Detail]:
-    """Say that a flag has no room for the rule of an experiment, in the words and by the field of the experiment."""
-    if len(own_rules(rules)) >= MOST_RULES:
-        message = f"The flag {key} has {MOST_RULES} rules, the most that it may have; remove one."
-        yield Detail("flag.key", DetailCode.OUT_OF_RANGE, message)
 
 
 def keeping(standing: Rules, rules: Rules) -> list[Document]:

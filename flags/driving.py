@@ -14,8 +14,9 @@ from config.history import concerning
 from config.models import Change, Environment
 from flags import references
 from flags.changes import KIND, get_flag
-from flags.driven_rules import Rules, check_room, driver, own_rules
+from flags.driven_rules import Rules, driver, own_rules
 from flags.engine.bucketing import BUCKETS, Number, threshold
+from flags.engine.rule_checks import MOST_RULES
 from flags.models import Flag
 from flags.properties import checked, in_environment, values_of
 from flags.rows import Stamp, document, save_states, state_values, with_state
@@ -31,9 +32,14 @@ def put_rule(log: Writing, *, key: str, environment: Environment, rule: Document
     """
     flag = _flag(key, environment)
     _require_free(flag, rule["experiment"])
-    if details := list(check_room(key, flag.rules)):
-        raise ValidationFailed(details)
-    _write(log, flag, environment, [rule, *own_rules(flag.rules)])
+    _write(log, flag, environment, _rules_with(flag, rule))
+
+
+def check_rule(*, key: str, environment: Environment, rule: Document) -> Flag:
+    """Raise ValidationFailed where `put_rule` would, whoever drives the flag, which is returned. Writes nothing."""
+    flag = _flag(key, environment)
+    _changed(flag, environment, _rules_with(flag, rule))
+    return flag
 
 
 def take_rule_out(log: Writing, *, key: str, environment: Environment, experiment: str) -> None:
@@ -81,7 +87,7 @@ def _flag(key: str, environment: Environment) -> Flag:
     try:
         flag = get_flag(key, environment)
     except DomainError as error:
-        message = f"No flag has the key {key[:100]!r}; create it first."
+        message = f"No flag has the key {key}; create it first."
         raise ValidationFailed([Detail("flag.key", DetailCode.UNKNOWN_REFERENCE, message)]) from error
     if flag.archived_at is not None:
         message = f"The flag {key} is archived; restore it first."
@@ -112,15 +118,30 @@ def _write(log: Writing, flag: Flag, environment: Environment, rules: Rules) -> 
     if is_same(flag.rules, list(rules)):
         return
     before = document(flag)
+    state, after = _changed(flag, environment, rules)
+    stamp = Stamp(log.at, log.next_revision())
+    save_states(flag, {environment.key: state}, {environment.key: environment}, stamp)
+    log.append(KIND, object_id=flag.pk, key=flag.key, environment=environment.key, before=before, after=after)
+
+
+def _rules_with(flag: Flag, rule: Document) -> Rules:
+    own = own_rules(flag.rules)
+    if len(own) >= MOST_RULES:
+        message = f"The flag {flag.key} has {MOST_RULES} rules, the most that it may have; remove one."
+        raise ValidationFailed([Detail("flag.key", DetailCode.OUT_OF_RANGE, message)])
+    return [rule, *own]
+
+
+def _changed(flag: Flag, environment: Environment, rules: Rules) -> tuple[Document, Document]:
+    """The state of a flag with these rules, and the whole flag. Raises ValidationFailed."""
+    before = document(flag)
     try:
-        values = checked(flag.key, {**values_of(before, environment.key), "rules": list(rules)})
-        after = with_state(before, environment.key, state_values(values))
+        state = state_values(checked(flag.key, {**values_of(before, environment.key), "rules": list(rules)}))
+        after = with_state(before, environment.key, state)
         references.check_flag(in_environment(after, environment.key))
     except ValidationFailed as error:
         raise ValidationFailed(_of_experiment(error.details, rules)) from error
-    stamp = Stamp(log.at, log.next_revision())
-    save_states(flag, {environment.key: state_values(values)}, {environment.key: environment}, stamp)
-    log.append(KIND, object_id=flag.pk, key=flag.key, environment=environment.key, before=before, after=after)
+    return state, after
 
 
 def _shipped(winner: str | bool, control: str | bool, held_back: int, salt: str) -> list[Document]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -50,6 +50,11 @@ class Definition:
     is_decrease_good: bool = False
     is_guardrail: bool = False
     is_post_hoc: bool = field(default=False, compare=False)
+
+    @property
+    def is_registered_goal(self) -> bool:
+        """Whether it was named beforehand as what should improve."""
+        return not self.is_guardrail and not self.is_post_hoc
 
     @property
     def is_share(self) -> bool:
@@ -111,6 +116,11 @@ class Definition:
             is_guardrail=document["role"] == "guardrail",
             is_post_hoc=document.get("isPostHoc", False),
         )
+
+
+def primary_of(definitions: Iterable[Definition]) -> Definition | None:
+    """The metric that decides an experiment: the first of the goals that were named beforehand."""
+    return next((each for each in definitions if each.is_registered_goal), None)
 
 
 def undefined(name: str) -> Definition:

@@ -121,7 +121,8 @@ def analyse_experiment(
         metrics=_with_series(metrics, study, daily, stored) if daily else metrics,
         guards=_guards(stored, analysis),
         verdict=Verdict(Decision.KEEP_RUNNING, None, [_NOT_STARTED]) if _is_draft(experiment) else analysis.verdict,
-        primary=None if study.primary is None else definitions[study.primary].key,
+        harmed=analysis.harmed,
+        primary=study.primary.key if study.primary else None,
         breakdown=None if breakdown is None else Breakdown(breakdown, study.slices(stored.slices, stored.caps)),
         phases=phases,
     )

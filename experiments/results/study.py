@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from experiments.metrics.definition import Definition
+from experiments.metrics.definition import Definition, primary_of
 from experiments.models import Experiment, Status
 from experiments.phases import split_of
 from experiments.results.types import DayFigures, MetricFigures, Slice, VariantFigures
@@ -60,10 +60,8 @@ class Study:
     phases: Sequence[int] = ()
 
     @property
-    def primary(self) -> int | None:
-        """The place of the first metric that was registered as a goal, which is what decides."""
-        goals = (at for at, each in enumerate(self.definitions) if measure_of(each).is_registered_goal)
-        return next(goals, None)
+    def primary(self) -> Definition | None:
+        return primary_of(self.definitions)
 
     @property
     def variants(self) -> Sequence[Weight]:
@@ -128,7 +126,7 @@ class Study:
             MetricFigures(
                 definition=self.definitions[place],
                 place=place,
-                is_primary=place == self.primary,
+                is_primary=self.definitions[place] is self.primary,
                 cap=caps.get(place),
                 variants=[
                     _variant(each, totals.get(place, {}).get(each.key, NOBODY)) for each in analyses[place].variants

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -138,7 +138,7 @@ class Results:
     """All that is known of an experiment at `as_of`, from the users of the phases that are covered.
 
     Of a draft there is everything, for nobody. Where one metric was asked for, `metrics` has that one alone; the
-    verdict and the adjusted p-values still rest on all of them.
+    verdict and the adjusted p-values still rest on all of them. `harmed`: the keys of guardrails by treatment.
     """
 
     experiment: Experiment
@@ -149,6 +149,7 @@ class Results:
     metrics: Sequence[MetricFigures]
     guards: Guards
     verdict: Verdict
+    harmed: Mapping[str, Sequence[str]]
     primary: str | None
     breakdown: Breakdown | None = None
     phases: Sequence[PhaseFigures] = ()

@@ -23,7 +23,7 @@ from experiments.stats.types import (
     Sums,
     VariantEstimate,
 )
-from experiments.stats.verdict import decide
+from experiments.stats.verdict import decide, find_harmed
 
 NOBODY = Sums()
 
@@ -40,7 +40,7 @@ def analyse(inputs: Inputs) -> Analysis:
     ]
     measures = _adjust(inputs, analyses)
     ratio = sample_ratio.check_phases(inputs.splits or [Split(inputs.design.variants, inputs.users)])
-    return Analysis(measures, ratio, decide(inputs, measures, ratio))
+    return Analysis(measures, ratio, find_harmed(inputs, measures), decide(inputs, measures, ratio))
 
 
 def _analyse_measure(measure: Measure, given: Mapping[str, Sums], design: Design) -> MeasureAnalysis:

@@ -237,8 +237,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`measures` in the order of the inputs."""
+    """`measures` in the order of the inputs; `harmed`: by treatment, the keys of the guardrails that it harms."""
 
     measures: Sequence[MeasureAnalysis]
     sample_ratio: SampleRatio | Reason
+    harmed: Mapping[str, Sequence[str]]
     verdict: Verdict

@@ -70,6 +70,19 @@ def decide(inputs: Inputs, measures: Sequence[MeasureAnalysis], ratio: SampleRat
     return Verdict(undecided, None, reasons)
 
 
+def find_harmed(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Mapping[str, Sequence[str]]:
+    """By treatment, the keys of the guardrails that it harms, whatever else decides."""
+    treatments = [each.key for each in inputs.design.variants if each.key != inputs.design.control]
+    return {
+        key: [
+            measure
+            for measure, objection in _objections(inputs, measures, key)
+            if objection.code == ReasonCode.GUARDRAIL_HARMED
+        ]
+        for key in treatments
+    }
+
+
 def _suspicions(inputs: Inputs, ratio: SampleRatio | Reason) -> Iterator[Reason]:
     """What makes the data themselves doubtful."""
     if inputs.is_mixed:
@@ -133,7 +146,7 @@ def _judge(inputs: Inputs, measures: Sequence[MeasureAnalysis], primary: int) ->
             key,
             0.0 if isinstance(difference, Reason) else _gain(measure, difference.estimate),
             _find(inputs, measure, key, difference, p_values),
-            list(_objections(inputs, measures, key)),
+            [objection for _, objection in _objections(inputs, measures, key)],
         )
         for key, difference in differences.items()
     ]
@@ -166,8 +179,8 @@ def _find(
     return Reason(code, f"{_describe(inputs, measure, key, difference)}, {p}: {_WORDS[code]}.")
 
 
-def _objections(inputs: Inputs, measures: Sequence[MeasureAnalysis], key: str) -> Iterator[Reason]:
-    """What the guardrails have against one treatment."""
+def _objections(inputs: Inputs, measures: Sequence[MeasureAnalysis], key: str) -> Iterator[tuple[str, Reason]]:
+    """What the guardrails, by their keys, have against one treatment."""
     for measure, sums, analysis in zip(inputs.measures, inputs.sums, measures, strict=True):
         difference = _comparisons(analysis)[key].difference
         if not measure.is_guardrail or measure.is_post_hoc:
@@ -175,13 +188,15 @@ def _objections(inputs: Inputs, measures: Sequence[MeasureAnalysis], key: str) -
         if isinstance(difference, Estimate):
             test = difference.always_valid
             if max(_gain(measure, test.lower), _gain(measure, test.upper)) < 0:
-                yield _harm(_describe(inputs, measure, key, difference))
+                yield measure.key, _harm(_describe(inputs, measure, key, difference))
             continue
         change = _certain_change(inputs, analysis, key, difference)
         if _gain(measure, change) < 0:
-            yield _harm(f"{_distance(inputs, measure, key, change)}, with all users of a variant alike")
+            told = f"{_distance(inputs, measure, key, change)}, with all users of a variant alike"
+            yield measure.key, _harm(told)
         elif difference.code != ReasonCode.NO_VARIANCE and not _is_silent(sums, key, inputs.design.control):
-            yield Reason(ReasonCode.GUARDRAIL_UNKNOWN, _incomparable(inputs, measure, key, difference))
+            told = _incomparable(inputs, measure, key, difference)
+            yield measure.key, Reason(ReasonCode.GUARDRAIL_UNKNOWN, told)
 
 
 def _harm(described: str) -> Reason:

@@ -18,7 +18,6 @@ from flags.engine.shapes import (
     check_list,
     check_name,
     check_object,
-    check_switch,
     echo,
 )
 from flags.engine.shares import MOST_VARIANTS, check_percentage, check_sum, check_weight, unknown_variant
@@ -79,10 +78,11 @@ def _check_variants(value: object, field: str, served: Collection[str]) -> Itera
 
 def _check_serves(value: object, field: str, served: Collection[str]) -> Iterator[Detail]:
     if not served:
-        yield from check_switch(value, field)
-        return
-    yield from check_key(value, field)
-    if isinstance(value, str) and value not in served:
+        if not isinstance(value, bool):
+            yield Detail(field, DetailCode.INVALID_TYPE, "The flag has no variants; must be true or false.")
+    elif not isinstance(value, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be the key of a variant of the flag, which has some.")
+    elif value not in served:
         yield Detail(field, DetailCode.UNKNOWN_REFERENCE, unknown_variant(value, served))
 
 

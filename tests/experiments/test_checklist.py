@@ -14,6 +14,7 @@ from experiments.exposures import assign
 from experiments.metrics.changes import create_metric, update_metric
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment
+from flags.models import FlagState
 from tests.answers import data, error
 from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory, ExperimentFactory, FlagFactory
@@ -106,10 +107,11 @@ def test_flag__to_be_driven__must_be_on(is_on: bool, status: str, message: str) 
 
 @pytest.mark.parametrize(("number", "status"), [(199, Level.OK), (200, Level.PROBLEM)])
 def test_flag__to_be_driven__must_have_room_for_its_rule(number: int, status: str) -> None:
-    FlagFactory(key="button", enabled=True, rules=[{"type": "percentage", "percentage": 1}] * number)
-    experiment = ExperimentFactory(flag={"key": "button", "serves": {"control": False, "green": True}})
+    FlagFactory(key="button", on=True)
+    experiment = ExperimentFactory(flag={"key": "button", "serves": SERVES})
+    FlagState.objects.update(rules=[{"type": "percentage", "percentage": 1}] * number)
     found = find(experiment, Check.FLAG)
-    full = "The flag button has 200 rules, the most that it may have; remove one."
+    full = "flag.key: The flag button has 200 rules, the most that it may have; remove one."
     assert (found[0], found[1] == full) == (status, number == 200)
 
 
@@ -134,7 +136,7 @@ def test_flag__that_does_not_have_what_is_served__is_a_problem() -> None:
     experiment.flag = {"key": "new", "serves": {"control": "old", "green": True}}
     assert find(experiment, Check.FLAG) == (
         Level.PROBLEM,
-        "flag.serves.control: The flag new has no variants; it serves true or false.",
+        "flag.serves.control: The flag has no variants; must be true or false.",
     )
     assert find(ExperimentFactory(), Check.FLAG) == (Level.OK, "It drives no flag.")
 

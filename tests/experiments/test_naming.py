@@ -69,7 +69,7 @@ def test_flag__archived__is_refused_by_its_key(production: Environment) -> None:
 def test_flag__plain__serves_true_and_false_alone(production: Environment) -> None:
     FlagFactory(key="f")
 
-    assert refused(production, flag=drive(control="off", green=True)) == [("flag.serves.control", "invalid_value")]
+    assert refused(production, flag=drive(control="off", green=True)) == [("flag.serves.control", "invalid_type")]
     assert ExperimentFactory(key="e", flag=drive(control=False, green=True)).flag is not None
 
 
@@ -78,6 +78,6 @@ def test_flag__with_variants__serves_those_that_it_has(production: Environment) 
 
     assert refused(production, flag=drive(control="odd", green=True)) == [
         ("flag.serves.control", "unknown_reference"),
-        ("flag.serves.green", "unknown_reference"),
+        ("flag.serves.green", "invalid_type"),
     ]
     assert ExperimentFactory(key="e", flag=drive(control="old", green="new")).flag is not None

@@ -15,6 +15,7 @@ from django.utils import timezone
 from config.admin_site import DomainAdmin
 from config.documents import Document
 from config.errors import DomainError
+from experiments.metrics.definition import primary_of
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Status
 from experiments.phases import choices
@@ -111,9 +112,11 @@ class ResultPages(DomainAdmin):
 
 
 def _daily(request: HttpRequest, experiment: Experiment) -> list[str]:
-    """The metric whose course is shown: the one that the address names, or else the first goal."""
-    goals = [each.key for each in definitions_of(experiment) if not each.is_guardrail]
-    return [request.GET["daily"]] if request.GET.get("daily") in experiment.metrics else goals[:1]
+    """The metric whose course is shown: the one that the address names, or else the one that decides."""
+    if request.GET.get("daily") in experiment.metrics:
+        return [request.GET["daily"]]
+    primary = primary_of(definitions_of(experiment))
+    return [primary.key] if primary else []
 
 
 def _results_to_show(request: HttpRequest, experiment: Experiment) -> Results:

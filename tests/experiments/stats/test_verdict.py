@@ -133,6 +133,19 @@ def test_verdict__guardrail_got_worse_for_every_user__is_harmed(guardrail, contr
     assert verdict.reasons[1].message == f"{told}, with all users of a variant alike: a guardrail is harmed."
 
 
+@pytest.mark.parametrize("users", [{}, {"control": 100, "treatment": 900, "other": 100}])
+def test_harmed__guardrails_by_treatment__are_told_whatever_else_decides(users):
+    given = inputs(
+        signups(control=1000, treatment=1000, other=1000),
+        errors(control=500, treatment=700, other=500),
+        (CRASHES, {key: sums_of([amount] * 200) for key, amount in {"control": 0.0, "treatment": 1.0}.items()}),
+        (replace(LOADED, is_post_hoc=True), errors(control=700, treatment=500, other=500)[1]),
+    )
+    analysis = analyse(replace(given, users=users or given.users))
+    assert (analysis.verdict.decision == Decision.CHECK_DATA) is bool(users)
+    assert analysis.harmed == {"treatment": ["errors", "crashes"], "other": []}
+
+
 @pytest.mark.parametrize(
     ("guardrail", "control", "treatment", "cause"),
     [

@@ -87,6 +87,7 @@ def results(experiment: Experiment, metrics: Sequence[MetricFigures] = (), **oth
         "variants": [VariantUsers("blue", 1, 1_000, 1_000.0), VariantUsers("green", 1, 1_000, 1_000.0)],
         "guards": Guards(EVEN, 0, 0),
         "verdict": verdict,
+        "harmed": {},
         "primary": next((each.definition.key for each in metrics if each.is_primary), None),
     }
     return Results(experiment=experiment, metrics=metrics, **{**usual, **others})
