@@ -6,20 +6,17 @@ Pure. Whether the segments, the flag and the part of the group that they name ca
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from itertools import islice
 from typing import Any
 
 from config.errors import Detail, DetailCode
-from flags.engine.bucketing import threshold
 from flags.engine.conditions import check_conditions as check_conditions_of
-from flags.engine.rule_checks import MOST_VARIANTS
-from flags.engine.rule_checks import check_percentage as check_percentage_of
-from flags.engine.shapes import check_key, check_name, check_object, echo
+from flags.engine.experiment_checks import check_forced
+from flags.engine.experiment_checks import check_group as check_group_of
+from flags.engine.shapes import check_key, check_object, echo
+from flags.engine.shares import check_percentage as check_percentage_of
+from flags.engine.shares import keys_of, unknown_variant
 
-MOST_FORCED = 1_000
 MOST_USERS = 2_000_000_000
-_SHOWN = 5
-_GROUP = '{"key": "checkout", "from": 0, "to": 50}'
 _FLAG = '{"key": "new-checkout", "serves": {"control": "old", "treatment": "new"}}'
 
 
@@ -33,13 +30,7 @@ def check_conditions(conditions: Any) -> Iterator[Detail]:
 
 def check_group(group: Any) -> Iterator[Detail]:
     """Say what is wrong with a part of a group; None for an experiment of no group."""
-    if group is None:
-        return
-    checks = {"key": check_key, "from": check_percentage_of, "to": check_percentage_of}
-    found = list(check_object(group, "group", checks=checks, required=checks, example=_GROUP))
-    yield from found
-    if not found and threshold(group["from"]) >= threshold(group["to"]):
-        yield Detail("group.to", DetailCode.OUT_OF_RANGE, "Must be above from.")
+    return iter(()) if group is None else check_group_of(group, "group")
 
 
 def check_planned_size(size: Any) -> Iterator[Detail]:
@@ -53,17 +44,7 @@ def check_planned_size(size: Any) -> Iterator[Detail]:
 
 def check_forced_variants(forced: Any, variants: Any) -> Iterator[Detail]:
     """Say what is wrong with variants by user id, given the variants that there are."""
-    if not isinstance(forced, Mapping):
-        message = 'Must be an object of variants by user id, as {"qa-1": "treatment"}.'
-        yield Detail("forcedVariants", DetailCode.INVALID_TYPE, message)
-    elif len(forced) > MOST_FORCED:
-        yield Detail("forcedVariants", DetailCode.OUT_OF_RANGE, f"Must have at most {MOST_FORCED:,} users.")
-    else:
-        keys = _keys_of(variants)
-        for user_id, variant in forced.items():
-            field = f"forcedVariants.{echo(user_id)}"
-            yield from check_name(user_id, field)
-            yield from _check_known(variant, field, keys)
+    return check_forced(forced, "forcedVariants", keys_of(variants))
 
 
 def check_flag(flag: Any, variants: Any) -> Iterator[Detail]:
@@ -72,7 +53,7 @@ def check_flag(flag: Any, variants: Any) -> Iterator[Detail]:
         return
 
     def check_serves(serves: object, field: str) -> Iterator[Detail]:
-        return _check_serves(serves, field, _keys_of(variants))
+        return _check_serves(serves, field, keys_of(variants))
 
     checks = {"key": check_key, "serves": check_serves}
     yield from check_object(flag, "flag", checks=checks, required=checks, example=_FLAG)
@@ -89,29 +70,9 @@ def _check_serves(serves: object, field: str, variants: Collection[str]) -> Iter
     for variant, served in serves.items():
         at = f"{field}.{echo(variant)}"
         if variant not in variants:
-            yield Detail(at, DetailCode.UNKNOWN_REFERENCE, _unknown(variant, variants))
+            yield Detail(at, DetailCode.UNKNOWN_REFERENCE, unknown_variant(variant, variants, of="experiment"))
         elif isinstance(served, str):
             yield from check_key(served, at)
         elif not isinstance(served, bool):
             message = "Must be the key of a variant of the flag or, for a flag without variants, true or false."
             yield Detail(at, DetailCode.INVALID_TYPE, message)
-
-
-def _check_known(variant: object, field: str, keys: Collection[str]) -> Iterator[Detail]:
-    if not isinstance(variant, str):
-        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
-    elif variant not in keys:
-        yield Detail(field, DetailCode.UNKNOWN_REFERENCE, _unknown(variant, keys))
-
-
-def _unknown(variant: str, keys: Collection[str]) -> str:
-    known = ", ".join(islice(keys, _SHOWN)) or "none"
-    more = ", ..." if len(keys) > _SHOWN else ""
-    return f'The experiment has no variant "{echo(variant)}"; it has: {known}{more}.'
-
-
-def _keys_of(variants: Any) -> list[str]:
-    """Of what may be no variants at all, which others say."""
-    entries = variants[:MOST_VARIANTS] if isinstance(variants, list) else ()
-    keys = (entry.get("key") for entry in entries if isinstance(entry, Mapping))
-    return [key for key in keys if isinstance(key, str)]

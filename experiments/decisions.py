@@ -23,7 +23,7 @@ from experiments.rows import append, get_experiment, move, transit
 from experiments.stats.types import Estimate
 from experiments.testers import leave_out_testers
 from experiments.totals.folding import hold
-from flags.engine.rule_checks import check_percentage
+from flags.engine.shares import check_percentage
 
 MOST_HELD_BACK = 50
 """Percent: with more, the winner would not be what most users see."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from config.api.schema import KEY, NAME, Schema, closed_object, component
-from experiments.audience import MOST_FORCED, MOST_USERS
+from experiments.audience import MOST_USERS
+from flags.engine.experiment_checks import MOST_FORCED
 from flags.rule_schema import CONDITIONS as CONDITIONS_OF_RULES
 
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.001}

@@ -6,7 +6,6 @@ Not here: what the rule means (`experiment_rules`), and whose it is.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 from config.errors import Detail, DetailCode
 from flags.engine.conditions import check_conditions
@@ -20,7 +19,14 @@ from flags.engine.shapes import (
     check_object,
     echo,
 )
-from flags.engine.shares import MOST_VARIANTS, check_percentage, check_sum, check_weight, unknown_variant
+from flags.engine.shares import (
+    MOST_VARIANTS,
+    check_percentage,
+    check_sum,
+    check_weight,
+    keys_of,
+    unknown_variant,
+)
 from flags.engine.types import RuleType
 
 MOST_FORCED = 1_000
@@ -34,6 +40,9 @@ def check_experiment_rule(rule: object, field: str, variants: Collection[str]) -
     def check_variants(value: object, variants_field: str) -> Iterator[Detail]:
         return _check_variants(value, variants_field, variants)
 
+    def check_forced_variants(value: object, forced_field: str) -> Iterator[Detail]:
+        return check_forced(value, forced_field, keys_of(rule.get("variants")) if isinstance(rule, dict) else ())
+
     checks: Mapping[str, Check] = {
         "type": _check_type,
         "experiment": check_key,
@@ -41,11 +50,9 @@ def check_experiment_rule(rule: object, field: str, variants: Collection[str]) -
         "percentage": check_percentage,
         "conditions": check_conditions,
         "group": check_group,
-        "forced": _check_forced,
+        "forced": check_forced_variants,
     }
     yield from check_object(rule, field, checks=checks, required=("type", "experiment", "variants"), example=_EXAMPLE)
-    if isinstance(rule, dict):
-        yield from _check_forced_variants(rule, f"{field}.forced")
 
 
 def check_group(value: object, field: str) -> Iterator[Detail]:
@@ -55,6 +62,22 @@ def check_group(value: object, field: str) -> Iterator[Detail]:
     yield from found
     if not found and isinstance(value, dict) and value["from"] >= value["to"]:
         yield Detail(f"{field}.to", DetailCode.OUT_OF_RANGE, "Must be more than from.")
+
+
+def check_forced(value: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
+    """Take an object of variants by user id, of an experiment with variants of these keys."""
+    if not isinstance(value, dict):
+        yield Detail(field, DetailCode.INVALID_TYPE, 'Must be an object of variants by user id, as {"qa-1": "green"}.')
+    elif len(value) > MOST_FORCED:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must have at most {MOST_FORCED:,} users.")
+    else:
+        for user_id, variant in value.items():
+            at = f"{field}.{echo(user_id)}"
+            yield from check_name(user_id, at)
+            if not isinstance(variant, str):
+                yield Detail(at, DetailCode.INVALID_TYPE, "Must be a string.")
+            elif variant not in variants:
+                yield Detail(at, DetailCode.UNKNOWN_REFERENCE, unknown_variant(variant, variants, of="experiment"))
 
 
 def _check_type(value: object, field: str) -> Iterator[Detail]:
@@ -84,27 +107,3 @@ def _check_serves(value: object, field: str, served: Collection[str]) -> Iterato
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be the key of a variant of the flag, which has some.")
     elif value not in served:
         yield Detail(field, DetailCode.UNKNOWN_REFERENCE, unknown_variant(value, served))
-
-
-def _check_forced(value: object, field: str) -> Iterator[Detail]:
-    if not isinstance(value, dict):
-        yield Detail(field, DetailCode.INVALID_TYPE, 'Must be an object, as {"qa-1": "treatment"}.')
-    elif len(value) > MOST_FORCED:
-        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must have at most {MOST_FORCED:,} user ids.")
-    else:
-        for user_id, variant in value.items():
-            yield from check_name(user_id, f"{field}.{echo(user_id)}")
-            if not isinstance(variant, str):
-                yield Detail(f"{field}.{echo(user_id)}", DetailCode.INVALID_TYPE, "Must be a string.")
-
-
-def _check_forced_variants(rule: Mapping[str, Any], field: str) -> Iterator[Detail]:
-    """Take user ids that are forced into variants which the rule has; what has no such shape is named elsewhere."""
-    forced, variants = rule.get("forced"), rule.get("variants")
-    if not isinstance(forced, dict) or len(forced) > MOST_FORCED or not isinstance(variants, list):
-        return
-    keys = [each.get("key") for each in variants[:MOST_VARIANTS] if isinstance(each, dict)]
-    for user_id, variant in forced.items():
-        if isinstance(variant, str) and variant not in keys:
-            message = f'The experiment has no variant "{echo(variant)}".'
-            yield Detail(f"{field}.{echo(user_id)}", DetailCode.UNKNOWN_REFERENCE, message)

@@ -23,9 +23,7 @@ from flags.engine.shapes import (
     check_object,
     check_switch,
 )
-from flags.engine.shares import MOST_VARIANTS as MOST_VARIANTS
-from flags.engine.shares import check_percentage as check_percentage
-from flags.engine.shares import check_sum, check_weight, unknown_variant
+from flags.engine.shares import MOST_VARIANTS, check_percentage, check_sum, check_weight, unknown_variant
 from flags.engine.types import RuleType
 
 MOST_RULES = 200

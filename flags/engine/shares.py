@@ -5,8 +5,9 @@ Not here: who falls into a share (`bucketing`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from config.errors import Detail, DetailCode
 from flags.engine.bucketing import Number, split_bounds, threshold
@@ -45,8 +46,15 @@ def check_sum(weights: Sequence[Number], field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.OUT_OF_RANGE, "Must have weights with a sum above 0.")
 
 
-def unknown_variant(key: str, variants: Collection[str]) -> str:
+def keys_of(variants: Any) -> list[str]:
+    """The keys of variants; of what may be no variants at all, which others say, those that there are."""
+    entries = variants[:MOST_VARIANTS] if isinstance(variants, list) else ()
+    keys = (entry.get("key") for entry in entries if isinstance(entry, Mapping))
+    return [key for key in keys if isinstance(key, str)]
+
+
+def unknown_variant(key: str, variants: Collection[str], *, of: str = "flag") -> str:
     """Return what is wrong with a key that none of the variants has."""
     known = ", ".join(islice(variants, _SHOWN_VARIANTS))
     more = ", ..." if len(variants) > _SHOWN_VARIANTS else ""
-    return f'The flag has no variant "{echo(key)}"; it has: {known or "none"}{more}.'
+    return f'The {of} has no variant "{echo(key)}"; it has: {known or "none"}{more}.'

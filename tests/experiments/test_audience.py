@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from experiments.audience import MOST_FORCED
 from experiments.design import check_design
 from experiments.lifecycle import new_design
+from flags.engine.experiment_checks import MOST_FORCED
 
 VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 SERVES = {"control": "old", "green": "new"}

@@ -254,7 +254,7 @@ def test_form__of_a_draft__takes_whom_it_takes_in_and_what_it_drives(production:
     ("field", "typed", "words"),
     [
         ("percentage", "101", "Must be a number from 0 to 100."),
-        ("group", '{"key": "checkout", "from": 60, "to": 50}', "group.to: Must be above from."),
+        ("group", '{"key": "checkout", "from": 60, "to": 50}', "group.to: Must be more than from."),
         ("forced_variants", '{"qa-1": "purple"}', 'has no variant "purple"'),
         ("flag", '{"key": "nothing", "serves": {"control": false, "green": true}}', "No flag has the key nothing"),
         ("planned_sample_size", "0", "Must be 1 to 2,000,000,000 users."),
