@@ -14,9 +14,10 @@ from config.admin_site import ChoiceFilter, column, in_two_lines, moment, writer
 from config.current_environment import current_environment
 from experiments import lifecycle
 from experiments.design import TUNING_SIZE
-from experiments.forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, NewDraftForm
+from experiments.forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, MeasuredForm, NewDraftForm
 from experiments.groups import free_in
 from experiments.metrics.admin import MetricAdmin, known_metrics
+from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.planner.page import PlannerPage
 from experiments.results.computing import analyse_experiment
@@ -133,7 +134,7 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
     def get_form(
         self, request: HttpRequest, obj: Experiment | None = None, change: bool = False, **options: Any
     ) -> Any:
-        form = NewDraftForm if obj is None else DraftForm if _is_of_draft(request, obj) else ExperimentForm
+        form = NewDraftForm if obj is None else DraftForm if _is_of_draft(request, obj) else _form_of_started(obj)
         return super().get_form(request, obj, change, **{"form": form, **options})
 
     def get_fieldsets(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
@@ -148,7 +149,9 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         past = [name for name, at in moments.items() if at is not None]
         facts = ["key", "shown_status", *(["shown_decision"] if obj.stopped_at else []), *_FACTS, *past]
         if self.has_change_permission(request, obj):
-            editable = ["description", "forced_variants", "reason"]
+            measured = ["metrics"] if _form_of_started(obj) is MeasuredForm else []
+            editable = ["description", *measured, "forced_variants", "reason"]
+            facts = [each for each in facts if not (measured and each == "shown_metrics")]
         else:
             editable, facts = ["description"], [*facts, "shown_testers"]
         title = None if obj.status == Status.DRAFT else "Fixed since it was started"
@@ -186,7 +189,10 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> Any:
         # Not computed before Django knows that there is such an experiment.
-        context = {"panel": partial(self._panel, request, object_id)}
+        context = {
+            "panel": partial(self._panel, request, object_id),
+            "fixed_metrics": partial(self._fixed_metrics, request, object_id),
+        }
         return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     def _panel(self, request: HttpRequest, object_id: str) -> Panel | None:
@@ -195,6 +201,13 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         if experiment is None or experiment.status == Status.DRAFT:
             return None
         return panel_of(analyse_experiment(experiment, timezone.now()))
+
+    def _fixed_metrics(self, request: HttpRequest, object_id: str) -> list[bool]:
+        """Of the metrics of a started experiment, in their order, whether each is post hoc."""
+        experiment = self.find(request, object_id)
+        if experiment is None or experiment.status == Status.DRAFT:
+            return []
+        return [each.is_post_hoc for each in definitions_of(experiment)]
 
     # the domain
 
@@ -228,6 +241,10 @@ def _known_flags() -> dict[str, list[str]]:
 
 def _known_segments() -> list[str]:
     return list(Segment.objects.values_list("key", flat=True))
+
+
+def _form_of_started(experiment: Experiment) -> type[ExperimentForm]:
+    return MeasuredForm if experiment.frozen_at is None else ExperimentForm
 
 
 def _is_of_draft(request: HttpRequest, experiment: Experiment | None) -> bool:

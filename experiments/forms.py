@@ -1,4 +1,4 @@
-"""The forms of an experiment: all of a draft can change, and of a started one the description and the testers."""
+"""The forms of an experiment: all of a draft can change, of a started one the description, testers, more metrics."""
 
 from __future__ import annotations
 
@@ -24,6 +24,20 @@ class ExperimentForm(EnvironmentalForm):
 
     class Media:
         js = (Script("experiments/audience.js", type="module"),)
+
+
+class MeasuredForm(ExperimentForm):
+    """Those of a started one, too, whose results are not frozen."""
+
+    metrics = JSONField(
+        name="metrics",
+        editor="metrics",
+        label="Metrics",
+        help_text="More can be added while it is measured: they are marked as post hoc, and decide nothing.",
+    )
+
+    class Media:
+        js = (Script("experiments/design.js", type="module"),)
 
 
 class DraftForm(ExperimentForm):

@@ -52,6 +52,20 @@ def test_draft__audience_and_flag__are_edited_without_writing_json(visit: Visit,
     assert found.flag == {"key": "text", "serves": {"control": "old", "blue": "new"}}
 
 
+def test_metrics__of_a_running_experiment__are_added_after_those_that_it_has(
+    visit: Visit, production: Environment
+) -> None:
+    experiment, page = ExperimentFactory(key="e", metrics=["purchase"], running=True), visit.page
+    visit.open(f"{PAGES}/{experiment.pk}/change/")
+    expect(page.get_by_role("button", name="Remove metric 1")).to_have_count(0)
+
+    page.get_by_role("button", name="Add metric").click()
+    page.get_by_label("Metric", exact=True).fill("sign_up")
+    page.get_by_role("button", name="Save and continue editing").click()
+    expect(page.get_by_text("sign_up post hoc")).to_be_visible()
+    assert get_experiment("e", production).metrics == ["purchase", "sign_up"]
+
+
 @pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])
 def test_ship__against_the_verdict__asks_for_the_reason(visit: Visit, production: Environment) -> None:
     experiment, page = run(production), visit.page

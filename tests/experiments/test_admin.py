@@ -13,6 +13,7 @@ from django.utils import timezone
 from config.models import Environment, Source
 from events.ingest import NewEvent, new_id, record
 from experiments.lifecycle import create_experiment, start_experiment, stop_experiment
+from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, Status
 from tests.admin import errors_of, filled, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
@@ -163,6 +164,20 @@ def test_change__of_a_started_experiment__takes_the_description_alone(running: E
     assert client.post(address("change", running), sent).status_code == 302
     running.refresh_from_db()
     assert (running.description, running.variants, running.key) == ("Better?", VARIANTS, "button")
+
+
+def test_change__metrics_of_a_started_experiment__are_added_post_hoc_and_neither_go_nor_move(
+    running: Experiment,
+) -> None:
+    client, where = sign_in(), address("change", running)
+    assert client.post(where, filled(client, where, metrics='["buy", "sign_up"]')).status_code == 302
+    running.refresh_from_db()
+    assert [each.is_post_hoc for each in definitions_of(running)] == [False, True]
+
+    refused = client.post(where, filled(client, where, metrics='["sign_up", "buy"]'))
+    assert "its metrics stay as they are" in errors_of(refused)["__all__"][0]
+    stop_experiment(key=running.key, environment=running.environment, actor=ACTOR, at=NOON, winner="blue", reason="Yes")
+    assert "metrics" not in filled(client, where)
 
 
 def test_change__of_a_draft_that_was_started_meanwhile__is_not_made(draft: Experiment, production: Environment) -> None:

@@ -50,9 +50,9 @@ function showErrors(card, errors) {
  *
  * `blank()` makes a new item, `card(item, { save, redraw, replace })` returns the elements that edit one: `head` in its
  * bar and `body` below. `save()` after an edit in place, `redraw()` when the card must look different, `replace(other)`
- * for items that are no objects. The order of items that are not `isOrdered` says nothing. Items that are `isFixed` stay
- * where they are, and no other comes before them. The cards are drawn again when one of the elements that `watched`
- * selects changes.
+ * for items that are no objects. The order of items that are not `isOrdered` says nothing. Items that are
+ * `isFixed(item, at)` stay where they are, and no other comes before them. The cards are drawn again when one of the
+ * elements that `watched` selects changes.
  */
 export function listEditor({ name, noun, blank, card, empty, isOrdered = true, isFixed = () => false, watched = null }) {
   for (const textarea of document.querySelectorAll(`textarea[data-editor="${name}"]`)) mount(textarea);
@@ -99,14 +99,15 @@ export function listEditor({ name, noun, blank, card, empty, isOrdered = true, i
         const others = entries.filter((other) => other !== each);
         change([...others.slice(0, to), each, ...others.slice(to)]);
       };
-      const isFirst = at === 0 || isFixed(entries[at - 1].item);
+      const isHere = isFixed(each.item, at);
+      const isFirst = at === 0 || isFixed(entries[at - 1].item, at - 1);
       const element = make("section", { class: "hy-editor-card", "aria-label": `${noun} ${at + 1}` },
         make("header", {}, isOrdered ? make("span", { class: "hy-number-badge" }, String(at + 1)) : null, make("div", { class: "hy-grow" }, ...head),
-          ...(isOrdered && !isFixed(each.item) ? [
+          ...(isOrdered && !isHere ? [
             iconButton("arrow_upward", `Move ${noun} ${at + 1} up`, () => moved(at - 1), isFirst),
             iconButton("arrow_downward", `Move ${noun} ${at + 1} down`, () => moved(at + 1), at === entries.length - 1),
           ] : []),
-          isFixed(each.item) ? null : iconButton("delete", `Remove ${noun} ${at + 1}`, () => change(entries.filter((other) => other !== each)))),
+          isHere ? null : iconButton("delete", `Remove ${noun} ${at + 1}`, () => change(entries.filter((other) => other !== each)))),
         body.length ? make("div", { class: "hy-editor-body" }, ...body) : null);
       showErrors(element, each.errors);
       return element;

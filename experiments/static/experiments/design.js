@@ -36,13 +36,20 @@ function wordsOf(name) {
   return Object.hasOwn(known, name) ? known[name] : `Share of users with the event ${name}; no metric of this name is defined`;
 }
 
+// Those that a started experiment has stay as they are, and others come after them: of each, whether it is post hoc.
+const fixed = JSON.parse(document.getElementById("hy-fixed-metrics")?.textContent ?? "[]");
+
 listEditor({
   name: "metrics",
   noun: "metric",
   empty: "No metrics: nothing will count as a conversion.",
   blank: () => "",
-  card: (metric, { replace }) => {
+  isFixed: (_, at) => at < fixed.length,
+  card: (metric, { replace, at }) => {
     if (typeof metric !== "string") return { head: [rawInput(metric, replace)], body: [] };
+    if (at < fixed.length) {
+      return { head: [make("strong", {}, metric), make("span", { class: "hy-muted" }, fixed[at] ? " post hoc" : "")], body: [] };
+    }
     const words = make("p", { class: "hy-muted" }, wordsOf(metric));
     const input = textInput(metric, { list: suggestions.id, placeholder: "a metric, or the name of an event", "aria-label": "Metric" }, () => {
       replace(input.value);
