@@ -105,9 +105,9 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
     def shown_flag(self, experiment: Experiment) -> str:
         return flag_in_words(experiment)
 
-    @column("Planned size", empty_value="none")
-    def shown_planned_size(self, experiment: Experiment) -> str | None:
-        return f"{experiment.planned_size:,} users" if experiment.planned_size else None
+    @column("Planned size")
+    def shown_planned_size(self, experiment: Experiment) -> str:
+        return f"{experiment.planned_size:,} users" if experiment.planned_size else "none"
 
     @column("Decision")
     def shown_decision(self, experiment: Experiment) -> str:

@@ -16,6 +16,7 @@ from experiments.groups import require_free
 from experiments.models import REOPENABLE_FOR, Experiment, Fold, Status
 from experiments.naming import check_segments
 from experiments.objections import Objection, objections
+from experiments.phase_changes import open_phase_after_stop
 from experiments.results.computing import analyse_experiment
 from experiments.results.freezing import fold_for_the_last_time
 from experiments.results.types import MetricFigures, Results
@@ -82,6 +83,7 @@ def reopen_experiment(
         move(log, experiment, Status.STOPPED, Status.RUNNING, **columns)
         if written:
             driving.take_back(log, experiment, written)
+        open_phase_after_stop(log, experiment)
         record_reported_meanwhile(experiment, stopped_at)
         leave_out_testers(experiment)  # those who became one while the exposures stood still
     return experiment

@@ -12,15 +12,16 @@ from typing import Any
 from config.change_log import Actor, Writing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
-from config.models import Environment
+from config.models import Change, Environment
 from experiments.audience import check_conditions, check_percentage
 from experiments.design import check_variants, check_weights_of_flag
 from experiments.driving import put_rule
 from experiments.models import Experiment, Status
 from experiments.naming import check_segments
 from experiments.phases import WHOLE, phase
-from experiments.rows import append, document, get_experiment
+from experiments.rows import KIND, append, document, get_experiment
 from flags.references import KnownAtOnce, all_segments_named
+from flags.segments import changed_since
 
 MOST_PHASES = 100
 _SHOWN = 10
@@ -76,6 +77,17 @@ def open_phases_of_segments(*, log: Writing, segments: Collection[str], **_: Any
         if changed := [key for key in segments if key in named]:
             _require_room(experiment, changed)
             _open(log, experiment, document(experiment), phase(experiment, log.at, _why(changed)))
+
+
+def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
+    """Do so for one that runs again, where segments were changed since it was stopped."""
+    if not experiment.conditions:
+        return
+    stops = Change.objects.of(KIND, experiment.pk).filter(before__status=Status.RUNNING, after__status=Status.STOPPED)
+    stopped = stops.latest("revision").revision
+    if changed := changed_since(all_segments_named(experiment.conditions, KnownAtOnce()), stopped):
+        _require_room(experiment, changed)
+        _open(log, experiment, document(experiment), phase(experiment, log.at, _why(changed)))
 
 
 def _open(log: Writing, experiment: Experiment, before: Document, new: Document, columns: Collection[str] = ()) -> None:

@@ -10,6 +10,7 @@ from config.change_log import Actor, Writing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.keys import check_key, is_key
+from config.models import Change
 from config.versions import check_version as check_version  # for doors, which ask before they read a body
 from flags import references
 from flags.engine.parsing import parse_segment
@@ -81,6 +82,12 @@ def delete_segment(*, key: str, actor: Actor, at: datetime, if_match: str | None
         log.append(KIND, object_id=segment_id, key=key, before=before, after=None)
 
 
+def changed_since(keys: Collection[str], revision: int) -> list[str]:
+    """Those of segments of these keys, in order, that were given other conditions or users after a revision."""
+    rows = Change.objects.since(revision).filter(kind=KIND, key__in=keys).iterator(chunk_size=10)
+    return sorted({row.key for row in rows if not is_same(_membership(row.before), _membership(row.after))})
+
+
 def has_other_members(new: Collection[str]) -> bool:
     """Whether a segment that was given these values may have other members than before."""
     return not _MEMBERSHIP.isdisjoint(new)
@@ -101,6 +108,10 @@ def document(segment: Segment) -> Document:
         "conditions": segment.conditions,
         "userIds": segment.user_ids,
     }
+
+
+def _membership(document: Document | None) -> Document:
+    return {name: (document or {}).get(name, []) for name in ("conditions", "userIds")}
 
 
 def insert(key: str, values: Mapping[str, Any], stamp: Stamp) -> Segment:

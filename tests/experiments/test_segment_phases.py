@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from config.models import Change, Environment
 from experiments import phase_changes
+from experiments.lifecycle import reopen_experiment, stop_experiment
 from experiments.models import Experiment, Exposure
 from flags.bulk import SegmentEntry
 from flags.imports import Content, import_content
@@ -71,6 +73,21 @@ def test_segment__other_members__opens_a_phase_that_is_configured_as_before(
 def test_segment__same_members__opens_no_phase(api: Any, running: Experiment, change: Any) -> None:
     data(api.patch("/v1/segments/crowd", change))
     assert reasons() == [""]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [({"user_ids": ["ada", "lin"]}, ["", WHY]), ({"description": "Other"}, [""]), ({"user_ids": ["ada"]}, [""])],
+)
+def test_segment__changed_while_the_experiment_was_stopped__opens_a_phase_as_it_runs_again(
+    running: Experiment, change: Any, expected: list[str]
+) -> None:
+    here = {"key": "e", "environment": running.environment, "actor": ACTOR}
+    stop_experiment(**here, at=NOON)
+    update_segment(key="crowd", changes=change, actor=ACTOR, at=NOON + timedelta(hours=1))
+    assert reasons() == [""]
+    reopen_experiment(**here, at=NOON + timedelta(hours=2))
+    assert reasons() == expected
 
 
 def test_segment__asked_for_through_others__opens_a_phase_that_names_it(running: Experiment) -> None:
