@@ -203,5 +203,6 @@ def _require_reopenable(experiment: Experiment, at: datetime) -> datetime:
     try:
         check_segments(experiment)
     except ValidationFailed as error:  # nobody has sent a field
-        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, f"It cannot run as it did: {error.message}") from error
+        causes = " ".join(each.message for each in error.details)
+        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, f"The experiment cannot run as it did: {causes}") from error
     return stopped_at

@@ -265,6 +265,19 @@ def test_reopen__segment_of_its_flags_other_rules_deleted_since__is_refused_in_w
     assert (error.code, "crowd" in error.message, "rules[" in error.message) == ("experiment_locked", True, False)
 
 
+def test_reopen__segment_of_its_own_conditions_deleted_since__is_refused_in_words_without_fields(
+    production: Environment,
+) -> None:
+    create_segment(key="crowd", actor=ACTOR, at=NOON)
+    ExperimentFactory(key="e", conditions=[{"operator": "inSegment", "value": "crowd"}], running=True)
+    stop(production)
+    delete_segment(key="crowd", actor=ACTOR, at=NOON)
+
+    error = refused(production)
+    message = "The experiment cannot run as it did: No segment has the key crowd; create it first."
+    assert (error.code, error.message) == ("experiment_locked", message)
+
+
 def test_reopen__flag_that_another_experiment_drives_now__is_refused(production: Environment) -> None:
     experiment = run(production)
     stop(production)
