@@ -23,9 +23,9 @@ def kept_of(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
     return dict(islice(kept, MOST_ATTRIBUTES)) or None
 
 
-def kept_of_event(properties: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The same of an event's properties. The reserved ones tell of the event, and nothing of the user."""
-    return kept_of({name: value for name, value in properties.items() if name not in RESERVED})
+def attributes_in(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of an event's properties that may tell of the user; the reserved ones tell of the event."""
+    return {name: value for name, value in properties.items() if name not in RESERVED}
 
 
 def _is_kept(value: object) -> bool:

@@ -18,12 +18,14 @@ from config.models import Environment
 from events.models import Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT
 from events.rows import NewEvent
-from experiments.attributes import kept_of
+from experiments.attributes import attributes_in, kept_of
 from experiments.exposure_rows import Stored, Whose, insert_assigned, lock, stored_variants
 from experiments.metrics.frozen import outcome_names
 from experiments.models import Experiment, Exposure, Origin, Status
-from experiments.reports import Reports, store
+from experiments.phases import number_at
+from experiments.reports import Report, Reports, store
 from experiments.rows import forced_until
+from flags.engine.assignment import compile_range
 
 _EVENTS_AT_ONCE = 1000
 _UNDER_WAY = timedelta(minutes=10)
@@ -120,15 +122,15 @@ def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_
     store(_collect(events, _experiments_named(environment, events)))
 
 
-def record_imported(experiment: Experiment, exposures: Iterable[NewEvent]) -> int:
-    """Store what an operator knows of exposures, in the caller's transaction, and return how many users are new.
+def record_imported(experiment: Experiment, exposures: Iterable[tuple[str, Report]]) -> int:
+    """Store what an operator knows of users by their ids, in the caller's transaction; return how many are new.
 
-    Each comes as an event that would report it, and is of the run of the experiment; none that is frozen may get any.
+    All of it is of the run of the experiment; none that is frozen may get any.
     """
     reported: dict[tuple[UUID, str], Reports] = {}
-    for event in exposures:
-        reports = reported.setdefault((experiment.pk, event.user_id), Reports(experiment.phases, Origin.IMPORTED))
-        reports.add(event.properties[VARIANT], event)
+    for user_id, report in exposures:
+        reports = reported.setdefault((experiment.pk, user_id), Reports(experiment.phases, Origin.IMPORTED))
+        reports.add(report)
     return store(dict(sorted(reported.items())))
 
 
@@ -204,26 +206,52 @@ def _as_reported(event: Event) -> NewEvent:
 def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> dict[tuple[UUID, str], Reports]:
     """The reports by experiment and user, sorted, so that concurrent batches lock rows in the same order."""
     reported: dict[tuple[UUID, str], Reports] = {}
-    outcomes = {each.pk: outcome_names(each) for each in experiments.values() if each.started_at is not None}
+    started = {each.pk: _Started(each) for each in experiments.values() if each.started_at is not None}
     for event in events:
         experiment = experiments.get(event.experiment)
         variant = event.properties.get(VARIANT)
-        if experiment is None or variant is None or event.name in outcomes.get(experiment.pk, ()):
+        if experiment is None or variant is None or experiment.pk not in started:
             continue
-        if _is_exposure(event, experiment, variant):
+        if started[experiment.pk].is_exposed_by(event, variant):
             whose = experiment.pk, event.user_id
-            reported.setdefault(whose, Reports(experiment.phases)).add(variant, event)
+            report = Report(variant, event.counted_at, attributes_in(event.properties))
+            reported.setdefault(whose, Reports(experiment.phases)).add(report)
     return dict(sorted(reported.items()))
 
 
-def _is_exposure(event: NewEvent, experiment: Experiment, variant: str) -> bool:
-    if variant not in experiment.variant_keys or event.user_id in experiment.forced_variants:
-        return False
-    if experiment.started_at is None or event.counted_at < floor_to_second(experiment.started_at):
-        return False
-    if experiment.frozen_at is not None:  # as its totals, and what is counted beside them, stand still
-        return False
-    return experiment.stopped_at is None or event.counted_at <= experiment.stopped_at
+class _Started:
+    """A started experiment, for which it is asked of many events whether they report an exposure."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        assert experiment.started_at is not None  # noqa: S101 (nobody is exposed to a draft)
+        self._experiment = experiment
+        self._start = floor_to_second(experiment.started_at)
+        self._outcomes = outcome_names(experiment)
+        self._ranges = [
+            compile_range(experiment.key, each["percentage"], experiment.group) for each in experiment.phases
+        ]
+
+    def is_exposed_by(self, event: NewEvent, variant: str) -> bool:
+        experiment = self._experiment
+        if variant not in experiment.variant_keys or event.name in self._outcomes:
+            return False
+        if event.user_id in experiment.forced_variants or event.counted_at < self._start:
+            return False
+        if experiment.frozen_at is not None:  # as its totals, and what is counted beside them, stand still
+            return False
+        if experiment.stopped_at is not None and event.counted_at > experiment.stopped_at:
+            return False
+        return self._takes_in(event)
+
+    def _takes_in(self, event: NewEvent) -> bool:
+        """Whether the phase of that moment does, as far as the hash says; who meets the conditions, no event tells.
+
+        Whom it does not take in is shown what the control is, and many a client puts that into its events.
+        """
+        if not any(self._ranges):
+            return True
+        is_in_range = self._ranges[number_at(self._experiment.phases, event.counted_at) - 1]
+        return is_in_range is None or is_in_range(event.user_id)
 
 
 def _experiments_named(environment: Environment, events: Sequence[NewEvent]) -> dict[str, Experiment]:

@@ -1,11 +1,13 @@
-"""What events report of users, on its way into the table of exposures, whatever others do there at the same time.
+"""What events and imports report of users, on its way into the table of exposures, whatever others do there meanwhile.
 
 Which events report an exposure, and of which experiment, is for `exposures`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
@@ -14,34 +16,43 @@ from django.db.models import Q, QuerySet
 
 from config.arrivals import CurrentArrival
 from config.documents import Document
-from events.rows import NewEvent
-from experiments.attributes import kept_of_event
+from experiments.attributes import kept_of
 from experiments.exposure_rows import Whose, hold, insert_new
 from experiments.models import Exposure, Origin
 from experiments.phases import number_at
 
-_CHANGED_BY = {Origin.REPORTED: [Origin.REPORTED], Origin.IMPORTED: [Origin.REPORTED, Origin.IMPORTED]}
-"""Whose variant gives way to an earlier one. What the operator knows goes before what events say."""
+_NOT_TOLD = (Origin.REPORTED, Origin.IMPORTED)
+"""Whose variant gives way to an earlier one, whoever knows of it; what this service has told stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """That a user saw a variant at a moment, and what was known of the user then."""
+
+    variant: str
+    at: datetime
+    attributes: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What a batch of events says of one user in one experiment: for each variant, the event that saw it first."""
+    """What a batch says of one user in one experiment: for each variant, the report of who saw it first."""
 
     phases: list[Document]
     """Of the experiment."""
     origin: Origin = Origin.REPORTED
-    by_variant: dict[str, NewEvent] = field(default_factory=dict)
+    by_variant: dict[str, Report] = field(default_factory=dict)
 
-    def add(self, variant: str, event: NewEvent) -> None:
-        self.by_variant[variant] = min(self.by_variant.get(variant, event), event, key=attrgetter("counted_at"))
+    def add(self, report: Report) -> None:
+        known = self.by_variant.get(report.variant, report)
+        self.by_variant[report.variant] = min(known, report, key=attrgetter("at"))
 
-    def first(self) -> NewEvent:
+    def first(self) -> Report:
         # Two variants at the same instant: the order of their keys decides, so that the order of arrival does not.
-        return min(self.by_variant.values(), key=attrgetter("counted_at", "variant"))
+        return min(self.by_variant.values(), key=attrgetter("at", "variant"))
 
-    def phase_of(self, event: NewEvent) -> int:
-        return number_at(self.phases, event.counted_at)
+    def phase_of(self, report: Report) -> int:
+        return number_at(self.phases, report.at)
 
 
 def store(reported: dict[Whose, Reports]) -> int:
@@ -65,18 +76,18 @@ def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> Exposure:
         experiment_id=experiment_id,
         user_id=user_id,
         variant=first.variant,
-        exposed_at=first.counted_at,
+        exposed_at=first.at,
         origin=reports.origin,
         is_in_several_variants=len(reports.by_variant) > 1,
         phase=reports.phase_of(first),
-        attributes=kept_of_event(first.properties),
+        attributes=kept_of(first.attributes),
     )
 
 
 def _reconcile(exposure: Exposure, reports: Reports) -> None:
     """Bring a stored exposure in line with what was reported, whatever other batches do to it at the same time."""
     first, seen_in = reports.first(), reports.by_variant
-    at, variant = first.counted_at, first.variant
+    at, variant = first.at, first.variant
     if seen_in.keys() == {exposure.variant} and exposure.exposed_at <= at:
         return  # nothing new, as for nearly every row of nearly every batch
     mine = Exposure.objects.filter(experiment_id=exposure.experiment_id, user_id=exposure.user_id)
@@ -84,15 +95,19 @@ def _reconcile(exposure: Exposure, reports: Reports) -> None:
         _change(mine, is_in_several_variants=True)
     if (at, variant) < (exposure.exposed_at, exposure.variant):
         is_later = Q(exposed_at__gt=at) | Q(exposed_at=at, variant__gt=variant)
-        changeable = mine.filter(is_later, origin__in=_CHANGED_BY[reports.origin])
+        changeable = mine.filter(is_later, origin__in=_NOT_TOLD)
         moved = {"variant": variant, "exposed_at": at, "phase": reports.phase_of(first), "origin": reports.origin}
-        _change(changeable, **moved, attributes=kept_of_event(first.properties))
+        _change(changeable, **moved, attributes=kept_of(first.attributes))
     seen = seen_in.get(exposure.variant)
-    if seen is not None and seen.counted_at < exposure.exposed_at:
-        # What was assigned begins earlier, and keeps what was known of the user then.
-        assigned = mine.filter(variant=exposure.variant, exposed_at__gt=seen.counted_at)
-        _change(assigned.filter(attributes__isnull=True), attributes=kept_of_event(seen.properties))
-        _change(assigned, exposed_at=seen.counted_at, phase=reports.phase_of(seen))
+    if seen is not None and seen.at < exposure.exposed_at:
+        # What was told begins earlier, and keeps what was known of the user then.
+        told = mine.filter(variant=exposure.variant, exposed_at__gt=seen.at)
+        _change(told.filter(attributes__isnull=True), attributes=kept_of(seen.attributes))
+        if reports.origin == Origin.IMPORTED:
+            _change(told.filter(origin=Origin.ASSIGNED), origin=Origin.TOLD)
+        # An event does not change by which phase this service has assigned: the clock of its client may be slow.
+        _change(told.filter(origin=Origin.ASSIGNED), exposed_at=seen.at)
+        _change(told, exposed_at=seen.at, phase=reports.phase_of(seen))
 
 
 def _change(exposures: QuerySet[Exposure], **values: Any) -> None:

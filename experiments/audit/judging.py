@@ -12,7 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from flags.engine.bucketing import BUCKETS, bucket, compile_split, threshold
+from flags.engine.assignment import compile_range
+from flags.engine.bucketing import compile_split
 from flags.engine.conditions import USER_ID, compile_condition
 from flags.engine.operators import OPERATORS
 from flags.engine.types import Configuration, Context
@@ -129,25 +130,17 @@ def reads_attributes(design: Design) -> bool:
 def _compile_fit(design: Design, phase: Mapping[str, Any]) -> Fit:
     key = design.key
     split = compile_split(((each["key"], each["weight"]) for each in phase["variants"]), key)
-    share = threshold(phase["percentage"])
-    salt, first, end = _range_of(design.group)
+    is_in_range = compile_range(key, phase["percentage"], design.group)
     meets = _compile_conditions(phase["conditions"])
-    asks_buckets = share < BUCKETS or design.group is not None
 
     def fit(user_id: str, variant: str, exposed_at: datetime, attributes: Attributes) -> Cause | None:
-        # What most experiments do not have costs nobody a hash.
-        if asks_buckets and not (bucket(key, user_id) < share and first <= bucket(salt, user_id) < end):
+        if is_in_range is not None and not is_in_range(user_id):
             return Cause.OUTSIDE_AUDIENCE
         if meets is not None and attributes is not None and not meets(user_id, exposed_at, attributes):
             return Cause.CONDITIONS_NOT_MET
         return None if split(user_id) == variant else Cause.UNEXPLAINED
 
     return fit
-
-
-def _range_of(group: Mapping[str, Any] | None) -> tuple[str, int, int]:
-    """The salt of a group and the buckets of it that are the experiment's; all, where there is no group."""
-    return ("", 0, BUCKETS) if group is None else (group["key"], threshold(group["from"]), threshold(group["to"]))
 
 
 def _compile_conditions(

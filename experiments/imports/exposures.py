@@ -20,13 +20,15 @@ from config.timestamps import format_timestamp, parse_timestamp
 from events.imports.files import File
 from events.imports.records import Columns, in_words
 from events.imports.running import Import, Problems
-from events.ingest import new_id
-from events.properties import EXPERIMENT_ID, VARIANT
-from events.rows import NewEvent
 from experiments.exposures import floor_to_second, record_imported
 from experiments.models import Experiment
+from experiments.reports import Report
 
 COLUMNS = Columns(required=("userId", "variant", "exposedAt"), optional=(), rest="attributes")
+
+
+Exposed = tuple[str, Report]
+"""The id of a user, and what is known."""
 
 
 class ExposureSerializer(StrictSerializer):
@@ -68,10 +70,10 @@ def import_exposures(
     _check_open(experiment)
     imported = ImportedExposures()
 
-    def read(document: bytes) -> NewEvent:
+    def read(document: bytes) -> Exposed:
         return _read(document, experiment, at)
 
-    def write(chunk: Sequence[tuple[int, NewEvent]]) -> None:
+    def write(chunk: Sequence[tuple[int, Exposed]]) -> None:
         with transaction.atomic():
             # Nobody stops or freezes it meanwhile, nor adds a phase or a tester.
             held = Experiment.objects.select_for_update(no_key=True).get(pk=experiment.pk)
@@ -84,13 +86,14 @@ def import_exposures(
 
 
 def _still_acceptable(
-    chunk: Sequence[tuple[int, NewEvent]], experiment: Experiment, at: datetime, left_out: Problems
-) -> Iterator[NewEvent]:
+    chunk: Sequence[tuple[int, Exposed]], experiment: Experiment, at: datetime, left_out: Problems
+) -> Iterator[Exposed]:
     """Those that are exposures to the experiment as it is by now; of the others it is kept why not."""
     for line, exposure in chunk:
         try:
             _check_open(experiment)
-            _check(exposure.user_id, exposure.properties[VARIANT], exposure.timestamp, experiment, at)
+            user_id, report = exposure
+            _check(user_id, report.variant, report.at, experiment, at)
         except DomainError as error:
             left_out.add(line, in_words(error))
         else:
@@ -106,8 +109,8 @@ def _check_open(experiment: Experiment) -> None:
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
 
 
-def _read(document: bytes, experiment: Experiment, at: datetime) -> NewEvent:
-    """Read an exposure, as the event that would have reported it. Raises DomainError."""
+def _read(document: bytes, experiment: Experiment, at: datetime) -> Exposed:
+    """Raises DomainError."""
     value = check(decode(document))
     sent = convert(value, _Exposure)
     try:
@@ -119,8 +122,7 @@ def _read(document: bytes, experiment: Experiment, at: datetime) -> NewEvent:
         found = [] if serializer.is_valid() else list(flatten(serializer.errors))
         raise ValidationFailed(found or [Detail("", DetailCode.INVALID_VALUE, "Is not an exposure.")])
     _check(sent.userId, sent.variant, moment, experiment, at)
-    properties = {**sent.attributes, EXPERIMENT_ID: str(experiment.pk), VARIANT: sent.variant}
-    return NewEvent(new_id(), sent.userId, "", moment, at, properties)
+    return sent.userId, Report(sent.variant, moment, sent.attributes)
 
 
 def _check(user_id: str, variant: str, moment: datetime, experiment: Experiment, at: datetime) -> None:

@@ -60,6 +60,20 @@ def compile_assignment(source: Mapping[str, Any]) -> Callable[[Context], Assigne
     return assign
 
 
+def compile_range(key: str, percentage: float, group: Mapping[str, Any] | None = None) -> Callable[[str], bool] | None:
+    """Return the function to whether the hash takes in a user id: by the part of a group, and the percentage of it.
+
+    None where it takes in everybody, so that nobody pays for a hash.
+    """
+    share = threshold(percentage)
+    if share >= BUCKETS and group is None:
+        return None
+    if group is None:
+        return lambda user_id: bucket(key, user_id) < share
+    salt, start, end = group["key"], threshold(group["from"]), threshold(group["to"])
+    return lambda user_id: start <= bucket(salt, user_id) < end and bucket(key, user_id) < share
+
+
 def _compile_audience(source: Mapping[str, Any], key: str) -> Callable[[Context], Exclusion | None]:
     """Return the function to why a user is left out. What all users pass is not asked."""
     tests: list[tuple[Exclusion, Callable[[Context], bool]]] = []

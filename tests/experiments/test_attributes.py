@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.attributes import kept_of, kept_of_event
+from experiments.attributes import attributes_in, kept_of
 
 PLAIN: dict[str, Any] = {"plan": "pro", "age": 41, "score": -0.5, "isMember": True, "isNew": False, "zero": 0, "": ""}
 
@@ -58,8 +58,7 @@ def test_kept_of__nothing_that_can_be_kept__is_none() -> None:
     assert kept_of({"a": None, "b": [1]}) is None
 
 
-def test_kept_of_event__reserved_properties__are_left_out() -> None:
+def test_attributes_in__reserved_properties__are_left_out() -> None:
     reserved = {"revenue": 9.5, "currency": "EUR", "experimentId": "e", "variant": "a"}
 
-    assert kept_of_event({**reserved, "plan": "pro", "items": [1]}) == {"plan": "pro"}
-    assert kept_of_event(reserved) is None
+    assert attributes_in({**reserved, "plan": "pro", "items": [1]}) == {"plan": "pro", "items": [1]}

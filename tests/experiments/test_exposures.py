@@ -230,7 +230,8 @@ def test_assign__earlier_report_of_another_variant_comes_late__what_was_told_sta
 def phased(experiment: Experiment) -> Experiment:
     """An experiment whose second phase began ten seconds after the first."""
     who = {"key": experiment.key, "environment": experiment.environment, "actor": ACTOR, "at": NOON}
-    return open_phase(**who, changes={"percentage": 50}, opened_at=NOON + timedelta(seconds=10), reason="fewer of them")
+    changes = {"conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}
+    return open_phase(**who, changes=changes, opened_at=NOON + timedelta(seconds=10), reason="fewer of them")
 
 
 def phase_of(experiment: Experiment, user: str = "u") -> int:
@@ -253,14 +254,14 @@ def test_report__that_turns_out_to_be_the_earliest__brings_its_phase(phased: Exp
     assert phase_of(phased) == 1
 
 
-@pytest.mark.parametrize(("variant", "phase"), [("a", 1), ("b", 2)])
-def test_assign__seen_in_an_earlier_phase__moves_there_with_the_same_variant_alone(
-    phased: Experiment, variant: str, phase: int
+@pytest.mark.parametrize(("variant", "second"), [("a", 3), ("b", 12)])
+def test_assign__then_reported_with_an_earlier_moment__counts_from_then_for_the_phase_that_assigned(
+    phased: Experiment, variant: str, second: int
 ) -> None:
     assign(phased.pk, "u", "a", NOON + timedelta(seconds=12), phase=2)
     record([report(phased, variant, 3)], phased.environment)
 
-    assert phase_of(phased) == phase
+    assert (stored(phased)[1], phase_of(phased)) == (second, 2)
 
 
 def test_assign__after_a_report_of_an_earlier_phase__stays_in_that(phased: Experiment) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from config.models import Environment
+from events.ingest import NewEvent, new_id, record
 from experiments.exposures import assign as store
 from experiments.models import Experiment, Exposure
+from experiments.phase_changes import open_phase
 from flags.engine.bucketing import bucket
 from tests.answers import data, error
+from tests.conftest import ACTOR, NOON
 from tests.experiments.calls import report
 from tests.factories import ExperimentFactory
 
@@ -88,17 +92,51 @@ def test_forced__user_who_was_in__sees_the_other_variant_at_once_and_the_split_a
     assert Exposure.objects.count() == 1
 
 
-@pytest.mark.parametrize("how", ["assigned", "reported"])
-def test_stored__user_whom_the_audience_leaves_out__stays_in_with_the_variant_once_seen(api, how):
+def test_stored__user_whom_the_audience_leaves_out__stays_in_with_the_variant_once_seen(api):
     group = {"key": "g", "from": 0, "to": 1}
     experiment = ExperimentFactory(key="e", running=True, percentage=0, conditions=IN_SWITZERLAND, group=group)
-    if how == "assigned":
-        store(experiment.pk, "u", "green", experiment.started_at)
-    else:
-        report(api, "u", "green")
+    store(experiment.pk, "u", "green", experiment.started_at)
 
     assert ask(api, "u") == {"variant": "green", "experimentId": str(experiment.pk)}
     assert Exposure.objects.get().origin == "assigned"
+
+
+def test_stored__reported_user_who_does_not_meet_the_conditions__stays_in_with_that_variant(api):
+    experiment = ExperimentFactory(key="e", running=True, conditions=IN_SWITZERLAND)
+    report(api, "u", "green")
+
+    assert ask(api, "u") == {"variant": "green", "experimentId": str(experiment.pk)}
+
+
+@pytest.mark.parametrize(
+    ("design", "reason"),
+    [
+        ({"percentage": 30}, "not_in_traffic"),
+        ({"group": {"key": "g", "from": 20, "to": 60}}, "not_in_group"),
+    ],
+)
+def test_reported__users_whom_the_hash_leaves_out__are_not_in_though_events_name_the_control(api, design, reason):
+    experiment = ExperimentFactory(key="e", running=True, **design)
+    out = next(user for user in USERS if "inExperiment" in ask(api, user))
+    Exposure.objects.all().delete()
+    for user in USERS:
+        report(api, user, "control")
+
+    is_in = {user: "inExperiment" not in ask(api, user) for user in USERS}
+    assert ask(api, out) == left_out(experiment, reason)
+    assert set(Exposure.objects.values_list("user_id", flat=True)) == {user for user in USERS if is_in[user]}
+
+
+def test_reported__user_whom_an_earlier_phase_left_out__is_in_by_a_report_of_the_later_one_alone(api, production):
+    ExperimentFactory(key="e", running=True, percentage=0)
+    opened_at = NOON + timedelta(days=2)
+    who = {"key": "e", "environment": production, "actor": ACTOR, "at": opened_at}
+    open_phase(**who, opened_at=opened_at, changes={"percentage": 100}, reason="all")
+    for days in (1, 3):
+        at = NOON + timedelta(days=days)
+        record([NewEvent(new_id(), f"{days}", "seen", at, at, {"experimentId": "e", "variant": "green"})], production)
+
+    assert list(Exposure.objects.values_list("user_id", "phase")) == [("3", 2)]
 
 
 def test_winner__of_a_stopped_experiment__is_what_everybody_sees(api):

@@ -17,6 +17,7 @@ from experiments.audit.assignments import assignments_document, audit_assignment
 from experiments.audit.judging import Cause
 from experiments.exposures import assign, record_imported
 from experiments.models import Experiment, Exposure, Origin
+from experiments.reports import Report
 from experiments.rows import KIND, document
 from flags.engine.bucketing import compile_split
 from tests.conftest import ACTOR, NOON
@@ -105,11 +106,20 @@ def test_audit__reported_and_then_asked_for__is_reported_all_the_same(production
 
 def test_audit__imported_and_then_asked_for__is_imported_all_the_same(experiment: Experiment) -> None:
     variant = OTHER[SPLIT("imported")]
-    properties = {"experimentId": "e", "variant": variant}
-    record_imported(experiment, [NewEvent(new_id(), "imported", "", NOON, NOON, properties)])
+    record_imported(experiment, [("imported", Report(variant, NOON, {}))])
     assert assign(experiment.pk, "imported", SPLIT("imported"), NOON + timedelta(hours=1)) == variant
 
     assert Exposure.objects.get(user_id="imported").origin == Origin.TOLD
+    assert audit_assignments(experiment).causes == {**dict.fromkeys(Cause, 0), Cause.SELF_REPORTED: 1}
+
+
+def test_audit__asked_for_and_then_imported_with_an_earlier_moment__is_imported(experiment: Experiment) -> None:
+    in_june = {"attribute": "now", "operator": "after", "value": "2026-06-01T00:00:00Z"}
+    set_columns(experiment, phases=[{**experiment.phases[0], "conditions": [in_june]}])
+    assign(experiment.pk, "u", SPLIT("u"), NOON + timedelta(hours=2), {"now": "2026-01-01T00:00:00Z"})
+    assert audit_assignments(experiment).alarming == 1
+
+    record_imported(experiment, [("u", Report(SPLIT("u"), NOON + timedelta(hours=1), {}))])
     assert audit_assignments(experiment).causes == {**dict.fromkeys(Cause, 0), Cause.SELF_REPORTED: 1}
 
 

@@ -96,21 +96,33 @@ def test_import__user_who_reported_later__is_imported(experiment, production, tm
     assert stored() == [("u", "green", 2, "imported", True)]
 
 
-def test_import__user_who_reports_earlier_afterwards__keeps_the_imported_variant(
-    experiment, production, tmp_path: Path
+@pytest.mark.parametrize("is_reported_first", [True, False])
+@pytest.mark.parametrize(
+    ("reported_at", "kept"), [(1, ("control", 1, "reported", True)), (3, ("green", 2, "imported", True))]
+)
+def test_import__beside_reports__counts_the_earliest_in_either_order(
+    experiment, production, tmp_path: Path, is_reported_first: bool, reported_at: int, kept: tuple[Any, ...]
 ) -> None:
+    at = NOON + reported_at * HOUR
+    seen = NewEvent(new_id(), "u", "seen", at, at, {"experimentId": "e", "variant": "control"})
+    if is_reported_first:
+        record([seen], production)
     load(tmp_path, line(hours=2))
-    properties = {"experimentId": "e", "variant": "control"}
-    at = NOON + HOUR
-    record([NewEvent(new_id(), "u", "seen", at, at, properties)], production)
-    assert stored() == [("u", "green", 2, "imported", True)]
+    record([seen], production)
+    assert stored() == [("u", *kept)]
 
 
 def test_import__user_who_was_assigned__keeps_that_variant(experiment: Experiment, tmp_path: Path) -> None:
     assign(experiment.pk, "u", "control", NOON + 2 * HOUR)
     assign(experiment.pk, "v", "green", NOON + 2 * HOUR)
     load(tmp_path, line("u", hours=1), line("v", hours=1))
-    assert stored() == [("u", "control", 2, "assigned", True), ("v", "green", 1, "assigned", False)]
+    assert stored() == [("u", "control", 2, "assigned", True), ("v", "green", 1, "told", False)]
+
+
+@pytest.mark.usefixtures("experiment")
+def test_import__attributes_of_any_name__are_kept(tmp_path: Path) -> None:
+    load(tmp_path, line(attributes={"currency": "CHF", "revenue": 3, "variant": "x", "plan": "pro"}))
+    assert Exposure.objects.get().attributes == {"currency": "CHF", "revenue": 3, "variant": "x", "plan": "pro"}
 
 
 @pytest.mark.usefixtures("experiment")
@@ -248,7 +260,7 @@ def test_import__experiment_changed_meanwhile__leaves_out_what_is_no_exposure_an
 ) -> None:
     monkeypatch.setattr(running, "_AT_ONCE", 1)
 
-    def import_and_change(experiment: Experiment, imported: Iterable[NewEvent]) -> int:
+    def import_and_change(experiment: Experiment, imported: Iterable[exposures.Exposed]) -> int:
         number = record_imported(experiment, imported)
         Experiment.objects.update(**columns)
         return number

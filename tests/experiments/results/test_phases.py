@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from datetime import timedelta
+from itertools import count, islice
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from experiments.lifecycle import stop_experiment
 from experiments.models import Experiment
 from experiments.phase_changes import open_phase
 from experiments.results.freezing import freeze
+from flags.engine.bucketing import bucket, threshold
 from tests.answers import data
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.asking import PATH, ask, refused
@@ -38,12 +41,16 @@ def next_phase(environment: Environment, days: int, **changes: Any) -> Experimen
     return open_phase(**who, opened_at=NOON + days * DAY, changes=changes, reason=f"day {days}")
 
 
+def taken_in(prefix: str) -> Iterator[str]:
+    """Users whom the hash takes in from the first phase on."""
+    return (user for number in count() if bucket("shop", user := f"{prefix} {number}") < threshold(10))
+
+
 def come(environment: Environment, phase: int, users: tuple[int, int]) -> None:
     """Users who are exposed in the phase that begins so many days after the start."""
     at, events = NOON + (phase - 1) * DAY + timedelta(hours=1), []
     for variant, number in zip(("control", "green"), users, strict=True):
-        for place in range(number):
-            user = f"{variant} {phase} {place}"
+        for place, user in enumerate(islice(taken_in(f"{variant} {phase}"), number)):
             seen = {"experimentId": "shop", "variant": variant, "plan": f"plan {phase}"}
             events.append(NewEvent(new_id(), user, "exposed", at, at, seen))
             if place % 10 == 0:
