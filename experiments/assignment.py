@@ -35,7 +35,7 @@ REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assigner:
-    """What assigning needs to know of an experiment. `phase` is the number of its newest one."""
+    """What assigning needs to know of an experiment. `phase` is the number of its newest one, by which it assigns."""
 
     id: UUID
     key: str
@@ -44,6 +44,20 @@ class Assigner:
     phase: int
     forced: Collection[str]
     assign: Callable[[Context], Assigned]
+    document: Document
+
+    def phase_that_gives(self, variant: str, context: Context) -> int:
+        """The number of the newest phase that takes the user in with a variant; of the newest of all if none does.
+
+        A flag that was evaluated while a phase was opened may have gone by the one before.
+        """
+        numbers = range(self.phase, 0, -1)
+        return next((each for each in numbers if self._assign_by(each)(context) == Assigned(variant)), self.phase)
+
+    def _assign_by(self, phase: int) -> Callable[[Context], Assigned]:
+        if phase == self.phase:
+            return self.assign
+        return compile_assignment(assignment_source({**self.document, **self.document["phases"][phase - 1]}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +128,17 @@ def stored(
     return {each.key: found[each.id, user_id].variant for each in running if (each.id, user_id) in found}
 
 
-def record(
-    environment: Environment, experiment: str, user_id: str, variant: str, attributes: Mapping[str, Any], at: datetime
-) -> str:
+def record(environment: Environment, experiment: str, variant: str, context: Context) -> str:
     """Expose a user whom a flag has shown what it serves for a variant; return the variant that counts."""
     found = assigners.state.get((environment.key, experiment))
     if found is None or found.status != Status.RUNNING:  # it has been stopped since the flag was evaluated
         return variant
-    whose = found.id, user_id
+    whose = found.id, context.user_id
     known = memory.recall([whose]).get(whose)
     if known is not None and known.stands:
         return known.variant
-    return assign(found.id, user_id, variant, at, attributes, found.phase)
+    phase = found.phase_that_gives(variant, context)
+    return assign(found.id, context.user_id, variant, context.now, context.attributes, phase)
 
 
 class _User:
@@ -184,6 +197,7 @@ def _compile(experiment: Document) -> Assigner:
         phase=max(1, len(experiment.get("phases", ()))),
         forced=frozenset(experiment.get("forcedVariants", ())),
         assign=compile_assignment(assignment_source(experiment)),
+        document=experiment,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from config.models import Environment
 from flags.engine.types import Context, Participation
@@ -26,17 +26,9 @@ class Stored(Protocol):
 
 
 class Record(Protocol):
-    """Records, durably, that a user is shown a variant, and returns the one that counts: the first ever shown."""
+    """Records, durably, that the user of a context is shown a variant, and returns the one that counts: the first."""
 
-    def __call__(
-        self,
-        environment: Environment,
-        experiment: str,
-        user_id: str,
-        variant: str,
-        attributes: Mapping[str, Any],
-        at: datetime,
-    ) -> str: ...
+    def __call__(self, environment: Environment, experiment: str, variant: str, context: Context) -> str: ...
 
 
 @dataclass(slots=True)
@@ -80,7 +72,7 @@ def record(environment: Environment, context: Context, participation: Participat
     if _keeper.record is None:
         return True
     experiment, variant = participation.experiment, participation.variant
-    counts = _keeper.record(environment, experiment, context.user_id, variant, context.attributes, context.now)
+    counts = _keeper.record(environment, experiment, variant, context)
     if counts != variant:
         context.assigned = {**context.assigned, experiment: counts}
     return counts == variant

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
+from flags.engine.types import Configuration, Context
 from tests.answers import data
 
 
@@ -22,3 +24,8 @@ def track(client: Any, user: str, event: str = "purchase", **rest: Any) -> str:
     acknowledged = data(client.post("/v1/events", {"event": event, "userId": user, **rest}), 202)
     assert acknowledged["status"] == "accepted"
     return acknowledged["id"]
+
+
+def asking(user: str, at: datetime, **attributes: Any) -> Context:
+    """A user for whom a flag was evaluated."""
+    return Context(user, attributes, Configuration({}, {}), at)

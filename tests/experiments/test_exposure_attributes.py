@@ -19,7 +19,7 @@ from experiments.lifecycle import start_experiment
 from experiments.models import Experiment, Exposure
 from tests.answers import data, error
 from tests.conftest import ACTOR, NOON
-from tests.experiments.calls import report
+from tests.experiments.calls import asking, report
 from tests.factories import ExperimentFactory
 
 VARIANT = "/v1/experiments/e/variant"
@@ -41,7 +41,7 @@ def kept() -> Any:
 
 def ask(second: float = 5, **attributes: Any) -> None:
     experiment = Experiment.objects.get()
-    show(experiment.environment, experiment.key, "u", "green", attributes, NOON + timedelta(seconds=second))
+    show(experiment.environment, experiment.key, "green", asking("u", NOON + timedelta(seconds=second), **attributes))
 
 
 # --- attributes by the API -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from config import signal_file
+from config import signal_file, snapshot
 from config.models import Environment
 from events.erasure import erase_user
 from events.ingest import new_id, record
@@ -22,8 +22,10 @@ from experiments.assignment import stored as stored_for_flag
 from experiments.exposures import assign
 from experiments.lifecycle import update_experiment
 from experiments.models import Experiment, Exposure
+from experiments.phase_changes import open_phase
 from experiments.remembering import Memory
 from tests.conftest import ACTOR, NOON
+from tests.experiments.calls import asking
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -178,7 +180,7 @@ def test_get_variant__known_user__asks_the_database_no_more(
     with django_assert_num_queries(0):
         assert [ask(production)] * 2 == first
         assert stored_for_flag(production, ["e", "unknown"], "u") == {"e": first[0]}
-        assert record_of_flag(production, "e", "u", "other", {}, NOON) == first[0]
+        assert record_of_flag(production, "e", "other", asking("u", NOON)) == first[0]
 
 
 def test_get_variant__forced_in_between__is_told_anew_and_assigned_anew_afterwards(
@@ -200,16 +202,37 @@ def test_record__for_a_flag__keeps_phase_attributes_and_the_first_variant(
     experiment: Experiment, production: Environment
 ) -> None:
     later = NOON + timedelta(seconds=5)
-    assert record_of_flag(production, "e", "u", "green", {"plan": "pro"}, later) == "green"
-    assert record_of_flag(production, "e", "u", "control", {}, NOON) == "green"
+    assert record_of_flag(production, "e", "green", asking("u", later, plan="pro")) == "green"
+    assert record_of_flag(production, "e", "control", asking("u", NOON)) == "green"
 
     [exposure] = Exposure.objects.all()
     assert (exposure.origin, exposure.phase, exposure.attributes) == ("assigned", 1, {"plan": "pro"})
     assert exposure.exposed_at == later
 
 
+@pytest.mark.parametrize(
+    ("changes", "variant", "phase"),
+    [
+        ({"variants": [{"key": "control", "weight": 1}, {"key": "green", "weight": 0}]}, "green", 1),
+        ({"variants": [{"key": "control", "weight": 1}, {"key": "green", "weight": 0}]}, "control", 2),
+        ({"percentage": 0}, "control", 1),
+        ({"conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}, "green", 1),
+    ],
+)
+def test_record__for_a_flag_evaluated_before_a_phase_was_opened__belongs_to_the_phase_that_gives_it(
+    experiment: Experiment, production: Environment, changes: Any, variant: str, phase: int
+) -> None:
+    user = next(each for each in map(str, range(99)) if ask(production, each) == variant)
+    Exposure.objects.all().delete()
+    open_phase(key="e", environment=production, changes=changes, actor=ACTOR, at=NOON, reason="Why not?")
+    snapshot.refresh()
+
+    assert record_of_flag(production, "e", variant, asking(user, NOON)) == variant
+    assert Exposure.objects.get().phase == phase
+
+
 def test_record__for_a_flag_of_an_experiment_that_is_over__records_nothing(production: Environment) -> None:
     ExperimentFactory(key="e", stopped=True)
 
-    assert record_of_flag(production, "e", "u", "green", {}, NOON) == "green"
+    assert record_of_flag(production, "e", "green", asking("u", NOON)) == "green"
     assert not Exposure.objects.exists()

@@ -17,6 +17,7 @@ from config.timestamps import format_timestamp
 from experiments.models import Exposure
 from flags import driving, exposing
 from flags.changes import create_flag
+from flags.engine.types import Context
 from flags.models import Flag
 from tests.admin import sign_in
 from tests.answers import data
@@ -46,9 +47,9 @@ class Exposures:
         self.asked.append((environment.key, set(experiments), user_id))
         return {key: self.variants[key, user_id] for key in experiments if (key, user_id) in self.variants}
 
-    def record(self, environment: Environment, experiment: str, user_id: str, variant: str, *known: Any) -> str:
-        self.recorded.append((environment.key, experiment, user_id, variant, known[0]))
-        return self.variants.setdefault((experiment, user_id), self.elsewhere or variant)
+    def record(self, environment: Environment, experiment: str, variant: str, context: Context) -> str:
+        self.recorded.append((environment.key, experiment, context.user_id, variant, context.attributes))
+        return self.variants.setdefault((experiment, context.user_id), self.elsewhere or variant)
 
 
 @pytest.fixture

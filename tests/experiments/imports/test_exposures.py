@@ -23,6 +23,7 @@ from experiments.imports import exposures
 from experiments.models import Experiment, Exposure
 from tests.conftest import NOON
 from tests.events.imports.importing import run, write
+from tests.experiments.calls import asking
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -140,7 +141,7 @@ def test_import__user_who_was_told_an_imported_variant__keeps_it(
 ) -> None:
     load(tmp_path, line(variant="control", hours=3))
     if is_told_by_flag:
-        assert record_of_flag(production, "e", "u", "control", {}, LATER) == "control"
+        assert record_of_flag(production, "e", "control", asking("u", LATER)) == "control"
     else:
         assert get_variant(key="e", environment=production, user_id="u", at=LATER).variant == "control"
     load(tmp_path, line(variant="green", hours=2))
