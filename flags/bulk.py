@@ -12,6 +12,7 @@ from config.errors import Detail, DetailCode, DomainError, ValidationFailed
 from config.models import Environment
 from flags import changes, references, segments
 from flags.driven_rules import keeping, require_not_driven, require_variants_left
+from flags.engine.rule_checks import MOST_RULES
 from flags.models import Flag, Segment
 from flags.properties import OFF, Values, checked, in_environment, values_of
 from flags.rows import Stamp, States, documents, insert, save_common, save_states
@@ -103,7 +104,9 @@ def write_flags(log: Writing, entries: Sequence[FlagEntry], known: references.Kn
     for entry in entries:
         stamp = Stamp(log.at, log.next_revision() + len(changed))
         there = existing.get(entry.key)
-        if _write(_keeping_driven(entry, there), there, environments, stamp):
+        kept = _keeping_driven(entry, there)
+        details += _rules_too_many(kept)
+        if _write(kept, there, environments, stamp):
             changed.append(entry)
     after = documents([entry.key for entry in changed])
     for entry in changed:
@@ -122,6 +125,14 @@ def _keeping_driven(entry: FlagEntry, existing: tuple[Flag, Document] | None) ->
         for key, state in entry.states.items()
     }
     return replace(entry, states=states)
+
+
+def _rules_too_many(entry: FlagEntry) -> Iterator[Detail]:
+    """What an entry says is too much where the rule of an experiment stands before it."""
+    for environment_key, state in entry.states.items():
+        if len(state["rules"]) > MOST_RULES:
+            message = f"Must have at most {MOST_RULES - 1} rules, for the experiment that drives the flag has one."
+            yield from _placed(entry, [Detail("rules", DetailCode.OUT_OF_RANGE, message)], environment_key)
 
 
 def _unknown_to_segment(entry: SegmentEntry, document: Document, known: references.Known) -> Iterator[Detail]:

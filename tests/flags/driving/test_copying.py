@@ -104,6 +104,21 @@ def test_import__rule_that_names_no_segment__is_blamed_where_it_stands(driven: F
     assert [each.field for each in refused.value.details] == ["flags[0].environments.production.rules[0].segment"]
 
 
+@pytest.mark.parametrize(("number", "is_refused"), [(199, False), (200, True)])
+def test_import__as_many_rules_as_there_may_be__leaves_no_room_for_that_of_the_experiment(
+    driven: Flag, production: Environment, number: int, is_refused: bool
+) -> None:
+    rules = [{**HALF, "percentage": at / 10} for at in range(number)]
+    if not is_refused:
+        with writing(**WRITE) as log:
+            imported(log, production, rules=rules)
+        assert rules_of(production) == [RULE, *rules]
+        return
+    with pytest.raises(ValidationFailed) as refused, writing(**WRITE) as log:
+        imported(log, production, rules=rules)
+    assert [each.field for each in refused.value.details] == ["flags[0].environments.production.rules"]
+
+
 def test_import__other_variants_or_the_archive__is_refused(coloured: Flag, production: Environment) -> None:
     other = {"variants": [COLOURS["variants"][0], {"key": "new", "value": "#fff"}]}
     for more, field in (({"common": other}, "variants"), ({"is_archived": True}, "archived")):
