@@ -11,6 +11,7 @@ from math import ceil
 from django.db.models import Sum
 
 from config.errors import DomainError
+from config.models import Environment
 from events import counts
 from events.models import EventCount
 from experiments.calibrated import newest_calibrations
@@ -19,11 +20,11 @@ from experiments.groups import require_free
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Calibration, Experiment, Status
-from experiments.phases import WHOLE
 from experiments.planner.history import history_of, pace_of
 from experiments.planner.shares import shares_of
 from experiments.planner.standing import standing_of
 from flags.driven_rules import driver
+from flags.models import Flag
 
 SEEN_WITHIN = timedelta(days=7)
 MOST_DAYS = 60
@@ -131,7 +132,22 @@ def _flag(experiment: Experiment) -> Told:
     if not flag.enabled:
         where = experiment.environment.key
         return Level.PROBLEM, f"The flag {flag.key} is off in {where}, so that nobody sees a variant; turn it on."
+    if flag.prerequisites:
+        return _prerequisites(flag, experiment.environment)
     return Level.OK, f"The flag {flag.key} is on, free, and has what each variant serves."
+
+
+def _prerequisites(flag: Flag, environment: Environment) -> Told:
+    """Who does not meet them sees no variant, of which Get Variant knows nothing."""
+    keys = [each["flag"] for each in flag.prerequisites]
+    wanted = Flag.objects.in_environment(environment).filter(key__in=keys).order_by("key")
+    if off := [each.key for each in wanted if not each.enabled]:
+        needed = f"{', '.join(off)}, off in {environment.key}"
+        return Level.PROBLEM, f"The flag {flag.key} needs {needed}, so that nobody sees a variant."
+    return Level.WARNING, (
+        f"Who does not get what the flag {flag.key} needs of {', '.join(keys)} sees no variant; ask for variants by "
+        "the flag alone, for Get Variant counts them."
+    )
 
 
 def _group(experiment: Experiment) -> Told:
@@ -177,17 +193,14 @@ def _planned_size(experiment: Experiment, definitions: Sequence[Definition], at:
 def _pace(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> float | None:
     """The users a day: of the experiment, or before it has any, of those who are known by the metric that decides.
 
-    Of these, as many as percentage and group let in; what the conditions leave, nobody knows.
+    As many as percentage and group let in by now; what the conditions leave, nobody knows.
     """
     standing = standing_of(experiment, at)
     if standing is not None and (pace := pace_of(standing, at)):
         return pace
     goal = primary_of(definitions)
     history = history_of(goal, experiment.environment, at, standing) if goal else None
-    if history is None:
-        return None
-    part = (experiment.group["to"] - experiment.group["from"]) / WHOLE if experiment.group else 1.0
-    return history.users_per_day * experiment.percentage / WHOLE * part
+    return history.pace_in(experiment) if history else None
 
 
 def _calibrated(experiment: Experiment, definitions: Sequence[Definition]) -> Iterator[Told]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, Protocol
 
 from config.documents import Document
@@ -16,6 +16,14 @@ WHOLE = 100
 """Percent: all of the audience."""
 ALL = "all"
 """What to ask for where results are to cover every phase."""
+
+
+class Ranged(Protocol):
+    """What of an experiment says how many of all users it lets in."""
+
+    percentage: float
+    group: Document | None
+    phases: list[Document]
 
 
 class Configured(Protocol):
@@ -77,6 +85,26 @@ def chosen(phases: Sequence[Document], choice: str | None) -> list[int]:
     if choice is None:
         return covered(phases)
     return numbers(phases) if choice == ALL else [int(choice)]
+
+
+def reach_of(experiment: Ranged) -> float:
+    """The share of all users, 0 to 1, that percentage and group of an experiment let in by now."""
+    return experiment.percentage / WHOLE * _part(experiment.group)
+
+
+def mean_reach(experiment: Ranged, begun: datetime, end: datetime) -> float:
+    """The same on average between two moments, by the phases of then."""
+    starts = [*(max(begun, parse_timestamp(each["startedAt"])) for each in experiment.phases), end]
+    spans = [max(timedelta(0), until - since) for since, until in pairwise(starts)]
+    if not any(spans):
+        return reach_of(experiment)
+    whole = sum(spans, timedelta(0))
+    shares = (span / whole * each["percentage"] for span, each in zip(spans, experiment.phases, strict=True))
+    return float(sum(shares)) / WHOLE * _part(experiment.group)
+
+
+def _part(group: Document | None) -> float:
+    return float(group["to"] - group["from"]) / WHOLE if group else 1.0
 
 
 def split_of(phase: Document) -> tuple[Fraction, ...]:

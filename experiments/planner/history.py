@@ -12,7 +12,7 @@ from config.reading import at_one_moment
 from experiments.metrics.definition import Definition
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment
-from experiments.phases import covered, covered_since
+from experiments.phases import covered, covered_since, mean_reach, reach_of
 from experiments.planner.question import Kind, check_measure
 from experiments.planner.sample import sample_events
 from experiments.planner.standing import Standing
@@ -34,7 +34,7 @@ class History:
 
     `baseline` (None where there is none to plan with, as of what nobody did) and `standard_deviation` (None for rates)
     are of one user, in an experiment of one of the control. `users` are all who came, in whatever variant, and to an
-    experiment in the phases that its results cover.
+    experiment in the phases that its results cover; `reach` is the share of all users, 0 to 1, that it let in then.
     """
 
     start: datetime
@@ -43,10 +43,17 @@ class History:
     baseline: float | None
     standard_deviation: float | None
     experiment: Experiment | None = None
+    reach: float = 1.0
 
     @property
     def users_per_day(self) -> float:
         return _pace(self.users, self.start, self.end)
+
+    def pace_in(self, experiment: Experiment | None) -> float | None:
+        """The users who would come a day to an experiment, by what it lets in; to one as theirs where it is None."""
+        if experiment is None:
+            return self.users_per_day
+        return self.users_per_day / self.reach * reach_of(experiment) or None if self.reach else None
 
 
 def history_of(
@@ -68,13 +75,14 @@ def history_of(
 
 
 def pace_of(standing: Standing, at: datetime) -> float | None:
-    """The users who came to an experiment a day; None where nobody has come yet."""
+    """The users who come to an experiment a day, by those who came and what it lets in by now; None if nobody came."""
     experiment = standing.experiment
     users = sum(each.users for each in standing.totals.get(EXPOSURES, {}).values())
-    begun = covered_since(experiment.phases)
+    begun, end = covered_since(experiment.phases), experiment.stopped_at or at
     if begun is None or not users:
         return None
-    return _pace(users, begun, experiment.stopped_at or at)
+    reach = mean_reach(experiment, begun, end)
+    return _pace(users, begun, end) / reach * reach_of(experiment) if reach else None
 
 
 def _pace(users: int, start: datetime, end: datetime) -> float:
@@ -107,7 +115,8 @@ def _in_experiment(definition: Definition, experiment: Experiment, totals: Total
     if mean is None:
         return None
     users = sum(variant.users for variant in exposed.values())
-    return History(begun, experiment.stopped_at or at, users, mean, deviation, experiment)
+    end = experiment.stopped_at or at
+    return History(begun, end, users, mean, deviation, experiment, mean_reach(experiment, begun, end))
 
 
 def _moments(definition: Definition, sums: Sums) -> tuple[float | None, float | None]:

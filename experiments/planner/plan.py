@@ -119,7 +119,7 @@ def _assume(
     if history is not None:
         baseline = history.baseline if baseline is None else baseline
         deviation = history.standard_deviation if deviation is None else deviation
-        pace = pace or history.users_per_day
+        pace = pace or history.pace_in(experiment)
     _refuse(check_measure(kind, baseline, deviation, question.metric))
     assert baseline is not None  # noqa: S101 (checked)
     assert question.mde is not None  # noqa: S101 (checked)

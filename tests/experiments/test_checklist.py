@@ -14,6 +14,7 @@ from experiments.exposures import assign
 from experiments.metrics.changes import create_metric, update_metric
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment
+from experiments.phase_changes import open_phase
 from flags.models import FlagState
 from tests.answers import data, error
 from tests.conftest import ACTOR, NOON
@@ -196,6 +197,47 @@ def test_planned_size__of_a_running_one__is_by_its_own_pace() -> None:
         Level.OK,
         "100 users are planned, about 10 days at 10 a day.",
     )
+
+
+@pytest.mark.parametrize(
+    ("design", "days", "pace"),
+    [({"percentage": 50}, 1, 100), ({"percentage": 5}, 10, 10), ({"group": {"key": "g", "from": 0, "to": 25}}, 2, 50)],
+)
+def test_planned_size__by_the_users_of_an_experiment_that_let_in_a_part__reckons_with_all(
+    design: dict[str, Any], days: int, pace: int
+) -> None:
+    metric = {"metrics": ["look"], "running": True}
+    before = ExperimentFactory(key="before", percentage=50, group={"key": "h", "from": 0, "to": 50}, **metric)
+    for number in range(500):
+        assign(before.pk, f"user-{number}", "control", NOON)
+        EventFactory(name="look", user_id=f"user-{number}", timestamp=NOON) if number % 2 else None
+    experiment = ExperimentFactory(metrics=["look"], planned_size=100, **design)
+    message = f"100 users are planned, about {days} days at {pace} a day."
+    assert find(experiment, Check.PLANNED_SIZE, NOON + 10 * DAY) == (Level.OK, message)
+
+
+def test_planned_size__of_one_that_lets_in_more_by_now__is_by_the_pace_of_now(production: Environment) -> None:
+    experiment = ExperimentFactory(key="e", planned_size=100, percentage=10, running=True)
+    for number in range(4):
+        assign(experiment.pk, f"user-{number}", "green", NOON)
+    who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    experiment = open_phase(**who, opened_at=NOON + DAY, changes={"percentage": 50}, reason="More.")
+    for number in range(2):
+        assign(experiment.pk, f"late-{number}", "green", NOON + DAY, phase=2)
+    # 6 users in two days of 10 and of 50 %: 3 a day at 30 % on average.
+    found = find(experiment, Check.PLANNED_SIZE, NOON + 2 * DAY)
+    assert found == (Level.OK, "100 users are planned, about 20 days at 5 a day.")
+
+
+def test_flag__with_a_prerequisite__is_warned_of_and_a_problem_where_that_is_off() -> None:
+    FlagFactory(key="needed", on=True)
+    FlagFactory(key="new", on=True, prerequisites=[{"flag": "needed"}])
+    experiment = ExperimentFactory(flag={"key": "new", "serves": SERVES})
+    status, message = find(experiment, Check.FLAG)
+    assert (status, "needs of needed sees no variant" in message) == (Level.WARNING, True)
+    FlagState.objects.filter(flag__key="needed").update(enabled=False)
+    message = "The flag new needs needed, off in production, so that nobody sees a variant."
+    assert find(experiment, Check.FLAG) == (Level.PROBLEM, message)
 
 
 def test_planned_size__where_nobody_came_yet__is_unknown() -> None:
