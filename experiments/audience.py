@@ -33,6 +33,13 @@ def check_group(group: Any) -> Iterator[Detail]:
     return iter(()) if group is None else check_group_of(group, "group")
 
 
+def check_salts(key: str, group: Any) -> Iterator[Detail]:
+    """Say that a group of the experiment's own key would share out the same users as its percentage does."""
+    if isinstance(group, Mapping) and group.get("key") == key:
+        message = "Must differ from the key of the experiment, for both are salts: its percentage would be another."
+        yield Detail("group.key", DetailCode.INVALID_VALUE, message)
+
+
 def check_planned_size(size: Any) -> Iterator[Detail]:
     if size is None:
         return

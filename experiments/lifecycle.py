@@ -11,6 +11,7 @@ from config.documents import is_same
 from config.errors import DomainError, ErrorCode, ValidationFailed
 from config.keys import check_key
 from config.models import Environment
+from experiments.audience import check_salts
 from experiments.decisions import reopen_experiment as reopen_experiment
 from experiments.decisions import stop_experiment as stop_experiment
 from experiments.design import TUNING_SIZE, check_design
@@ -44,7 +45,7 @@ def create_experiment(
     group is taken, `in_use`.
     """
     design = {**new_design(), "variants": variants, **_without_nulls(values)}
-    if details := [*check_key(key), *check_design(design)]:
+    if details := [*check_key(key), *check_design(design), *check_salts(key, design["group"])]:
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
         if Experiment.objects.in_environment(environment).filter(key=key).exists():
@@ -68,7 +69,7 @@ def update_experiment(
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
         design = {name: sent.get(name, getattr(experiment, name)) for name in ("variants", *new_design())}
-        if details := check_design(design):
+        if details := [*check_design(design), *check_salts(key, design["group"])]:
             raise ValidationFailed(details)
         new = {name: value for name, value in sent.items() if not is_same(value, getattr(experiment, name))}
         is_measured = experiment.status != Status.DRAFT and "metrics" in new

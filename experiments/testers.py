@@ -42,13 +42,19 @@ def leave_out_testers(experiment: Experiment) -> int:
     return len(exposed)
 
 
+def leave_out_late_testers(experiment: Experiment) -> int:
+    """Do so in a transaction of its own where somebody assigned a tester meanwhile; return how many there were."""
+    if experiment.frozen_at is not None or not experiment.forced_variants:
+        return 0
+    if not Exposure.objects.filter(experiment=experiment, user_id__in=list(experiment.forced_variants)).exists():
+        return 0
+    with transaction.atomic():
+        return leave_out_testers(experiment)
+
+
 def leave_out_all_testers(now: datetime) -> str:
     """Do so wherever nothing is frozen: who became a tester while somebody assigned them is found here."""
-    number = 0
     open_ones = Experiment.objects.started().filter(frozen_at=None)
     forcing = open_ones.exclude(forced_variants={}).select_related("environment")
-    for experiment in forcing.order_by("pk"):
-        if Exposure.objects.filter(experiment=experiment, user_id__in=list(experiment.forced_variants)).exists():
-            with transaction.atomic():
-                number += leave_out_testers(experiment)
+    number = sum(leave_out_late_testers(each) for each in forcing.order_by("pk"))
     return f"left out {several(number, 'exposure')} of testers"

@@ -18,6 +18,7 @@ from experiments.results.phase_figures import phase_figures, users_of_variants
 from experiments.results.study import NOBODY, Daily, Study
 from experiments.results.types import Audit, Breakdown, Guards, MetricFigures, Results
 from experiments.stats.types import Analysis, Correction, Decision, Reason, ReasonCode, Verdict
+from experiments.testers import leave_out_late_testers
 from experiments.totals.breakdowns import Slice as SliceTotals
 from experiments.totals.breakdowns import read_breakdown
 from experiments.totals.folding import fold
@@ -133,8 +134,9 @@ def _is_draft(experiment: Experiment) -> bool:
 
 
 def _bring_up_to_date(experiment: Experiment, at: datetime) -> None:
-    """Count everything that is committed by now. A draft has nothing to count."""
+    """Count everything that is committed by now, and no testers. A draft has nothing to count."""
     if not _is_draft(experiment):
+        leave_out_late_testers(experiment)
         fold(experiment, at)
 
 

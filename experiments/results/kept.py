@@ -63,7 +63,8 @@ def audited(experiment: Experiment) -> Audit:
     """The audit of a started experiment: as it was kept, or else made now."""
     kept = _read(experiment)
     if not kept:
-        return audit(experiment)
+        with planned(**_WITHOUT_STATISTICS):
+            return audit(experiment)
     told = kept.get("assignments")  # which results that froze earlier have not kept; exposures stay
     return Audit(kept["eventsBeforeExposure"], parse_assignments(told) if told else audit_assignments(experiment))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from config.errors import DomainError
+from config.errors import DomainError, ValidationFailed
 from config.models import Environment
 from experiments.groups import free_in
 from experiments.lifecycle import create_experiment, delete_experiment, get_experiment, stop_experiment
@@ -65,6 +65,17 @@ def test_part__of_another_group_or_environment__is_another_part(production: Envi
 
     assert elsewhere.group == part(0, 50)
     assert free_in(production, "basket") == "0 to 100 %"
+
+
+@pytest.mark.django_db
+def test_part__of_a_group_with_the_key_of_the_experiment__is_refused(production: Environment) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        create_experiment(**who("checkout", production), variants=VARIANTS, group=part(0, 50))
+    assert [each.field for each in refused.value.details] == ["group.key"]
+
+    ExperimentFactory(key="checkout")
+    with pytest.raises(ValidationFailed, match=r"group\.key"):
+        update(**who("checkout", production), changes={"group": part(0, 50)})
 
 
 @pytest.mark.django_db

@@ -133,6 +133,23 @@ def test_maintain__testers_recorded_while_they_became_so__are_left_out(productio
     assert leave_out_all_testers(NOON) == "left out 0 exposures of testers"
 
 
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_results__tester_assigned_by_somebody_who_had_not_heard_of_it__does_not_count(
+    production: Environment, is_folded: bool
+) -> None:
+    experiment = ExperimentFactory(key="e", running=True)
+    assign(experiment.pk, "u", "green", NOON)
+    if is_folded:
+        fold(experiment, NOON)
+    experiment = force(production, "qa")
+    assign(experiment.pk, "qa", "green", NOON)
+    if is_folded:
+        fold(experiment, NOON)
+
+    assert compute_results(experiment, NOON)["green"].sample_size == 1
+    assert exposed() == {"u"}
+
+
 def test_leave_out_all_testers__stopped_experiment__changes_what_is_not_frozen_yet(
     production: Environment,
 ) -> None:
