@@ -19,6 +19,7 @@ from experiments.groups import free_in
 from experiments.metrics.admin import MetricAdmin, known_metrics
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
+from experiments.permissions import require_flag
 from experiments.planner.page import PlannerPage
 from experiments.results.computing import analyse_experiment
 from experiments.results.pages.panel import Panel, panel_of
@@ -31,6 +32,7 @@ from experiments.words import (
     shares_in_words,
     testers_in_words,
 )
+from flags.changes import get_flag
 from flags.models import Flag, Segment
 
 admin.site.register(Metric, MetricAdmin)
@@ -103,7 +105,11 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
 
     @column("Flag")
     def shown_flag(self, experiment: Experiment) -> str:
-        return flag_in_words(experiment)
+        words = flag_in_words(experiment)
+        if experiment.status != Status.RUNNING or not experiment.flag:
+            return words
+        is_on = get_flag(experiment.flag["key"], experiment.environment).enabled
+        return words if is_on else f"{words}. It is off here, so that nobody sees a variant"
 
     @column("Planned size")
     def shown_planned_size(self, experiment: Experiment) -> str:
@@ -214,6 +220,8 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
     def write(self, request: HttpRequest, obj: Experiment, values: dict[str, Any], *, is_new: bool) -> Experiment:
         common = {"reason": values["reason"], **writer_here(request)}
         new = {column: values[name] for name, column in _WRITTEN.items() if name in values}
+        if not is_new and obj.status == Status.RUNNING and new["forced_variants"] != obj.forced_variants:
+            require_flag(request.user, obj)
         if is_new:
             return lifecycle.create_experiment(key=values["key"], **new, **common)
         return lifecycle.update_experiment(key=obj.key, changes=new, **common)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
 from config.api.schema import REASON, answer, errors, key_in_path
-from config.api.serializers import NoBodySerializer
 from config.errors import ErrorCode
-from experiments.decision_serializers import StopSerializer
+from experiments.decision_serializers import ReopenSerializer, StopSerializer
 from experiments.examples import FLAG, RUNNING
 from experiments.models import REOPENABLE_FOR
 from experiments.serializers import ExperimentSerializer
@@ -49,9 +48,9 @@ reopen = extend_schema(
     description=f"Until {REOPENABLE_FOR.days} days after the stop, a stopped experiment runs again as if it had not "
     "been stopped: its flag gets the rules back that it had, the winner is none any more, and what was reported "
     "meanwhile counts. It is refused where its flag was changed in any way since, even where that was changed back, "
-    "or where another experiment has its flag or its part of the group by now. Takes no body, an empty one or `{}`.",
+    "or where another experiment has its flag or its part of the group by now. Takes a body, none, or an empty one.",
     parameters=[_KEY, REASON],
-    request=NoBodySerializer,
+    request=ReopenSerializer,
     responses={
         200: answer(ExperimentSerializer, "The running experiment.", _RUNNING),
         **errors(
@@ -62,5 +61,8 @@ reopen = extend_schema(
             has_body=True,
         ),
     },
-    examples=[OpenApiExample("Nothing", value={}, request_only=True)],
+    examples=[
+        OpenApiExample("Nothing", value={}, request_only=True),
+        OpenApiExample("A reason", value={"reason": "It was stopped by mistake."}, request_only=True),
+    ],
 )

@@ -106,7 +106,7 @@ def _check_decision(experiment: Experiment, winner: str, holdback: float | None)
     if winner not in experiment.variant_keys:
         message = f"Must be a variant of the experiment: {', '.join(experiment.variant_keys)}."
         details.append(Detail("winner", DetailCode.UNKNOWN_REFERENCE, message))
-    if holdback is not None:
+    if holdback:
         details += _check_holdback(experiment, winner, holdback)
     if details:
         raise ValidationFailed(details)

@@ -29,7 +29,7 @@ class Objection:
 
 _VERDICTS = {
     Decision.DO_NOT_SHIP: "the verdict is to stay with the control",
-    Decision.KEEP_RUNNING: "the verdict is to keep it running",
+    Decision.KEEP_RUNNING: "the verdict is to keep it running, as there is no clear result yet",
     Decision.INCONCLUSIVE: "the verdict is that there is no clear result",
     Decision.CHECK_DATA: "the verdict is to check the data first",
 }
@@ -59,7 +59,7 @@ def _by_guardrails(results: Results, winner: str) -> Iterator[Objection]:
 def _by_size(results: Results) -> Iterator[Objection]:
     planned = (results.experiment.registration or {}).get("plannedSampleSize")
     if planned and results.users < planned:
-        message = f"it has {results.users:,} of the {planned:,} users that were planned"
+        message = f"the results cover {results.users:,} of the {planned:,} users that were planned"
         yield Objection(Cause.PLANNED_SIZE_NOT_REACHED, message)
 
 

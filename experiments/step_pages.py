@@ -20,6 +20,7 @@ from experiments.checklist import check_experiment
 from experiments.decisions import is_reopenable
 from experiments.models import REOPENABLE_FOR, Experiment, Status
 from experiments.objections import objections
+from experiments.permissions import may_write_flag, require_flag
 from experiments.phase_changes import open_phase
 from experiments.results.computing import analyse_experiment
 from experiments.results.pages.panel import panel_of
@@ -33,7 +34,6 @@ from flags.summary import summarise
 
 _TEMPLATES = "admin/experiments/experiment"
 _FITTING = {Status.DRAFT: ("start",), Status.RUNNING: ("ship", "new_phase", "stop"), Status.STOPPED: ("reopen",)}
-_UNDONE = f"It can be opened again for {REOPENABLE_FOR.days} days"
 
 
 class StepPages(DomainAdmin):
@@ -44,13 +44,15 @@ class StepPages(DomainAdmin):
         fitting = _FITTING.get(experiment.status, ()) if experiment else ()
         if experiment and experiment.status == Status.STOPPED and not is_reopenable(experiment, timezone.now()):
             fitting = ()
+        if experiment and not may_write_flag(request.user, experiment):
+            fitting = ()
         names = [f"experiments_experiment_{name}" for name in fitting]
         found = {each.action_name: each for each in super().get_actions_detail(request, object_id)}
         return [found[name] for name in names if name in found]
 
     @button("Start", permission="change", icon="play_arrow", variant=ActionVariant.PRIMARY)
     def start(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        experiment = self.find(request, object_id)
+        experiment = self._to_step(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
         confirmation = Confirmation(
@@ -72,7 +74,7 @@ class StepPages(DomainAdmin):
 
     @button("Stop", permission="change", icon="stop", variant=ActionVariant.DANGER)
     def stop(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        experiment = self.find(request, object_id)
+        experiment = self._to_step(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
         confirmation = Confirmation(
@@ -81,7 +83,7 @@ class StepPages(DomainAdmin):
                 "It assigns no more variants; code that asks for one is refused.",
                 "Nothing that happens after this moment counts for its results.",
                 *_of_flag(experiment, f"goes by its other rules again{_other_rules(experiment)}"),
-                f"{_UNDONE}. To have everybody see one variant, ship that instead.",
+                f"{_undone(experiment)} To have everybody see one variant, ship that instead.",
             ),
             "Stop the experiment",
         )
@@ -90,7 +92,7 @@ class StepPages(DomainAdmin):
 
     @button("Reopen", permission="change", icon="replay")
     def reopen(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        experiment = self.find(request, object_id)
+        experiment = self._to_step(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
         winner = experiment.winner
@@ -99,7 +101,7 @@ class StepPages(DomainAdmin):
             (
                 "It runs as if it had not been stopped: what was reported meanwhile counts, and results change again.",
                 *([f"{winner} is no winner any more; users see the variant that they saw before."] if winner else []),
-                *_of_flag(experiment, "gets the rules back that it had, unless they were changed since"),
+                *_of_flag(experiment, "gets the rules back that it had. Where it was changed since, nothing is opened"),
             ),
             "Open the experiment again",
             is_dangerous=False,
@@ -110,7 +112,7 @@ class StepPages(DomainAdmin):
     @button("Ship", permission="change", icon="rocket_launch", variant=ActionVariant.PRIMARY)
     def ship(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Choose the winner, beside what speaks against each; the one of the verdict is chosen already."""
-        experiment = self.find(request, object_id)
+        experiment = self._to_step(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
         results = analyse_experiment(experiment, timezone.now())
@@ -127,7 +129,7 @@ class StepPages(DomainAdmin):
     @button("New phase", permission="change", icon="tune")
     def new_phase(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Other weights, percentage or conditions from now on."""
-        experiment = self.find(request, object_id)
+        experiment = self._to_step(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
         form = PhaseForm(request.POST or None, experiment=experiment)
@@ -138,6 +140,13 @@ class StepPages(DomainAdmin):
         context = {"form": form, "known_segments": list(Segment.objects.values_list("key", flat=True))}
         done = f"A new phase of {experiment.key} has begun."
         return self._fill_in(request, experiment, f"New phase of {experiment.key}", act, done, context, "new_phase")
+
+    def _to_step(self, request: HttpRequest, object_id: str) -> Experiment | None:
+        """The experiment, for who may take a step of it."""
+        experiment: Experiment | None = self.find(request, object_id)
+        if experiment is not None:
+            require_flag(request.user, experiment)
+        return experiment
 
     def _fill_in(
         self,
@@ -174,11 +183,19 @@ def _of_flag(experiment: Experiment, what: str) -> list[str]:
     return [f"The flag {experiment.flag['key']} {what}."] if experiment.flag else []
 
 
+def _undone(experiment: Experiment) -> str:
+    condition = ", while nobody changes its flag" if experiment.flag else ""
+    return f"It can be opened again for {REOPENABLE_FOR.days} days{condition}."
+
+
 def _other_rules(experiment: Experiment) -> str:
     """What is left of its flag to decide without the experiment."""
     if experiment.status != Status.RUNNING or not experiment.flag:
         return ""
-    return f": {summarise(own_rules(get_flag(experiment.flag['key'], experiment.environment).rules))}"
+    flag = get_flag(experiment.flag["key"], experiment.environment)
+    if rules := own_rules(flag.rules):
+        return f": {summarise(rules)}"
+    return f". It has none, so that everybody sees {flag.default_variant or 'it on'}"
 
 
 def _state(experiment: Experiment) -> str:
@@ -194,5 +211,5 @@ def _shipping(request: HttpRequest, experiment: Experiment, results: Results) ->
         f"The experiment stops with {results.users:,} users, and its results freeze: what comes later changes nothing.",
         "Everybody who asks for a variant gets the winner.",
         *_of_flag(experiment, f"gets rules that serve the winner in place of all it has in {here}{_state(experiment)}"),
-        f"{_UNDONE}, while nobody changes its flag." if experiment.flag else f"{_UNDONE}.",
+        _undone(experiment),
     ]

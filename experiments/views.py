@@ -18,9 +18,10 @@ from config.api.views import ApiViewSet
 from config.models import Scope
 from experiments import decision_openapi, lifecycle, openapi, phase_changes, phase_openapi
 from experiments.assignment import Assignment, get_variant, get_variants
-from experiments.decision_serializers import StopSerializer
+from experiments.decision_serializers import ReopenSerializer, StopSerializer
 from experiments.filters import ExperimentFilter
-from experiments.models import Experiment, ExperimentQuerySet
+from experiments.models import Experiment, ExperimentQuerySet, Status
+from experiments.permissions import require_flag
 from experiments.phase_serializers import PhaseSerializer
 from experiments.serializers import (
     AssignmentRequestSerializer,
@@ -99,6 +100,8 @@ class ExperimentViewSet(ApiViewSet):
         serializer = ExperimentUpdateSerializer(experiment, data=sent, partial=True, context={"at": self.now})
         serializer.is_valid(raise_exception=True)
         changes = serializer.validated_data
+        if "forced_variants" in changes and experiment.status == Status.RUNNING and self.caller.scope is None:
+            require_flag(request.user, experiment)
         experiment = lifecycle.update_experiment(**self._write(experiment_key), changes=changes)
         return Response(self._told(experiment))
 
@@ -113,26 +116,26 @@ class ExperimentViewSet(ApiViewSet):
     def start(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
-        return Response(self._told(lifecycle.start_experiment(**self._write(experiment_key))))
+        return Response(self._told(lifecycle.start_experiment(**self._step(request, experiment_key))))
 
     @decision_openapi.stop
     def stop(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         values = self.validated(self.optional_body(request), StopSerializer)
-        return Response(self._told(lifecycle.stop_experiment(**self._write(experiment_key) | values)))
+        return Response(self._told(lifecycle.stop_experiment(**self._step(request, experiment_key) | values)))
 
     @decision_openapi.reopen
     def reopen(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
-        self.refuse_body(request)
-        return Response(self._told(lifecycle.reopen_experiment(**self._write(experiment_key))))
+        values = self.validated(self.optional_body(request), ReopenSerializer)
+        return Response(self._told(lifecycle.reopen_experiment(**self._step(request, experiment_key) | values)))
 
     @phase_openapi.open_phase
     @idempotent
     def open_phase(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         changes = dict(self.validated(request.data, PhaseSerializer))
-        common = self._write(experiment_key)
+        common = self._step(request, experiment_key)
         common["reason"] = changes.pop("reason", common["reason"])
         experiment = phase_changes.open_phase(**common, changes=changes)
         location = request.build_absolute_uri(f"/v1/experiments/{experiment.key}")
@@ -179,6 +182,12 @@ class ExperimentViewSet(ApiViewSet):
 
     def _write(self, key: str) -> dict[str, Any]:
         return {"key": key, "environment": self.environment, **self.provenance}
+
+    def _step(self, request: Request, key: str) -> dict[str, Any]:
+        """The same for what may write the flag that the experiment drives, too."""
+        if self.caller.scope is None:  # a signed-in user
+            require_flag(request.user, lifecycle.get_experiment(key, self.environment))
+        return self._write(key)
 
 
 def _standing(assignment: Assignment) -> dict[str, Any]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
 
 from config.models import Change, Environment
 from experiments.lifecycle import get_experiment
+from tests.admin import AdminClient, sign_in
 from tests.answers import data, error
 from tests.experiments.shipping import OWN, convince, rules, run
+from tests.factories import ExperimentFactory, FlagFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -99,6 +103,66 @@ def test_reopen__flag_changed_since__is_refused_naming_the_flag(api: Any, produc
     data(api.patch("/v1/flags/button", {"rules": []}))
 
     assert "button was changed since" in error(api.post(REOPEN), 409, "experiment_locked")["message"]
+
+
+@pytest.mark.parametrize("where", ["body", "header"])
+def test_reopen__with_a_reason__keeps_it_from_either_place(api: Any, production: Environment, where: str) -> None:
+    run(production)
+    data(api.post(STOP))
+    if where == "body":
+        data(api.post(REOPEN, {"reason": "Too early."}))
+    else:
+        data(api.post(REOPEN, headers={"X-Change-Reason": "Too early."}))
+
+    assert Change.objects.latest("revision").reason == "Too early."
+
+
+def test_stop__nothing_held_back__is_said_of_any_winner(api: Any, production: Environment) -> None:
+    run(production)
+    assert data(api.post(STOP, {"winner": "control", "holdback": 0, "reason": "Safer."}))["winner"] == "control"
+
+
+STEPS = [
+    ("start", {}, "draft"),
+    ("phases", {"percentage": 50, "reason": "Fewer."}, "running"),
+    ("stop", {}, "running"),
+    ("reopen", {}, "stopped"),
+]
+
+
+@pytest.mark.parametrize(("step", "body", "status"), STEPS)
+def test_step__of_an_experiment_that_drives_a_flag__takes_a_user_who_may_change_flags(
+    production: Environment, step: str, body: Any, status: str
+) -> None:
+    FlagFactory(key="button", on=True)
+    drives = {"key": "button", "serves": {"control": False, "green": True}}
+    times = {"draft": {}, "running": {"running": True}, "stopped": {"running": True, "stopped_at": timezone.now()}}
+    ExperimentFactory(key="e", flag=drives, **times[status])
+    ExperimentFactory(key="free", **times[status])
+    mine = {"experiments.view_experiment", "experiments.change_experiment"}
+    client, trusted = (signed_in(mine | more) for more in (set(), {"flags.change_flag"}))
+
+    before = Change.objects.latest_revision()
+    refused = client.post(f"/v1/experiments/e/{step}", body, "application/json")
+    assert "flags.change_flag" in error(refused, 403, "forbidden")["message"]
+    assert Change.objects.latest_revision() == before
+    assert client.post(f"/v1/experiments/free/{step}", body, "application/json").status_code in (200, 201)
+    assert trusted.post(f"/v1/experiments/e/{step}", body, "application/json").status_code in (200, 201)
+
+
+def test_testers__of_a_running_experiment_that_drives_a_flag__take_a_user_who_may_change_flags(
+    production: Environment,
+) -> None:
+    run(production)
+    mine = {"experiments.view_experiment", "experiments.change_experiment"}
+    sent = {"forcedVariants": {"qa": "green"}}, "application/json"
+    assert signed_in(mine).patch("/v1/experiments/e", *sent).status_code == 403
+    assert signed_in(mine).patch("/v1/experiments/e", {"description": "?"}, "application/json").status_code == 200
+    assert signed_in(mine | {"flags.change_flag"}).patch("/v1/experiments/e", *sent).status_code == 200
+
+
+def signed_in(permissions: set[str]) -> AdminClient:
+    return sign_in(*permissions, username=f"user-{User.objects.count()}")
 
 
 def test_reopen__with_a_payload__is_refused(api: Any, production: Environment) -> None:

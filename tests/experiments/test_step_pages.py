@@ -12,10 +12,11 @@ from django.utils import timezone
 from config.models import Change, Environment
 from experiments.lifecycle import get_experiment, stop_experiment
 from experiments.models import Experiment
+from flags.changes import update_flag
 from tests.admin import filled, messages_of, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 from tests.experiments.shipping import OWN, convince, rules, run, who
-from tests.factories import ExperimentFactory
+from tests.factories import ExperimentFactory, FlagFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +58,9 @@ def test_ship__no_verdict_yet__has_nothing_chosen_and_asks_for_the_reason_where_
     client = sign_in()
     page = client.get(address("ship", experiment))
     assert chosen(page) == []
-    assert "it has 0 of the 1,000 users that were planned; the verdict is to keep it running" in text_of(page)
+    assert "the results cover 0 of the 1,000 users that were planned; the verdict is to keep it running" in text_of(
+        page
+    )
 
     before = revision()
     response = client.post(address("ship", experiment), {"winner": "green", **HERE})
@@ -212,6 +215,40 @@ def test_steps__viewer__may_take_none(production: Environment, page: str) -> Non
     assert client.get(address(page, experiment)).status_code == 403
     assert client.post(address(page, experiment), HERE).status_code == 403
     assert revision() == before
+
+
+def test_steps__of_a_flag_that_the_user_may_not_change__are_neither_offered_nor_taken(production: Environment) -> None:
+    experiment, before = run(production), revision()
+    client = sign_in("experiments.view_experiment", "experiments.change_experiment")
+
+    page = client.get(address("change", experiment))
+    for name in ("ship", "new_phase", "stop"):
+        assert address(name, experiment) not in page.content.decode()
+        assert client.get(address(name, experiment)).status_code == 403
+        assert client.post(address(name, experiment), HERE).status_code == 403
+    sent = filled(client, address("change", experiment), forced_variants='{"qa-1": "green"}')
+    assert client.post(address("change", experiment), sent).status_code == 403
+    assert revision() == before
+    sent = filled(client, address("change", experiment), description="Better?")
+    assert client.post(address("change", experiment), sent).status_code == 302
+
+
+def test_stop__of_a_flag_without_other_rules__says_what_everybody_will_see(production: Environment) -> None:
+    FlagFactory(key="button", on=True)
+    drives = {"key": "button", "serves": {"control": False, "green": True}}
+    experiment = ExperimentFactory(key="e", flag=drives, running=True)
+
+    text = text_of(sign_in().get(address("stop", experiment)))
+    assert "goes by its other rules again. It has none, so that everybody sees it on." in text
+    assert "It can be opened again for 30 days, while nobody changes its flag." in text
+
+
+def test_page__of_an_experiment_whose_flag_is_off__says_that_nobody_sees_a_variant(production: Environment) -> None:
+    experiment = run(production)
+    client, words = sign_in(), "It is off here, so that nobody sees a variant"
+    assert words not in text_of(client.get(address("change", experiment)))
+    update_flag(**{**who(production), "key": "button"}, changes={"enabled": False})
+    assert words in text_of(client.get(address("change", experiment)))
 
 
 @pytest.mark.parametrize("page", ["start", "ship", "new_phase", "stop", "reopen"])
