@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -184,7 +185,7 @@ def _rest(cells: Mapping[str, str], columns: Columns) -> dict[str, Any]:
     for column, cell in cells.items():
         name = columns.part_of(column)
         if name is not None and cell:
-            found[name] = cell if name in columns.texts else _value(cell)
+            found[name] = cell if name in columns.texts else _value(cell, column)
     return found
 
 
@@ -200,7 +201,12 @@ def _object(cell: str, column: str) -> dict[str, Any]:
     return found
 
 
-def _value(cell: str) -> Any:
+def _value(cell: str, column: str) -> Any:
     if cell in ("true", "false"):
         return cell == "true"
-    return json.loads(cell) if _number.fullmatch(cell) else cell
+    if not _number.fullmatch(cell):
+        return cell
+    number = json.loads(cell)
+    if not math.isfinite(number):
+        raise _Unreadable(f"{column}: Must be a finite number")
+    return number

@@ -54,6 +54,11 @@ def test_records__row_of_a_table__is_put_together_by_its_columns(tmp_path: Path,
     assert read(made(tmp_path, table)) == [Record(2, document)]
 
 
+def test_records__cell_of_a_number_beyond_all_bounds__is_a_problem(tmp_path: Path) -> None:
+    [bad] = read(made(tmp_path, b"event,userId,properties.n\nbuy,u,1e400\n"))
+    assert (bad.line, bad.problem) == (2, "properties.n: Must be a finite number.")
+
+
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
