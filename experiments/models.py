@@ -208,6 +208,11 @@ class Experiment(models.Model):
     def variant_keys(self) -> list[str]:
         return [variant["key"] for variant in self.variants]
 
+    @property
+    def holdback(self) -> float | None:
+        """The percentage of its flag's users who do not see the winner; None where nobody is held back."""
+        return (self.decision or {}).get("holdback") or None
+
 
 class Origin(models.TextChoices):
     """How we know of an exposure."""

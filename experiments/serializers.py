@@ -11,6 +11,7 @@ from config.api.schema import NAME
 from config.api.serializers import (
     ArrayField,
     KeyField,
+    NumberField,
     ObjectField,
     RawField,
     StrictSerializer,
@@ -107,6 +108,7 @@ class ExperimentSerializer(StrictSerializer):
     registration = RawField(REGISTRATION, read_only=True)
     phases = RawField(PHASES, read_only=True)
     winner = KeyField(read_only=True, help_text="The variant that everybody sees since the stop.")
+    holdback = NumberField(read_only=True, help_text="The percentage of its flag's users who go on without the winner.")
     results = serializers.SerializerMethodField()
     createdAt = TimestampField(source="created_at", read_only=True)
     startedAt = TimestampField(source="started_at", read_only=True)
@@ -114,7 +116,7 @@ class ExperimentSerializer(StrictSerializer):
 
     left_out_while_empty = (
         *("percentage", "conditions", "group", "forcedVariants", "flag", "plannedSampleSize"),
-        *("registration", "phases", "winner", "startedAt", "stoppedAt"),
+        *("registration", "phases", "winner", "holdback", "startedAt", "stoppedAt"),
     )
 
     @extend_schema_field(serializers.DictField(child=VariantResultSerializer()))

@@ -61,7 +61,7 @@ def decision_in_words(experiment: Experiment) -> str:
     decision = experiment.decision or {}
     if not experiment.winner:
         return "no winner"
-    held_back = f", with {decision['holdback']:g} % held back" if decision.get("holdback") else ""
+    held_back = f", with {experiment.holdback:g} % held back" if experiment.holdback else ""
     reason = f": {decision['reason']}" if decision.get("reason") else ""
     against = ", although something spoke against it" if decision.get("overridden") else ""
     return f"{experiment.winner} wins{held_back}{against}{reason}"

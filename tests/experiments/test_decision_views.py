@@ -26,7 +26,7 @@ def test_stop__with_the_winner_by_the_verdict__needs_no_reason(api: Any, product
     convince(production)
     stopped = data(api.post(STOP, {"winner": "green", "holdback": 10}))
 
-    assert (stopped["status"], stopped["winner"]) == ("stopped", "green")
+    assert (stopped["status"], stopped["winner"], stopped["holdback"]) == ("stopped", "green", 10)
     assert "decision" not in stopped
     assert rules(production) == [{"type": "percentage", "percentage": 90, "salt": "e:holdback"}]
     assert data(api.get("/v1/experiments/e")) == stopped
