@@ -22,6 +22,8 @@ QUERIES = 5 if connection.vendor == "postgresql" else 4
 """For the fold, its mark (which PostgreSQL alone asks about), new exposures, new events, and the sums."""
 QUERIES_OF_ONE_MOMENT = 3 if connection.vendor == "postgresql" else 2
 """For its beginning, what it sees (which PostgreSQL alone is told), and its end."""
+QUERIES_OF_A_PLAN = 3 if connection.vendor == "postgresql" else 0
+"""How statements are to be executed, as it was, as it is to be, and as it was again."""
 VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 
 

@@ -17,7 +17,7 @@ from tests.conftest import ACTOR, NOON
 from tests.experiments.results.asking import PATH, ask, estimates_of
 from tests.experiments.results.conftest import LATER, SHOPPERS
 from tests.experiments.results.shop import METRICS, Shopper, make_shoppers, open_shop
-from tests.experiments.results.test_computing import QUERIES, QUERIES_OF_ONE_MOMENT
+from tests.experiments.results.test_computing import QUERIES, QUERIES_OF_A_PLAN, QUERIES_OF_ONE_MOMENT
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -195,7 +195,7 @@ def late_purchase(shopper: Shopper) -> NewEvent:
         ({}, 0),
         ({"series": "daily"}, 1),
         ({"breakdown": "country"}, 1),
-        ({"audit": "true"}, 3),
+        ({"audit": "true"}, 3 + QUERIES_OF_A_PLAN),
     ],
 )
 def test_results__with_all_that_may_be_asked_for__take_few_statements(
