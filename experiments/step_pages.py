@@ -59,8 +59,8 @@ class StepPages(DomainAdmin):
             f"Start {experiment.key}?",
             (
                 f"From now on users are assigned: {shares_in_words(experiment.variants)}.",
-                "Variants, audience and metrics are fixed once it has started, and so is what each metric computes; "
-                "only a new phase changes whom it takes in, and by which weights.",
+                "Variants, audience and what each metric computes are fixed once it has started; only a new phase "
+                "changes whom it takes in, and by which weights, and metrics that are added decide nothing.",
                 *_of_flag(experiment, "gets a rule that serves each user what their variant says. Nobody can edit it"),
                 "It runs until you stop it.",
             ),
