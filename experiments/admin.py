@@ -12,10 +12,12 @@ from django.utils.safestring import SafeString
 
 from config.admin_site import ChoiceFilter, column, in_two_lines, moment, writer_here
 from config.current_environment import current_environment
+from config.told_changes import vocabulary
 from experiments import lifecycle
 from experiments.design import TUNING_SIZE
 from experiments.forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, MeasuredForm, NewDraftForm
 from experiments.groups import free_in
+from experiments.history_words import experiment_in_words
 from experiments.metrics.admin import MetricAdmin, known_metrics
 from experiments.metrics.frozen import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
@@ -36,6 +38,7 @@ from flags.changes import get_flag
 from flags.models import Flag, Segment
 
 admin.site.register(Metric, MetricAdmin)
+vocabulary[lifecycle.KIND] = experiment_in_words
 
 _FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_planned_size", "shown_tuning_size")
 _MOMENTS = ("shown_creation", "shown_start", "shown_end")
