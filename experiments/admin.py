@@ -143,7 +143,7 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
     def get_form(
         self, request: HttpRequest, obj: Experiment | None = None, change: bool = False, **options: Any
     ) -> Any:
-        form = NewDraftForm if obj is None else DraftForm if _is_of_draft(request, obj) else _form_of_started(obj)
+        form = NewDraftForm if obj is None else _form_of(request, obj)
         return super().get_form(request, obj, change, **{"form": form, **options})
 
     def get_fieldsets(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
@@ -158,7 +158,7 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         past = [name for name, at in moments.items() if at is not None]
         facts = ["key", "shown_status", *(["shown_decision"] if obj.stopped_at else []), *_FACTS, *past]
         if self.has_change_permission(request, obj):
-            measured = ["metrics"] if _form_of_started(obj) is MeasuredForm else []
+            measured = ["metrics"] if _form_of(request, obj) is MeasuredForm else []
             editable = ["description", *measured, "forced_variants", "reason"]
             facts = [each for each in facts if not (measured and each == "shown_metrics")]
         else:
@@ -254,8 +254,11 @@ def _known_segments() -> list[str]:
     return list(Segment.objects.values_list("key", flat=True))
 
 
-def _form_of_started(experiment: Experiment) -> type[ExperimentForm]:
-    return MeasuredForm if experiment.frozen_at is None else ExperimentForm
+def _form_of(request: HttpRequest, experiment: Experiment) -> type[ExperimentForm]:
+    """With what can be changed, or could when the page was opened."""
+    if _is_of_draft(request, experiment):
+        return DraftForm
+    return MeasuredForm if experiment.frozen_at is None or "metrics" in request.POST else ExperimentForm
 
 
 def _is_of_draft(request: HttpRequest, experiment: Experiment | None) -> bool:

@@ -28,6 +28,7 @@ from experiments.rows import forced_until
 from flags.engine.assignment import compile_range
 
 _EVENTS_AT_ONCE = 1000
+_SECOND = timedelta(seconds=1)
 _UNDER_WAY = timedelta(minutes=10)
 """No event is longer on its way into the database."""
 
@@ -212,15 +213,18 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
         variant = event.properties.get(VARIANT)
         if experiment is None or variant is None or experiment.pk not in started:
             continue
-        if started[experiment.pk].is_exposed_by(event, variant):
-            whose = experiment.pk, event.user_id
-            report = Report(variant, event.counted_at, attributes_in(event.properties))
-            reported.setdefault(whose, Reports(experiment.phases)).add(report)
+        if not started[experiment.pk].counts(event, variant):
+            continue
+        reports = reported.setdefault((experiment.pk, event.user_id), Reports(experiment.phases))
+        if started[experiment.pk].takes_in(event):
+            reports.add(Report(variant, event.counted_at, attributes_in(event.properties)))
+        else:
+            reports.add_seen(variant, event.counted_at)
     return dict(sorted(reported.items()))
 
 
 class _Started:
-    """A started experiment, for which it is asked of many events whether they report an exposure."""
+    """A started experiment, of which it is asked for many events what they report."""
 
     def __init__(self, experiment: Experiment) -> None:
         assert experiment.started_at is not None  # noqa: S101 (nobody is exposed to a draft)
@@ -231,7 +235,8 @@ class _Started:
             compile_range(experiment.key, each["percentage"], experiment.group) for each in experiment.phases
         ]
 
-    def is_exposed_by(self, event: NewEvent, variant: str) -> bool:
+    def counts(self, event: NewEvent, variant: str) -> bool:
+        """Whether it tells that a user saw a variant while the experiment ran."""
         experiment = self._experiment
         if variant not in experiment.variant_keys or event.name in self._outcomes:
             return False
@@ -239,19 +244,18 @@ class _Started:
             return False
         if experiment.frozen_at is not None:  # as its totals, and what is counted beside them, stand still
             return False
-        if experiment.stopped_at is not None and event.counted_at > experiment.stopped_at:
-            return False
-        return self._takes_in(event)
+        return experiment.stopped_at is None or event.counted_at <= experiment.stopped_at
 
-    def _takes_in(self, event: NewEvent) -> bool:
-        """Whether the phase of that moment does, as far as the hash says; who meets the conditions, no event tells.
+    def takes_in(self, event: NewEvent) -> bool:
+        """Whether a phase of that second does, as far as the hash says; who meets the conditions, no event tells.
 
         Whom it does not take in is shown what the control is, and many a client puts that into its events.
         """
         if not any(self._ranges):
             return True
-        is_in_range = self._ranges[number_at(self._experiment.phases, event.counted_at) - 1]
-        return is_in_range is None or is_in_range(event.user_id)
+        moments = (event.counted_at, event.counted_at + _SECOND)
+        first, last = (number_at(self._experiment.phases, moment) for moment in moments)
+        return any(is_in is None or is_in(event.user_id) for is_in in self._ranges[first - 1 : last])
 
 
 def _experiments_named(environment: Environment, events: Sequence[NewEvent]) -> dict[str, Experiment]:

@@ -69,9 +69,9 @@ def update_experiment(
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
         design = {name: sent.get(name, getattr(experiment, name)) for name in ("variants", *new_design())}
-        if details := [*check_design(design), *check_salts(key, design["group"])]:
-            raise ValidationFailed(details)
         new = {name: value for name, value in sent.items() if not is_same(value, getattr(experiment, name))}
+        if details := [*check_design(design), *(check_salts(key, design["group"]) if "group" in new else ())]:
+            raise ValidationFailed(details)
         is_measured = experiment.status != Status.DRAFT and "metrics" in new
         if new.keys() - CHANGEABLE - ({"metrics"} if is_measured else set()):
             _require_draft(experiment, "changed", new)

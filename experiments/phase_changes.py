@@ -86,7 +86,10 @@ def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
     stops = Change.objects.of(KIND, experiment.pk).filter(before__status=Status.RUNNING, after__status=Status.STOPPED)
     stopped = stops.latest("revision").revision
     if changed := changed_since(all_segments_named(experiment.conditions, KnownAtOnce()), stopped):
-        _require_room(experiment, changed)
+        if len(experiment.phases) >= MOST_PHASES:
+            message = f"{_why(changed)[:-1]} since it was stopped, which takes a new phase; "
+            message += f"it has had {MOST_PHASES}, the most there may be. Plan a new experiment."
+            raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
         _open(log, experiment, document(experiment), phase(experiment, log.at, _why(changed)))
 
 

@@ -193,6 +193,8 @@ def _other_rules(experiment: Experiment) -> str:
     if experiment.status != Status.RUNNING or not experiment.flag:
         return ""
     flag = get_flag(experiment.flag["key"], experiment.environment)
+    if not flag.enabled:
+        return ". It is off, and stays so"
     if rules := own_rules(flag.rules):
         return f": {summarise(rules)}"
     return f". It has none, so that everybody sees {flag.default_variant or 'it on'}"

@@ -15,6 +15,7 @@ from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
+from config.documents import is_same
 from config.models import Scope
 from experiments import decision_openapi, lifecycle, openapi, phase_changes, phase_openapi
 from experiments.assignment import Assignment, get_variant, get_variants
@@ -100,7 +101,9 @@ class ExperimentViewSet(ApiViewSet):
         serializer = ExperimentUpdateSerializer(experiment, data=sent, partial=True, context={"at": self.now})
         serializer.is_valid(raise_exception=True)
         changes = serializer.validated_data
-        if "forced_variants" in changes and experiment.status == Status.RUNNING and self.caller.scope is None:
+        forced = changes.get("forced_variants", experiment.forced_variants) or {}
+        is_forcing = experiment.status == Status.RUNNING and not is_same(forced, experiment.forced_variants)
+        if is_forcing and self.caller.scope is None:
             require_flag(request.user, experiment)
         experiment = lifecycle.update_experiment(**self._write(experiment_key), changes=changes)
         return Response(self._told(experiment))

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from config.reading import at_one_moment
 from experiments.models import Experiment
 from experiments.phases import covered
+from experiments.testers import leave_out_late_testers
 from experiments.totals.folding import fold
 from experiments.totals.summing import EXPOSURES, VariantTotals
 from experiments.totals.sums import Totals, pool, read_daily, read_phases
@@ -30,6 +31,7 @@ def standing_of(experiment: Experiment, at: datetime) -> Standing | None:
     """With everything that is committed by now; None of a draft."""
     if experiment.started_at is None:
         return None
+    leave_out_late_testers(experiment)
     fold(experiment, at)
     phases = covered(experiment.phases)
     with at_one_moment():

@@ -177,7 +177,10 @@ def test_change__metrics_of_a_started_experiment__are_added_post_hoc_and_neither
     refused = client.post(where, filled(client, where, metrics='["sign_up", "buy"]'))
     assert "its metrics stay as they are" in errors_of(refused)["__all__"][0]
     stop_experiment(key=running.key, environment=running.environment, actor=ACTOR, at=NOON, winner="blue", reason="Yes")
-    assert "metrics" not in filled(client, where)
+    sent = filled(client, where)
+    assert "metrics" not in sent
+    refused = client.post(where, {**sent, "metrics": '["buy", "sign_up", "late"]'})  # of a page opened before
+    assert "are frozen; nothing more can be measured" in errors_of(refused)["__all__"][0]
 
 
 def test_change__of_a_draft_that_was_started_meanwhile__is_not_made(draft: Experiment, production: Environment) -> None:

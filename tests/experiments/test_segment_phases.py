@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from config.errors import DomainError
 from config.models import Change, Environment
 from experiments import phase_changes
 from experiments.lifecycle import reopen_experiment, stop_experiment
@@ -88,6 +89,20 @@ def test_segment__changed_while_the_experiment_was_stopped__opens_a_phase_as_it_
     assert reasons() == [""]
     reopen_experiment(**here, at=NOON + timedelta(hours=2))
     assert reasons() == expected
+
+
+def test_segment__changed_while_one_with_all_its_phases_was_stopped__keeps_it_from_running_again(
+    running: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phase_changes, "MOST_PHASES", 1)
+    here = {"key": "e", "environment": running.environment, "actor": ACTOR, "at": NOON}
+    stop_experiment(**here)
+    update_segment(key="crowd", changes={"user_ids": ["lin"]}, actor=ACTOR, at=NOON)
+    with pytest.raises(
+        DomainError, match=r"The segment crowd was changed since it was stopped, .* Plan a new"
+    ) as error:
+        reopen_experiment(**here)
+    assert error.value.code == "experiment_locked"
 
 
 def test_segment__asked_for_through_others__opens_a_phase_that_names_it(running: Experiment) -> None:

@@ -241,6 +241,10 @@ def test_stop__of_a_flag_without_other_rules__says_what_everybody_will_see(produ
     text = text_of(sign_in().get(address("stop", experiment)))
     assert "goes by its other rules again. It has none, so that everybody sees it on." in text
     assert "It can be opened again for 30 days, while nobody changes its flag." in text
+    update_flag(**{**who(production), "key": "button"}, changes={"enabled": False})
+    assert "goes by its other rules again. It is off, and stays so." in text_of(
+        sign_in(username="lin").get(address("stop", experiment))
+    )
 
 
 def test_page__of_an_experiment_whose_flag_is_off__says_that_nobody_sees_a_variant(production: Environment) -> None:

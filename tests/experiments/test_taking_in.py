@@ -127,6 +127,40 @@ def test_reported__users_whom_the_hash_leaves_out__are_not_in_though_events_name
     assert set(Exposure.objects.values_list("user_id", flat=True)) == {user for user in USERS if is_in[user]}
 
 
+def see(user: str, variant: str, seconds: float) -> NewEvent:
+    at = NOON + timedelta(seconds=seconds)
+    return NewEvent(new_id(), user, "seen", at, at, {"experimentId": "e", "variant": variant})
+
+
+@pytest.mark.parametrize(("seconds", "is_several"), [(20, True), (1, False)])
+def test_reported__user_who_is_in_and_saw_another_variant__is_in_several_though_none_like_them_are_taken_in(
+    production, seconds: float, is_several: bool
+) -> None:
+    experiment = ExperimentFactory(key="e", running=True)
+    store(experiment.pk, "u", "green", NOON + timedelta(seconds=5))
+    set_phase(experiment, percentage=0)
+    record([see("u", "control", seconds), see("v", "control", seconds)], production)
+
+    [exposure] = Exposure.objects.all()
+    assert (exposure.user_id, exposure.variant, exposure.is_in_several_variants) == ("u", "green", is_several)
+
+
+def set_phase(experiment: Experiment, **design: Any) -> None:
+    """As if it had been so from the start."""
+    phases = [{**experiment.phases[0], **design}]
+    Experiment.objects.filter(pk=experiment.pk).update(phases=phases, **design)
+
+
+@pytest.mark.parametrize(("seconds", "is_in"), [(8.9, False), (9.5, True), (10, True)])
+def test_reported__in_the_second_in_which_a_phase_lets_more_in__is_in(production, seconds: float, is_in: bool) -> None:
+    ExperimentFactory(key="e", running=True, percentage=0)
+    who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    open_phase(**who, opened_at=NOON + timedelta(seconds=10), changes={"percentage": 100}, reason="all")
+    record([see("u", "green", seconds)], production)
+
+    assert Exposure.objects.exists() is is_in
+
+
 def test_reported__user_whom_an_earlier_phase_left_out__is_in_by_a_report_of_the_later_one_alone(api, production):
     ExperimentFactory(key="e", running=True, percentage=0)
     opened_at = NOON + timedelta(days=2)

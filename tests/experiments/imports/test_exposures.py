@@ -14,6 +14,7 @@ import pytest
 import time_machine
 from django.core.management import CommandError, call_command
 
+from config.timestamps import format_timestamp
 from events.imports import running
 from events.ingest import NewEvent, new_id, record
 from experiments.assignment import get_variant, get_variants
@@ -118,6 +119,23 @@ def test_import__user_who_was_assigned__keeps_that_variant(experiment: Experimen
     assign(experiment.pk, "v", "green", NOON + 2 * HOUR)
     load(tmp_path, line("u", hours=1), line("v", hours=1))
     assert stored() == [("u", "control", 2, "assigned", True), ("v", "green", 1, "told", False)]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(2))))
+def test_import__and_an_earlier_report_of_who_was_assigned_in_a_later_phase__count_alike_in_any_order(
+    experiment: Experiment, production, tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    later = {**experiment.phases[0], "startedAt": format_timestamp(NOON + 3 * HOUR)}
+    Experiment.objects.update(phases=[*experiment.phases, later])
+    assign(experiment.pk, "u", "green", NOON + 4 * HOUR, phase=2)
+    at = NOON + HOUR
+    seen = NewEvent(new_id(), "u", "seen", at, at, {"experimentId": "e", "variant": "green"})
+    steps = [lambda: load(tmp_path, line(hours=2)), lambda: record([seen], production)]
+    for step in order:
+        steps[step]()
+
+    assert stored() == [("u", "green", 1, "told", False)]
+    assert Exposure.objects.get().phase == 1
 
 
 @pytest.mark.usefixtures("experiment")
