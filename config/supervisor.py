@@ -26,8 +26,8 @@ from config.listening import BACKLOG, count_waiting, refuse_new_connections
 
 _PATIENCE_SECONDS = 30
 """How long requests may take once the server was asked to stop."""
-_LULL_SECONDS = 0.5
-"""How long a kept connection has to hear, with its next answer, that it is going to be closed."""
+_LULL_SECONDS = 1.0
+"""How long a kept connection has to hear, with its next answer, that it is going to be closed, and a new one to ask."""
 _MOST_DEATHS, _DEATH_SECONDS = 10, 60
 """More workers dying in this time than this is no accident, and better seen by whoever watches this process."""
 
