@@ -10,7 +10,7 @@ from config.documents import Document
 from experiments.metrics.definition import Definition
 from experiments.phases import WHOLE
 from experiments.results.pages.words import definition_in_words
-from experiments.words import shares_in_words
+from experiments.words import shares_in_words, switched
 from flags.summary import summarise_condition
 
 _place = re.compile(r"\[\d+\]$")
@@ -47,12 +47,8 @@ def _group(group: Document) -> str:
 
 
 def _flag(flag: Document) -> str:
-    served = (f"{key} {_switched(each)}" for key, each in flag["serves"].items())
+    served = (f"{key} {switched(each)}" for key, each in flag["serves"].items())
     return f"{flag['key']}: {' · '.join(served)}"
-
-
-def _switched(served: str | bool) -> str:
-    return {True: "on", False: "off"}[served] if isinstance(served, bool) else served
 
 
 def _testers(forced: Mapping[str, str]) -> str:

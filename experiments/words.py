@@ -51,9 +51,14 @@ def flag_in_words(experiment: Experiment) -> str:
 def served_in_words(experiment: Experiment, variant: str) -> str:
     """What the flag serves for a variant: the key of one of its own, or on or off; nothing where there is no flag."""
     served = experiment.flag["serves"].get(variant) if experiment.flag else None
+    return "" if served is None else switched(served)
+
+
+def switched(served: str | bool) -> str:
+    """What a flag serves: the key of one of its variants, or on or off."""
     if isinstance(served, bool):
         return "on" if served else "off"
-    return served or ""
+    return served
 
 
 def decision_in_words(experiment: Experiment) -> str:

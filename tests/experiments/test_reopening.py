@@ -269,7 +269,7 @@ def test_reopen__segment_of_its_own_conditions_deleted_since__is_refused_in_word
     production: Environment,
 ) -> None:
     create_segment(key="crowd", actor=ACTOR, at=NOON)
-    ExperimentFactory(key="e", conditions=[{"operator": "inSegment", "value": "crowd"}], running=True)
+    run(production, conditions=[{"operator": "inSegment", "value": "crowd"}])
     stop(production)
     delete_segment(key="crowd", actor=ACTOR, at=NOON)
 
@@ -294,16 +294,6 @@ def test_reopen__part_of_its_group_taken_since__is_refused(production: Environme
 
     error = refused(production)
     assert (error.code, "other" in error.message) == ("in_use", True)
-
-
-def test_reopen__segment_deleted_since__is_refused(production: Environment) -> None:
-    create_segment(key="crowd", actor=ACTOR, at=NOON)
-    run(production, conditions=[{"operator": "inSegment", "value": "crowd"}])
-    stop(production)
-    delete_segment(key="crowd", actor=ACTOR, at=NOON)
-
-    error = refused(production)
-    assert (error.code, "crowd" in error.message) == ("experiment_locked", True)
 
 
 def test_reopen__that_breaks_off__is_as_if_it_had_not_been_tried(
