@@ -1,0 +1,52 @@
+"""The guide's page about metrics: each of its examples is a metric that can be created."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from config.keys import check_key
+from experiments.metrics.checks import TYPES, check_meaning
+from experiments.metrics.definition import Definition
+from experiments.metrics.serializers import MetricSerializer
+from tests.experiments.metrics.test_definition import BLANK
+
+_PAGE = settings.BASE_DIR / "templates" / "guide" / "metrics.md"
+EXAMPLES: list[dict[str, Any]] = [
+    json.loads(block) for block in re.findall(r"```json\n(.*?)```", _PAGE.read_text(), re.DOTALL)
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["key"])
+def test_example__of_the_guide__is_accepted(example: dict[str, Any]) -> None:
+    serializer = MetricSerializer(data=example, context={"environment": None})
+    assert serializer.is_valid(), serializer.errors
+
+    meaning = {name: value for name, value in example.items() if name in BLANK}
+    assert check_key(example["key"]) == []
+    assert [*check_meaning({**BLANK, **meaning})] == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["key"])
+def test_example__of_the_guide__is_parsed_as_it_is_written(example: dict[str, Any]) -> None:
+    assert example.keys() <= {*BLANK, "description"}
+    denominator = example.get("denominator")
+    whole = denominator and {"property": "", "currency": "", **denominator}
+    parsed = Definition.parse({**BLANK, **example, "denominator": whole}).document()
+    assert {name: parsed[name] for name in example if name not in ("description", "denominator")} == {
+        name: value for name, value in example.items() if name not in ("description", "denominator")
+    }
+
+
+def test_examples__of_the_guide__show_every_type() -> None:
+    assert {example["type"] for example in EXAMPLES} == {*TYPES}
+
+
+def test_table__of_the_guide__lists_every_property() -> None:
+    rows = re.findall(r"^\| (`[^|]*) \|", _PAGE.read_text(), re.MULTILINE)
+    listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert listed == {*BLANK, "description"} - {"version"}
