@@ -49,9 +49,18 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     overview = {"title": "Overview", "icon": "space_dashboard", "link": reverse("admin:index")}
     visible = [(title, [_link(item) for item in items if _may_see(request, item)]) for title, items in _GROUPS]
     _mark_active(request, [link for _, links in visible for link in links])
-    return [
+    groups = [
         {"title": title, "separator": title is not None, "items": items if title else [overview, *items]}
         for title, items in visible
+    ]
+    return [*groups, {"title": "Help", "separator": True, "items": _help()}]
+
+
+def _help() -> list[dict[str, Any]]:
+    """Return the links to public pages outside of the admin."""
+    return [
+        {"title": "Guide", "icon": "menu_book", "link": reverse("guide")},
+        {"title": "API reference", "icon": "api", "link": reverse("docs")},
     ]
 
 

@@ -122,6 +122,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 STATIC_URL = "/static/"
+STATICFILES_DIRS = [("guide", BASE_DIR / "templates" / "guide" / "images")]
 # Static files are served from the packages they come in: nothing to collect, nothing to forget after an upgrade.
 WHITENOISE_USE_FINDERS = True
 

@@ -9,6 +9,7 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
 
 from config.audit_views import AuditViewSet
+from config.guide.views import redirect_to_guide, show_page, show_search_index
 from events.count_views import CountViewSet
 from events.erasure_views import UserViewSet
 from events.views import EventViewSet
@@ -86,6 +87,10 @@ urlpatterns = [
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
     path("redoc", SpectacularRedocView.as_view(url_name="schema"), name="redoc"),
+    path("guide", redirect_to_guide),
+    path("guide/", show_page, name="guide"),
+    path("guide/search.json", show_search_index, name="guide-search"),
+    path("guide/<path:address>", show_page, name="guide-page"),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]
