@@ -17,7 +17,7 @@ from experiments.models import Experiment
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 RULES = [
     {"type": "percentage", "percentage": 25},

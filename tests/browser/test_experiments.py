@@ -11,7 +11,7 @@ from tests.browser.conftest import Visit
 from tests.experiments.shipping import convince, run
 from tests.factories import ExperimentFactory, FlagFactory
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 PAGES = "/admin/experiments/experiment"
 

@@ -13,7 +13,7 @@ from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])

@@ -19,7 +19,7 @@ from tests.conftest import ACTOR, NOON
 from tests.flags.engine.experiments import COLOURS as SERVED_COLOURS
 from tests.flags.engine.experiments import experiment_rule
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 COLOURS = [{"key": "blue", "value": "Buy now"}, {"key": "green", "value": "Order"}, {"key": "grey", "value": "Buy"}]
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}

@@ -9,7 +9,7 @@ from flags.segments import create_segment, get_segment
 from tests.browser.conftest import Visit
 from tests.conftest import ACTOR, NOON
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 LONG = [f"user-{number}" for number in range(5_000)]
 
