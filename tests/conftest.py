@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from rest_framework.test import APIClient
 
 from config import signal_file, snapshot
-from config.api_keys import create_key
-from config.change_log import Actor
+from config.change_log.writing import Actor
+from config.keys.api_keys import create_key
 from config.models import Environment, Scope, Source
 
 pytest_plugins = ["tests.chromium", "tests.selection"]

@@ -25,7 +25,7 @@ from config.urls import urlpatterns
 from experiments.stats.types import Decision, ReasonCode
 from flags.engine.operators import OPERATORS
 from flags.engine.types import Reason, RuleType
-from flags.staleness import StaleReason
+from flags.usage.staleness import StaleReason
 from tests.system.databases import fresh_database
 from tests.system.server import ROOT, Server
 

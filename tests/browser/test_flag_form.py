@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from config.models import Environment
-from flags.changes import update_flag
+from flags.changes.flag_changes import update_flag
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON

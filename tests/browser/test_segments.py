@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from flags.segments import create_segment, get_segment
+from flags.changes.segment_changes import create_segment, get_segment
 from tests.browser.conftest import Visit
 from tests.conftest import ACTOR, NOON
 
