@@ -1,4 +1,4 @@
-"""What can go wrong, once for code, schema, README and tests: the codes, and the exceptions that carry them.
+"""What can go wrong, once for code, schema, guide and tests: the codes, and the exceptions that carry them.
 
 Pure: nothing here knows Django or HTTP beyond the number of a status.
 """

@@ -41,7 +41,17 @@ CHAPTERS: tuple[Chapter, ...] = (
         "How a flag is decided, and how flags are kept in order.",
         ("evaluation.md", "bucketing.md", "local-evaluation.md", "usage.md", "flags-as-code.md"),
     ),
-    Chapter("OpenFeature", "Clients for applications, in any language.", ("openfeature/index.md",)),
+    Chapter(
+        "OpenFeature",
+        "Clients for applications, in any language.",
+        (
+            "openfeature/index.md",
+            "openfeature/web.md",
+            "openfeature/react.md",
+            "openfeature/node.md",
+            "openfeature/python.md",
+        ),
+    ),
     Chapter(
         "Experiments",
         "From the plan to the decision, and what the numbers mean.",

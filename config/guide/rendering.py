@@ -97,21 +97,18 @@ class _Finish(Treeprocessor):
                     wrapper.append(child)
 
     def _add_anchors(self, root: Element) -> None:
-        """A paragraph that begins with bold words is a section named by them, as a heading would make it."""
         taken: Counter[str] = Counter()
-        for block in root:
-            is_lead = block.tag == "p" and not block.text and len(block) and block[0].tag == "strong"
-            if not is_lead and block.tag not in _HEADINGS:
+        for heading in root:
+            if heading.tag not in _HEADINGS:
                 continue
-            title = block[0] if is_lead else block
-            slug = anchor_of("".join(title.itertext()))
+            slug = anchor_of("".join(heading.itertext()))
             taken[slug] += 1
             anchor = slug if taken[slug] == 1 else f"{slug}-{taken[slug] - 1}"
-            block.set("id", anchor)
-            if is_lead:
-                block.set("class", "lead" if title.tail else "lead lead-alone")
-            if block.tag != "h1":
-                SubElement(title, "a", {"class": "anchor", "href": f"#{anchor}", "aria-label": "Link to this section"})
+            heading.set("id", anchor)
+            if heading.tag != "h1":
+                SubElement(
+                    heading, "a", {"class": "anchor", "href": f"#{anchor}", "aria-label": "Link to this section"}
+                )
 
     def _resolve(self, link: Element) -> None:
         """Make the URL of a page from a link to its file. A file outside of the guide is named, but not linked."""
@@ -128,43 +125,33 @@ class _Finish(Treeprocessor):
 
 def anchor_of(title: str) -> str:
     """Return the anchor that code hosts give a heading too: `Filters & headers` becomes `filters--headers`."""
-    return re.sub(r"[^\w\- ]", "", title.strip().rstrip(".").lower()).replace(" ", "-")
+    return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
 
 
 class _SectionReader(HTMLParser):
-    """Collect the sections of a page, each with all words up to the next one."""
+    """Collect the sections of a page, each with all words up to the next heading."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._heads: list[tuple[int, str]] = []
-        self._titles: list[list[str]] = []
-        self._texts: list[list[str]] = []
-        self._level = 1
-        self._title_ends_at: str | None = None
+        self._sections: list[tuple[int, str, list[str], list[str]]] = []
+        self._words: list[str] = []  # those of the title or the text that is being read
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        anchor = dict(attrs).get("id")
-        if anchor:
-            is_heading = tag in _HEADINGS
-            if is_heading:
-                self._level = int(tag[1])
-            self._heads.append((self._level + (not is_heading), anchor))
-            self._titles.append([])
-            self._texts.append([])
-            self._title_ends_at = tag if is_heading else "strong"
+        if tag in _HEADINGS:
+            self._words = []
+            self._sections.append((int(tag[1]), dict(attrs).get("id") or "", self._words, []))
 
     def handle_endtag(self, tag: str) -> None:
-        if tag == self._title_ends_at:
-            self._title_ends_at = None
-        elif self._texts and tag not in ("code", "strong", "em", "a", "span"):
-            self._texts[-1].append(" ")
+        if tag in _HEADINGS:
+            self._words = self._sections[-1][3]
+        elif tag not in ("code", "strong", "em", "a", "span"):
+            self._words.append(" ")
 
     def handle_data(self, data: str) -> None:
-        if self._heads:
-            (self._titles if self._title_ends_at else self._texts)[-1].append(data)
+        self._words.append(data)
 
     def sections(self) -> tuple[Section, ...]:
         return tuple(
-            Section(level, anchor, "".join(title).strip().rstrip(".:"), " ".join("".join(text).split()))
-            for (level, anchor), title, text in zip(self._heads, self._titles, self._texts, strict=True)
+            Section(level, anchor, "".join(title).strip(), " ".join("".join(text).split()))
+            for level, anchor, title, text in self._sections
         )

@@ -1,4 +1,4 @@
-"""An evaluator that was written from the README, in another language, decides as the service does."""
+"""An evaluator that was written from the guide, in another language, decides as the service does."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.system.openfeature.node import FOLDER, NodeClient, node, node_client
 from tests.system.openfeature.snippets import snippet
 from tests.system.server import Server
 
-pytestmark = [pytest.mark.system, pytest.mark.once]
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,8 @@ def test_client__name_that_no_flag_can_have__is_not_found(client: NodeClient, fl
     assert (details["value"], details["errorCode"]) == ("mine", "FLAG_NOT_FOUND")
 
 
-def test_readme__example_in_javascript__prints_what_it_says(server: Server) -> None:
-    example = snippet("Node.js", server)
+def test_guide__example_in_javascript__prints_what_it_says(server: Server) -> None:
+    example = snippet("node", server)
     command = [node(), "--input-type=module", "--eval", example.code]
     done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (0, example.printed), done.stderr

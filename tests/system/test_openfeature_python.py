@@ -18,7 +18,7 @@ from tests.system.openfeature.flags import ADA, CASES, NOBODY, Case, serving_fla
 from tests.system.openfeature.snippets import snippet
 from tests.system.server import ROOT, Server
 
-pytestmark = [pytest.mark.system, pytest.mark.once]
+pytestmark = pytest.mark.system
 
 METHODS = {bool: "boolean", str: "string", int: "integer", float: "float", dict: "object"}
 
@@ -106,7 +106,7 @@ def test_client__name_that_no_flag_can_have__is_not_found(server: Server, flag: 
     assert (details.value, details.error_code) == ("mine", "FLAG_NOT_FOUND")
 
 
-def test_readme__example_in_python__prints_what_it_says(server: Server) -> None:
-    example = snippet("Python", server)
+def test_guide__example_in_python__prints_what_it_says(server: Server) -> None:
+    example = snippet("python", server)
     done = subprocess.run([sys.executable, "-c", example.code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, example.printed), done.stderr

@@ -18,7 +18,7 @@ from tests.system.openfeature.shop import Visit, serving_shop
 from tests.system.openfeature.snippets import snippet
 from tests.system.server import Server
 
-pytestmark = [pytest.mark.system, pytest.mark.once]
+pytestmark = pytest.mark.system
 
 Open = Callable[..., Visit]
 
@@ -209,8 +209,8 @@ def test_client__page_of_another_origin__is_not_let_in(open_shop: Open, server: 
     assert visit.ask("plain", False)["value"] is False
 
 
-def test_readme__example_for_browsers__prints_what_it_says(open_shop: Open, server: Server) -> None:
-    example = snippet("Browser", server)
+def test_guide__example_for_browsers__prints_what_it_says(open_shop: Open, server: Server) -> None:
+    example = snippet("web", server)
     page = open_shop().page
     first, second = example.printed.splitlines()
     with page.expect_console_message() as printed:

@@ -13,12 +13,12 @@ from django.core.management import call_command
 
 from config import snapshot as system
 from config.models import Change, Environment
-from flags.changes.flag_changes import create_flag, document, get_flag, update_flag
+from flags.changes import create_flag, document, get_flag, update_flag
 from flags.models import Flag, FlagState, Segment
 from flags.snapshot import configuration
 from tests.flags.changes.writing import HALF
 from tests.flags.files.commands import OFF, ON, WRITE, refused, revision, run, states
-from tests.system.server import ROOT
+from tests.guide.markdown import code_blocks, read_page
 
 pytestmark = pytest.mark.django_db
 
@@ -303,10 +303,9 @@ def test_import__unchanged_flags__takes_no_query_for_each(
         run("import_flags", path)
 
 
-def test_readme__file__is_imported_and_told_as_it_stands_there(production: Environment, folder: Path) -> None:
-    section = (ROOT / "README.md").read_text().partition("## Flags as code")[2].partition("\n## ")[0]
-    blocks = re.findall(r"^```\w*\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-    _, printed, told = blocks
+def test_guide__file__is_imported_and_told_as_it_stands_there(production: Environment, folder: Path) -> None:
+    page = read_page("flags-as-code.md")
+    _, (_, printed), (_, told) = code_blocks(page)
     path = folder / "flags.yaml"
     path.write_text(
         printed.replace("      - cleo\n", "")
@@ -321,4 +320,4 @@ def test_readme__file__is_imported_and_told_as_it_stands_there(production: Envir
     assert run("import_flags", str(path)) == "nothing to change.\n"
     path.write_text(printed.replace("segment: bakers", "segment: bakery"))
     [wrong, _] = refused("import_flags", str(path))
-    assert wrong in " ".join(section.split())
+    assert wrong in " ".join(page.split())

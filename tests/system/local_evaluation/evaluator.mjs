@@ -1,4 +1,4 @@
-// An evaluator of flags in another language than the service's, written from README.md alone and without packages.
+// An evaluator of flags in another language than the service's, written from the guide alone and without packages.
 // It reads what `GET /v1/ruleset` answers, asks nothing of the network and keeps no clock.
 
 import { isIPv4, isIPv6 } from "node:net";

@@ -1,1 +1,1 @@
-"""What the tests with OpenFeature's own clients share: flags and cases, programs in JavaScript, code of the README."""
+"""What the tests with OpenFeature's own clients share: flags and cases, programs in JavaScript, code of the guide."""

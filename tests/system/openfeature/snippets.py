@@ -1,12 +1,12 @@
-"""The examples of the README's section on OpenFeature: code of each language, and what it prints."""
+"""The examples of the guide's pages on OpenFeature: code of each language, and what it prints."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from tests.guide.markdown import code_blocks, read_page
+from tests.guide.transcripts import ADDRESS
 from tests.system.server import Server
-from tests.test_readme import ADDRESS, section
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,10 @@ class Snippet:
     printed: str
 
 
-def snippet(language: str, server: Server) -> Snippet:
-    """The example below this name in bold, changed in address and key alone, and the lines that it says it prints."""
-    blocks = rf"^\*\*{re.escape(language)}\*\*.*?^```\w+\n(.*?)^```$.*?^```text\n(.*?)^```$"
-    found = re.search(blocks, section("## OpenFeature"), re.DOTALL | re.MULTILINE)
-    assert found, f"the README shows nothing for {language}"
-    code, printed = found.groups()
+def snippet(page: str, server: Server) -> Snippet:
+    """Return the example of a page, changed in address and key alone, and the lines that it says it prints."""
+    *_, (_, code), (form, printed) = code_blocks(read_page(f"openfeature/{page}.md"))
+    assert form == "text"
     assert ADDRESS in code
     for scope in ("client", "server"):
         code = code.replace(f"hyd_{scope[0]}_...", server.keys["production"][scope])

@@ -1,1 +1,0 @@
-"""The change log: one numbered history of every write of configuration."""

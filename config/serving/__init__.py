@@ -1,1 +1,0 @@
-"""The production server: `manage.py serve`, its supervisor and its worker processes."""

@@ -1,1 +1,0 @@
-"""The operations of /v1/events: reading bodies, views, serializers, OpenAPI."""

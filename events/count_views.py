@@ -1,0 +1,133 @@
+"""The operation that says how many events there were: read the period, one call of the domain, serialise."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+from zoneinfo import ZoneInfo
+
+import django_filters
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.filters import MomentFilter, TextFilter, read_parameters
+from config.api.permissions import Access
+from config.api.views import ApiViewSet
+from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.models import Scope
+from config.timestamps import format_timestamp
+from events import count_openapi as openapi
+from events.count_queries import EventCounts, Occurrences, count_events
+from events.counts import start_of
+from events.intervals import MOST_INTERVALS, Interval, Intervals, intervals, zone_names
+from events.models import EventCount
+
+_STEP = {Interval.DAY: timedelta(days=1), Interval.HOUR: timedelta(hours=1)}
+_USUAL = {Interval.DAY: timedelta(days=30), Interval.HOUR: timedelta(hours=48)}
+_FIRST = datetime(1980, 1, 1, tzinfo=UTC)
+"""Before, the clocks of some zones were no whole quarters of an hour apart."""
+_LAST = datetime(9999, 1, 1, tzinfo=UTC)
+_DATE_LENGTH = len("2026-01-31")
+
+
+class CountFilter(django_filters.FilterSet):
+    interval = django_filters.ChoiceFilter(
+        choices=[(each.value, each.value) for each in Interval],
+        error_messages={"invalid_choice": "Must be hour or day."},
+    )
+    timeZone = TextFilter()
+    event = TextFilter()
+    to = MomentFilter(end_of_day=True)
+
+    class Meta:
+        model = EventCount
+        fields = ()
+
+
+# A word of Python cannot name an attribute.
+CountFilter.base_filters["from"] = MomentFilter()
+
+
+@extend_schema(tags=["Events"])
+class CountViewSet(ApiViewSet):
+    access = {"retrieve": Access(Scope.SERVER, "events.view_event")}
+
+    @openapi.retrieve
+    def retrieve(self, request: Request) -> Response:
+        asked_for = read_parameters(request, CountFilter)
+        self.refuse_body(request)
+        interval = Interval(asked_for["interval"] or Interval.DAY)
+        zone = _zone(asked_for["timeZone"] or "UTC")
+        start = _in_zone(asked_for["from"], zone, "from", request)
+        end = _in_zone(asked_for["to"], zone, "to", request) or self.now
+        of = _intervals(interval, zone, start or max(_FIRST, end - _USUAL[interval]), end)
+        counted = count_events(self.environment, of, name=asked_for["event"] or None)
+        about = {"environment": self.environment.key, "interval": interval.value, "timeZone": zone.key}
+        return Response({**about, **_told(counted, of, zone)})
+
+
+def _zone(name: str) -> ZoneInfo:
+    if name not in zone_names():
+        message = "Must be the name of a time zone, such as Europe/Zurich or UTC, written exactly so."
+        _refuse("timeZone", DetailCode.INVALID_VALUE, message)
+    return ZoneInfo(name)
+
+
+def _in_zone(moment: datetime | None, zone: ZoneInfo, parameter: str, request: Request) -> datetime | None:
+    """A moment that was sent. If it was sent as a date, then it is one of the zone's calendar.
+
+    Where clocks change at midnight, `to` is by those of afterwards: a repeated last hour is in it, and what comes after
+    one that is left out is not.
+    """
+    if moment is None:
+        return None
+    if not _FIRST <= moment < _LAST:
+        message = f"Must lie in the years {_FIRST.year} to {_LAST.year - 1}."
+        _refuse(parameter, DetailCode.OUT_OF_RANGE, message)
+    is_date = len(request.query_params[parameter].strip()) == _DATE_LENGTH
+    return moment.replace(tzinfo=zone, fold=int(parameter == "to")).astimezone(UTC) if is_date else moment
+
+
+def _intervals(interval: Interval, zone: ZoneInfo, start: datetime, end: datetime) -> Intervals:
+    if start > end:
+        _refuse("from", DetailCode.OUT_OF_RANGE, "Must not be after `to`.")
+    if end - start <= _STEP[interval] * (MOST_INTERVALS + 2):  # so few that they can be made, to be counted exactly
+        found = intervals(interval, zone, start, end)
+        if len(found.starts) <= MOST_INTERVALS:
+            return found
+    message = f"Must be so near to `to` that there are at most {MOST_INTERVALS:,} {interval}s."
+    _refuse("from", DetailCode.OUT_OF_RANGE, message)
+
+
+def _refuse(field: str, code: DetailCode, message: str) -> NoReturn:
+    raise ValidationFailed([Detail(field, code, message)], code=ErrorCode.INVALID_PARAMETER)
+
+
+def _told(counted: EventCounts, of: Intervals, zone: ZoneInfo) -> dict[str, Any]:
+    together = counted.together
+    return {
+        "from": _moment(of.starts[0]),
+        "to": _moment(of.end),
+        "total": together.total,
+        "events": [{"event": name, "count": count} for name, count in together.by_name.items()],
+        **_others(together, together),
+        "series": [
+            {
+                "at": _moment(start),
+                "local": start_of(start).astimezone(zone).isoformat(),
+                "counts": each.by_name,
+                **_others(each, together),
+            }
+            for start, each in zip(of.starts, counted.series, strict=True)
+        ],
+    }
+
+
+def _moment(quarter: int) -> str:
+    return format_timestamp(start_of(quarter))
+
+
+def _others(each: Occurrences, together: Occurrences) -> dict[str, int]:
+    """A name of ours, beside those of the events and not among them."""
+    return {"other": each.others} if together.others else {}

@@ -1,1 +1,0 @@
-"""Counts of events by name and quarter of an hour."""

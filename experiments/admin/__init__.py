@@ -1,3 +1,0 @@
-"""The admin pages of experiments and metrics."""
-
-from experiments.admin import experiments, metrics  # noqa: F401 (registers the pages)

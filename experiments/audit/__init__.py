@@ -1,0 +1,1 @@
+"""Whether users got the variants that the published hash and the configuration of the moment give them."""

@@ -1,1 +1,0 @@
-"""What an experiment is made of: variants, audience, groups, phases. Checks for every caller; no HTTP."""

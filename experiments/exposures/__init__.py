@@ -1,1 +1,0 @@
-"""Who was exposed to which variant: assignment, its cache, reported exposures, and erasing them."""

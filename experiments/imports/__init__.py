@@ -1,0 +1,1 @@
+"""Who was exposed to an experiment elsewhere, or before, from a file."""

@@ -1,1 +1,0 @@
-"""Creating, starting, changing, stopping and reopening experiments, and the flag that an experiment drives."""

@@ -1,1 +1,0 @@
-"""How often flags are evaluated, and which flags are stale."""

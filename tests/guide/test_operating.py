@@ -1,0 +1,53 @@
+"""What operators look up in the guide is complete: settings, commands, maintenance, scopes, targets of make."""
+
+from __future__ import annotations
+
+import re
+
+from django.core.management import find_commands, load_command_class
+from django.core.management.base import BaseCommand
+
+from config import maintenance
+from config.models import Scope
+from tests.guide.markdown import read_page, table_rows
+from tests.system.server import ROOT
+
+
+def test_settings__all_that_are_read__are_in_the_table() -> None:
+    read = set(re.findall(r'\benv(?:\.\w+)?\(\s*"([A-Z_]+)"', (ROOT / "config/settings.py").read_text()))
+    assert len(read) > 10
+    assert {f"`{name}`" for name in read} == {row[0] for row in table_rows(read_page("settings.md"))}
+
+
+def own_commands() -> dict[str, BaseCommand]:
+    return {
+        name: load_command_class(app, name)
+        for app in ("config", "events", "flags", "experiments")
+        for name in find_commands(str(ROOT / app / "management"))
+    }
+
+
+def test_commands__own__are_in_the_table_with_every_option() -> None:
+    common = {option for action in BaseCommand().create_parser("", "")._actions for option in action.option_strings}
+    rows = {re.match(r"`(\w+)", row[0])[1]: " ".join(row) for row in table_rows(read_page("commands.md"))}
+    commands = own_commands()
+    assert rows.keys() == commands.keys()
+    for name, command in commands.items():
+        actions = command.create_parser("manage.py", name)._actions
+        options = {option for action in actions for option in action.option_strings} - common
+        assert set(re.findall(r"--[a-z-]+", rows[name])) == options, name
+
+
+def test_maintenance__tasks__are_in_the_table_in_their_order() -> None:
+    assert [row[0] for row in table_rows(read_page("maintenance.md"))] == [f"`{task}`" for task in maintenance.tasks]
+
+
+def test_scopes__all__are_in_the_table() -> None:
+    rows = table_rows(read_page("environments-and-keys.md"))
+    assert [row[0] for row in rows] == [f"`{scope.value}`" for scope in Scope]
+
+
+def test_make__targets__are_in_the_table() -> None:
+    [phony] = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    rows = [row[0] for row in table_rows(read_page("contributing.md")) if row[0].startswith("`make ")]
+    assert sorted(rows) == sorted(f"`make {target}`" for target in phony.split())
