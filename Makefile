@@ -1,4 +1,4 @@
-# The two commands of a newcomer are `make run` and `make test`; the README lists every target.
+# The two commands of a newcomer are `make run` and `make test`. `make` lists all targets with the words after `##`.
 
 PYTHON ?= python3
 PORT ?= 8000
@@ -6,9 +6,12 @@ BIN := .venv/bin
 OPENFEATURE := tests/system/openfeature
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: install run test test-system check bench lock
+.PHONY: help install run test test-system check format bench lock freeze-migrations
 
-install: .venv/installed
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: .venv/installed ## Create .venv with the packages that the service needs.
 
 .venv/installed: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Halyard needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
@@ -40,17 +43,18 @@ $(OPENFEATURE)/node_modules/installed: $(OPENFEATURE)/package-lock.json
 	@umask 077 && $(BIN)/python -c 'import secrets; print(f"DEBUG=true\nANONYMOUS_SCOPE=manage\nSECRET_KEY={secrets.token_urlsafe(50)}")' > $@.new
 	@mv $@.new $@
 
-run: .venv/installed .env
+run: .venv/installed .env ## Set up a database with demo data and serve it on port 8000; PORT=9000 takes another.
 	@$(BIN)/python manage.py setup
 	@exec $(BIN)/python manage.py serve --port $(PORT)
 
-test: .venv/installed-dev
+test: .venv/installed-dev ## Run the unit tests on SQLite and PostgreSQL.
 	@$(BIN)/python -m tests
 
-test-system: .venv/installed-dev $(OPENFEATURE)/node_modules/installed
+test-system: .venv/installed-dev $(OPENFEATURE)/node_modules/installed ## Run the tests with real processes and clients.
 	@$(BIN)/python -m tests --system
 
-check: .venv/installed-dev
+check: .venv/installed-dev ## Check style, types, imports, migrations, settings and the OpenAPI schema.
+	$(BIN)/python -m tests.repository
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
@@ -59,14 +63,21 @@ check: .venv/installed-dev
 	$(BIN)/python -m tests.deployment manage.py makemigrations --check --dry-run
 	$(BIN)/python -m tests.deployment manage.py spectacular --validate --fail-on-warn --file /dev/null
 
-bench: .venv/installed-bench
+format: .venv/installed-dev ## Mend what ruff can mend, and format the code.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/installed-bench ## Run the benchmarks.
 	@$(BIN)/python -m tests.benchmarks
 
-# Newer versions of what pyproject.toml names, for every Python from 3.11 on.
-lock:
+# For every Python from 3.11 on.
+lock: ## Update the lock files to newer versions of what pyproject.toml names.
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate pyproject.toml --output-file requirements.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate pyproject.toml --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --group bench --constraint requirements-dev.lock --output-file requirements-bench.lock
+
+freeze-migrations: .venv/installed-dev ## Write the checksums of all migrations to tests/migrations.sha256.
+	@$(BIN)/python -m tests.repository --freeze-migrations

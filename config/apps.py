@@ -17,14 +17,14 @@ class ProjectConfig(AppConfig):
 
     def ready(self) -> None:
         from config import checks  # noqa: F401, PLC0415 (registers the checks, which need the models)
-        from config.idempotency import forget_expired  # noqa: PLC0415 (models are not there at import)
+        from config.database.idempotency import forget_expired  # noqa: PLC0415 (models are not there at import)
 
         maintenance.register("idempotency keys", forget_expired)
         post_migrate.connect(_fill_new_database, sender=self)
 
 
 def _fill_new_database(*, using: str, plan: Any = None, **_: Any) -> None:
-    from config.environments import create_first_environments  # noqa: PLC0415 (models are not there at import)
+    from config.keys.environments import create_first_environments  # noqa: PLC0415 (models are not there at import)
 
     if using == "default":
         create_first_environments(at=timezone.now())

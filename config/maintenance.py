@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from config.locks import exclusively
+from config.database.locks import exclusively
 
 logger = logging.getLogger(__name__)
 

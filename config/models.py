@@ -10,7 +10,7 @@ from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from config.documents import Document, StoredJSONDecoder
-from config.keys import KEY_LENGTH, KEY_PATTERN
+from config.slugs import KEY_LENGTH, KEY_PATTERN
 
 
 class EnvironmentQuerySet(models.QuerySet["Environment"]):
@@ -169,7 +169,7 @@ class IdempotencyKey(models.Model):
 
 
 class Epoch(models.Model):
-    """One row with the number of the current epoch (see `config.arrivals`). Only SQLite's databases count it."""
+    """One row with the number of the current epoch (see `config.database.commit_order`). SQLite alone uses it."""
 
     number = models.BigIntegerField()
 

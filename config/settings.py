@@ -43,7 +43,7 @@ DATABASES["default"] |= {
     "CONN_HEALTH_CHECKS": True,
 }
 if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
-    DATABASES["default"]["ENGINE"] = "config.postgresql"
+    DATABASES["default"]["ENGINE"] = "config.database.postgresql"
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
         # WAL lets readers go on while one writes; FULL makes an acknowledged event survive a power cut.
@@ -76,19 +76,19 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "config.api.edge.EdgeMiddleware",
-    "config.api.cross_origin.CrossOriginMiddleware",
+    "config.api.edge.CrossOriginMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "config.browsers.SessionMiddleware",
+    "config.admin.browser_middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "config.browsers.AuthenticationMiddleware",
-    "config.browsers.MessageMiddleware",
+    "config.admin.browser_middleware.AuthenticationMiddleware",
+    "config.admin.browser_middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
-WSGI_APPLICATION = "config.wsgi.application"
+WSGI_APPLICATION = "config.serving.wsgi.application"
 STREAM_APPLICATION = "flags.streaming.application.application"  # ASGI, in a process of its own
 APPEND_SLASH = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -127,7 +127,7 @@ STATICFILES_DIRS = [("guide/images", BASE_DIR / "templates" / "guide" / "images"
 WHITENOISE_USE_FINDERS = True
 
 LOGIN_REDIRECT_URL = "admin:index"
-SESSION_ENGINE = "config.sessions"
+SESSION_ENGINE = "config.admin.sessions"
 SESSION_COOKIE_NAME = "halyard_session"
 CSRF_COOKIE_NAME = "halyard_csrf"
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True
@@ -194,8 +194,8 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": [f"{STATIC_URL}config/admin.css"],
     "SCRIPTS": [],
-    "GLOBAL_CALLBACK": "config.current_environment.page_context",
-    "DASHBOARD_CALLBACK": "experiments.dashboard.add_overview",
+    "GLOBAL_CALLBACK": "config.admin.current_environment.page_context",
+    "DASHBOARD_CALLBACK": "experiments.admin.dashboard.add_overview",
     "BORDER_RADIUS": "8px",
     "COLORS": {
         "primary": {
@@ -212,7 +212,7 @@ UNFOLD = {
             "950": "oklch(24% .07 260)",
         }
     },
-    "SIDEBAR": {"navigation": "config.navigation.sidebar"},
+    "SIDEBAR": {"navigation": "config.admin.navigation.sidebar"},
 }
 
 LOGGING = {

@@ -37,3 +37,8 @@ def parse_timestamp(text: str, *, end_of_day: bool = False) -> datetime:
         return moment.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("outside the years 1 to 9999") from error
+
+
+def floor_to_second(moment: datetime) -> datetime:
+    """Return the moment without its fraction of a second: clients send whole seconds."""
+    return moment.replace(microsecond=0)

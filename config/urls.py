@@ -8,23 +8,23 @@ from django.urls.converters import StringConverter
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
 
-from config.audit_views import AuditViewSet
+from config.api.audit_views import AuditViewSet
 from config.guide.views import redirect_to_guide, show_page, show_search_index
-from events.count_views import CountViewSet
-from events.erasure_views import UserViewSet
-from events.views import EventViewSet
-from experiments.checklist_views import ChecklistViewSet
-from experiments.metrics.views import MetricViewSet
-from experiments.planner.views import PlannerViewSet
-from experiments.results.views import ResultViewSet
-from experiments.views import ExperimentViewSet
-from flags.evaluation_views import EvaluationViewSet
+from events.api.counts import CountViewSet
+from events.api.erasure import UserViewSet
+from events.api.event_views import EventViewSet
+from experiments.api.checklist_views import ChecklistViewSet
+from experiments.api.experiment_views import ExperimentViewSet
+from experiments.api.metric_views import MetricViewSet
+from experiments.api.planner_views import PlannerViewSet
+from experiments.api.result_views import ResultViewSet
+from flags.api.evaluation_views import EvaluationViewSet
+from flags.api.flag_views import FlagHistoryViewSet, FlagViewSet
+from flags.api.promotion import PromotionViewSet
+from flags.api.rulesets import RulesetViewSet
+from flags.api.segment_views import SegmentViewSet
+from flags.api.usage import UsageViewSet
 from flags.ofrep.views import OfrepViewSet
-from flags.promotion_views import PromotionViewSet
-from flags.ruleset_views import RulesetViewSet
-from flags.segment_views import SegmentViewSet
-from flags.usage_views import UsageViewSet
-from flags.views import FlagHistoryViewSet, FlagViewSet
 
 
 class TextConverter(StringConverter):

@@ -14,9 +14,9 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
-from config.admin_site import ListPage, ReadOnly, column, moment
-from config.current_environment import current_environment
-from events.filters import EventFilter
+from config.admin.current_environment import current_environment
+from config.admin.site import ListPage, ReadOnly, column, moment
+from events.api.filters import EventFilter
 from events.models import Event, EventQuerySet
 
 _A_PAGE = 50

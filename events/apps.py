@@ -1,4 +1,4 @@
-"""The app's entry in INSTALLED_APPS: it has periodic work."""
+"""The app's entry in INSTALLED_APPS. `events.subscriptions` says what the app listens to and does periodically."""
 
 from __future__ import annotations
 
@@ -9,9 +9,4 @@ class EventsConfig(AppConfig):
     name = "events"
 
     def ready(self) -> None:
-        from config.maintenance import register  # noqa: PLC0415 (models are not there when this file is imported)
-        from events.counts import fold  # noqa: PLC0415
-        from events.retention import purge_by_setting  # noqa: PLC0415
-
-        register("purge of old events", purge_by_setting)
-        register("counts of events", fold)  # after the purge, which takes away from them
+        from events import subscriptions  # noqa: F401, PLC0415 (connects on import, once the models are loaded)

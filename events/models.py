@@ -1,4 +1,4 @@
-"""What happened, one row an event: written by `events.ingest`, removed by `events.removal`, and never changed."""
+"""The table of events. `events.recording` writes it, `events.removal` deletes from it, and no row is ever changed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from django.db import models
 from django.db.models import F, Q
 
-from config.arrivals import ArrivalField
+from config.database.commit_order import ArrivalField
 from config.documents import StoredJSONDecoder
-from config.keys import KEY_LENGTH, NAME_LENGTH
 from config.models import Environment
+from config.slugs import KEY_LENGTH, NAME_LENGTH
 
 EXPERIMENT_LENGTH = VARIANT_LENGTH = KEY_LENGTH + 1
 """One more than any key or id has: a longer text is cut to it, and so still names nothing that exists."""

@@ -1,8 +1,8 @@
-"""Flags, their state in each environment, and segments, which `flags.changes`, `segments` and `bulk` alone write."""
+"""Flags, their state in each environment, and segments, which `flags.changes` alone writes."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import models
@@ -11,11 +11,10 @@ from django.db.models.functions import Cast, Coalesce, Greatest
 from uuid_utils.compat import uuid7
 
 from config.documents import StoredJSONDecoder
-from config.keys import KEY_LENGTH, KEY_PATTERN, NAME_LENGTH
 from config.models import Environment
+from config.slugs import DESCRIPTION_LENGTH, KEY_LENGTH, KEY_PATTERN, NAME_LENGTH
 from flags.engine.types import ValueType
 
-DESCRIPTION_LENGTH = 2000
 TAG_LENGTH = 50
 
 
@@ -203,8 +202,13 @@ class Segment(models.Model):
         return f'"{self.version}"'
 
 
+def hour_of(moment: datetime) -> datetime:
+    """The start of its hour in UTC. An hour is what the counts are kept by."""
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
 class Usage(models.Model):
-    """How often a flag was evaluated to one outcome in one hour; `hour` is its start. `flags.usage_storage` adds to it.
+    """How often a flag was evaluated to one outcome in one hour; `hour` is its start. `flags.usage.storage` adds to it.
 
     By key, not by flag: what is counted must not wait for a flag to be deleted, nor the other way round.
     """

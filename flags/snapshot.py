@@ -13,17 +13,17 @@ from uuid import UUID
 
 from django.db.models import Max
 
-from config import environments
 from config.documents import Document
+from config.keys import environments
 from config.models import Change, Environment
 from config.snapshot import Table
-from flags import changes, segments
+from flags.changes import flag_changes, segment_changes
+from flags.changes.properties import evaluated_document, in_environment
 from flags.engine.parsing import compile_flag, compile_segment
 from flags.engine.types import Configuration, Flag
 from flags.models import Flag as FlagRow
 from flags.models import FlagState
 from flags.models import Segment as SegmentRow
-from flags.properties import evaluated_document, in_environment
 
 Entry = TypeVar("Entry")
 
@@ -62,7 +62,7 @@ def _load() -> Compiled:
         document = {**evaluated_document(row), "states": states[row.pk]}
         for environment_key, flag in _compile(document, flags).items():
             flags[environment_key][row.key] = flag
-    documents = (segments.document(row) for row in SegmentRow.objects.iterator())
+    documents = (segment_changes.document(row) for row in SegmentRow.objects.iterator())
     by_key = {document["key"]: compile_segment(document) for document in documents}
     configurations = {
         key: Configuration(_in_order(found), by_key, max(revisions.get(key, 0), revisions.get(_ANYWHERE, 0)))
@@ -73,7 +73,9 @@ def _load() -> Compiled:
 
 def _revisions() -> Mapping[str, int]:
     """The newest change of a flag or segment in each environment; under `_ANYWHERE`, of what is common to all."""
-    changed = Change.objects.filter(kind__in=(changes.KIND, segments.KIND)).order_by().values_list("environment")
+    changed = (
+        Change.objects.filter(kind__in=(flag_changes.KIND, segment_changes.KIND)).order_by().values_list("environment")
+    )
     return dict(changed.annotate(newest=Max("revision")))
 
 
@@ -140,6 +142,6 @@ def _in_order(entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
     return dict(sorted(entries.items()))
 
 
-_APPLY = {changes.KIND: _apply_flag, segments.KIND: _apply_segment, environments.KIND: _apply_environment}
+_APPLY = {flag_changes.KIND: _apply_flag, segment_changes.KIND: _apply_segment, environments.KIND: _apply_environment}
 
 compiled: Table[Compiled] = Table(*_APPLY, load=_load, apply=_apply)

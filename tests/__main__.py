@@ -1,6 +1,7 @@
 """The suite on every database there is: `python -m tests`, and `--system` for the tests with real processes.
 
 Other arguments go to pytest. PostgreSQL is the server that TEST_DATABASE_URL names, else one on 127.0.0.1:5432.
+PostgreSQL runs every test. Beside it, SQLite leaves out what `tests/selection.py` says; without it, SQLite runs all.
 """
 
 from __future__ import annotations
@@ -25,17 +26,25 @@ def main() -> int:
         selection = ["-m", "system", "--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
         selection += _without("mark.system")
     codes: dict[str, int] = {}
-    for name, url in databases():
+    tested = databases()
+    for name, url in tested:
         print(f"=== {name} ===", flush=True)
-        environment = {**os.environ, "DATABASE_URL": url}
-        command = [sys.executable, "-m", "pytest", *selection, *arguments]
-        codes[name] = subprocess.run(command, env=environment, check=False).returncode
+        fewer = ["--beside-another-database"] if name != tested[-1][0] else []
+        command = [sys.executable, "-m", "pytest", *selection, *fewer, *arguments]
+        codes[name] = subprocess.run(command, env=environment(url), check=False).returncode
     print("Ran on", ", ".join(f"{name}: {'failed' if code else 'passed'}" for name, code in codes.items()), flush=True)
     return int(any(codes.values()))
 
 
+def environment(url: str) -> dict[str, str]:
+    """Return the environment of a run on this database."""
+    # Python then keeps the tests that pytest has compiled. Otherwise every process compiles all of them.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, "DATABASE_URL": url}
+
+
 def databases() -> list[tuple[str, str]]:
-    """The databases to test on, by name."""
+    """Return the name and URL of each database to test on. The last one runs every test."""
     found = [("SQLite", SQLITE)]
     if url := os.environ.get("TEST_DATABASE_URL"):
         found.append(("PostgreSQL", url))

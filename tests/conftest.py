@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, settings
 from rest_framework.test import APIClient
 
 from config import signal_file, snapshot
-from config.api_keys import create_key
-from config.change_log import Actor
+from config.change_log.writing import Actor
+from config.keys.api_keys import create_key
 from config.models import Environment, Scope, Source
 
-pytest_plugins = ["tests.chromium"]
+pytest_plugins = ["tests.chromium", "tests.selection"]
 
 # The same examples in every run: a test that fails does so again, and one that passes goes on passing.
 settings.register_profile(

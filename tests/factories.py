@@ -9,13 +9,13 @@ import factory
 from django.contrib.auth.models import Permission, User
 from django.test import TestCase
 
-from config.api_keys import create_key
+from config.keys.api_keys import create_key
 from config.models import ApiKey, Environment, Scope
-from events.ingest import NewEvent, new_id, record
 from events.models import Event
-from experiments.lifecycle import create_experiment, get_experiment, start_experiment, stop_experiment
+from events.recording.ingest import NewEvent, new_id, record
+from experiments.lifecycle.changes import create_experiment, get_experiment, start_experiment, stop_experiment
 from experiments.models import Experiment
-from flags.changes import create_flag
+from flags.changes.flag_changes import create_flag
 from flags.models import Flag
 from tests.conftest import ACTOR, NOON
 

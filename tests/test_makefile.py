@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,14 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["make", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
+
+
+@pytest.mark.parametrize("target", [(), ("help",)], ids=["none", "help"])
+def test_help__also_without_a_target__lists_every_one_with_its_words(checkout, target):
+    [phony] = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    printed = make(checkout, *target).stdout.splitlines()
+    assert [line.split(maxsplit=2)[:2] for line in printed] == [["make", target] for target in phony.split()]
+    assert all(line.endswith(".") for line in printed)
 
 
 def test_env__new_checkout__is_for_development_and_readable_by_its_owner_alone(checkout):

@@ -1,4 +1,9 @@
-"""Request bodies: read with a bound, decoded strictly, and searched for what JSON allows but no database keeps."""
+"""Request bodies: read with a bound, decoded strictly, and searched for what JSON allows but no database keeps.
+
+Bodies of the hot paths: msgspec takes a good one in a microsecond, and the serializer explains a bad one.
+
+A test holds each struct to its serializer: they accept the same bodies.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 import orjson
@@ -19,6 +24,7 @@ from django.conf import settings
 from rest_framework.parsers import BaseParser
 
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.slugs import NAME_LENGTH
 
 MAX_DEPTH = 64
 _MOST_DETAILS = 20
@@ -223,3 +229,16 @@ def read_stream(stream: Any) -> bytes:
         raw = expand(raw)
     stream.sent_body = raw  # requests of one idempotency key are told apart by it
     return b"{}" if is_chunked and not raw else raw
+
+
+Struct = TypeVar("Struct", bound=msgspec.Struct)
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH)]
+
+
+def convert(data: Any, to: type[Struct]) -> Struct | None:
+    """The body as a struct, or None where the serializer has to say what is wrong with it."""
+    try:
+        return msgspec.convert(data, to)
+    except msgspec.ValidationError:
+        return None

@@ -1,4 +1,6 @@
-"""The outermost middleware: every request has an id, and every error of the API is JSON, whoever made it."""
+"""The outermost middleware: every request has an id, and every error of the API is JSON, whoever made it.
+
+What pages of other web sites may send: requests to the paths that settings name, and there only what clients do."""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from corsheaders.middleware import CorsMiddleware
 from django.http import HttpRequest, HttpResponse
 from rest_framework.response import Response
 from uuid_utils.compat import uuid7
@@ -63,3 +66,15 @@ def _ofrep_payload(failure: DomainError, _request_id: str) -> dict[str, Any]:
 
 def _is_json(response: HttpResponse) -> bool:
     return response.headers.get("Content-Type", "").startswith("application/json")
+
+
+class CrossOriginMiddleware(CorsMiddleware):
+    """Events are tracked and queried at one path. Browsers ask nobody before a GET: its answer must be withheld."""
+
+    def __call__(self, request: HttpRequest) -> Any:
+        if "HTTP_ORIGIN" not in request.META:  # no page of another site; POSTs are not cached, so nobody needs `Vary`
+            return self.get_response(request)
+        return super().__call__(request)
+
+    def is_enabled(self, request: HttpRequest) -> bool:
+        return request.method in ("POST", "OPTIONS") and super().is_enabled(request)

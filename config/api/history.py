@@ -1,4 +1,4 @@
-"""Lists of what was changed: how they are paged, filtered and described. `config.history` says what an entry tells."""
+"""Paging, filtering and describing lists of changes. `config.change_log.history` makes the entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from config.api.filters import StrictFilterBackend
 from config.api.pagination import KeysetPagination
 from config.api.schema import Schema, closed_object, component
 from config.api.views import ApiViewSet
-from config.history import LONGEST_TEXT, MOST_CHANGES, MOST_ELEMENTS, concerning, entries
+from config.change_log.history import LONGEST_TEXT, MOST_CHANGES, MOST_ELEMENTS, concerning, entries
 from config.models import ChangeQuerySet, Source
 
 

@@ -13,8 +13,8 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from config.database.idempotency import KEPT, claim, keep
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
-from config.idempotency import KEPT, claim, keep
 from config.models import IdempotencyKey
 
 if TYPE_CHECKING:

@@ -1,12 +1,15 @@
-"""Answers: a payload under `data`, a failure as it is, always JSON."""
+"""Answers: a payload under `data`, a failure as it is, always JSON.
+
+Answers in other forms than JSON, where a caller would rather have one of those that an operation offers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import orjson
+from django.http import HttpRequest
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
@@ -46,3 +49,16 @@ class AlwaysJSON(BaseContentNegotiation):
     ) -> tuple[BaseRenderer, str]:
         renderer = next(iter(renderers))
         return renderer, renderer.media_type
+
+
+_JSON = ("application/json", "application/*", "*/*")
+
+
+def preferred(request: HttpRequest, offered: Container[str]) -> str | None:
+    """The media type among those offered that the request would rather have than JSON, if any."""
+    try:
+        accepted = [f"{each.main_type}/{each.sub_type}".lower() for each in request.accepted_types]
+    except (ValueError, TypeError, LookupError):  # what stands there is no list of media types
+        return None
+    first = next((each for each in accepted if each in offered or each in _JSON), None)
+    return None if first in _JSON else first

@@ -18,7 +18,7 @@ from config.api.idempotency import KEY_LENGTH as IDEMPOTENCY_KEY_LENGTH
 from config.api.idempotency import REPLAYED
 from config.api.renderers import EnvelopeRenderer
 from config.errors import DetailCode, ErrorCode
-from config.keys import KEY_LENGTH, KEY_RULE, NAME_LENGTH
+from config.slugs import KEY_LENGTH, KEY_RULE, NAME_LENGTH
 
 Schema = dict[str, Any]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from config.change_log import Actor
+from config.change_log.writing import Actor
 from config.errors import DomainError
 from config.models import Change, Environment, Source
 from config.timestamps import parse_timestamp

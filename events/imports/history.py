@@ -18,12 +18,12 @@ from config.api.bodies import check, decode
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.models import Environment
 from config.timestamps import format_timestamp
+from events.api.inputs import read_event
 from events.imports.files import File
 from events.imports.records import Columns
 from events.imports.running import Import, Problems
-from events.ingest import Outcome, record
-from events.inputs import read_event
-from events.rows import NewEvent
+from events.recording.ingest import Outcome, record
+from events.recording.rows import NewEvent
 
 COLUMNS = Columns(
     required=("event", "userId", "timestamp"),

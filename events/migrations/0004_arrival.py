@@ -1,7 +1,7 @@
 from django.db import migrations, models
 from django.db.models import Value
 
-import config.arrivals
+import config.database.commit_order
 
 
 class Migration(migrations.Migration):
@@ -15,12 +15,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="event",
             name="arrival",
-            field=config.arrivals.ArrivalField(db_default=Value(0)),
+            field=config.database.commit_order.ArrivalField(db_default=Value(0)),
         ),
         migrations.AlterField(
             model_name="event",
             name="arrival",
-            field=config.arrivals.ArrivalField(),
+            field=config.database.commit_order.ArrivalField(),
         ),
         migrations.AddIndex(
             model_name="event",

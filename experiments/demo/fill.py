@@ -12,21 +12,20 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from config.change_log import Actor
+from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
-from events.ingest import new_id, record
 from events.models import Event
-from events.rows import NewEvent
-from experiments import lifecycle
+from events.recording.ingest import new_id, record
+from events.recording.rows import NewEvent
 from experiments.demo.flags import FLAGS, SEGMENTS, DemoFlag, DemoSegment
-from experiments.demo.metrics import METRICS
-from experiments.demo.traffic import TRIALS, Occurrence, Trial, draw
+from experiments.demo.traffic import METRICS, TRIALS, Occurrence, Trial, draw
+from experiments.lifecycle import changes
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment, Exposure, Metric
-from flags.changes import archive_flag, create_flag, update_flag
+from flags.changes.flag_changes import archive_flag, create_flag, update_flag
+from flags.changes.segment_changes import create_segment
 from flags.models import Flag, Segment
-from flags.segments import create_segment
 
 _EVENTS_A_CALL = 1000
 
@@ -114,16 +113,16 @@ def _write_flag(flag: DemoFlag, production: Environment, staging: Environment, *
 def _write_trial(trial: Trial, environment: Environment, begin: datetime, **write: Any) -> None:
     span = write["at"] - begin
     which = {"key": trial.key, "environment": environment, **write}
-    lifecycle.create_experiment(
+    changes.create_experiment(
         description=trial.description,
         variants=[{"key": arm.key, "weight": arm.weight} for arm in trial.arms],
         metrics=[trial.metric, *trial.more],
         **which,
     )
     if trial.starts is not None:
-        lifecycle.start_experiment(started_at=begin + span * trial.starts, **which)
+        changes.start_experiment(started_at=begin + span * trial.starts, **which)
     if trial.stops is not None:
-        lifecycle.stop_experiment(stopped_at=begin + span * trial.stops, **which)
+        changes.stop_experiment(stopped_at=begin + span * trial.stops, **which)
 
 
 def _event(happened: Occurrence, begin: datetime, at: datetime) -> NewEvent:

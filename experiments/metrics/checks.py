@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from config.errors import Detail, DetailCode
-from config.keys import NAME_LENGTH
+from config.slugs import NAME_LENGTH
 from experiments.metrics.definition import REVENUE
 
 TYPES = ("conversion", "count", "revenue", "sum", "mean", "ratio", "retention")

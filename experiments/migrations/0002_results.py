@@ -3,9 +3,9 @@ import uuid_utils.compat
 from django.db import migrations, models
 from django.db.models import Value
 
-import config.arrivals
+import config.database.commit_order
 import config.documents
-import experiments.fields
+import experiments.models.fields
 
 
 class Migration(migrations.Migration):
@@ -130,7 +130,7 @@ class Migration(migrations.Migration):
                 ("variant", models.CharField(max_length=100)),
                 ("exposed_at", models.DateTimeField()),
                 ("is_in_several_variants", models.BooleanField()),
-                ("figures", experiments.fields.FiguresField()),
+                ("figures", experiments.models.fields.FiguresField()),
             ],
         ),
         migrations.CreateModel(
@@ -165,14 +165,14 @@ class Migration(migrations.Migration):
                 ("users", models.IntegerField()),
                 ("several", models.IntegerField(default=0)),
                 ("positive", models.IntegerField(default=0)),
-                ("y", experiments.fields.ExactField(default=0)),
-                ("yy", experiments.fields.ExactField(default=0)),
-                ("d", experiments.fields.ExactField(default=0)),
-                ("dd", experiments.fields.ExactField(default=0)),
-                ("yd", experiments.fields.ExactField(default=0)),
-                ("x", experiments.fields.ExactField(default=0)),
-                ("xx", experiments.fields.ExactField(default=0)),
-                ("xy", experiments.fields.ExactField(default=0)),
+                ("y", experiments.models.fields.ExactField(default=0)),
+                ("yy", experiments.models.fields.ExactField(default=0)),
+                ("d", experiments.models.fields.ExactField(default=0)),
+                ("dd", experiments.models.fields.ExactField(default=0)),
+                ("yd", experiments.models.fields.ExactField(default=0)),
+                ("x", experiments.models.fields.ExactField(default=0)),
+                ("xx", experiments.models.fields.ExactField(default=0)),
+                ("xy", experiments.models.fields.ExactField(default=0)),
                 ("events", models.BigIntegerField(default=0)),
                 ("foreign", models.BigIntegerField(default=0)),
             ],
@@ -197,13 +197,13 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="exposure",
             name="arrival",
-            field=config.arrivals.ArrivalField(db_default=Value(0)),
+            field=config.database.commit_order.ArrivalField(db_default=Value(0)),
         ),
         # As in the events' own: a constant for what is there, and then the number of the transaction.
         migrations.AlterField(
             model_name="exposure",
             name="arrival",
-            field=config.arrivals.ArrivalField(),
+            field=config.database.commit_order.ArrivalField(),
         ),
         migrations.AddField(
             model_name="exposure",

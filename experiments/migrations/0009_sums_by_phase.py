@@ -1,7 +1,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import experiments.fields
+import experiments.models.fields
 
 COUNTS = ("users", "several", "positive", "measured", "events", "foreign")
 EXACT = ("y", "yy", "d", "dd", "yd", "x", "xx", "xy")
@@ -74,14 +74,14 @@ class Migration(migrations.Migration):
                 ("several", models.IntegerField(default=0)),
                 ("positive", models.IntegerField(default=0)),
                 ("measured", models.IntegerField(default=0)),
-                ("y", experiments.fields.ExactField(default=0)),
-                ("yy", experiments.fields.ExactField(default=0)),
-                ("d", experiments.fields.ExactField(default=0)),
-                ("dd", experiments.fields.ExactField(default=0)),
-                ("yd", experiments.fields.ExactField(default=0)),
-                ("x", experiments.fields.ExactField(default=0)),
-                ("xx", experiments.fields.ExactField(default=0)),
-                ("xy", experiments.fields.ExactField(default=0)),
+                ("y", experiments.models.fields.ExactField(default=0)),
+                ("yy", experiments.models.fields.ExactField(default=0)),
+                ("d", experiments.models.fields.ExactField(default=0)),
+                ("dd", experiments.models.fields.ExactField(default=0)),
+                ("yd", experiments.models.fields.ExactField(default=0)),
+                ("x", experiments.models.fields.ExactField(default=0)),
+                ("xx", experiments.models.fields.ExactField(default=0)),
+                ("xy", experiments.models.fields.ExactField(default=0)),
                 ("events", models.BigIntegerField(default=0)),
                 ("foreign", models.BigIntegerField(default=0)),
             ],

@@ -1,6 +1,6 @@
 """The curves of the planner: the smallest effect that can be found, over users or over days. Pure.
 
-Places are percentages of a drawing from its left or its top edge, as in `experiments.charts`.
+Places are percentages of a drawing from its left or its top edge, as in `experiments.stats.charts`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from experiments.charts import Scale, Tick
+from experiments.stats.charts import Scale, Tick
 from experiments.stats.planning import Baseline, Demands, detectable
 
 _TIMES_THE_EFFECT = 3.0

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from experiments.models import Experiment, Status
-from experiments.planner.shares import shares_of
-from experiments.planner.standing import Standing
+from experiments.planner.standing import Standing, shares_of
 from experiments.stats.planning import Baseline, Demands, detectable
 
 DAYS_AHEAD = 28

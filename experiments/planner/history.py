@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import sqrt
 
+from config.database.consistent_reads import at_one_moment
 from config.models import Environment
-from config.reading import at_one_moment
+from experiments.aggregates.refresh import fold
+from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_phases
+from experiments.design.phases import covered, covered_since, mean_reach, reach_of
 from experiments.metrics.definition import Definition
-from experiments.metrics.frozen import definitions_of
+from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
-from experiments.phases import covered, covered_since, mean_reach, reach_of
 from experiments.planner.question import Kind, check_measure
 from experiments.planner.sample import sample_events
 from experiments.planner.standing import Standing
-from experiments.results.study import measure_of, sums_of
+from experiments.results.to_stats import measure_of, sums_of
 from experiments.stats.samples import summarise
 from experiments.stats.types import Reason, Sums
-from experiments.totals.folding import fold
-from experiments.totals.summing import EXPOSURES, VariantTotals
-from experiments.totals.sums import Totals, pool, read_phases
 
 FEWEST_USERS = 100
 """Of the control: what fewer of them gave says little of all."""

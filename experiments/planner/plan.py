@@ -13,16 +13,15 @@ from math import ceil
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Environment
-from experiments.design import TUNING_SIZE
 from experiments.metrics.definition import Definition
-from experiments.metrics.frozen import current_definitions, definitions_of
+from experiments.metrics.documents import current_definitions, definitions_of
 from experiments.models import Experiment
 from experiments.planner.forecast import DetectableDay, detectable_by_day
 from experiments.planner.history import History, history_of, kind_of, pace_of
 from experiments.planner.question import Assumptions, Kind, Question, check_effect, check_measure, check_question
-from experiments.planner.shares import shares_of
-from experiments.planner.standing import Standing, standing_of
+from experiments.planner.standing import Standing, shares_of, standing_of
 from experiments.stats.planning import Baseline, Demands, always_valid_users, fixed_horizon_users
+from experiments.stats.types import TUNING_SIZE
 
 MOST_USERS = 10**12
 SMALLEST_SHARE = Fraction(1, 10**6)

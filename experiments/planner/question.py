@@ -8,7 +8,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from config.errors import Detail, DetailCode
-from experiments.design import MOST_VARIANTS, check_tuning_size
+from experiments.design.checks import MOST_VARIANTS, check_tuning_size
 
 SMALLEST_MDE = 0.0001
 LARGEST_MDE = 10.0

@@ -18,9 +18,9 @@ from django.db.models.functions import MD5
 
 from config.models import Environment
 from events.models import Event, EventQuerySet
+from experiments.aggregates.caps import percentile_cap
 from experiments.metrics.definition import REVENUE, Definition, Quantity
 from experiments.stats.types import Sums
-from experiments.totals.caps import percentile_cap
 
 PERIOD = timedelta(days=28)
 MOST_USERS = 10_000

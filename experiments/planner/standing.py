@@ -1,18 +1,20 @@
-"""How an experiment stands when a plan is made for it: the pace, the history and the forecast of one plan agree."""
+"""How an experiment stands when a plan is made for it: the pace, the history and the forecast of one plan agree.
+
+How an experiment splits its users."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from fractions import Fraction
 
-from config.reading import at_one_moment
+from config.database.consistent_reads import at_one_moment
+from experiments.aggregates.refresh import fold
+from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_daily, read_phases
+from experiments.design.phases import covered
+from experiments.exposures.forced_variants import leave_out_late_testers
 from experiments.models import Experiment
-from experiments.phases import covered
-from experiments.testers import leave_out_late_testers
-from experiments.totals.folding import fold
-from experiments.totals.summing import EXPOSURES, VariantTotals
-from experiments.totals.sums import Totals, pool, read_daily, read_phases
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +39,10 @@ def standing_of(experiment: Experiment, at: datetime) -> Standing | None:
     with at_one_moment():
         totals, daily = pool(read_phases(experiment), phases), read_daily(experiment, phases)
         return Standing(experiment, totals, daily.get(EXPOSURES, {}))
+
+
+def shares_of(experiment: Experiment) -> Mapping[str, Fraction]:
+    """Of all users, those that each variant gets, by its key, to the last digit; without variants that get nobody."""
+    weights = {variant["key"]: Fraction(variant["weight"]) for variant in experiment.variants if variant["weight"]}
+    total = sum(weights.values())
+    return {key: weight / total for key, weight in weights.items()}

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 from django.db.models.functions import Least, TruncSecond
 
+from config.timestamps import floor_to_second
 from events.models import Event, EventQuerySet
-from events.properties import VARIANT
-from experiments.audit.assignments import audit_assignments
-from experiments.exposures import floor_to_second, references
-from experiments.metrics.frozen import definitions_of, outcome_names
+from experiments.aggregates.statements import exposed_users
+from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
+from experiments.results.assignment_audit import audit_assignments
 from experiments.results.types import Audit
-from experiments.totals.queries import exposed_users
-
-
-def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
-    """The events that report a variant which the experiment does not have."""
-    naming = Event.objects.filter(environment=experiment.environment_id).naming(*references(experiment))
-    reporting = naming.filter(properties__has_key=VARIANT)
-    known = Q()
-    for key in experiment.variant_keys:
-        known |= Q(**{f"properties__{VARIANT}": key})
-    return reporting.exclude(name__in=outcome_names(experiment)).exclude(known)
 
 
 def audit(experiment: Experiment) -> Audit:
@@ -45,7 +34,7 @@ def _events_before_exposure(experiment: Experiment) -> EventQuerySet:
     names = {name for definition in definitions_of(experiment) for name in definition.events}
     events = Event.objects.filter(environment=experiment.environment_id, name__in=names)
     return (
-        events.naming("", *references(experiment))
+        events.naming("", *experiment.references())
         .counted_from(floor_to_second(experiment.started_at))
         .filter(Exists(later))
     )

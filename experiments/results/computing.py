@@ -7,23 +7,29 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import cast, get_args
 
-from config.reading import at_one_moment
-from experiments.audit.judging import NOBODY as NOBODY_ASSIGNED
-from experiments.metrics.frozen import definitions_of
+from config.database.consistent_reads import at_one_moment
+from experiments.aggregates.breakdowns import Slice as SliceTotals
+from experiments.aggregates.breakdowns import read_breakdown
+from experiments.aggregates.refresh import fold
+from experiments.aggregates.variant_sums import (
+    EXPOSURES,
+    Totals,
+    count_mature,
+    pool,
+    read_caps,
+    read_daily,
+    read_phases,
+)
+from experiments.design.phases import chosen
+from experiments.exposures.forced_variants import leave_out_late_testers
+from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, Status
-from experiments.phases import chosen
-from experiments.results.kept import audited, count_unknown_variants
+from experiments.results.classification import NOBODY as NOBODY_ASSIGNED
+from experiments.results.frozen import audited, count_unknown_variants
 from experiments.results.parameters import Choice, metric_choice, phase_choice, refuse_unknown, variant_choice
-from experiments.results.phase_figures import phase_figures, users_of_variants
-from experiments.results.study import NOBODY, Daily, Study
+from experiments.results.to_stats import NOBODY, Daily, Study, phase_figures, users_of_variants
 from experiments.results.types import Audit, Breakdown, Guards, MetricFigures, Results
 from experiments.stats.types import Analysis, Correction, Decision, Reason, ReasonCode, Verdict
-from experiments.testers import leave_out_late_testers
-from experiments.totals.breakdowns import Slice as SliceTotals
-from experiments.totals.breakdowns import read_breakdown
-from experiments.totals.folding import fold
-from experiments.totals.summing import EXPOSURES
-from experiments.totals.sums import Totals, count_mature, pool, read_caps, read_daily, read_phases
 
 CORRECTIONS: Sequence[Correction] = get_args(Correction)
 _NOT_STARTED = Reason(ReasonCode.NOT_STARTED, "The experiment is a draft; start it, and users can be exposed to it.")

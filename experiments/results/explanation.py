@@ -15,13 +15,12 @@ from django.db.models import Count
 
 from config.documents import Document
 from config.timestamps import format_timestamp
-from experiments.exposures import references
+from experiments.aggregates.statements import exposed_users
+from experiments.design.phases import choices, chosen
 from experiments.metrics.definition import Definition, Quantity
-from experiments.metrics.frozen import definitions_of
+from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
-from experiments.phases import choices, chosen
 from experiments.results.explanation_statements import Answer, Condition, Question, count, dialect, percentile
-from experiments.totals.queries import exposed_users
 
 
 def explain(experiment: Experiment, place: int, variant: str, phase: str | None = None) -> Document:
@@ -113,7 +112,7 @@ def _question(quantity: Quantity, conditions: Sequence[Condition], value: str = 
 def _conditions_of_users(experiment: Experiment, definition: Definition) -> Iterator[Condition]:
     """Who did it, for which experiment, and when. Each as the contract of results words it."""
     yield Condition(_EXPOSED, "By users who were exposed to the variant.", "base IS NOT NULL")
-    own = ["", *references(experiment)]
+    own = ["", *experiment.references()]
     described = "That name this experiment, or none."
     yield Condition("of_the_experiment", described, f"experiment IN ({', '.join(['%s'] * len(own))})", own)
     yield Condition("after_exposure", "At or after the second of the exposure.", "counted_at >= base")

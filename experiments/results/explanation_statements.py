@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import connection
 
-from config.insertion import adapted
+from config.database.insertion import adapted
 from events.models import Event
 from experiments.models import Experiment, Exposure
 

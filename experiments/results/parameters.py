@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from experiments.design.phases import choices
 from experiments.models import Experiment
-from experiments.phases import choices
 
 _MOST_NAMED = 20
 

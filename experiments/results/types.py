@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from config.documents import Document
-from experiments.audit.judging import Assignments
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
+from experiments.results.classification import Assignments
 from experiments.stats.types import Estimate, Interval, Reason, SampleRatio, VariantEstimate, Verdict
 
 AttributeValue = str | bool | float | None

@@ -13,6 +13,9 @@ from typing import Literal
 Kind = Literal["share", "mean", "ratio"]
 Correction = Literal["holm", "benjamini-hochberg"]
 
+TUNING_SIZE = 5_000
+"""N* unless an experiment sets it: the number of users at which always-valid intervals are narrowest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sums:

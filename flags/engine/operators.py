@@ -19,10 +19,9 @@ from semver import Version
 
 from config.errors import Detail, DetailCode
 from config.timestamps import parse_timestamp
-from flags.engine.membership import is_member
 from flags.engine.moments import compile_moment
 from flags.engine.shapes import Check, check_key, check_list, check_number, check_readable, check_scalar, check_text
-from flags.engine.types import Context
+from flags.engine.types import Context, is_member
 
 Predicate = Callable[[Any, Context], bool | None]
 """Whether an attribute is as wanted; None where the two cannot be compared. It never raises."""

@@ -11,11 +11,10 @@ from typing import Any
 
 from config.errors import Detail, ValidationFailed
 from flags.engine.conditions import check_conditions, compile_condition
-from flags.engine.experiment_rules import ExperimentRule, compile_experiment_rule
+from flags.engine.experiment_rule import ExperimentRule, compile_experiment_rule
 from flags.engine.rule_checks import check_rules, check_user_ids
 from flags.engine.rules import compile_rule
-from flags.engine.shapes import check_distinct, check_key, check_list, check_object
-from flags.engine.shares import MOST_VARIANTS
+from flags.engine.shapes import MOST_VARIANTS, check_distinct, check_key, check_list, check_object
 from flags.engine.timetable import NEVER, together
 from flags.engine.types import Evaluation, Flag, Prerequisite, Reason, RuleType, Segment, Variant
 from flags.engine.values import check_values, with_served_variants

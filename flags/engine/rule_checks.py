@@ -11,8 +11,9 @@ from typing import Any
 from config.errors import Detail, DetailCode
 from config.timestamps import parse_timestamp
 from flags.engine.conditions import check_conditions
-from flags.engine.experiment_checks import check_experiment_rule
+from flags.engine.experiment_rule import check_experiment_rule
 from flags.engine.shapes import (
+    MOST_VARIANTS,
     Check,
     check_choice,
     check_distinct,
@@ -21,9 +22,12 @@ from flags.engine.shapes import (
     check_moment,
     check_name,
     check_object,
+    check_percentage,
+    check_sum,
     check_switch,
+    check_weight,
+    unknown_variant,
 )
-from flags.engine.shares import MOST_VARIANTS, check_percentage, check_sum, check_weight, unknown_variant
 from flags.engine.types import RuleType
 
 MOST_RULES = 200

@@ -15,9 +15,8 @@ from typing import Any
 from config.timestamps import parse_timestamp
 from flags.engine.bucketing import bucket, compile_split, threshold
 from flags.engine.conditions import USER_ID, Condition, compile_condition, reader
-from flags.engine.membership import is_member
 from flags.engine.timetable import NEVER, Times, together
-from flags.engine.types import Context, Evaluation, Reason, Rule, RuleType, Step, Test, Variant
+from flags.engine.types import Context, Evaluation, Reason, Rule, RuleType, Step, Test, Variant, is_member
 
 Unit = Callable[[Context], str | None]
 """What of the user is put into a bucket; None where the user has no such thing."""

@@ -9,18 +9,22 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from config.timestamps import parse_timestamp
-
-if TYPE_CHECKING:
-    from flags.engine.types import Context
 
 MOST_VALUES = 1_000
 """Of a list in an attribute that conditions look into."""
 
 _INSTANT = timedelta(microseconds=1)
 _LAST = datetime.max.replace(tzinfo=UTC)
+
+
+class AtMoment(Protocol):
+    """A user who is asked about at one moment: `flags.engine.types.Context`, which is made of what is defined here."""
+
+    @property
+    def now(self) -> datetime: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,11 @@ class Flip:
     `is_at_once`: it changes at the very moment that both are equal, and not right after it.
     """
 
-    read: Callable[[Context], object]
+    read: Callable[[Any], object]
     distance: timedelta
     is_at_once: bool
 
-    def moments(self, context: Context) -> Iterator[datetime]:
+    def moments(self, context: AtMoment) -> Iterator[datetime]:
         """When the condition changes for this user; for a list, when it may. One that is too long matches nothing."""
         found = self.read(context)
         values = found if isinstance(found, list) else [found]
@@ -85,7 +89,7 @@ class Timetable:
         at = bisect_right(self.times.moments, now)
         return self.times.moments[at] if at < len(self.times.moments) else None
 
-    def next_change_for(self, context: Context) -> datetime | None:
+    def next_change_for(self, context: AtMoment) -> datetime | None:
         """Return until when this user's answers stay what they are, or None where only an edit changes them."""
         named = self.next_change(context.now)
         if not self.times.flips:

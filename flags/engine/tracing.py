@@ -15,10 +15,9 @@ from config.timestamps import format_timestamp
 from flags.engine.bucketing import BUCKETS, bucket, threshold
 from flags.engine.conditions import Condition
 from flags.engine.evaluation import evaluate, evaluate_prerequisite, is_met, takes_in
-from flags.engine.experiment_rules import ExperimentRule
-from flags.engine.membership import is_member
+from flags.engine.experiment_rule import ExperimentRule
 from flags.engine.rules import Membership, Schedule, Share, Switch, Users, unit_of
-from flags.engine.types import Context, Evaluation, Flag, Prerequisite, Rule
+from flags.engine.types import Context, Evaluation, Flag, Prerequisite, Rule, is_member
 
 Trace = dict[str, Any]
 

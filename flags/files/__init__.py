@@ -1,1 +1,1 @@
-"""Flags as code: files of flags and segments, read and written. `flags.imports` stores what was read."""
+"""Flags as code: files of flags and segments, read and written. `flags.files.imports` stores what was read."""

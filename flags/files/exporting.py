@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from config.change_log import undisturbed
+from config.change_log.writing import undisturbed
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
-from flags import segments
-from flags.driven_rules import own_rules
+from flags.changes import segment_changes
+from flags.changes.documents import documents
+from flags.changes.driven_rules import own_rules
+from flags.changes.properties import OFF
 from flags.engine.parsing import SEGMENT, references
 from flags.files.writing import VERSION
 from flags.models import Segment
-from flags.properties import OFF
-from flags.rows import documents
 
 _OF_FLAG = (
     *("key", "description", "type", "variants", "defaultVariant", "offVariant", "schema", "prerequisites"),
@@ -48,7 +48,7 @@ def _content(keys: Sequence[str], environments: Sequence[Environment]) -> Docume
     rows = Segment.objects.order_by("key")
     if keys:
         rows = rows.filter(key__in=_segments_named(flags))
-    return {"version": VERSION, "segments": [_segment(segments.document(row)) for row in rows], "flags": flags}
+    return {"version": VERSION, "segments": [_segment(segment_changes.document(row)) for row in rows], "flags": flags}
 
 
 def _flag(document: Document, environment_keys: Sequence[str]) -> Document:

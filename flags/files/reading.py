@@ -10,8 +10,9 @@ from typing import Any
 
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.timestamps import parse_timestamp
-from flags import segments
-from flags.bulk import FlagEntry, SegmentEntry, acceptable
+from flags.changes import segment_changes as segments
+from flags.changes.bulk import FlagEntry, SegmentEntry, acceptable
+from flags.changes.properties import PROPERTIES
 from flags.engine.shapes import (
     Check,
     check_distinct,
@@ -22,10 +23,9 @@ from flags.engine.shapes import (
     check_switch,
 )
 from flags.files import json_parts, yaml_parts
+from flags.files.imports import Content
 from flags.files.parts import Lines, UnreadableText, put_together
 from flags.files.writing import VERSION
-from flags.imports import Content
-from flags.properties import PROPERTIES
 
 LARGEST = 20 * 1024 * 1024
 MOST_DEFECTS = 100

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from flags.engine.resolution import TargetingKeyMissing, resolve
+from flags.engine.evaluation import TargetingKeyMissing, resolve
 from flags.engine.types import Context, Evaluation, Flag, Reason, Rule
 
 Facts = Mapping[str, str | int]

@@ -8,7 +8,7 @@ from typing import Any
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from config.api.schema import KEY, Schema, answer, closed_object, component, header
-from config.keys import NAME_LENGTH
+from config.slugs import NAME_LENGTH
 from flags.engine.types import Reason
 from flags.ofrep.answers import FailureCode, ReasonCode, tell_failure, tell_missing_key
 

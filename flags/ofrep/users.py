@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
-from config.keys import NAME_LENGTH
+from config.slugs import NAME_LENGTH
 from flags.engine.types import Attributes
 
 TARGETING_KEY = "targetingKey"

@@ -20,14 +20,15 @@ from config.api.permissions import Access
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
 from config.models import Scope
-from flags import exposing, snapshot, usage
-from flags.engine.resolution import TargetingKeyMissing
+from flags import snapshot
+from flags.engine.evaluation import TargetingKeyMissing
 from flags.engine.types import Attributes, Configuration, Context, Flag
-from flags.ofrep import event_streams, failures, openapi
+from flags.experiment_rule import exposing
+from flags.ofrep import client_state, failures, openapi
 from flags.ofrep.answers import Facts, tell, tell_all, tell_missing_key
-from flags.ofrep.etags import etag, matches
-from flags.ofrep.event_streams import Offer
+from flags.ofrep.client_state import Offer, etag, matches
 from flags.ofrep.users import read_filter, read_user
+from flags.usage import counting
 
 
 class BareRenderer(BaseRenderer):
@@ -71,13 +72,13 @@ class OfrepViewSet(ApiViewSet):
         except TargetingKeyMissing:
             return Response(tell_missing_key(flag_key), status=400)
         finally:
-            usage.count(self.environment, context)
+            counting.count(self.environment, context)
 
     @openapi.evaluate_all
     def evaluate_all(self, request: Request) -> Response:
         if request.META.get("QUERY_STRING"):
             heard = request.query_params.getlist("flagConfigEtag")
-            configuration_snapshot.follow(event_streams.heard_revision(heard))
+            configuration_snapshot.follow(client_state.heard_revision(heard))
         context = self._context(request)
         if context.configuration.experiments:
             exposing.recall(self.environment, context)
@@ -107,7 +108,7 @@ class OfrepViewSet(ApiViewSet):
         return self.caller.scope is not Scope.CLIENT
 
     def _offer(self) -> Offer | None:
-        origin = event_streams.origin(self.request._request)
+        origin = client_state.origin(self.request._request)
         return None if origin is None else Offer(origin, self.environment.key, self.caller.key_id)
 
     def _etag(self, context: Context, offer: Offer | None) -> str:
@@ -132,7 +133,7 @@ class OfrepViewSet(ApiViewSet):
             "flags": tell_all(flags, context, facts, tells_rules=self._tells_rules),
             "metadata": {**facts, "revision": configuration.revision},
         }
-        usage.count(self.environment, context)
+        counting.count(self.environment, context)
         if offer is not None:
             answers["eventStreams"] = offer.told(self.now)
         return answers

@@ -20,6 +20,8 @@ import django
 from django.core.management import call_command
 from django.db import connection
 
+from experiments.models.documents import document
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 USERS, ROUNDS = 1_000_000, 3
@@ -37,9 +39,9 @@ DESIGNS: dict[str, dict[str, Any]] = {
 def main() -> None:
     from django.utils import timezone  # noqa: PLC0415 (models are there only after django.setup)
 
-    from config.change_log import Actor  # noqa: PLC0415
+    from config.change_log.writing import Actor  # noqa: PLC0415
     from config.models import Environment, Source  # noqa: PLC0415
-    from experiments.lifecycle import create_experiment, start_experiment  # noqa: PLC0415
+    from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)
     production = Environment.objects.default()
@@ -56,8 +58,8 @@ def main() -> None:
 
 def measure(experiment: Any) -> dict[str, float]:
     """The medians of reading all exposures and of auditing them, by turns."""
-    from config.reading import at_one_moment  # noqa: PLC0415
-    from experiments.audit.assignments import audit_assignments, design_of, exposures_of  # noqa: PLC0415
+    from config.database.consistent_reads import at_one_moment  # noqa: PLC0415
+    from experiments.results.assignment_audit import audit_assignments, design_of, exposures_of  # noqa: PLC0415
 
     def read() -> None:
         with at_one_moment():
@@ -83,8 +85,7 @@ def fill(experiment: Any) -> None:
 
 def exposures(experiment: Any) -> Iterator[tuple[Any, ...]]:
     """Rows of users who are in it, without end."""
-    from experiments.phases import assignment_source  # noqa: PLC0415
-    from experiments.rows import document  # noqa: PLC0415
+    from experiments.design.phases import assignment_source  # noqa: PLC0415
     from flags.engine.assignment import compile_assignment  # noqa: PLC0415
     from flags.engine.types import Configuration, Context  # noqa: PLC0415
 

@@ -92,14 +92,14 @@ METRICS: dict[str, dict[str, Any]] = {
 def main() -> None:
     from django.utils import timezone  # noqa: PLC0415 (models are there only after django.setup)
 
-    from config.change_log import Actor  # noqa: PLC0415
+    from config.change_log.writing import Actor  # noqa: PLC0415
     from config.models import Environment, Source  # noqa: PLC0415
-    from experiments.lifecycle import create_experiment, start_experiment  # noqa: PLC0415
+    from experiments.aggregates.checking import sums_from_scratch  # noqa: PLC0415
+    from experiments.aggregates.refresh import fold  # noqa: PLC0415
+    from experiments.aggregates.variant_sums import read_caps  # noqa: PLC0415
+    from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
     from experiments.results.computing import analyse_experiment  # noqa: PLC0415
-    from experiments.totals.checking import sums_from_scratch  # noqa: PLC0415
-    from experiments.totals.folding import fold  # noqa: PLC0415
-    from experiments.totals.sums import read_caps  # noqa: PLC0415
     from tests.benchmarks.naive import compute_naively  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)
@@ -132,7 +132,7 @@ def main() -> None:
 
 def fold_new_events(experiment: Any, first: int, users: int) -> float:
     """The seconds that folding takes when so many users have done something, from this one on."""
-    from experiments.totals.folding import fold  # noqa: PLC0415
+    from experiments.aggregates.refresh import fold  # noqa: PLC0415
 
     run(_NEW_EVENTS, environment=experiment.environment_id, users=users, **{"from": first})
     run("CHECKPOINT")  # which would come some minutes later, and not now

@@ -22,9 +22,9 @@ def main(count: int) -> None:
     from django.utils import timezone  # noqa: PLC0415 (models are there only after django.setup)
 
     from config import snapshot  # noqa: PLC0415
-    from config.change_log import Actor  # noqa: PLC0415
+    from config.change_log.writing import Actor  # noqa: PLC0415
     from config.models import Environment, Source  # noqa: PLC0415
-    from flags import changes  # noqa: PLC0415
+    from flags.changes import flag_changes  # noqa: PLC0415
     from flags.snapshot import configuration  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)
@@ -33,7 +33,7 @@ def main(count: int) -> None:
     condition = {"attribute": "country", "operator": "in", "value": ["CH", "DE"]}
     rules = [{"type": "percentage", "percentage": 50, "conditions": [condition]}]
     for at in range(count):
-        changes.create_flag(key=f"flag-{at}", enabled=True, rules=rules, **writer)
+        flag_changes.create_flag(key=f"flag-{at}", enabled=True, rules=rules, **writer)
 
     def build() -> None:
         snapshot.forget()
@@ -43,7 +43,7 @@ def main(count: int) -> None:
     follows = []
     for at in range(CHANGES):
         key = f"flag-{at}"
-        changes.update_flag(key=key, changes={"enabled": False}, **writer)
+        flag_changes.update_flag(key=key, changes={"enabled": False}, **writer)
         follows.append(timed(snapshot.refresh))
         assert not configuration(production.key).flags[key].enabled
     print(median(builds), median(follows))

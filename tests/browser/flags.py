@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from config.models import Environment
-from flags.changes import create_flag, get_flag
+from flags.changes.flag_changes import create_flag, get_flag
 from flags.models import Flag
 from tests.conftest import ACTOR, NOON
 

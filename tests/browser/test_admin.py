@@ -12,12 +12,12 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from config.models import Environment
-from events.ingest import NewEvent, new_id, record
+from events.recording.ingest import NewEvent, new_id, record
 from experiments.models import Experiment
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 RULES = [
     {"type": "percentage", "percentage": 25},

@@ -6,12 +6,12 @@ import pytest
 from playwright.sync_api import expect
 
 from config.models import Environment
-from experiments.lifecycle import get_experiment
+from experiments.lifecycle.changes import get_experiment
 from tests.browser.conftest import Visit
-from tests.experiments.shipping import convince, run
+from tests.experiments.lifecycle.shipping import convince, run
 from tests.factories import ExperimentFactory, FlagFactory
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 PAGES = "/admin/experiments/experiment"
 

@@ -15,7 +15,7 @@ from tests.browser.conftest import Visit
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 ADD = "/admin/experiments/metric/add/"
 

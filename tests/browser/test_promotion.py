@@ -6,14 +6,14 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from config.environments import create_environment
+from config.keys.environments import create_environment
 from config.models import Change, Environment
-from flags.changes import update_flag
+from flags.changes.flag_changes import update_flag
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])

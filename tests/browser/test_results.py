@@ -9,13 +9,13 @@ import pytest
 from playwright.sync_api import expect
 
 from config.models import Environment
-from events.ingest import NewEvent, new_id, record
+from events.recording.ingest import NewEvent, new_id, record
 from experiments.models import Experiment
 from tests.browser.conftest import Visit
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 
 def experiment_with_users() -> Experiment:

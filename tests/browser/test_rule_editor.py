@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
-from config.change_log import writing
+from config.change_log.writing import writing
 from config.models import Environment
-from flags.driving import put_rule
+from flags.changes.segment_changes import create_segment
 from flags.engine.operators import OPERATORS
-from flags.segments import create_segment
+from flags.experiment_rule.changes import put_rule
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
 from tests.conftest import ACTOR, NOON
 from tests.flags.engine.experiments import COLOURS as SERVED_COLOURS
 from tests.flags.engine.experiments import experiment_rule
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 COLOURS = [{"key": "blue", "value": "Buy now"}, {"key": "green", "value": "Order"}, {"key": "grey", "value": "Buy"}]
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from flags.segments import create_segment, get_segment
+from flags.changes.segment_changes import create_segment, get_segment
 from tests.browser.conftest import Visit
 from tests.conftest import ACTOR, NOON
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 LONG = [f"user-{number}" for number in range(5_000)]
 

@@ -13,11 +13,11 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from config.api_keys import create_key, digest, revoke_key
+from config.keys.api_keys import create_key, digest, revoke_key
 from config.management import operator
 from config.models import ApiKey, Change, Environment, Scope, Source
 from config.timestamps import format_timestamp
-from flags.changes import create_flag
+from flags.changes.flag_changes import create_flag
 from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from django.db import OperationalError
 
 from config import maintenance
-from config.locks import exclusively
+from config.database.locks import exclusively
 from tests.conftest import NOON
 
 pytestmark = pytest.mark.django_db

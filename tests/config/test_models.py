@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from config.change_log import writing
+from config.change_log.writing import writing
 from config.models import Change
 from tests.conftest import ACTOR
 

@@ -9,10 +9,10 @@ import pytest
 from django.db import OperationalError, transaction
 
 from config import signal_file, snapshot
-from config.api_keys import create_key, digest, live_keys, revoke_key
-from config.environments import create_environment, known
+from config.keys.api_keys import create_key, digest, live_keys, revoke_key
+from config.keys.environments import create_environment, known
 from config.models import Change, Environment, Scope
-from flags.changes import create_flag
+from flags.changes.flag_changes import create_flag
 from flags.models import Flag
 from flags.snapshot import configuration
 from tests.conftest import ACTOR, NOON

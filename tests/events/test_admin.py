@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from config.models import Environment
-from events.ingest import NewEvent, new_id, record
 from events.models import Event
+from events.recording.ingest import NewEvent, new_id, record
 from tests.admin import sign_in, text_of
 from tests.conftest import NOON
 

@@ -10,10 +10,10 @@ import time_machine
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from config.locks import exclusively
+from config.database.locks import exclusively
 from config.models import Environment
 from events.models import Event
-from events.retention import LOCK
+from events.removal.retention import LOCK
 from tests.conftest import NOON
 from tests.factories import EventFactory, ExperimentFactory
 

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import F
 
-from events.counts import quarter_of
+from events.counts.storage import quarter_of
 from events.models import Event, EventCount
 from tests.conftest import NOON
 

@@ -18,13 +18,13 @@ from config.timestamps import parse_timestamp
 from events.models import Event
 from experiments.demo import fill
 from experiments.demo.traffic import MOST_EVENTS_OF_A_STORY, SIGN_UP_FORM, draw
-from experiments.metrics.frozen import definitions_of
+from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, Metric
 from experiments.results.computing import analyse_experiment
-from flags.changes import create_flag
+from flags.changes.flag_changes import create_flag
+from flags.changes.segment_changes import create_segment
 from flags.engine.bucketing import compile_split
 from flags.models import Flag, FlagState, Segment
-from flags.segments import create_segment
 from tests.conftest import ACTOR, NOON
 
 SMALL = ("--users", "40", "--events", "250", "--days", "3")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from config.models import Environment
-from flags.changes import (
+from flags.changes.flag_changes import (
     archive_flag,
     create_flag,
 )

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from config.environments import create_environment, update_environment
+from config.keys.environments import create_environment, update_environment
 from config.models import Change, Environment
-from flags.changes import archive_flag, create_flag, restore_flag, update_flag
-from flags.segments import create_segment, delete_segment
+from flags.changes.flag_changes import archive_flag, create_flag, restore_flag, update_flag
+from flags.changes.segment_changes import create_segment, delete_segment
 from flags.snapshot import compiled, configuration
 from tests.conftest import ACTOR, NOON
-from tests.flags.random_changes import RandomChanges
+from tests.flags.changes.random_changes import RandomChanges
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from config.errors import DetailCode, ErrorCode
 from experiments.stats.types import Decision, ReasonCode
 from flags.engine.operators import OPERATORS
 from flags.engine.types import Reason, RuleType
-from flags.staleness import StaleReason
+from flags.usage.staleness import StaleReason
 from tests.guide.markdown import read_page, table_rows
 
 

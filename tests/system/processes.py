@@ -14,9 +14,9 @@ import sys
 from django.db import transaction
 from django.utils import timezone
 from config import signal_file
-from config.change_log import Actor
+from config.change_log.writing import Actor
 from config.models import Environment, Source
-from flags.changes import update_flag
+from flags.changes.flag_changes import update_flag
 
 production = Environment.objects.get(key="production")
 

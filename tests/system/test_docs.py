@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, Request, expect
 from tests.chromium import Launch
 from tests.system.server import PROXY_HEADERS, PUBLIC_HOST, Server
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.once]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.system.openfeature.node import FOLDER, NodeClient, node, node_client
 from tests.system.openfeature.snippets import snippet
 from tests.system.server import Server
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.once]
 
 
 @pytest.fixture(scope="module")

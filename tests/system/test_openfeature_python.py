@@ -18,7 +18,7 @@ from tests.system.openfeature.flags import ADA, CASES, NOBODY, Case, serving_fla
 from tests.system.openfeature.snippets import snippet
 from tests.system.server import ROOT, Server
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.once]
 
 METHODS = {bool: "boolean", str: "string", int: "integer", float: "float", dict: "object"}
 

@@ -18,7 +18,7 @@ from tests.system.openfeature.shop import Visit, serving_shop
 from tests.system.openfeature.snippets import snippet
 from tests.system.server import Server
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.once]
 
 Open = Callable[..., Visit]
 

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db.models import Q
 from django.utils import timezone
 
-from config.api_keys import revoke_key
+from config.keys.api_keys import revoke_key
 from config.management.operator import OperatorCommand, actor
 from config.models import ApiKey
 from config.timestamps import format_timestamp

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.core.checks import ERROR, WARNING
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from config.listening import CannotListen, listen, listen_for_streams
-from config.supervisor import Supervisor
+from config.serving.listening import CannotListen, listen, listen_for_streams
+from config.serving.supervisor import Supervisor
 
 
 class Command(BaseCommand):

@@ -9,8 +9,8 @@ from django.db import transaction
 
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
-from events.erasure import Erased, erase_user
-from events.removal import several
+from events.removal.batches import several
+from events.removal.erasure import Erased, erase_user
 
 
 class Command(OperatorCommand):

@@ -15,9 +15,9 @@ from tqdm import tqdm
 
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
-from events.exports import FORMS, Form, Page, pages, write
-from events.filters import PROPERTY, EventFilter
+from events.api.filters import PROPERTY, EventFilter
 from events.models import Event, EventQuerySet
+from events.queries.exports import FORMS, Form, Page, pages, write
 
 STANDARD = "-"
 _OPTIONS = {

@@ -10,8 +10,8 @@ from django.utils import timezone
 from config.management.operator import find_environment
 from events.imports.command import ImportCommand, were
 from events.imports.history import import_events
-from events.ingest import Outcome
-from events.removal import several
+from events.recording.ingest import Outcome
+from events.removal.batches import several
 
 
 class Command(ImportCommand):

@@ -10,12 +10,12 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 from tqdm import tqdm
 
-from config.locks import exclusively
+from config.database.locks import exclusively
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
-from events.removal import several
-from events.retention import LOCK, Plan, plan_purge, purge, report
+from events.removal.batches import several
+from events.removal.retention import LOCK, Plan, plan_purge, purge, report
 
 _LEAST_AGE = timedelta(minutes=1)
 """The start of an experiment carries a moment just before it is committed, and only then holds its events."""

@@ -13,10 +13,10 @@ from tqdm import tqdm
 from config.documents import Document
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
-from experiments.audit.assignments import assignments_document, audit_assignments
-from experiments.audit.judging import WORDS, Assignments
 from experiments.models import Experiment, Exposure
-from experiments.rows import get_experiment
+from experiments.models.documents import get_experiment
+from experiments.results.assignment_audit import assignments_document, audit_assignments
+from experiments.results.classification import WORDS, Assignments
 
 STANDARD = "-"
 

@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from config.management.operator import find_environment
 from events.imports.command import ImportCommand, were
-from events.removal import several
-from experiments.imports.exposures import import_exposures
-from experiments.rows import get_experiment
+from events.removal.batches import several
+from experiments.api.exposure_imports import import_exposures
+from experiments.models.documents import get_experiment
 
 
 class Command(ImportCommand):

@@ -13,9 +13,8 @@ from django.utils import timezone
 from tqdm import tqdm
 
 from config.management.operator import OperatorCommand, find_environment
-from experiments.calibrated import keep_outcomes
-from experiments.calibration import FEWEST_SPLITS, Calibration, calibrate
-from experiments.lifecycle import get_experiment
+from experiments.lifecycle.changes import get_experiment
+from experiments.planner.calibration import FEWEST_SPLITS, CalibrationReport, calibrate, keep_outcomes
 from experiments.stats.sample_ratio import MISMATCH
 from experiments.stats.simulation import Comparison, Look
 
@@ -91,7 +90,7 @@ def _check(**numbers: tuple[int, int]) -> None:
             raise CommandError(f"--{name} must be 1 to {most:,}.")
 
 
-def _report(of: Calibration) -> Iterator[str]:
+def _report(of: CalibrationReport) -> Iterator[str]:
     yield (
         f"{of.experiment.key}: {of.users:,} exposed users, split anew {of.rounds:,} times (seed {of.seed}), and looked "
         f"at {of.looks} times each. Whatever is found is found wrongly: in how many splits until then, and in how many "
@@ -110,7 +109,7 @@ def _report(of: Calibration) -> Iterator[str]:
     yield from _not_kept(of)
 
 
-def _not_kept(of: Calibration) -> Iterator[str]:
+def _not_kept(of: CalibrationReport) -> Iterator[str]:
     kept = {each.definition.key for each in of.outcomes()}
     if missing := sorted({rates.comparison.measure for rates in of.simulation.errors} - kept):
         yield f"Not kept for the checklist, which asks for {FEWEST_SPLITS} splits at least: {', '.join(missing)}."
@@ -130,7 +129,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _verdict(of: Calibration) -> str:
+def _verdict(of: CalibrationReport) -> str:
     worst = max(rates.looks[-1].always_valid for rates in of.simulation.errors)
     peeking = max(rates.looks[-1].fixed_horizon for rates in of.simulation.errors)
     mismatches = of.simulation.sample_ratio[-1].always_valid

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from config.management.operator import OperatorCommand, actor, add_reason, find_environment, moment
 from config.timestamps import format_timestamp
-from experiments.backdating import stop_at
+from experiments.lifecycle.backdating import stop_at
 
 
 class Command(OperatorCommand):

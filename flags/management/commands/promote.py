@@ -8,8 +8,8 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from config.management.operator import OperatorCommand, actor, add_reason, find_environment
-from flags.differences import lines, summary
-from flags.promotion import promote
+from flags.changes.promotion import promote
+from flags.files.differences import lines, summary
 
 
 class Command(OperatorCommand):

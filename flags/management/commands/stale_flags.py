@@ -12,9 +12,8 @@ from django.utils import timezone
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
 from config.timestamps import format_timestamp
-from flags.models import Flag
-from flags.staleness import stale, stale_reasons, with_last_hour, with_stale_reasons
-from flags.usage import hour_of
+from flags.models import Flag, hour_of
+from flags.usage.staleness import stale, stale_reasons, with_last_hour, with_stale_reasons
 
 _HEADINGS = ("ENVIRONMENT", "KEY", "REASONS", "LAST EVALUATED", "OWNER")
 

@@ -13,14 +13,14 @@ import pytest
 from django.db import transaction
 from pytest_django import DjangoDbBlocker
 
-from config.api_keys import create_key
+from config.keys.api_keys import create_key
 from config.models import ApiKey, Change, Environment, Scope
 from events.models import Event
-from experiments.lifecycle import create_experiment, start_experiment
+from experiments.lifecycle.changes import create_experiment, start_experiment
 from experiments.metrics.changes import create_metric
 from experiments.models import Exposure
-from flags.changes import archive_flag, create_flag, update_flag
-from flags.segments import create_segment
+from flags.changes.flag_changes import archive_flag, create_flag, update_flag
+from flags.changes.segment_changes import create_segment
 from tests.conftest import ACTOR, NOON
 
 VALUES = [{"key": "a", "value": "A"}, {"key": "b", "value": "B"}]

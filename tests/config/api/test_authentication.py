@@ -13,12 +13,12 @@ from django.test import TestCase
 from django.urls import URLPattern
 from django.utils import timezone
 
-from config.api_keys import revoke_key
+from config.keys.api_keys import revoke_key
 from config.models import ApiKey, Change, Scope
 from config.urls import urlpatterns
 from experiments.metrics.changes import create_metric
+from flags.changes.segment_changes import create_segment
 from flags.models import Flag, Segment
-from flags.segments import create_segment
 from tests.answers import data, error
 from tests.config.api.calls import CALLS, Call
 from tests.config.api.wire import Answer, failure, send

@@ -24,7 +24,7 @@ def _break(monkeypatch: Any, error: BaseException) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr("flags.views.changes.get_flag", fail)
+    monkeypatch.setattr("flags.api.flag_views.changes.get_flag", fail)
 
 
 @pytest.mark.parametrize("defect", [ZeroDivisionError("division"), KeyError("x"), DataError("bad"), AssertionError()])
@@ -42,13 +42,13 @@ def test_defect__in_a_view__is_an_internal_error_that_the_log_can_be_searched_fo
 
 
 def test_defect__in_the_engine__is_an_internal_error(world: World, monkeypatch):
-    monkeypatch.setattr("flags.evaluation_views.evaluate", lambda *_: evaluation.no_such_thing)
+    monkeypatch.setattr("flags.api.evaluation_views.evaluate", lambda *_: evaluation.no_such_thing)
     answer = send("POST", "/v1/flags/known/evaluate", b'{"userId": "u"}', key=world.key)
     assert (answer.status, failure(answer)["code"]) == (500, "internal_error")
 
 
 def test_defect__of_rendering__is_an_internal_error(world: World, monkeypatch, caplog):
-    monkeypatch.setattr("flags.views.FlagViewSet._answer", lambda *_: Response(data={1j}))
+    monkeypatch.setattr("flags.api.flag_views.FlagViewSet._answer", lambda *_: Response(data={1j}))
     error = failure(send("GET", "/v1/flags/known", key=world.key))
     assert error["code"] == "internal_error"
     assert any(error["requestId"] in record.getMessage() for record in caplog.records)
@@ -86,9 +86,9 @@ def test_database__that_cannot_answer__acknowledges_no_event(world: World, monke
     def fail(*_: Any, **__: Any) -> None:
         raise OperationalError("disk full")
 
-    monkeypatch.setattr("events.views.record", fail)
-    monkeypatch.setattr("events.views.record_one", fail)
-    monkeypatch.setattr("events.views.EventViewSet.get_queryset", fail)
+    monkeypatch.setattr("events.api.event_views.record", fail)
+    monkeypatch.setattr("events.api.event_views.record_one", fail)
+    monkeypatch.setattr("events.api.event_views.EventViewSet.get_queryset", fail)
     method, path = operation.split()
     event = b'{"event": "view", "userId": "u"}'
     body = {"/v1/events": event, "/v1/events/batch": b'{"events": [' + event + b"]}"}[path] if method == "POST" else b""

@@ -15,6 +15,8 @@ from tests.config.api.conftest import World
 from tests.config.api.malformed.cases import FORM, LISTS, OPERATIONS, Operation
 from tests.config.api.wire import Answer, failure, send
 
+pytestmark = pytest.mark.broad
+
 # The same requests in every run: what was found is a row of the table before it is a coincidence.
 search = settings(
     max_examples=60,

@@ -17,9 +17,10 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern
 from drf_spectacular.generators import SchemaGenerator
 
-from config import idempotency, snapshot
+from config import snapshot
 from config.api.idempotency import HEADER
-from config.idempotency import KEPT, forget_expired
+from config.database import idempotency
+from config.database.idempotency import KEPT, forget_expired
 from config.models import Change, IdempotencyKey, Scope
 from config.urls import urlpatterns
 from events.models import Event

@@ -12,6 +12,7 @@ from tests.config.api.malformed.cases import Case
 from tests.config.api.wire import failure, send
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name[:80])
 def test_malformed_request__is_refused_with_its_field_and_stores_nothing(world: World, case: Case) -> None:
     before = world.stored()

@@ -14,7 +14,7 @@ from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 
 from config.errors import ErrorCode
-from config.wsgi import application
+from config.serving.wsgi import application
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
-from experiments.lifecycle import start_experiment, stop_experiment
+from experiments.lifecycle.changes import start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric, delete_metric, document, get_metric, update_metric
 from experiments.models import Experiment, Metric
 from tests.conftest import ACTOR, NOON

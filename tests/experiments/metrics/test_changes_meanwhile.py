@@ -11,9 +11,9 @@ import pytest
 from django.db import transaction
 
 from config.models import Change, Environment
-from experiments.lifecycle import start_experiment
+from experiments.lifecycle.changes import start_experiment
 from experiments.metrics.changes import create_metric, get_metric, update_metric
-from experiments.metrics.frozen import definitions_of
+from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory

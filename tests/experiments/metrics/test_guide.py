@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from experiments.metrics.serializers import MetricSerializer
 
 from config.keys import check_key
 from experiments.metrics.checks import TYPES, check_meaning
 from experiments.metrics.definition import Definition
-from experiments.metrics.serializers import MetricSerializer
 from tests.experiments.metrics.test_definition import BLANK
 
 _PAGE = settings.BASE_DIR / "templates" / "guide" / "metrics.md"

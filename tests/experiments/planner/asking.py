@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from experiments.exposures import assign
+from experiments.exposures.recording import assign
 from tests.answers import data, error
 from tests.conftest import NOON
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.exposures import assign
+from experiments.exposures.recording import assign
 from experiments.metrics.changes import create_metric
 from tests.answers import error
 from tests.conftest import ACTOR, NOON

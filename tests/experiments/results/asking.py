@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from tests.answers import data, error
-from tests.config.test_schema import DOCUMENT, validator
+from tests.config.api.test_schema import DOCUMENT, validator
 
 PATH = "/v1/experiments/shop/results"
 

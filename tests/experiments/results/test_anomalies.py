@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from events.ingest import NewEvent, new_id, record
-from experiments.exposures import assign
+from events.recording.ingest import NewEvent, new_id, record
+from experiments.exposures.recording import assign
 from experiments.models import Experiment, Fold
-from experiments.results.kept import audited
+from experiments.results.frozen import audited
 from flags.engine.bucketing import compile_split
 from tests.conftest import NOON
 from tests.experiments.results.asking import ask

@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 
 from config.models import Environment
-from events.ingest import NewEvent, new_id, record
-from experiments.lifecycle import create_experiment, start_experiment, stop_experiment
+from events.recording.ingest import NewEvent, new_id, record
+from experiments.lifecycle.changes import create_experiment, start_experiment, stop_experiment
 from experiments.models import Experiment
 from experiments.results.computing import VariantResult, analyse_experiment, compute_results
 from tests.conftest import ACTOR, NOON

@@ -13,7 +13,7 @@ from unittest.mock import ANY
 import pytest
 
 from config.models import Environment
-from events.ingest import NewEvent, new_id, record
+from events.recording.ingest import NewEvent, new_id, record
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment
 from experiments.results.explanation import explain, explain_all

@@ -12,7 +12,7 @@ from django.db import transaction
 from pytest_django import DjangoDbBlocker
 from scipy import integrate, stats
 
-from config.api_keys import create_key
+from config.keys.api_keys import create_key
 from config.models import Environment, Scope
 from tests.answers import data
 from tests.conftest import ACTOR, NOON, CommittingClient

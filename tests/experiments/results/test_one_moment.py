@@ -13,22 +13,21 @@ import time_machine
 from django.db import connection
 
 from config.models import Environment
-from events.ingest import NewEvent, new_id, record
 from events.models import Event
-from experiments import calibration
-from experiments.calibration import calibrate
+from events.recording.ingest import NewEvent, new_id, record
+from experiments.aggregates.refresh import fold
 from experiments.models import Experiment, UserTotal, VariantSums
-from experiments.planner import history
+from experiments.planner import calibration, history
+from experiments.planner.calibration import calibrate
 from experiments.planner.plan import plan
 from experiments.planner.question import Question
 from experiments.results.computing import analyse_experiment
 from experiments.results.types import Results
-from experiments.totals.folding import fold
 from tests.admin import sign_in, text_of
 from tests.answers import data
 from tests.conftest import NOON
-from tests.experiments.results.conftest import LATER
-from tests.experiments.results.pages.test_views import address
+from tests.experiments.admin.results.test_views import address
+from tests.experiments.conftest import LATER
 from tests.experiments.results.shop import METRICS, make_shoppers, open_shop
 from tests.threads import SECONDS, Threads, database_for_threads
 

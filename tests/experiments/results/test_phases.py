@@ -12,11 +12,11 @@ import pytest
 import time_machine
 
 from config.models import Environment
-from events.ingest import NewEvent, new_id, record
-from experiments.lifecycle import stop_experiment
+from events.recording.ingest import NewEvent, new_id, record
+from experiments.lifecycle.changes import stop_experiment
+from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment
-from experiments.phase_changes import open_phase
-from experiments.results.freezing import freeze
+from experiments.results.frozen import freeze
 from flags.engine.bucketing import bucket, threshold
 from tests.answers import data
 from tests.conftest import ACTOR, NOON

@@ -13,5 +13,5 @@ def test_statistics__before_anybody_asks_for_results__are_not_loaded() -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
     command = [sys.executable, "-c", LOADED]
     loaded = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
-    assert "experiments.results.views" in loaded
+    assert "experiments.api.result_views" in loaded
     assert not {"numpy", "scipy"}.intersection(loaded)

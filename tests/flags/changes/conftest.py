@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config.models import Environment
-from flags.changes import (
+from flags.changes.flag_changes import (
     create_flag,
 )
 from flags.models import Flag

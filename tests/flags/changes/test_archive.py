@@ -9,7 +9,7 @@ import pytest
 from config.errors import DomainError
 from config.models import Change, Environment
 from config.timestamps import format_timestamp
-from flags.changes import (
+from flags.changes.flag_changes import (
     archive_flag,
     delete_flag,
     document,

@@ -8,7 +8,7 @@ import pytest
 
 from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
-from flags.changes import (
+from flags.changes.flag_changes import (
     create_flag,
     document,
     get_flag,

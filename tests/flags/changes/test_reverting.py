@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from config.environments import create_environment
 from config.errors import DomainError, ValidationFailed
+from config.keys.environments import create_environment
 from config.models import Change, Environment
-from flags.changes import (
+from flags.changes.flag_changes import (
     archive_flag,
     create_flag,
     delete_flag,
@@ -15,8 +15,8 @@ from flags.changes import (
     revert_flag,
     update_flag,
 )
+from flags.changes.segment_changes import create_segment, delete_segment
 from flags.models import Flag
-from flags.segments import create_segment, delete_segment
 from tests.flags.changes.writing import COLOURS, EVERYTHING, HALF, NOTHING, WRITE, properties, revision
 
 pytestmark = pytest.mark.django_db

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from config.environments import create_environment
 from config.errors import DomainError, ValidationFailed
+from config.keys.environments import create_environment
 from config.models import Change, Environment
-from flags.changes import (
+from flags.changes.flag_changes import (
     create_flag,
     delete_flag,
     get_flag,

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from config.timestamps import format_timestamp
-from flags.engine.evaluation import evaluate
+from flags.engine.evaluation import TargetingKeyMissing, evaluate, resolve
 from flags.engine.parsing import Reference, parse_flag, parse_segment, references
-from flags.engine.resolution import TargetingKeyMissing, resolve
 from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context, Evaluation, Participation, Reason
 from tests.flags.engine.experiments import COLOURS, experiment_rule

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from flags.engine.evaluation import evaluate
+from flags.engine.evaluation import TargetingKeyMissing, evaluate, resolve
 from flags.engine.parsing import parse_flag, parse_segment
-from flags.engine.resolution import TargetingKeyMissing, resolve
 from flags.engine.types import Configuration, Context, Reason
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)

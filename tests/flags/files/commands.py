@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from config.models import Change
-from flags.changes import document
+from flags.changes.flag_changes import document
 from flags.models import Flag
 from tests.conftest import ACTOR, NOON
 

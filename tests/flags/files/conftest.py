@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from config.environments import create_environment
+from config.keys.environments import create_environment
 from config.models import Environment
-from flags.changes import archive_flag, create_flag, update_flag
-from flags.segments import create_segment
+from flags.changes.flag_changes import archive_flag, create_flag, update_flag
+from flags.changes.segment_changes import create_segment
 from tests.flags.changes.writing import EVERYTHING, HALF
 from tests.flags.files.commands import WRITE
 

@@ -11,7 +11,7 @@ import yaml
 from django.db import connection
 
 from config.models import Environment
-from flags.changes import create_flag
+from flags.changes.flag_changes import create_flag
 from tests.flags.files.commands import ON, WRITE, refused, run
 
 pytestmark = pytest.mark.django_db

@@ -13,7 +13,7 @@ from django.core.management import call_command
 
 from config import snapshot as system
 from config.models import Change, Environment
-from flags.changes import create_flag, document, get_flag, update_flag
+from flags.changes.flag_changes import create_flag, document, get_flag, update_flag
 from flags.models import Flag, FlagState, Segment
 from flags.snapshot import configuration
 from tests.flags.changes.writing import HALF

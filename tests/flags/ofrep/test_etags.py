@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from flags.ofrep.etags import etag, matches
+from flags.ofrep.client_state import etag, matches
 from tests.conftest import NOON
 
 SECRET = "nobody's"

@@ -11,11 +11,11 @@ from django.db import OperationalError
 from django.db import connection as database
 
 from config import signal_file, snapshot
-from config.api_keys import create_key, revoke_key
-from config.environments import create_environment
+from config.keys.api_keys import create_key, revoke_key
+from config.keys.environments import create_environment
 from config.models import Change, Environment, Scope
-from flags.changes import create_flag, update_flag
-from flags.segments import create_segment
+from flags.changes.flag_changes import create_flag, update_flag
+from flags.changes.segment_changes import create_segment
 from flags.streaming import follower as module
 from flags.streaming.follower import Follower, Outlook
 from flags.streaming.messages import News

@@ -1,0 +1,3 @@
+"""The admin site: the settings pages, and what the pages of all apps share."""
+
+from config.admin import settings_pages  # noqa: F401 (registers the pages)

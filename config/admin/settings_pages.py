@@ -1,0 +1,338 @@
+"""The settings pages of the admin: environments, API keys, users and groups, and the change log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import NoReverseMatch, path
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminSplitDateTimeWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from config.admin.current_environment import current_environment, environments_of, is_production, switch_environment
+from config.admin.forms import DomainForm, TextField
+from config.admin.site import (
+    ChoiceFilter,
+    Confirmation,
+    DomainAdmin,
+    ReadOnly,
+    button,
+    column,
+    moment,
+    reason_of,
+    writer,
+)
+from config.change_log.descriptions import in_brief, told, told_in_brief
+from config.keys import api_keys, environments
+from config.models import ApiKey, Change, ChangeQuerySet, Environment, Scope, Source
+
+
+def show_environment(environment: Environment | None) -> SafeString:
+    if environment is None:
+        return format_html('<span class="hy-muted">all</span>')
+    tone = "production" if is_production(environment) else "calm"
+    return format_html('<span class="hy-tag hy-tag-{}">{}</span>', tone, environment.name)
+
+
+class EnvironmentFilter(ChoiceFilter):
+    title = "environment"
+    parameter_name = "environment"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(environment.key, environment.name) for environment in environments_of(request)]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(environment__key=self.value()) if self.value() else queryset
+
+
+class EnvironmentForm(DomainForm):
+    key = TextField(required=True, help_text="What API clients call it. It cannot be changed later.")
+    name = TextField(required=True, help_text="What people call it.")
+    is_default = forms.BooleanField(
+        required=False,
+        label="Default",
+        widget=UnfoldBooleanSwitchWidget(),
+        help_text="What a caller gets that names no environment. Only one is the default.",
+    )
+
+
+@admin.register(Environment)
+class EnvironmentAdmin(DomainAdmin):
+    kind = environments.KIND
+    form = EnvironmentForm
+    list_display = ("shown_name", "key", "shown_default", "shown_creation")
+    search_fields = ("key", "name")
+    ordering = ("-is_default", "key")
+
+    @column("Name", ordering="name")
+    def shown_name(self, environment: Environment) -> SafeString:
+        return show_environment(environment)
+
+    @column("", label={"default": "info"})
+    def shown_default(self, environment: Environment) -> tuple[str, str] | None:
+        return ("default", "default") if environment.is_default else None
+
+    @column("Created", ordering="created_at")
+    def shown_creation(self, environment: Environment) -> SafeString | None:
+        return moment(environment.created_at)
+
+    def get_urls(self) -> list[Any]:
+        switch = path("switch/", self.admin_site.admin_view(switch_environment), name="switch_environment")
+        return [switch, *super().get_urls()]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Environment | None = None) -> Any:
+        return [
+            (None, {"fields": ["key", "name", "reason"] if obj is None else ["key", "name", "is_default", "reason"]})
+        ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Environment | None = None) -> Any:
+        return [] if obj is None else ["key"]
+
+    def write(self, request: HttpRequest, obj: Environment, values: dict[str, Any], *, is_new: bool) -> Environment:
+        if is_new:
+            names = {name: values[name] for name in ("key", "name", "reason")}
+            return environments.create_environment(**names, **writer(request))
+        return environments.update_environment(obj, **values, **writer(request))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class ApiKeyForm(DomainForm):
+    name = TextField(required=True, help_text="What it is for, so that you know it when you see it.")
+    environment = forms.ModelChoiceField(Environment.objects.all(), widget=UnfoldAdminSelectWidget(), empty_label=None)
+    scope = forms.TypedChoiceField(
+        choices=Scope.choices, coerce=Scope, widget=UnfoldAdminSelectWidget(), help_text="Give no more than is needed."
+    )
+    expires_at = forms.SplitDateTimeField(
+        required=False,
+        label="Expires",
+        widget=UnfoldAdminSplitDateTimeWidget(),
+        help_text="Leave it empty for a key that lasts until it is revoked.",
+    )
+
+
+class StateFilter(ChoiceFilter):
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("live", "Live"), ("revoked", "Revoked")]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(revoked_at__isnull=self.value() == "live") if self.value() else queryset
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(DomainAdmin):
+    kind = api_keys.KIND
+    form = ApiKeyForm
+    list_display = ("name", "shown_prefix", "shown_environment", "scope", "state", "shown_creation", "shown_expiry")
+    list_filter = (EnvironmentFilter, StateFilter)
+    list_select_related = ("environment",)
+    search_fields = ("name",)
+    actions_detail = ("revoke",)
+
+    @column("Begins with")
+    def shown_prefix(self, key: ApiKey) -> SafeString:
+        return format_html("<code>{}…</code>", key.prefix)
+
+    @column("Environment", ordering="environment__key")
+    def shown_environment(self, key: ApiKey) -> SafeString:
+        return show_environment(key.environment)
+
+    @column("State", label={"live": "success", "expired": "warning", "revoked": "danger"})
+    def state(self, key: ApiKey) -> str:
+        if key.revoked_at is not None:
+            return "revoked"
+        return "live" if key.is_live(timezone.now()) else "expired"
+
+    @column("Expires", ordering="expires_at", empty_value="never")
+    def shown_expiry(self, key: ApiKey) -> SafeString | None:
+        return moment(key.expires_at)
+
+    @column("Created", ordering="created_at")
+    def shown_creation(self, key: ApiKey) -> SafeString | None:
+        return moment(key.created_at)
+
+    @column("Revoked")
+    def shown_revocation(self, key: ApiKey) -> SafeString | None:
+        return moment(key.revoked_at)
+
+    def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
+        if obj is None:
+            return [(None, {"fields": ["name", "environment", "scope", "expires_at", "reason"]})]
+        shown = ["name", "shown_prefix", "shown_environment", "scope", "state", "shown_creation", "shown_expiry"]
+        return [(None, {"fields": [*shown, "shown_revocation"] if obj.revoked_at else shown})]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {"environment": current_environment(request), "scope": Scope.CLIENT}
+
+    def write(self, request: HttpRequest, obj: ApiKey, values: dict[str, Any], *, is_new: bool) -> ApiKey:
+        key, request.secret = api_keys.create_key(**values, **writer(request))  # type: ignore[attr-defined]  # ours
+        return key
+
+    def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
+        """Answer with the secret itself: a page to go to would need it to be kept somewhere until then."""
+        context = {"original": obj, "secret": getattr(request, "secret", ""), "title": "Copy the new key now"}
+        return self.page(request, "admin/config/apikey/secret.html", context)
+
+    @button("Revoke", permission="revoke", icon="block")
+    def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        key = self.find(request, object_id)
+        if key is None:
+            return self.missing(request, object_id)
+        confirmation = Confirmation(
+            f"Revoke {key.name}?",
+            (
+                "Every request that carries this key is refused from now on.",
+                "This cannot be undone; whoever still needs access needs a new key.",
+            ),
+            "Revoke",
+        )
+        done = f"The key {key.name} is revoked."
+        return self.confirm(
+            request,
+            key,
+            confirmation,
+            lambda: api_keys.revoke_key(key, reason=reason_of(request), **writer(request)),
+            done,
+        )
+
+    def has_revoke_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return bool(request.user.has_perm("config.change_apikey"))
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class ChangedKindFilter(ChoiceFilter):
+    title = "kind"
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(kind, str(each.opts.verbose_name)) for kind, each in admin_of_kind().items()]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+class SourceFilter(ChoiceFilter):
+    title = "source"
+    parameter_name = "source"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(Source.choices)
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(source=self.value()) if self.value() else queryset
+
+
+class ChangedEnvironmentFilter(EnvironmentFilter):
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(environment=self.value()) if self.value() else queryset
+
+
+@admin.register(Change)
+class ChangeAdmin(ReadOnly, DomainAdmin):
+    kind = "change"
+    list_display = (
+        "revision",
+        "shown_moment",
+        "shown_object",
+        "shown_differences",
+        "shown_environment",
+        "actor",
+        "shown_source",
+    )
+    list_filter = (ChangedKindFilter, SourceFilter, ChangedEnvironmentFilter)
+    search_fields = ("key", "actor")
+    search_help_text = "Key or person"
+    sortable_by = ()
+    change_form_template = "admin/config/change/change_form.html"
+    actions_detail_hide_default = True
+
+    @column("When")
+    def shown_moment(self, change: Change) -> SafeString | None:
+        return moment(change.at)
+
+    @column("Object")
+    def shown_object(self, change: Change) -> SafeString:
+        return format_html('<span class="hy-muted">{}</span> {}', change.kind.replace("_", " "), change.key)
+
+    @column("What changed")
+    def shown_differences(self, change: Change) -> str:
+        return told_in_brief(change).summary
+
+    @column("Environment")
+    def shown_environment(self, change: Change) -> str:
+        return change.environment or "all"
+
+    @column("By way of", label=True)
+    def shown_source(self, change: Change) -> str:
+        return Source(change.source).label
+
+    def for_list(self, queryset: ChangeQuerySet) -> ChangeQuerySet:
+        return readable_in_lists(queryset)
+
+    def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> Any:
+        change = self.find(request, object_id)
+        if change is None:
+            return self.missing(request, object_id)
+        if request.method == "POST" or not self.has_view_permission(request, change):
+            raise PermissionDenied
+        context = {"changes": [told(change)], "object_address": address_of_changed(change), "title": str(change)}
+        return self.page(request, "admin/change_history.html", context)
+
+
+def admin_of_kind() -> dict[str, DomainAdmin]:
+    """The pages of each kind of object that the change log knows."""
+    domain = (each for each in admin.site._registry.values() if isinstance(each, DomainAdmin))
+    return {each.kind: each for each in domain if not isinstance(each, ChangeAdmin)}
+
+
+def readable_in_lists(changes: ChangeQuerySet) -> ChangeQuerySet:
+    """Changes for a list, told by `told_in_brief`, without the documents of kinds whose documents may be long."""
+    return in_brief(changes, [kind for kind, each in admin_of_kind().items() if each.has_long_documents])
+
+
+def address_of_changed(change: Change) -> str | None:
+    model_admin = admin_of_kind().get(change.kind)
+    try:
+        return model_admin.address_of("history", change.object_id) if model_admin and change.after else None
+    except NoReverseMatch:
+        return None
+
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ("username", "email", "is_staff", "is_superuser", "is_active", "last_login")
+
+
+@admin.register(Group)
+class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+    pass

@@ -1,0 +1,335 @@
+"""What the admin pages of all apps have in common: the way from a form to the domain, confirmations, and history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, TypeVar
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateformat import format as date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+from unfold.views import ChangeList
+
+from config.admin.current_environment import check_environment, current_environment
+from config.change_log.descriptions import ToldChange
+from config.change_log.descriptions import told as told  # for the pages of other apps
+from config.change_log.writing import Actor
+from config.errors import DomainError, ErrorCode
+from config.models import Change, ChangeQuerySet, Source
+from config.timestamps import format_timestamp
+
+_CHANGES_A_PAGE = 50
+_LONG_CHANGES_A_PAGE = 10
+
+
+class ListPage(ChangeList):
+    """A list whose few filters stand above it for all to see, instead of behind a button."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.has_filters = False
+
+
+class DomainListPage(ListPage):
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        return self.model_admin.for_list(super().get_queryset(request, exclude_parameters))
+
+
+class ChoiceFilter(admin.SimpleListFilter):
+    """A filter of a few choices, shown side by side. `otherwise` is what one sees where none is chosen."""
+
+    template = "admin/segmented_filter.html"
+    otherwise: ClassVar[str] = ""
+
+    def value(self) -> str | None:
+        """The choice in the address, if it is one."""
+        chosen: str | None = super().value()
+        return chosen if chosen in [value for value, _ in self.lookup_choices] else None
+
+
+class MenuFilter(ChoiceFilter):
+    """A filter of any number of choices, behind a button."""
+
+    template = "admin/menu_filter.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """A question before something is done: what will happen, and what the button says that does it."""
+
+    title: str
+    consequences: Sequence[str]
+    button: str
+    is_dangerous: bool = True
+
+
+class DomainAdmin(ModelAdmin):
+    """Pages of a model that only functions of the domain write. What these refuse is shown where it was typed.
+
+    `kind` is what the change log calls such objects. `is_common`: the same objects are found in every environment.
+    `is_environmental`: what is written is so in the current environment alone. `has_long_documents`: what the change
+    log has of one object may be megabytes, so that lists do not look into it.
+    """
+
+    kind: ClassVar[str]
+    is_common: ClassVar[bool] = True
+    is_environmental: ClassVar[bool] = False
+    has_long_documents: ClassVar[bool] = False
+    actions = None
+    change_form_before_template = "admin/includes/hidden_fields.html"
+    show_full_result_count = False
+    list_per_page = 50
+    compressed_fields = True
+    warn_unsaved_form = True
+
+    # what a subclass says of its own domain
+
+    def write(self, request: HttpRequest, obj: Any, values: dict[str, Any], *, is_new: bool) -> Model:
+        """Create or change an object by what a form says, and return it as it stands then."""
+        raise PermissionDenied
+
+    def remove(self, request: HttpRequest, obj: Any, reason: str) -> None:
+        raise PermissionDenied
+
+    def loaded(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """What a form starts with, besides the columns of the model."""
+        return {"opened_in": current_environment(request).key} if self.is_environmental else {}
+
+    def deletion(self, request: HttpRequest, obj: Any) -> Confirmation:
+        return Confirmation(f"Delete {obj}?", ("Its history stays in the change log.",), "Delete")
+
+    def for_list(self, queryset: Any) -> Any:
+        """The rows of a list, with no more of each than the list shows."""
+        return queryset
+
+    # from Django's hooks to those
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        extra_context = {"show_save_and_add_another": False, **(extra_context or {})}
+        try:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        except DomainError as refusal:
+            # Nothing was written. Once more, now with a form that knows why; what was typed is still in the request.
+            request.refusal = refusal  # type: ignore[attr-defined]  # ours
+            return super().changeform_view(request, object_id, form_url, extra_context)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> Any:
+        form = super().get_form(request, obj, change, **options)
+        form.refusal = getattr(request, "refusal", None)
+        form.loaded = self.loaded(request, obj)
+        return form
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if self.is_environmental:
+            check_environment(request, form.cleaned_data["opened_in"])
+        try:
+            written = self.write(request, obj, form.cleaned_data, is_new=not change)
+        except DomainError as refusal:
+            if refusal.code is not ErrorCode.PRECONDITION_FAILED:
+                raise
+            advice = "Nothing was saved: open this page again to see it as it is now, and make your edit there."
+            raise DomainError(refusal.code, f"{refusal.message} {advice}") from refusal
+        vars(obj).update(vars(written))
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self.remove(request, obj, reason_of(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: Iterable[Any]) -> None:
+        for obj in queryset:
+            self.delete_model(request, obj)
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        obj = self.find(request, object_id)
+        if obj is None:
+            return self.missing(request, object_id)
+        if not self.has_delete_permission(request, obj):
+            raise PermissionDenied
+        done = f"{capfirst(str(self.opts.verbose_name))} {obj} is deleted."
+        return self.confirm(request, obj, self.deletion(request, obj), lambda: self.delete_model(request, obj), done)
+
+    def confirm(
+        self,
+        request: HttpRequest,
+        obj: Any,
+        confirmation: Confirmation,
+        act: Callable[[], object],
+        done: str,
+        *,
+        template: str = "admin/confirm.html",
+        **more: Any,
+    ) -> HttpResponse:
+        """Ask, and do it when the answer comes; a refusal is a message, and nothing is changed.
+
+        A `template` that extends the usual one may show `more`.
+        """
+        address = self.address_of("change", obj.pk)
+        if request.method == "POST":
+            try:
+                if self.is_environmental:
+                    check_environment(request, request.POST.get("opened_in"))
+                act()
+            except DomainError as refusal:
+                messages.error(request, refusal.message)
+                return HttpResponseRedirect(address)
+            messages.success(request, done)
+            exists = self.get_queryset(request).filter(pk=obj.pk).exists()
+            return HttpResponseRedirect(address if exists else self.address_of("changelist"))
+        context = {"confirmation": confirmation, "original": obj, "back": address, "title": confirmation.title}
+        return self.page(request, template, {**context, **more})
+
+    # history
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        obj = self.find(request, object_id)
+        if obj is None:
+            return self.missing(request, object_id)
+        if not self.has_view_permission(request, obj):
+            raise PermissionDenied
+        size = _LONG_CHANGES_A_PAGE if self.has_long_documents else _CHANGES_A_PAGE
+        page = Paginator(self.history_of(obj), size).get_page(request.GET.get("p"))
+        changes = [self.told(request, obj, change) for change in page]
+        context = {"page": page, "changes": changes, "original": obj, "title": f"History of {obj}"}
+        return self.page(request, "admin/change_history.html", context)
+
+    def history_of(self, obj: Any) -> ChangeQuerySet:
+        return Change.objects.of(self.kind, obj.pk)
+
+    def told(self, request: HttpRequest, obj: Any, change: Change) -> ToldChange:
+        return told(change)
+
+    # Django's own log is not kept: the change log has every write, whichever door it came through.
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        return None
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        return None
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        return None
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        """Lists are narrowed by their filters and their search; what somebody makes up in the address is refused."""
+        return lookup in [each.parameter_name for each in self.list_filter]
+
+    # what pages of our own need
+
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
+        return DomainListPage
+
+    def find(self, request: HttpRequest, object_id: str) -> Any:
+        return self.get_object(request, unquote(object_id))
+
+    def missing(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        answer: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+        return answer
+
+    def address_of(self, page: str, *arguments: object) -> str:
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}", args=arguments)
+
+    def page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
+        request.current_app = self.admin_site.name  # as the admin's own views do
+        shared = {**self.admin_site.each_context(request), "opts": self.opts, "model_admin": self}
+        return TemplateResponse(request, template, {**shared, **context})
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def column(
+    description: str,
+    *,
+    ordering: str | None = None,
+    empty_value: str | None = None,
+    label: bool | dict[Any, str] | None = None,
+) -> Callable[[Method], Method]:
+    """A column of a list, or a line of a form that is only read; with a `label` it is a coloured badge."""
+    decorate: Callable[[Method], Method] = display(
+        description=description, ordering=ordering, empty_value=empty_value, label=label
+    )
+    return decorate
+
+
+def button(
+    description: str, *, permission: str, icon: str, variant: ActionVariant = ActionVariant.DEFAULT
+) -> Callable[[Method], Method]:
+    """A button above the form of an object."""
+    decorate: Callable[[Method], Method] = action(
+        description=description, permissions=[permission], icon=icon, variant=variant
+    )
+    return decorate
+
+
+def in_two_lines(first: str, second: str) -> SafeString:
+    """A name with what it is about, for the first column of a list."""
+    return format_html('<span class="hy-two"><strong>{}</strong><small>{}</small></span>', first, second)
+
+
+def moment(at: datetime | None) -> SafeString | None:
+    """A point in time on one line; to the microsecond when pointed at."""
+    if at is None:
+        return None
+    try:
+        local = timezone.localtime(at)
+    except OverflowError:  # the first and the last hours that there are, in a time zone that lies beyond them
+        local = at
+    return format_html(
+        '<time class="hy-moment" datetime="{}" title="{}">{}</time>',
+        at.isoformat(),
+        format_timestamp(at),
+        date_format(local, "j M Y, H:i"),
+    )
+
+
+class ReadOnly:
+    """For what is looked at and never written by hand."""
+
+    def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, *_: Any) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
+        return False
+
+
+def writer(request: HttpRequest) -> dict[str, Any]:
+    """Who writes, and when, as every function of the domain takes it."""
+    return {"actor": Actor(f"user {request.user.get_username()}", Source.ADMIN), "at": timezone.now()}
+
+
+def writer_here(request: HttpRequest) -> dict[str, Any]:
+    """The same for what belongs to one environment."""
+    return {**writer(request), "environment": current_environment(request)}
+
+
+def reason_of(request: HttpRequest) -> str:
+    """The reason typed on a confirmation page."""
+    longest: int = Change._meta.get_field("reason").max_length or 0
+    return request.POST.get("reason", "").replace("\0", "")[:longest]

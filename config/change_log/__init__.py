@@ -1,0 +1,1 @@
+"""The change log: one numbered history of every write of configuration."""

@@ -1,0 +1,88 @@
+"""The change log: every write of configuration goes through `writing()` and appends what it did to one history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import transaction
+
+from config import signal_file
+from config.database.notifications import announce
+from config.documents import Document
+from config.models import Change, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who writes, and through which door."""
+
+    name: str
+    source: Source
+
+
+@dataclass(slots=True)
+class Writing:
+    """A transaction that holds the log: `at` is its moment, never before that of an earlier change."""
+
+    at: datetime
+    actor: Actor
+    reason: str
+    revision: int
+    is_dirty: bool = field(default=False)
+
+    def next_revision(self) -> int:
+        """The revision that the next `append` takes, for rows that remember which change wrote them."""
+        return self.revision + 1
+
+    def append(
+        self,
+        kind: str,
+        *,
+        object_id: object,
+        key: str,
+        before: Document | None,
+        after: Document | None,
+        environment: str = "",
+    ) -> None:
+        self.revision += 1
+        Change.objects.create(
+            revision=self.revision,
+            at=self.at,
+            actor=self.actor.name,
+            source=self.actor.source,
+            reason=self.reason,
+            kind=kind,
+            object_id=str(object_id),
+            key=key,
+            environment=environment,
+            before=before,
+            after=after,
+        )
+        if not self.is_dirty:
+            self.is_dirty = True
+            announce()
+            transaction.on_commit(signal_file.poke)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Open a transaction in which no other process changes configuration: what several queries find belongs together.
+
+    Whoever wants that queues on the oldest row of the log, which is never deleted. (The newest would not do: whoever
+    waited for it would wake up holding a row that is no longer the newest.) SQLite has one writer at a time anyway.
+    """
+    with transaction.atomic():
+        Change.objects.select_for_update().order_by("revision").values_list("revision").first()
+        yield
+
+
+@contextmanager
+def writing(*, actor: Actor, at: datetime, reason: str = "") -> Iterator[Writing]:
+    """Open a transaction in which no other process changes configuration, so that revisions follow commit order."""
+    with undisturbed():
+        newest = Change.objects.order_by("-revision").values_list("revision", "at").first()
+        revision, last_at = newest or (0, at)
+        yield Writing(at=max(at, last_at), actor=actor, reason=reason, revision=revision)

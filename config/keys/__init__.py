@@ -1,0 +1,1 @@
+"""Environments and the API keys that belong to them."""

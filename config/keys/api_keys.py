@@ -1,0 +1,110 @@
+"""API keys: creating and revoking them, and recognising the one that a request carries."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+
+from config.change_log.writing import Actor, writing
+from config.documents import Document
+from config.errors import Detail, DetailCode, ValidationFailed
+from config.models import ApiKey, Change, Environment, Scope
+from config.slugs import NAME_LENGTH
+from config.snapshot import Table
+from config.timestamps import format_timestamp
+
+KIND = "api_key"
+_PREFIX_LENGTH = 12
+
+
+def create_key(
+    *,
+    name: str,
+    environment: Environment,
+    scope: Scope,
+    expires_at: datetime | None = None,
+    actor: Actor,
+    at: datetime,
+    reason: str = "",
+) -> tuple[ApiKey, str]:
+    """Make a key and return it with its secret, which is nowhere stored: whoever loses it needs a new one."""
+    if details := _check(name, expires_at, at):
+        raise ValidationFailed(details)
+    secret = f"hyd_{scope.value[0]}_{secrets.token_urlsafe(32)}"
+    with writing(actor=actor, at=at, reason=reason) as log:
+        key = ApiKey.objects.create(
+            name=name,
+            environment=environment,
+            scope=scope,
+            prefix=secret[:_PREFIX_LENGTH],
+            digest=digest(secret),
+            created_at=log.at,
+            expires_at=expires_at,
+        )
+        log.append(KIND, object_id=key.pk, key=name, environment=environment.key, before=None, after=document(key))
+    return key, secret
+
+
+def revoke_key(key: ApiKey, *, actor: Actor, at: datetime, reason: str = "") -> ApiKey:
+    """Refuse the key from the next request on, for good. A revoked key stays as it is."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        key = ApiKey.objects.select_related("environment").get(pk=key.pk)
+        if key.revoked_at is None:
+            before = document(key)
+            key.revoked_at = log.at
+            key.save(update_fields=["revoked_at"])
+            log.append(
+                KIND,
+                object_id=key.pk,
+                key=key.name,
+                environment=key.environment.key,
+                before=before,
+                after=document(key),
+            )
+    return key
+
+
+def digest(secret: str) -> str:
+    """A plain hash suffices: the secret is 256 random bits, which no dictionary holds."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def document(key: ApiKey) -> Document:
+    """What the change log keeps of a key: all but its hash."""
+    return {
+        "id": str(key.pk),
+        "name": key.name,
+        "environment": key.environment.key,
+        "scope": key.scope,
+        "prefix": key.prefix,
+        "expiresAt": format_timestamp(key.expires_at) if key.expires_at else None,
+        "revokedAt": format_timestamp(key.revoked_at) if key.revoked_at else None,
+    }
+
+
+def _check(name: str, expires_at: datetime | None, at: datetime) -> list[Detail]:
+    details = []
+    if not name.strip():
+        details.append(
+            Detail("name", DetailCode.REQUIRED, "Say what the key is for, so that you know it when you see it.")
+        )
+    if len(name) > NAME_LENGTH:
+        details.append(Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters."))
+    if expires_at is not None and expires_at <= at:
+        details.append(Detail("expiresAt", DetailCode.INVALID_VALUE, "Must lie in the future."))
+    return details
+
+
+def _load() -> Mapping[str, ApiKey]:
+    return {key.digest: key for key in ApiKey.objects.select_related("environment").filter(revoked_at=None)}
+
+
+def _apply(keys: Mapping[str, ApiKey], change: Change) -> Mapping[str, ApiKey]:
+    kept = {known: key for known, key in keys.items() if str(key.pk) != change.object_id}
+    key = ApiKey.objects.select_related("environment").filter(pk=change.object_id, revoked_at=None).first()
+    return kept if key is None else {**kept, key.digest: key}
+
+
+live_keys: Table[Mapping[str, ApiKey]] = Table(KIND, load=_load, apply=_apply)

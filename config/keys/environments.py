@@ -1,0 +1,108 @@
+"""Environments: creating and changing them, and those that this process knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from config.change_log.writing import Actor, writing
+from config.documents import Document
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.models import Change, Environment, Source
+from config.slugs import NAME_LENGTH, check_key, is_key
+from config.snapshot import Table
+
+KIND = "environment"
+
+
+def create_environment(*, key: str, name: str, actor: Actor, at: datetime, reason: str = "") -> Environment:
+    """Add an environment. The first one is the default. Flags that exist are off in it and have no rules."""
+    details = [*check_key(key), *_check_name(name)]
+    if details:
+        raise ValidationFailed(details)
+    with writing(actor=actor, at=at, reason=reason) as log:
+        if Environment.objects.filter(key=key).exists():
+            raise DomainError(
+                ErrorCode.ALREADY_EXISTS, f"An environment with the key {key} exists already; choose another."
+            )
+        is_default = not Environment.objects.exists()
+        environment = Environment.objects.create(key=key, name=name, is_default=is_default, created_at=log.at)
+        log.append(KIND, object_id=environment.pk, key=key, before=None, after=document(environment))
+    return environment
+
+
+def update_environment(
+    environment: Environment, *, name: str, is_default: bool, actor: Actor, at: datetime, reason: str = ""
+) -> Environment:
+    """Rename an environment, or make it the default in place of the one that is."""
+    if details := _check_name(name):
+        raise ValidationFailed(details)
+    with writing(actor=actor, at=at, reason=reason) as log:
+        environment = Environment.objects.get(pk=environment.pk)
+        if environment.is_default and not is_default:
+            message = "Make another environment the default; then this one no longer is."
+            raise ValidationFailed([Detail("isDefault", DetailCode.INVALID_VALUE, message)])
+        if is_default and not environment.is_default:
+            _save(log, Environment.objects.default(), is_default=False)
+        _save(log, environment, name=name, is_default=is_default)
+    return environment
+
+
+def _save(log: Any, environment: Environment, **values: Any) -> None:
+    before = document(environment)
+    for field, value in values.items():
+        setattr(environment, field, value)
+    after = document(environment)
+    if after != before:
+        environment.save(update_fields=list(values))
+        log.append(KIND, object_id=environment.pk, key=environment.key, before=before, after=after)
+
+
+def document(environment: Environment) -> Document:
+    return {"key": environment.key, "name": environment.name, "isDefault": environment.is_default}
+
+
+def create_first_environments(*, at: datetime) -> None:
+    """Give a new database its `production`, the default, and its `staging`."""
+    if not Environment.objects.exists():
+        actor = Actor("migrate", Source.COMMAND)
+        create_environment(key="production", name="Production", actor=actor, at=at)
+        create_environment(key="staging", name="Staging", actor=actor, at=at)
+
+
+def get_environment(key: str, *, field: str) -> Environment:
+    """The environment of this key. Raises ValidationFailed, which blames the field that named it."""
+    found = Environment.objects.filter(key=key).first() if is_key(key) else None
+    if found is None:
+        keys = ", ".join(Environment.objects.values_list("key", flat=True))
+        message = f"No environment has this key; use one of: {keys}."
+        raise ValidationFailed([Detail(field, DetailCode.UNKNOWN_REFERENCE, message)])
+    return found
+
+
+def _check_name(name: str) -> list[Detail]:
+    if not name.strip():
+        return [Detail("name", DetailCode.REQUIRED, "Give it a name that people will read.")]
+    if len(name) > NAME_LENGTH:
+        return [Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")]
+    return []
+
+
+class Known:
+    """The environments by key, and the default one."""
+
+    def __init__(self, environments: Mapping[str, Environment]) -> None:
+        self.by_key = environments
+        self.default = next(environment for environment in environments.values() if environment.is_default)
+
+
+def _load() -> Known:
+    return Known({environment.key: environment for environment in Environment.objects.all()})
+
+
+def _apply(_known: Known, _change: Change) -> Known:
+    return _load()
+
+
+known: Table[Known] = Table(KIND, load=_load, apply=_apply)

@@ -1,0 +1,1 @@
+"""The production server: `manage.py serve`, its supervisor and its worker processes."""

@@ -1,0 +1,35 @@
+"""The form of keys, names and descriptions that clients choose."""
+
+from __future__ import annotations
+
+import re
+
+from config.errors import Detail, DetailCode
+
+KEY_LENGTH = 100
+KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z"
+KEY_RULE = "1 to 100 letters, digits, dots, underscores and hyphens, the first a letter or a digit"
+NAME_LENGTH = 200
+DESCRIPTION_LENGTH = 2000
+
+_key = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+
+
+def is_key(text: str) -> bool:
+    return _key.fullmatch(text) is not None
+
+
+def check_key(text: str, field: str = "key") -> list[Detail]:
+    """Say what is wrong with a key that a client chose, as no detail or one."""
+    if is_key(text):
+        return []
+    if len(text) > KEY_LENGTH:
+        return [Detail(field, DetailCode.TOO_LONG, f"Must be at most {KEY_LENGTH} characters.")]
+    return [Detail(field, DetailCode.INVALID_VALUE, f"Must be {KEY_RULE}.")]
+
+
+def check_description(text: str) -> list[Detail]:
+    """Return what is wrong with a description, as no detail or one."""
+    if len(text) <= DESCRIPTION_LENGTH:
+        return []
+    return [Detail("description", DetailCode.TOO_LONG, f"Must be at most {DESCRIPTION_LENGTH} characters.")]

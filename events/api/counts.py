@@ -1,0 +1,231 @@
+"""How the OpenAPI document describes the operation that says how many events there were.
+
+The operation that says how many events there were: read the period, one call of the domain, serialise."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+from zoneinfo import ZoneInfo
+
+import django_filters
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.filters import MomentFilter, TextFilter, read_parameters
+from config.api.permissions import Access
+from config.api.schema import KEY, MOMENT, NAME, TEXT, Schema, answer, closed_object, component, errors, query
+from config.api.views import ApiViewSet
+from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.models import Scope
+from config.timestamps import format_timestamp
+from events.counts.intervals import MOST_INTERVALS, Interval, Intervals, intervals, zone_names
+from events.counts.queries import MOST_NAMES, EventCounts, Occurrences, count_events
+from events.counts.storage import start_of
+from events.models import EventCount
+
+_MOMENT: Schema = {"type": "string", "format": "date-time"}
+_COUNT: Schema = {"type": "integer", "minimum": 1}
+_NUMBER: Schema = {"type": "integer", "minimum": 0}
+_INTERVAL: Schema = {"type": "string", "enum": [each.value for each in Interval]}
+_OTHER: Schema = {
+    **_NUMBER,
+    "description": f"Events of all other names. It is there where there are more than {MOST_NAMES} names.",
+}
+_NAMED: Schema = closed_object({"event": NAME, "count": _COUNT}, "The events of one name.")
+_INTERVAL_COUNTS: Schema = closed_object(
+    {
+        "at": {**_MOMENT, "description": "The start of the interval, in UTC."},
+        "local": {**_MOMENT, "description": "The same moment by the clocks of the time zone."},
+        "counts": {"type": "object", "additionalProperties": _COUNT, "description": "By name of the event."},
+        "other": _OTHER,
+    },
+    "The events of one hour or day.",
+    optional=["other"],
+)
+_COUNTS = component(
+    "EventCounts",
+    closed_object(
+        {
+            "environment": KEY,
+            "interval": _INTERVAL,
+            "timeZone": TEXT,
+            "from": {**_MOMENT, "description": "The start of the first interval."},
+            "to": {**_MOMENT, "description": "The end of the last interval; what happens then is not in it any more."},
+            "total": _NUMBER,
+            "events": {
+                "type": "array",
+                "items": component("NamedCount", _NAMED),
+                "maxItems": MOST_NAMES,
+                "description": f"The {MOST_NAMES} most frequent names of all intervals together, the first one first.",
+            },
+            "other": _OTHER,
+            "series": {
+                "type": "array",
+                "items": component("IntervalCounts", _INTERVAL_COUNTS),
+                "minItems": 1,
+                "maxItems": MOST_INTERVALS,
+                "description": "Every interval in order of time, also where nothing happened.",
+            },
+        },
+        "How many events there were in the environment of the request.",
+        optional=["other"],
+    ),
+)
+
+retrieve = extend_schema(
+    operation_id="count_events",
+    summary="Count events",
+    description="How many events there were of each name, by the hours or days of a time zone and the `timestamp` of "
+    "the events. Counts are exact at the moment of reading: they change with the events, in one transaction. Days are "
+    "dates of the local calendar, of 23 or 25 hours where clocks change; the hour that is repeated then stands there "
+    f"twice. Intervals are always whole, and at most {MOST_INTERVALS:,}: the first one holds `from`, the last one "
+    "`to`. Only years from 1980 on can be asked for.",
+    parameters=[
+        query("interval", {**_INTERVAL, "default": "day"}, "What the series is in steps of."),
+        query("timeZone", {**TEXT, "default": "UTC"}, "Whose hours and days: an IANA name such as `Europe/Zurich`."),
+        query("event", NAME, "Only events of this name."),
+        query(
+            "from",
+            MOMENT,
+            "From the interval of this moment on; a date is one of the time zone. Default: 30 days before `to`, or 48 "
+            "hours where the interval is `hour`.",
+        ),
+        query("to", MOMENT, "Up to the interval of this moment, or to the end of this date. Default: now."),
+    ],
+    responses={
+        200: answer(
+            _COUNTS,
+            "The counts.",
+            {
+                "environment": "production",
+                "interval": "day",
+                "timeZone": "Europe/Zurich",
+                "from": "2026-03-27T23:00:00.000000Z",
+                "to": "2026-03-29T22:00:00.000000Z",
+                "total": 42,
+                "events": [{"event": "page_view", "count": 40}, {"event": "purchase", "count": 2}],
+                "series": [
+                    {
+                        "at": "2026-03-27T23:00:00.000000Z",
+                        "local": "2026-03-28T00:00:00+01:00",
+                        "counts": {"page_view": 40, "purchase": 2},
+                    },
+                    {"at": "2026-03-28T23:00:00.000000Z", "local": "2026-03-29T00:00:00+01:00", "counts": {}},
+                ],
+            },
+        ),
+        **errors(),
+    },
+)
+
+
+_STEP = {Interval.DAY: timedelta(days=1), Interval.HOUR: timedelta(hours=1)}
+_USUAL = {Interval.DAY: timedelta(days=30), Interval.HOUR: timedelta(hours=48)}
+_FIRST = datetime(1980, 1, 1, tzinfo=UTC)
+"""Before, the clocks of some zones were no whole quarters of an hour apart."""
+_LAST = datetime(9999, 1, 1, tzinfo=UTC)
+_DATE_LENGTH = len("2026-01-31")
+
+
+class CountFilter(django_filters.FilterSet):
+    interval = django_filters.ChoiceFilter(
+        choices=[(each.value, each.value) for each in Interval],
+        error_messages={"invalid_choice": "Must be hour or day."},
+    )
+    timeZone = TextFilter()
+    event = TextFilter()
+    to = MomentFilter(end_of_day=True)
+
+    class Meta:
+        model = EventCount
+        fields = ()
+
+
+# A word of Python cannot name an attribute.
+CountFilter.base_filters["from"] = MomentFilter()
+
+
+@extend_schema(tags=["Events"])
+class CountViewSet(ApiViewSet):
+    access = {"retrieve": Access(Scope.SERVER, "events.view_event")}
+
+    @retrieve
+    def retrieve(self, request: Request) -> Response:
+        asked_for = read_parameters(request, CountFilter)
+        self.refuse_body(request)
+        interval = Interval(asked_for["interval"] or Interval.DAY)
+        zone = _zone(asked_for["timeZone"] or "UTC")
+        start = _in_zone(asked_for["from"], zone, "from", request)
+        end = _in_zone(asked_for["to"], zone, "to", request) or self.now
+        of = _intervals(interval, zone, start or max(_FIRST, end - _USUAL[interval]), end)
+        counted = count_events(self.environment, of, name=asked_for["event"] or None)
+        about = {"environment": self.environment.key, "interval": interval.value, "timeZone": zone.key}
+        return Response({**about, **_told(counted, of, zone)})
+
+
+def _zone(name: str) -> ZoneInfo:
+    if name not in zone_names():
+        message = "Must be the name of a time zone, such as Europe/Zurich or UTC, written exactly so."
+        _refuse("timeZone", DetailCode.INVALID_VALUE, message)
+    return ZoneInfo(name)
+
+
+def _in_zone(moment: datetime | None, zone: ZoneInfo, parameter: str, request: Request) -> datetime | None:
+    """A moment that was sent. If it was sent as a date, then it is one of the zone's calendar.
+
+    Where clocks change at midnight, `to` is by those of afterwards: a repeated last hour is in it, and what comes after
+    one that is left out is not.
+    """
+    if moment is None:
+        return None
+    if not _FIRST <= moment < _LAST:
+        message = f"Must lie in the years {_FIRST.year} to {_LAST.year - 1}."
+        _refuse(parameter, DetailCode.OUT_OF_RANGE, message)
+    is_date = len(request.query_params[parameter].strip()) == _DATE_LENGTH
+    return moment.replace(tzinfo=zone, fold=int(parameter == "to")).astimezone(UTC) if is_date else moment
+
+
+def _intervals(interval: Interval, zone: ZoneInfo, start: datetime, end: datetime) -> Intervals:
+    if start > end:
+        _refuse("from", DetailCode.OUT_OF_RANGE, "Must not be after `to`.")
+    if end - start <= _STEP[interval] * (MOST_INTERVALS + 2):  # so few that they can be made, to be counted exactly
+        found = intervals(interval, zone, start, end)
+        if len(found.starts) <= MOST_INTERVALS:
+            return found
+    message = f"Must be so near to `to` that there are at most {MOST_INTERVALS:,} {interval}s."
+    _refuse("from", DetailCode.OUT_OF_RANGE, message)
+
+
+def _refuse(field: str, code: DetailCode, message: str) -> NoReturn:
+    raise ValidationFailed([Detail(field, code, message)], code=ErrorCode.INVALID_PARAMETER)
+
+
+def _told(counted: EventCounts, of: Intervals, zone: ZoneInfo) -> dict[str, Any]:
+    together = counted.together
+    return {
+        "from": _moment(of.starts[0]),
+        "to": _moment(of.end),
+        "total": together.total,
+        "events": [{"event": name, "count": count} for name, count in together.by_name.items()],
+        **_others(together, together),
+        "series": [
+            {
+                "at": _moment(start),
+                "local": start_of(start).astimezone(zone).isoformat(),
+                "counts": each.by_name,
+                **_others(each, together),
+            }
+            for start, each in zip(of.starts, counted.series, strict=True)
+        ],
+    }
+
+
+def _moment(quarter: int) -> str:
+    return format_timestamp(start_of(quarter))
+
+
+def _others(each: Occurrences, together: Occurrences) -> dict[str, int]:
+    """A name of ours, beside those of the events and not among them."""
+    return {"other": each.others} if together.others else {}

@@ -1,0 +1,93 @@
+"""The operation that erases a user: parse, one call of the domain, serialise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.filters import refuse_parameters
+from config.api.permissions import Access
+from config.api.schema import NAME, answer, errors
+from config.api.views import ApiViewSet
+from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.models import Scope
+from events.removal.erasure import erase_user
+
+
+class ChangedExperimentSerializer(serializers.Serializer[Any]):
+    """An experiment whose numbers are others now."""
+
+    id = serializers.UUIDField()
+    key = serializers.CharField()
+    status = serializers.CharField()
+
+
+class ErasureSerializer(serializers.Serializer[Any]):
+    """What went with a user, and the experiments whose numbers that changed."""
+
+    userId = serializers.CharField()
+    events = serializers.IntegerField()
+    exposures = serializers.IntegerField()
+    experiments = ChangedExperimentSerializer(many=True)
+
+
+_EXAMPLE = {
+    "userId": "user-17",
+    "events": 12,
+    "exposures": 1,
+    "experiments": [
+        {"id": "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59", "key": "checkout-button", "status": "running"},
+    ],
+}
+
+erase = extend_schema(
+    operation_id="erase_user",
+    summary="Erase a user",
+    description="Deletes all events and exposures of the user in this environment, in one transaction, and says which "
+    "experiments' numbers that changed. A user of whom nothing is stored is answered with zeros. Rules and segments "
+    "that list the user stay as they are.",
+    parameters=[
+        OpenApiParameter(
+            "user_id",
+            NAME,
+            OpenApiParameter.PATH,
+            description="Percent-encoded; what it is after that may hold slashes.",
+        )
+    ],
+    request=None,
+    responses={200: answer(ErasureSerializer, "What is gone.", _EXAMPLE), **errors(ErrorCode.NOT_FOUND)},
+)
+
+
+@extend_schema(tags=["Users"])
+class UserViewSet(ApiViewSet):
+    access = {"destroy": Access(Scope.MANAGE, "events.delete_event")}
+    serializer_class = ErasureSerializer
+    lookup_url_kwarg = "user_id"
+
+    @erase
+    def destroy(self, request: Request, user_id: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        _refuse_broken(request)
+        erased = erase_user(user_id, self.environment)
+        experiments = ChangedExperimentSerializer(erased.experiments, many=True).data
+        return Response(
+            {
+                "userId": user_id,
+                "events": erased.events,
+                "exposures": erased.exposures,
+                "experiments": experiments,
+            }
+        )
+
+
+def _refuse_broken(request: Request) -> None:
+    """Its path would name somebody else."""
+    if getattr(request, "has_broken_path", False):
+        detail = Detail("userId", DetailCode.INVALID_VALUE, "Must be UTF-8, percent-encoded.")
+        raise ValidationFailed([detail], code=ErrorCode.INVALID_PARAMETER)

@@ -1,0 +1,116 @@
+"""The /v1/events operations: parse, one call of the domain, serialise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.bodies import BytesParser
+from config.api.failures import details
+from config.api.filters import StrictFilterBackend, narrowed, refuse_parameters
+from config.api.idempotency import idempotent
+from config.api.pagination import KeysetPagination
+from config.api.permissions import Access
+from config.api.views import ApiViewSet
+from config.errors import Detail, DetailCode, ValidationFailed
+from config.models import Scope
+from events.api import event_openapi
+from events.api.event_serializers import EventRecordSerializer
+from events.api.export_answers import ExportAnswer, wanted_form
+from events.api.filters import EventFilter
+from events.api.inputs import Rejected, read_batch, read_event
+from events.models import Event, EventQuerySet
+from events.queries.exports import Form
+from events.recording.ingest import Outcome, record, record_one
+from events.recording.rows import NewEvent
+
+_CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "This id belongs to another event already; give this one its own.")
+
+
+class EventPagination(KeysetPagination):
+    ordering = ("-timestamp", "-id")
+    default_limit = 100
+
+
+@extend_schema(tags=["Events"])
+class EventViewSet(ApiViewSet):
+    access = {
+        "create": Access(Scope.CLIENT, "events.add_event"),
+        "batch": Access(Scope.CLIENT, "events.add_event"),
+        "list": Access(Scope.SERVER, "events.view_event"),
+    }
+    serializer_class = EventRecordSerializer
+    pagination_class = EventPagination
+    filter_backends = (StrictFilterBackend,)
+    filterset_class = EventFilter
+
+    def get_parsers(self) -> list[BaseParser]:
+        return [BytesParser()]
+
+    def get_queryset(self) -> EventQuerySet:
+        return Event.objects.filter(environment=self.environment)
+
+    @event_openapi.list_events
+    def list(self, request: Request) -> Response | ExportAnswer:
+        form = wanted_form(request._request)
+        return self.page(request) if form is None else self._export(request, form)
+
+    def _export(self, request: Request, form: Form) -> ExportAnswer:
+        self.refuse_body(request)
+        events = narrowed(request, EventFilter, self.get_queryset())
+        return ExportAnswer(events, form, is_whole=request.method != "HEAD")
+
+    @event_openapi.create
+    @idempotent
+    def create(self, request: Request) -> Response:
+        refuse_parameters(request)
+        event = read_event(_body(request), at=self.now)
+        outcome = record_one(event, self.environment)
+        if outcome is Outcome.CONFLICT:
+            raise ValidationFailed([_CONFLICT])
+        return Response(_acknowledgement(event, outcome), status=202)
+
+    @event_openapi.batch
+    @idempotent
+    def batch(self, request: Request) -> Response:
+        refuse_parameters(request)
+        read = read_batch(_body(request), at=self.now)
+        outcomes = iter(record([event for event in read if isinstance(event, NewEvent)], self.environment))
+        judged = [event if isinstance(event, Rejected) else _judge(event, next(outcomes)) for event in read]
+        rejected = {at: event for at, event in enumerate(judged) if isinstance(event, Rejected)}
+        if len(rejected) == len(judged):
+            raise ValidationFailed(_located(rejected))
+        return Response([_rejection(event) if isinstance(event, Rejected) else event for event in judged], status=202)
+
+
+def _body(request: Request) -> bytes:
+    # Without a body DRF calls no parser.
+    return request.data if isinstance(request.data, bytes) else b"{}"
+
+
+def _judge(event: NewEvent, outcome: Outcome) -> dict[str, Any] | Rejected:
+    return Rejected(str(event.id), [_CONFLICT]) if outcome is Outcome.CONFLICT else _acknowledgement(event, outcome)
+
+
+def _acknowledgement(event: NewEvent, outcome: Outcome) -> dict[str, Any]:
+    return {"id": event.id, "status": outcome}
+
+
+def _rejection(event: Rejected) -> dict[str, Any]:
+    failure = ValidationFailed(event.details)
+    error = {"code": failure.code, "message": failure.message, "details": details(failure.details)}
+    return {"id": event.id, "status": "rejected", "error": error}
+
+
+def _located(rejected: Mapping[int, Rejected]) -> list[Detail]:
+    return [
+        replace(detail, field=f"events[{at}].{detail.field}" if detail.field else f"events[{at}]")
+        for at, event in rejected.items()
+        for detail in event.details
+    ]

@@ -1,0 +1,79 @@
+"""How a query of events is narrowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import django_filters
+from django import forms
+
+from config.api.filters import MomentFilter, TextFilter
+from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event, EventQuerySet
+from events.properties import EXPERIMENT_ID, VARIANT
+from events.queries.property_search import PropertyIs
+
+TEXT_LENGTH = 2000
+PROPERTY = "properties."
+MOST_PROPERTIES = 10
+
+
+class EventForm(forms.Form):
+    """What a parameter needs beside it: each narrows what an index finds, and nothing is searched from end to end."""
+
+    def clean(self) -> dict[str, Any]:
+        if self._has(VARIANT) and not self._has(EXPERIMENT_ID):
+            self.add_error(VARIANT, "Name its experiment too, by `experimentId`.")
+        properties = [name for name in self.fields if name.startswith(PROPERTY)]
+        for name in properties[MOST_PROPERTIES:]:
+            self.add_error(name, f"Ask for at most {MOST_PROPERTIES} properties.")
+        if properties and not (self._has("event") or self._has("userId")):
+            self.add_error(properties[0], "Say of which `event` or `userId`, too.")
+        return self.cleaned_data
+
+    def _has(self, name: str) -> bool:
+        return bool(self.data.get(name))
+
+
+class PropertyFilter(TextFilter):
+    """`properties.<name>`: the property of exactly that name, dots and all."""
+
+    def filter(self, events: EventQuerySet, value: str) -> EventQuerySet:
+        return events.filter(PropertyIs(self.field_name, value)) if value else events
+
+
+class EventFilter(django_filters.FilterSet):
+    userId = TextFilter(field_name="user_id", label="Of this user.")
+    event = TextFilter(field_name="name", label="Of this name.")
+    experimentId = TextFilter(method="name_experiment", max_length=TEXT_LENGTH, label="Whose `experimentId` it is.")
+    variant = TextFilter(method="name_variant", max_length=TEXT_LENGTH, label="Whose `variant` it is.")
+    to = MomentFilter(field_name="timestamp", lookup_expr="lte", end_of_day=True, label="Until this moment or day.")
+
+    patterns = (f"{PROPERTY}<name>",)
+    """Parameters that have no name of their own."""
+
+    class Meta:
+        model = Event
+        fields = ()
+        form = EventForm
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *args: Any, **options: Any) -> None:
+        super().__init__(data, *args, **options)
+        for name in data or ():
+            if name.startswith(PROPERTY) and "\0" not in name:  # which no property has, and PostgreSQL refuses to read
+                self.filters[name] = PropertyFilter(field_name=name.removeprefix(PROPERTY), max_length=TEXT_LENGTH)
+
+    def name_experiment(self, events: EventQuerySet, _name: str, reference: str) -> EventQuerySet:
+        # An index of those that name one at all; SQLite takes it only where the question has its very condition.
+        found = events.naming(reference[:EXPERIMENT_LENGTH]).exclude(experiment="")
+        return found if len(reference) < EXPERIMENT_LENGTH else found.filter(properties__experimentId=reference)
+
+    def name_variant(self, events: EventQuerySet, _name: str, key: str) -> EventQuerySet:
+        found = events.filter(variant=key[:VARIANT_LENGTH]).exclude(variant="")
+        return found if len(key) < VARIANT_LENGTH else found.filter(properties__variant=key)
+
+
+# A word of Python cannot name an attribute.
+EventFilter.base_filters["from"] = MomentFilter(
+    field_name="timestamp", lookup_expr="gte", label="From this moment or day on."
+)

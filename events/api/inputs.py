@@ -1,0 +1,213 @@
+"""Events as clients send them: read in one pass where all is well, and otherwise one by one, so that a bad event of a
+batch is refused and the others are stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+import orjson
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from uuid_utils import uuid7
+
+from config.api.bodies import MAX_DEPTH, Name, convert, decode, decode_as, defects, is_maybe_deep, repetitions
+from config.api.failures import flatten
+from config.api.serializers import ObjectField, StrictSerializer, TextField, TimestampField
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.slugs import NAME_LENGTH
+from config.timestamps import parse_timestamp
+from events.properties import MAX_BYTES, Reserved, property_defects
+from events.recording.rows import NewEvent
+
+_uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_MOST_DETAILS = 20
+_FLAT = 2 * (MAX_DEPTH - 1)
+"""Bytes: a shorter document cannot be nested too deeply in an event, for each level has two brackets."""
+
+MOST_EVENTS = 1000
+"""In one batch."""
+
+
+class UuidField(serializers.UUIDField):
+    """A UUID in its usual form, as a string."""
+
+    default_error_messages = {
+        "invalid_type": "Must be a string.",
+        "null": "Must be a string.",
+        "invalid_value": "Must be a UUID such as 01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59.",
+    }
+
+    def to_internal_value(self, data: Any) -> UUID:
+        if not isinstance(data, str):
+            self.fail("invalid_type")
+        if not _uuid.fullmatch(data):
+            self.fail("invalid_value")
+        return UUID(data)
+
+
+@extend_schema_field(
+    {
+        "type": "object",
+        "properties": {
+            "revenue": {"type": "number"},
+            "currency": {"type": "string", "pattern": "^[A-Za-z]{3}$", "description": "ISO 4217."},
+            "experimentId": {"type": "string", "description": "The id or key of an experiment."},
+            "variant": {"type": "string", "description": "The variant of it that the user saw."},
+        },
+        "additionalProperties": True,
+    }
+)
+class PropertiesField(ObjectField):
+    """Anything, but the reserved names with their types: `events.properties` checks them."""
+
+
+class EventSerializer(StrictSerializer):
+    """Something that a user did. `revenue`, `currency`, `experimentId` and `variant` are reserved properties."""
+
+    id = UuidField(required=False, help_text="Yours, so that sending the event again stores it once.")
+    event = TextField(min_length=1, max_length=NAME_LENGTH)
+    userId = TextField(min_length=1, max_length=NAME_LENGTH)
+    timestamp = TimestampField(required=False, help_text="Default: the time of receipt.")
+    properties = PropertiesField(required=False, help_text="At most 32 KiB as JSON.")
+
+
+_Uuid = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z")]
+
+
+class _Event(msgspec.Struct, forbid_unknown_fields=True):
+    event: Name
+    userId: Name
+    id: _Uuid | msgspec.UnsetType = msgspec.UNSET
+    timestamp: str | msgspec.UnsetType = msgspec.UNSET
+    properties: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Batch(msgspec.Struct, forbid_unknown_fields=True):
+    events: Annotated[list[_Event], msgspec.Meta(min_length=1, max_length=MOST_EVENTS)]
+
+
+_event_decoder = msgspec.json.Decoder(_Event)
+_batch_decoder = msgspec.json.Decoder(_Batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An event of a batch that is not acceptable, with its own id where that could be read."""
+
+    id: str | None
+    details: Sequence[Detail]
+
+
+def read_event(raw: bytes, *, at: datetime) -> NewEvent:
+    """Read the event that a body holds and that was received at a moment. Raises with every field that is to blame."""
+    sent = decode_as(raw, _event_decoder)
+    if sent is not None and (events := _complete([sent], at)):
+        return events[0]
+    body = decode(raw)
+    return _judge(body.value, is_suspect=body.is_suspect, at=at)
+
+
+def read_batch(raw: bytes, *, at: datetime) -> Sequence[NewEvent | Rejected]:
+    """Read the events that a body holds, or say what is wrong with each. Raises where it is the batch that is wrong."""
+    sent = decode_as(raw, _batch_decoder)
+    if sent is not None and (events := _complete(sent.events, at)):
+        return events
+    body = decode(raw)
+    return [_judge_one_of_many(each, is_suspect=body.is_suspect, at=at) for each in _events_of(body.value)]
+
+
+def _complete(sent: Sequence[_Event], at: datetime) -> list[NewEvent] | None:
+    """Check what the types do not say, and make of these what is stored; None where one of them is not acceptable."""
+    properties = [{} if each.properties is msgspec.UNSET else each.properties for each in sent]
+    ids = [str(uuid7()) if each.id is msgspec.UNSET else each.id for each in sent]
+    try:
+        msgspec.convert(properties, list[Reserved])
+        moments = [at if each.timestamp is msgspec.UNSET else parse_timestamp(each.timestamp) for each in sent]
+    except ValueError:
+        return None
+    if not all(map(_is_storable, properties)):
+        return None
+    return [
+        NewEvent(event_id, each.userId, each.event, moment, at, found)
+        for each, event_id, moment, found in zip(
+            sent, msgspec.convert(ids, list[UUID]), moments, properties, strict=True
+        )
+    ]
+
+
+def _is_storable(properties: Mapping[str, Any]) -> bool:
+    try:
+        document = orjson.dumps(properties)
+    except orjson.JSONEncodeError:  # an integer beyond 64 bits
+        return False
+    if len(document) <= _FLAT:
+        return True
+    # They stand one level deep in their event.
+    return len(document) <= MAX_BYTES and not (is_maybe_deep(document, 1) and any(defects(properties, depth=1)))
+
+
+def _events_of(batch: Any) -> list[Any]:
+    """The events of a batch. Raises with what is wrong with the batch itself."""
+    if not isinstance(batch, Mapping):
+        raise ValidationFailed([Detail("", DetailCode.INVALID_TYPE, "Must be a JSON object.")])
+    unknown = [
+        Detail(name, DetailCode.UNKNOWN_FIELD, "Unknown field; use events.") for name in batch if name != "events"
+    ]
+    if wrong := [*repetitions(batch), *unknown]:
+        raise ValidationFailed(wrong)
+    if "events" not in batch:
+        raise ValidationFailed([Detail("events", DetailCode.REQUIRED, "This field is required.")])
+    events = batch["events"]
+    if not isinstance(events, list):
+        raise ValidationFailed([Detail("events", DetailCode.INVALID_TYPE, "Must be an array.")])
+    if not events:
+        raise ValidationFailed([Detail("events", DetailCode.OUT_OF_RANGE, "Must not be empty.")])
+    if len(events) > MOST_EVENTS:
+        message = f"Send at most {MOST_EVENTS:,} events in one batch; these are {len(events):,}."
+        raise DomainError(ErrorCode.BATCH_TOO_LARGE, message)
+    return events
+
+
+def _judge_one_of_many(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent | Rejected:
+    """Read one event, or say what is wrong with it without spoiling the others."""
+    try:
+        return _judge(raw, is_suspect=is_suspect, at=at)
+    except ValidationFailed as error:
+        return Rejected(_own_id(raw), error.details)
+
+
+def _judge(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent:
+    """Read one decoded event. Raises ValidationFailed with every field that is to blame."""
+    if is_suspect and (found := [detail for detail, _ in zip(defects(raw), range(_MOST_DETAILS), strict=False)]):
+        raise ValidationFailed(found)
+    event = _accept(raw, at)
+    if event is None:
+        raise ValidationFailed(_explain(raw))
+    return event
+
+
+def _own_id(raw: Any) -> str | None:
+    sent = raw.get("id") if isinstance(raw, Mapping) else None
+    return sent if isinstance(sent, str) and _uuid.fullmatch(sent) else None
+
+
+def _accept(raw: Any, at: datetime) -> NewEvent | None:
+    sent = convert(raw, _Event)
+    events = None if sent is None else _complete([sent], at)
+    return events[0] if events else None
+
+
+def _explain(raw: Any) -> list[Detail]:
+    serializer = EventSerializer(data=raw)
+    details = [] if serializer.is_valid() else list(flatten(serializer.errors))
+    properties = raw.get("properties") if isinstance(raw, Mapping) else None
+    if isinstance(properties, Mapping):
+        details.extend(property_defects(properties))
+    return details or [Detail("", DetailCode.INVALID_VALUE, "Is not an event.")]

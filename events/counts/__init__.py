@@ -1,0 +1,1 @@
+"""Counts of events by name and quarter of an hour."""

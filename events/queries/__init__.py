@@ -1,0 +1,1 @@
+"""Finding events and exporting them."""

@@ -1,0 +1,1 @@
+"""Deleting events: erasing a user, and purging old events."""

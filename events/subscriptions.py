@@ -1,0 +1,10 @@
+"""The periodic work of `events`."""
+
+from __future__ import annotations
+
+from config.maintenance import register
+from events.counts.storage import fold
+from events.removal.retention import purge_by_setting
+
+register("purge of old events", purge_by_setting)
+register("counts of events", fold)  # after the purge, which takes away from them

@@ -1,0 +1,3 @@
+"""The admin pages of experiments and metrics."""
+
+from experiments.admin import experiments, metrics  # noqa: F401 (registers the pages)

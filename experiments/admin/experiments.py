@@ -1,0 +1,266 @@
+"""Experiments in the admin: drafts are edited, and started ones show their results. The steps: `step_pages`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from config.admin.current_environment import current_environment
+from config.admin.site import ChoiceFilter, column, in_two_lines, moment, writer_here
+from config.change_log.descriptions import vocabulary
+from experiments.admin.experiment_forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, MeasuredForm, NewDraftForm
+from experiments.admin.metrics import MetricAdmin, known_metrics
+from experiments.admin.planner_page import PlannerPage
+from experiments.admin.results.panel import Panel, panel_of
+from experiments.admin.results.views import ResultPages
+from experiments.admin.step_pages import StepPages
+from experiments.admin.words import (
+    audience_in_words,
+    decision_in_words,
+    experiment_in_words,
+    flag_in_words,
+    shares_in_words,
+    testers_in_words,
+)
+from experiments.api.permissions import require_flag
+from experiments.design.groups import free_in
+from experiments.lifecycle import changes
+from experiments.metrics.documents import definitions_of
+from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
+from experiments.results.computing import analyse_experiment
+from experiments.stats.types import TUNING_SIZE
+from flags.changes.flag_changes import get_flag
+from flags.models import Flag, Segment
+
+admin.site.register(Metric, MetricAdmin)
+vocabulary[changes.KIND] = experiment_in_words
+
+_FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_planned_size", "shown_tuning_size")
+_MOMENTS = ("shown_creation", "shown_start", "shown_end")
+_WRITTEN = {
+    **{name: name for name in ("description", "variants", "metrics", "percentage", "conditions", "group", "flag")},
+    "forced_variants": "forced_variants",
+    "planned_sample_size": "planned_size",
+    "tuning_sample_size": "tuning_size",
+}
+_TONES = {Status.DRAFT: "info", Status.RUNNING: "success", Status.STOPPED: "default"}
+
+
+class StatusFilter(ChoiceFilter):
+    title = "status"
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(Status.choices)
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(status=self.value()) if self.value() else queryset
+
+
+@admin.register(Experiment)
+class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
+    kind = changes.KIND
+    is_common = False
+    is_environmental = True
+    list_display = ("shown_key", "shown_status", "shown_variants", "shown_metrics", "shown_start", "shown_creation")
+    list_filter = (StatusFilter,)
+    search_fields = ("key", "description")
+    search_help_text = "Key or description"
+    ordering = ("-created_at", "-id")
+    actions_detail = ("start", "ship", "new_phase", "stop", "reopen")
+    change_form_outer_before_template = "admin/experiments/experiment/results.html"
+    change_form_after_template = "admin/experiments/experiment/known.html"
+
+    def get_queryset(self, request: HttpRequest) -> ExperimentQuerySet:
+        # The environment's name goes into the change log with every write.
+        return Experiment.objects.in_environment(current_environment(request)).select_related("environment")
+
+    # the list
+
+    @column("Experiment", ordering="key")
+    def shown_key(self, experiment: Experiment) -> SafeString:
+        return in_two_lines(experiment.key, experiment.description[:100])
+
+    @column("Status", ordering="status", label=_TONES)
+    def shown_status(self, experiment: Experiment) -> str:
+        return experiment.status
+
+    @column("Variants")
+    def shown_variants(self, experiment: Experiment) -> str:
+        return shares_in_words(experiment.variants)
+
+    @column("Metrics", empty_value="none")
+    def shown_metrics(self, experiment: Experiment) -> str | None:
+        return ", ".join(experiment.metrics) or None
+
+    @column("Takes in")
+    def shown_audience(self, experiment: Experiment) -> str:
+        return audience_in_words(experiment)
+
+    @column("Testers")
+    def shown_testers(self, experiment: Experiment) -> str:
+        return testers_in_words(experiment)
+
+    @column("Flag")
+    def shown_flag(self, experiment: Experiment) -> str:
+        words = flag_in_words(experiment)
+        if experiment.status != Status.RUNNING or not experiment.flag:
+            return words
+        is_on = get_flag(experiment.flag["key"], experiment.environment).enabled
+        return words if is_on else f"{words}. It is off here, so that nobody sees a variant"
+
+    @column("Planned size")
+    def shown_planned_size(self, experiment: Experiment) -> str:
+        return f"{experiment.planned_size:,} users" if experiment.planned_size else "none"
+
+    @column("Decision")
+    def shown_decision(self, experiment: Experiment) -> str:
+        return decision_in_words(experiment)
+
+    @column("Tuned for")
+    def shown_tuning_size(self, experiment: Experiment) -> str:
+        return f"{experiment.tuning_size:,} users"
+
+    @column("Created", ordering="created_at")
+    def shown_creation(self, experiment: Experiment) -> SafeString | None:
+        return moment(experiment.created_at)
+
+    @column("Started", ordering="started_at", empty_value="not yet")
+    def shown_start(self, experiment: Experiment) -> SafeString | None:
+        return moment(experiment.started_at)
+
+    @column("Stopped", empty_value="not yet")
+    def shown_end(self, experiment: Experiment) -> SafeString | None:
+        return moment(experiment.stopped_at)
+
+    # the form
+
+    def get_form(
+        self, request: HttpRequest, obj: Experiment | None = None, change: bool = False, **options: Any
+    ) -> Any:
+        form = NewDraftForm if obj is None else _form_of(request, obj)
+        return super().get_form(request, obj, change, **{"form": form, **options})
+
+    def get_fieldsets(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
+        if obj is None or (_is_of_draft(request, obj) and self.has_change_permission(request, obj)):
+            return [
+                (None, {"fields": ["key", "description", "variants", "metrics"]}),
+                ("Who takes part", {"fields": ["percentage", "conditions", "group", "forced_variants"]}),
+                ("The flag that it drives", {"fields": ["flag"]}),
+                ("How many users", {"fields": ["planned_sample_size", "tuning_sample_size", "reason"]}),
+            ]
+        moments = {"shown_creation": obj.created_at, "shown_start": obj.started_at, "shown_end": obj.stopped_at}
+        past = [name for name, at in moments.items() if at is not None]
+        facts = ["key", "shown_status", *(["shown_decision"] if obj.stopped_at else []), *_FACTS, *past]
+        if self.has_change_permission(request, obj):
+            measured = ["metrics"] if _form_of(request, obj) is MeasuredForm else []
+            editable = ["description", *measured, "forced_variants", "reason"]
+            facts = [each for each in facts if not (measured and each == "shown_metrics")]
+        else:
+            editable, facts = ["description"], [*facts, "shown_testers"]
+        title = None if obj.status == Status.DRAFT else "Fixed since it was started"
+        return [(None, {"fields": editable}), (title, {"fields": facts})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
+        if obj is None:
+            return []
+        if _is_of_draft(request, obj) and self.has_change_permission(request, obj):
+            return ["key"]
+        return ["key", "shown_status", "shown_decision", *_FACTS, "shown_testers", *_MOMENTS]
+
+    def loaded(self, request: HttpRequest, obj: Experiment | None) -> dict[str, Any]:
+        here = super().loaded(request, obj)
+        if obj is None:
+            return {**here, "variants": TWO_EQUAL_VARIANTS, "tuning_sample_size": TUNING_SIZE}
+        return {**here, "tuning_sample_size": obj.tuning_size, "planned_sample_size": obj.planned_size}
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        context = {
+            "known_metrics": known_metrics,
+            "known_groups": partial(_known_groups, request),
+            "known_flags": _known_flags,
+            "known_segments": _known_segments,
+        }
+        return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        # Not computed before Django knows that there is such an experiment.
+        context = {
+            "panel": partial(self._panel, request, object_id),
+            "fixed_metrics": partial(self._fixed_metrics, request, object_id),
+        }
+        return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
+
+    def _panel(self, request: HttpRequest, object_id: str) -> Panel | None:
+        """What has come of it so far; None for a draft, which has nothing to show."""
+        experiment = self.find(request, object_id)
+        if experiment is None or experiment.status == Status.DRAFT:
+            return None
+        return panel_of(analyse_experiment(experiment, timezone.now()))
+
+    def _fixed_metrics(self, request: HttpRequest, object_id: str) -> list[bool]:
+        """Of the metrics of a started experiment, in their order, whether each is post hoc."""
+        experiment = self.find(request, object_id)
+        if experiment is None or experiment.status == Status.DRAFT:
+            return []
+        return [each.is_post_hoc for each in definitions_of(experiment)]
+
+    # the domain
+
+    def write(self, request: HttpRequest, obj: Experiment, values: dict[str, Any], *, is_new: bool) -> Experiment:
+        common = {"reason": values["reason"], **writer_here(request)}
+        new = {column: values[name] for name, column in _WRITTEN.items() if name in values}
+        if not is_new and obj.status == Status.RUNNING and new["forced_variants"] != obj.forced_variants:
+            require_flag(request.user, obj)
+        if is_new:
+            return changes.create_experiment(key=values["key"], **new, **common)
+        return changes.update_experiment(key=obj.key, changes=new, **common)
+
+    def remove(self, request: HttpRequest, obj: Experiment, reason: str) -> None:
+        changes.delete_experiment(key=obj.key, reason=reason, **writer_here(request))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Experiment | None = None) -> bool:
+        # What was started has results, and stays.
+        return super().has_delete_permission(request, obj) and (obj is None or obj.status == Status.DRAFT)
+
+
+def _known_groups(request: HttpRequest) -> dict[str, str]:
+    """The groups that experiments here have parts of, and what is free of each."""
+    here = current_environment(request)
+    groups = Experiment.objects.in_environment(here).exclude(status=Status.STOPPED).values_list("group", flat=True)
+    return {key: free_in(here, key) for key in sorted({group["key"] for group in groups if group})}
+
+
+def _known_flags() -> dict[str, list[str]]:
+    """The flags that an experiment may drive, each with the keys of its variants."""
+    rows = Flag.objects.current().values_list("key", "variants")
+    return {key: [each["key"] for each in variants] for key, variants in rows}
+
+
+def _known_segments() -> list[str]:
+    return list(Segment.objects.values_list("key", flat=True))
+
+
+def _form_of(request: HttpRequest, experiment: Experiment) -> type[ExperimentForm]:
+    """With what can be changed, or could when the page was opened."""
+    if _is_of_draft(request, experiment):
+        return DraftForm
+    return MeasuredForm if experiment.frozen_at is None or "metrics" in request.POST else ExperimentForm
+
+
+def _is_of_draft(request: HttpRequest, experiment: Experiment | None) -> bool:
+    """Whether a page is that of a draft, or was when it was opened: then the domain answers what came of its edits."""
+    return experiment is None or experiment.status == Status.DRAFT or "variants" in request.POST

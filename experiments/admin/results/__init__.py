@@ -1,0 +1,1 @@
+"""The parts of the results page: verdict, a card for each metric, phases, explanations."""

@@ -1,0 +1,94 @@
+"""Finding the users whose totals may have changed: theirs are the events and exposures that are new since a mark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+from django.db.models import BooleanField, QuerySet
+from django.db.models.expressions import RawSQL
+
+from config.database.commit_order import arrived_since
+from config.database.insertion import adapted
+from events.models import Event
+from experiments.aggregates.dialects import dialect
+from experiments.metrics.documents import definitions_of
+from experiments.models import Experiment, Exposure
+
+
+def has_news(experiment: Experiment, mark: str) -> bool:
+    """Whether anything that matters has arrived since the mark was taken."""
+    return _new_exposures(experiment, mark).exists() or bool(_users_of_new_events(experiment, mark, "LIMIT 1"))
+
+
+def find_news(experiment: Experiment, mark: str) -> set[str]:
+    """The users of whom something that matters has arrived since the mark was taken."""
+    exposed = set(_new_exposures(experiment, mark).values_list("user_id", flat=True))
+    return exposed.union(user_id for (user_id,) in _users_of_new_events(experiment, mark))
+
+
+def find_beyond(experiment: Experiment, stop: datetime) -> set[str]:
+    """The users who were exposed after the stop, or have events after it: both counted until it was known."""
+    exposed = _exposures(experiment).filter(exposed_at__gt=stop)
+    later = "environment_id = %s AND timestamp > %s AND received_at > %s"
+    late = _exposed_users_of(experiment, later, [experiment.environment_id, stop, stop])
+    return set(exposed.values_list("user_id", flat=True)).union(user_id for (user_id,) in late)
+
+
+def _names(experiment: Experiment) -> list[str]:
+    return sorted({name for definition in definitions_of(experiment) for name in definition.events})
+
+
+def _exposures(experiment: Experiment) -> QuerySet[Exposure]:
+    return Exposure.objects.filter(experiment=experiment)
+
+
+def _new_exposures(experiment: Experiment, mark: str) -> QuerySet[Exposure]:
+    condition, parameters = arrived_since(mark, "arrival")
+    has_arrived = RawSQL(condition, parameters, output_field=BooleanField())  # noqa: S611 (no data)
+    return _exposures(experiment).filter(has_arrived)
+
+
+def _users_of_new_events(experiment: Experiment, mark: str, then: str = "") -> list[tuple[Any, ...]]:
+    # By no other index than that of arrivals are these found quickly.
+    return _exposed_users_of(experiment, *arrived_since(mark, "arrival"), then)
+
+
+def _exposed_users_of(
+    experiment: Experiment, condition: str, parameters: Sequence[Any], then: str = ""
+) -> list[tuple[Any, ...]]:
+    """The exposed users of events that matter and meet a condition.
+
+    For each user one looks into the index of exposures: of an experiment that it has no statistics of, PostgreSQL
+    expects one user, and would otherwise go through all of them for each.
+    """
+    names, own = _names(experiment) or [""], ["", *experiment.references()]  # no event has no name
+    every = "" if then else "DISTINCT"
+    statement = f"""
+        SELECT user_id FROM (
+            SELECT {every} user_id FROM (
+                SELECT name, user_id, environment_id, experiment FROM {Event._meta.db_table}
+                WHERE {condition} {dialect().fence}
+            ) AS found
+            WHERE environment_id = %s AND name IN ({_marks(names)}) AND experiment IN ({_marks(own)})
+        ) AS theirs
+        WHERE EXISTS (
+            SELECT 1 FROM {Exposure._meta.db_table} AS exposed
+            WHERE exposed.experiment_id = %s AND exposed.user_id = theirs.user_id {dialect().fence}
+        )
+        {then}
+    """  # noqa: S608 (no data)
+    return _fetch(statement, [*parameters, experiment.environment_id, *names, *own, experiment.pk])
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ", ".join(["%s"] * len(values))
+
+
+def _fetch(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters if connection.vendor == "postgresql" else adapted(parameters))
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows

@@ -1,0 +1,137 @@
+"""The query behind totals: what the metrics of an experiment make of the events of each exposed user, in one pass.
+
+The statements that write totals, on either database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import QuerySet, Sum
+
+from events.counts.storage import quarter_of
+from events.models import Event, EventCount
+from experiments.aggregates.dialects import Parameters, dialect, execute, fetch, figures, is_chosen, planned
+from experiments.aggregates.metric_columns import Figures, since_exposure
+from experiments.metrics.documents import definitions_of
+from experiments.models import Experiment, Exposure, UserTotal
+
+LOOKBACK = timedelta(days=14)
+"""How long before the exposure a user's history reaches."""
+_SKEW = timedelta(days=1)
+"""An exposure may lie a little before the start, by the clock of another host."""
+
+Users = Sequence[str] | None
+"""Their ids; None stands for all."""
+
+
+def earliest_event(experiment: Experiment) -> datetime:
+    """Events before this moment matter to nobody in a started experiment."""
+    assert experiment.started_at is not None  # noqa: S101 (drafts have no totals)
+    return experiment.started_at - LOOKBACK - _SKEW
+
+
+def exposed_users(experiment: Experiment) -> QuerySet[Exposure]:
+    """The exposures that count. An assignment that was under way during the stop may carry a later moment."""
+    exposed = Exposure.objects.filter(experiment=experiment)
+    return exposed if experiment.stopped_at is None else exposed.filter(exposed_at__lte=experiment.stopped_at)
+
+
+class TotalsQuery:
+    """The SQL that computes totals from events and exposures, and its parameters, which each part leaves behind."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment, self.definitions = experiment, definitions_of(experiment)
+        self.parameters = Parameters()
+        self._put = self.parameters.put
+
+    def totals(self, users: Users) -> str:
+        """The user_id, variant, phase, exposed_at, is_in_several_variants and figures of each."""
+        computed = (figure for each in self.definitions for figure in Figures(each, self._put).all())
+        # Only what is grouped by is a key, and what one aggregate says twice, PostgreSQL computes once.
+        return f"""
+            SELECT exposed.user_id, exposed.variant, phase, exposed_at, is_in_several_variants,
+                {figures(computed)} AS figures
+            FROM {Exposure._meta.db_table} AS exposed LEFT JOIN {Event._meta.db_table} AS happened
+                ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())}
+            WHERE {self._is_exposed(users)}
+            GROUP BY experiment_id, exposed.user_id
+        """  # noqa: S608 (no data)
+
+    def _is_exposed(self, users: Users) -> str:
+        conditions = [f"experiment_id = {self._put(self.experiment.pk)}"]
+        if users is not None:
+            conditions.append(is_chosen("exposed.user_id", users, self._put))
+        if self.experiment.stopped_at is not None:
+            conditions.append(f"exposed_at <= {self._put(self.experiment.stopped_at)}")
+        return " AND ".join(conditions)
+
+    def _matters(self) -> Iterator[str]:
+        experiment, earliest, own = self.experiment, self._put(earliest_event(self.experiment)), dialect()
+        names = sorted({name for each in self.definitions for name in each.events}) or [""]  # no event has no name
+        yield f"environment_id = {self._put(experiment.environment_id)}"
+        # By no index on names: before it has statistics, PostgreSQL may go through all events of a name for each user.
+        yield f"(name IN ({self._each(names)})) IS TRUE"
+        yield f"experiment IN ({self._each(['', *experiment.references()])})"
+        yield f"timestamp >= {earliest} AND received_at >= {earliest}"
+        if experiment.stopped_at is not None:
+            yield f"{own.counted_at} <= {self._put(experiment.stopped_at)}"
+        yield f"{own.counted_at} >= {since_exposure(-LOOKBACK, self._put)}"
+
+    def _each(self, values: Iterable[str]) -> str:
+        return ", ".join(map(self._put, values))
+
+
+_TABLE = UserTotal._meta.db_table
+_COLUMNS = "experiment_id, user_id, variant, phase, exposed_at, is_in_several_variants, figures"
+_OR_REPLACE = """
+    WHERE TRUE ON CONFLICT (experiment_id, user_id) DO UPDATE SET
+        variant = excluded.variant, phase = excluded.phase, exposed_at = excluded.exposed_at,
+        is_in_several_variants = excluded.is_in_several_variants, figures = excluded.figures
+    RETURNING user_id
+"""
+
+BY_INDEX = {
+    **dict.fromkeys(("enable_hashjoin", "enable_mergejoin", "enable_seqscan", "enable_sort"), "off"),
+    "work_mem": "64MB",
+}
+"""How the events of some users are found best: by an index for each user."""
+IN_ONE_PASS = {
+    **dict.fromkeys(("enable_nestloop", "enable_mergejoin", "enable_sort", "jit"), "off"),
+    "work_mem": "256MB",
+}
+"""How all events are gone through best: once, with the exposures and a million users at hand."""
+
+
+_EVENTS_A_USER = 30
+"""So many events are gone through in one pass while the totals of one user are found by an index."""
+
+
+def is_quicker_in_one_pass(experiment: Experiment, users: int) -> bool:
+    """Whether the totals of so many users are, by how many events of anybody's there are."""
+    since = quarter_of(earliest_event(experiment))
+    here = EventCount.objects.filter(environment=experiment.environment_id, quarter__gte=since)
+    events: int = here.aggregate(events=Sum("count"))["events"] or 0
+    return users * _EVENTS_A_USER > events
+
+
+def write_totals(experiment: Experiment, users: Users) -> None:
+    """Compute the totals of these users, those not exposed having none afterwards, or of all, who have none yet."""
+    query = TotalsQuery(experiment)
+    whose = query.parameters.put(experiment.pk)
+    computed = f"SELECT {whose}, computed.* FROM ({query.totals(users)}) AS computed"  # noqa: S608 (no data)
+    statement = f"INSERT INTO {_TABLE} ({_COLUMNS}) {computed}"
+    if users is None:
+        with planned(**IN_ONE_PASS):
+            execute(statement, query.parameters)
+        return
+    with planned(**BY_INDEX):
+        written = fetch(f"{statement} {_OR_REPLACE}", query.parameters)
+    if others := {*users}.difference(user_id for (user_id,) in written):
+        delete_totals(experiment, sorted(others))
+
+
+def delete_totals(experiment: Experiment, users: Sequence[str]) -> None:
+    parameters = Parameters()
+    is_theirs = f"experiment_id = {parameters.put(experiment.pk)} AND {is_chosen('user_id', users, parameters.put)}"
+    execute(f"DELETE FROM {_TABLE} WHERE {is_theirs}", parameters)  # noqa: S608 (no data)

@@ -1,0 +1,166 @@
+"""How the OpenAPI document describes the operations of /v1/experiments."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import OpenApiExample, extend_schema
+
+from config.api.schema import IDEMPOTENCY, LOCATION, REASON, TEXT, answer, errors, key_in_path, paging, query
+from config.api.serializers import NoBodySerializer
+from config.errors import ErrorCode
+from experiments.api.examples import CREATED_AT, DESIGN, DRAFT, FLAG, ID, RUNNING
+from experiments.api.experiment_serializers import (
+    AssignmentRequestSerializer,
+    AssignmentSerializer,
+    AssignmentsRequestSerializer,
+    ExperimentEntrySerializer,
+    ExperimentSerializer,
+    ExperimentUpdateSerializer,
+    RunningAssignmentSerializer,
+)
+from experiments.models import Status
+
+_KEY = key_in_path("experiment_key", "experiment")
+_AIMED = {
+    **DESIGN,
+    "percentage": 50,
+    "conditions": [{"attribute": "country", "operator": "in", "value": ["CH", "DE"]}],
+    "group": {"key": "checkout", "from": 0, "to": 50},
+    "forcedVariants": {"qa-1": "green"},
+    "flag": FLAG,
+    "plannedSampleSize": 20_000,
+}
+_ENTRY = {
+    "id": ID,
+    "key": "checkout-button",
+    "status": "running",
+    "variants": ["control", "green"],
+    "createdAt": CREATED_AT,
+}
+
+list_experiments = extend_schema(
+    operation_id="list_experiments",
+    summary="List experiments",
+    description="The experiments of the environment, newest first. Without `limit` all of them are answered; with "
+    "it, the `Link` header names the next page.",
+    parameters=[
+        query("status", {"type": "string", "enum": Status.values}, "Only experiments of this status."),
+        query("search", TEXT, "Part of the key or the description, in any case."),
+        *paging(),
+    ],
+    responses={200: answer(ExperimentEntrySerializer(many=True), "The experiments.", _ENTRY), **errors()},
+)
+
+retrieve = extend_schema(
+    operation_id="get_experiment",
+    summary="Get an experiment",
+    description="The experiment with its results, which are exact: what was acknowledged before is in them.",
+    parameters=[_KEY],
+    responses={
+        200: answer(ExperimentSerializer, "The experiment.", RUNNING),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
+    },
+)
+
+create = extend_schema(
+    operation_id="create_experiment",
+    summary="Create an experiment",
+    description="`key` and at least two `variants` with distinct keys are required. It starts as a draft. The first "
+    "of `metrics` is the one that `results` reports: the share of exposed users with an event of that name. What each "
+    "name computes is defined under /v1/metrics, and fixed by the start. `tuningSampleSize` is at how many users the "
+    "always-valid intervals are narrowest, which has to be said before anybody looks. Whom it takes in: those who meet "
+    "all `conditions`, whose bucket is in its part of a `group`, and of these a `percentage`. A part that another "
+    "draft or running experiment has is refused, and so is a `flag` without what it is to serve.",
+    parameters=[*IDEMPOTENCY, REASON, LOCATION],
+    request=ExperimentSerializer,
+    responses={
+        201: answer(ExperimentSerializer, "The draft.", DRAFT),
+        **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IN_USE, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
+    },
+    examples=[
+        OpenApiExample("Two variants", value=DESIGN, request_only=True),
+        OpenApiExample("An audience", value=_AIMED, request_only=True),
+    ],
+)
+
+partial_update = extend_schema(
+    operation_id="update_experiment",
+    summary="Change an experiment",
+    description="What is sent replaces, what is not sent stays, and null takes a property away. Of a started "
+    "experiment only the description and `forcedVariants` can be changed; who becomes a tester counts no more. And "
+    "`metrics` may be added after those that it has, which are post hoc and decide nothing. What was read may be "
+    "edited and sent back: properties that cannot be changed are accepted as they were read.",
+    parameters=[_KEY, REASON],
+    request=ExperimentUpdateSerializer,
+    responses={
+        200: answer(ExperimentSerializer, "The experiment as it is now.", DRAFT),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.IN_USE, has_body=True),
+    },
+    examples=[OpenApiExample("Metrics", value={"metrics": ["purchase"]}, request_only=True)],
+)
+
+destroy = extend_schema(
+    operation_id="delete_experiment",
+    summary="Delete an experiment",
+    description="Only a draft can be deleted; its history stays.",
+    parameters=[_KEY, REASON],
+    request=None,
+    responses={204: None, **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED)},
+)
+
+start = extend_schema(
+    operation_id="start_experiment",
+    summary="Start an experiment",
+    description="A draft becomes running and assigns variants. What its metrics compute from now on is what they are "
+    "defined as at this moment. The flag that it drives gets its rule, the first one, which nobody else can change "
+    "until the experiment is stopped; where another experiment drives that flag, or it is archived, nothing starts. "
+    "Takes no body, an empty one or `{}`.",
+    parameters=[_KEY, REASON],
+    request=NoBodySerializer,
+    responses={
+        200: answer(ExperimentSerializer, "The running experiment.", RUNNING),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.INVALID_TRANSITION, ErrorCode.IN_USE, has_body=True),
+    },
+    examples=[OpenApiExample("Nothing", value={}, request_only=True)],
+)
+
+variant = extend_schema(
+    operation_id="get_variant",
+    summary="Get the variant of a user",
+    description="The same user always gets the same variant. The user's exposure is recorded, once and durably, "
+    "before this answers; with it, of a user who is new to the experiment, the plain ones of the `attributes`. "
+    "Who is exposed already stays in that variant, whatever the experiment's conditions, percentage and weights are by "
+    "now. Whom it does not take in sees the control, testers the variant that is forced for them: then `inExperiment` "
+    "is false, `reason` says why, and nothing is recorded. When a winner has been declared, everybody sees that.",
+    parameters=[_KEY],
+    request=AssignmentRequestSerializer,
+    responses={
+        200: answer(AssignmentSerializer, "The assignment.", {"variant": "green", "experimentId": ID}),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_NOT_RUNNING, has_body=True),
+    },
+    examples=[
+        OpenApiExample("A user", value={"userId": "user-17"}, request_only=True),
+        OpenApiExample(
+            "With attributes", value={"userId": "user-17", "attributes": {"country": "CH"}}, request_only=True
+        ),
+    ],
+)
+
+variants = extend_schema(
+    operation_id="get_variants",
+    summary="Get the variants of a user in all running experiments",
+    description="By the keys of the experiments. With `record` the user is exposed, in one transaction, to all that "
+    "take them in; otherwise nothing is recorded, and the variant is what Get Variant would answer now.",
+    request=AssignmentsRequestSerializer,
+    responses={
+        200: answer(
+            RunningAssignmentSerializer(many=True),
+            "The assignments.",
+            {"experiment": "checkout-button", "experimentId": ID, "variant": "green", "inExperiment": True},
+        ),
+        **errors(has_body=True),
+    },
+    examples=[
+        OpenApiExample("A user", value={"userId": "user-17"}, request_only=True),
+        OpenApiExample("With exposures", value={"userId": "user-17", "record": True}, request_only=True),
+    ],
+)

@@ -1,0 +1,199 @@
+"""Experiments as JSON. `experiments.design.checks` checks what they may be made of; here are JSON types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from config.api.schema import NAME
+from config.api.serializers import (
+    ArrayField,
+    KeyField,
+    NumberField,
+    ObjectField,
+    RawField,
+    StrictSerializer,
+    SwitchField,
+    TextField,
+    TimestampField,
+    WholeNumberField,
+)
+from config.documents import Document
+from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
+from experiments.api.design_schema import (
+    CONDITIONS,
+    DRIVEN_FLAG,
+    FORCED,
+    GROUP,
+    PERCENTAGE,
+    PHASES,
+    PLANNED,
+    REGISTRATION,
+    VARIANT,
+)
+from experiments.design.checks import (
+    LEAST_TUNING_SIZE,
+    MOST_METRICS,
+    MOST_TUNING_SIZE,
+    MOST_VARIANTS,
+)
+from experiments.design.phases import whole
+from experiments.exposures.assignment import REASONS, WINNER
+from experiments.exposures.attributes import ATTRIBUTE_LENGTH, MOST_ATTRIBUTES, TEXT_LENGTH
+from experiments.models import WHOLE, Experiment, Status
+from experiments.results.computing import compute_results
+from experiments.stats.types import TUNING_SIZE
+
+
+class VariantResultSerializer(serializers.Serializer[Any]):
+    """`sampleSize`: distinct users exposed; `conversion`: the share of them with an event of the first metric."""
+
+    conversion = serializers.FloatField(min_value=0, max_value=1)
+    sampleSize = serializers.IntegerField(min_value=0)
+
+
+@extend_schema_field(
+    {
+        "type": "array",
+        "items": VARIANT,
+        "minItems": 2,
+        "maxItems": MOST_VARIANTS,
+        "description": "The first one is the control. Keys are distinct, and one weight at least is above 0.",
+    }
+)
+class VariantsField(serializers.JSONField):
+    """Variants as they were sent; the domain checks them."""
+
+
+@extend_schema_field({"type": "array", "items": NAME, "maxItems": MOST_METRICS, "uniqueItems": True})
+class MetricsField(serializers.JSONField):
+    """Names of metrics; the domain checks them."""
+
+
+class ExperimentEntrySerializer(serializers.Serializer[Any]):
+    """An experiment in a list."""
+
+    id = serializers.UUIDField(read_only=True)
+    key = KeyField()
+    status = serializers.ChoiceField(choices=Status.choices)
+    variants = ArrayField(child=KeyField(), source="variant_keys")
+    createdAt = TimestampField(source="created_at")
+
+
+class ExperimentSerializer(StrictSerializer):
+    """An experiment with its results at the moment `at` of the context. The times are there once they exist."""
+
+    id = serializers.UUIDField(read_only=True)
+    key = KeyField(help_text=KEY_RULE.capitalize() + ".")
+    description = TextField(required=False, allow_blank=True, max_length=DESCRIPTION_LENGTH)
+    status = serializers.ChoiceField(choices=Status.choices, read_only=True)
+    variants = VariantsField()
+    metrics = MetricsField(required=False)
+    tuningSampleSize = WholeNumberField(
+        source="tuning_size",
+        required=False,
+        min_value=LEAST_TUNING_SIZE,
+        max_value=MOST_TUNING_SIZE,
+        help_text=f"At how many users the always-valid intervals are narrowest; {TUNING_SIZE:,} unless set.",
+    )
+    percentage = RawField(PERCENTAGE, required=False, allow_null=True)
+    conditions = RawField(CONDITIONS, required=False, allow_null=True)
+    group = RawField(GROUP, required=False, allow_null=True)
+    forcedVariants = RawField(FORCED, source="forced_variants", required=False, allow_null=True)
+    flag = RawField(DRIVEN_FLAG, required=False, allow_null=True)
+    plannedSampleSize = RawField(PLANNED, source="planned_size", required=False, allow_null=True)
+    registration = RawField(REGISTRATION, read_only=True)
+    phases = RawField(PHASES, read_only=True)
+    winner = KeyField(read_only=True, help_text="The variant that everybody sees since the stop.")
+    holdback = NumberField(read_only=True, help_text="The percentage of its flag's users who go on without the winner.")
+    results = serializers.SerializerMethodField()
+    createdAt = TimestampField(source="created_at", read_only=True)
+    startedAt = TimestampField(source="started_at", read_only=True)
+    stoppedAt = TimestampField(source="stopped_at", read_only=True)
+
+    left_out_while_empty = (
+        *("percentage", "conditions", "group", "forcedVariants", "flag", "plannedSampleSize"),
+        *("registration", "phases", "winner", "holdback", "startedAt", "stoppedAt"),
+    )
+
+    @extend_schema_field(serializers.DictField(child=VariantResultSerializer()))
+    def get_results(self, experiment: Experiment) -> dict[str, dict[str, float]]:
+        return {
+            key: {"conversion": result.conversion, "sampleSize": result.sample_size}
+            for key, result in compute_results(experiment, self.context["at"]).items()
+        }
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        shown = super().to_representation(instance)
+        shown["percentage"] = None if instance.percentage == WHOLE else whole(instance.percentage)
+        shown["phases"] = shown_phases(instance.phases)
+        return {
+            name: value
+            for name, value in shown.items()
+            if name not in self.left_out_while_empty or value not in (None, "", [], {})
+        }
+
+
+def shown_phases(phases: list[Document]) -> list[Document]:
+    """The phases with their numbers; none where there has been but one, of all users."""
+    if len(phases) == 1 and phases[0]["percentage"] == WHOLE and not phases[0]["conditions"]:
+        return []
+    numbered = enumerate(phases, start=1)
+    return [{"number": number, **each, "percentage": whole(each["percentage"])} for number, each in numbered]
+
+
+class ExperimentUpdateSerializer(ExperimentSerializer):
+    """What of a draft can be changed; the rest may be sent back as it was read. Null takes a property away."""
+
+    computed = frozenset({"results"})
+    key = KeyField(read_only=True)
+
+
+class AssignmentRequestSerializer(StrictSerializer):
+    """The user to assign, and what is known of them at this moment."""
+
+    userId = TextField(min_length=1, max_length=NAME_LENGTH)
+    attributes = ObjectField(
+        required=False,
+        help_text="What the conditions of experiments ask about. Kept with a new exposure, to break results down by: "
+        f"the first {MOST_ATTRIBUTES} that are texts of up to {TEXT_LENGTH} characters, numbers or booleans and have "
+        f"names of up to {ATTRIBUTE_LENGTH} characters. All others are left out.",
+    )
+
+
+class AssignmentsRequestSerializer(AssignmentRequestSerializer):
+    """The user to assign in all running experiments."""
+
+    record = SwitchField(
+        required=False, help_text="Whether the user is now exposed to those that take them in; false unless it is said."
+    )
+
+
+_REASONS = " ".join(f"`{reason}`: {meaning}" for reason, meaning in REASONS.items())
+
+
+class AssignmentSerializer(serializers.Serializer[Any]):
+    """The variant that the user sees from now on; where they do not count, also that, and why."""
+
+    variant = KeyField()
+    experimentId = serializers.UUIDField(source="experiment_id")
+    inExperiment = serializers.BooleanField(help_text="False, where the user does not count; otherwise left out.")
+    reason = serializers.ChoiceField(choices=list(REASONS), help_text=f"Why the user does not count. {_REASONS}")
+
+    left_out_while_empty = ("inExperiment", "reason")
+
+
+class RunningAssignmentSerializer(serializers.Serializer[Any]):
+    """The variant of the user in one of the running experiments."""
+
+    experiment = KeyField()
+    experimentId = serializers.UUIDField()
+    variant = KeyField()
+    inExperiment = serializers.BooleanField(help_text="Whether the user counts for the experiment.")
+    reason = serializers.ChoiceField(
+        choices=[each for each in REASONS if each != WINNER], help_text="Why the user does not count; else left out."
+    )
+
+    left_out_while_empty = ("reason",)

@@ -1,0 +1,147 @@
+"""Exposures of a file, which count as reported ones do: the earliest of each user, from the start to the stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from django.db import transaction
+
+from config.api.bodies import Name, check, convert, decode
+from config.api.failures import flatten
+from config.api.serializers import ObjectField, StrictSerializer, TextField, TimestampField
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.slugs import NAME_LENGTH
+from config.timestamps import floor_to_second, format_timestamp, parse_timestamp
+from events.imports.files import File
+from events.imports.records import Columns, in_words
+from events.imports.running import Import, Problems
+from experiments.exposures.recording import record_imported
+from experiments.exposures.reports import Report
+from experiments.models import Experiment
+
+COLUMNS = Columns(required=("userId", "variant", "exposedAt"), optional=(), rest="attributes")
+
+
+Exposed = tuple[str, Report]
+"""The id of a user, and what is known."""
+
+
+class ExposureSerializer(StrictSerializer):
+    """A user who saw a variant, and what was known of the user then."""
+
+    userId = TextField(min_length=1, max_length=NAME_LENGTH)
+    variant = TextField(min_length=1)
+    exposedAt = TimestampField()
+    attributes = ObjectField(required=False)
+
+
+class _Exposure(msgspec.Struct, forbid_unknown_fields=True):
+    userId: Name
+    variant: str
+    exposedAt: str
+    attributes: dict[str, Any] = {}
+
+
+@dataclass(slots=True)
+class ImportedExposures:
+    """How many lines were imported and how many users are new, and what was wrong with the other lines; `left_out` are
+    those that were right until the experiment was changed, which happened meanwhile.
+    """
+
+    lines: int = 0
+    users: int = 0
+    problems: Problems = field(default_factory=Problems)
+    left_out: Problems = field(default_factory=Problems)
+
+
+def import_exposures(
+    experiment: Experiment, file: File, *, at: datetime, skips_invalid: bool, on_progress: Callable[[int], object]
+) -> ImportedExposures:
+    """Store the exposures of a file to a started experiment that is not frozen.
+
+    Raises DomainError `invalid_transition` or `experiment_locked` for another one, InvalidLines where lines cannot be
+    imported and are not to be skipped, and FileRefused.
+    """
+    _check_open(experiment)
+    imported = ImportedExposures()
+
+    def read(document: bytes) -> Exposed:
+        return _read(document, experiment, at)
+
+    def write(chunk: Sequence[tuple[int, Exposed]]) -> None:
+        with transaction.atomic():
+            # Nobody stops or freezes it meanwhile, nor adds a phase or a tester.
+            held = Experiment.objects.select_for_update(no_key=True).get(pk=experiment.pk)
+            exposures = list(_still_acceptable(chunk, held, at, imported.left_out))
+            imported.users += record_imported(held, exposures)
+        imported.lines += len(exposures)
+
+    imported.problems = Import(COLUMNS, read, write).run(file, skips_invalid=skips_invalid, on_progress=on_progress)
+    return imported
+
+
+def _still_acceptable(
+    chunk: Sequence[tuple[int, Exposed]], experiment: Experiment, at: datetime, left_out: Problems
+) -> Iterator[Exposed]:
+    """Those that are exposures to the experiment as it is by now; of the others it is kept why not."""
+    for line, exposure in chunk:
+        try:
+            _check_open(experiment)
+            user_id, report = exposure
+            _check(user_id, report.variant, report.at, experiment, at)
+        except DomainError as error:
+            left_out.add(line, in_words(error))
+        else:
+            yield exposure
+
+
+def _check_open(experiment: Experiment) -> None:
+    if experiment.started_at is None:
+        message = f"The experiment {experiment.key} is a draft; start it first, with --at at the moment when it began."
+        raise DomainError(ErrorCode.INVALID_TRANSITION, message)
+    if experiment.frozen_at is not None:
+        message = f"The results of {experiment.key} are frozen; nothing that comes later counts for them."
+        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
+
+
+def _read(document: bytes, experiment: Experiment, at: datetime) -> Exposed:
+    """Raises DomainError."""
+    value = check(decode(document))
+    sent = convert(value, _Exposure)
+    try:
+        moment = None if sent is None else parse_timestamp(sent.exposedAt)
+    except ValueError:
+        moment = None
+    if sent is None or moment is None:
+        serializer = ExposureSerializer(data=value)
+        found = [] if serializer.is_valid() else list(flatten(serializer.errors))
+        raise ValidationFailed(found or [Detail("", DetailCode.INVALID_VALUE, "Is not an exposure.")])
+    _check(sent.userId, sent.variant, moment, experiment, at)
+    return sent.userId, Report(sent.variant, moment, sent.attributes)
+
+
+def _check(user_id: str, variant: str, moment: datetime, experiment: Experiment, at: datetime) -> None:
+    if details := list(_objections(user_id, variant, moment, experiment, at)):
+        raise ValidationFailed(details)
+
+
+def _objections(user_id: str, variant: str, moment: datetime, experiment: Experiment, at: datetime) -> Iterator[Detail]:
+    """Why it cannot have been an exposure to this experiment."""
+    assert experiment.started_at is not None  # noqa: S101 (checked before any line is read)
+    if variant not in experiment.variant_keys:
+        message = f"Is none of the experiment's, which are {', '.join(experiment.variant_keys)}."
+        yield Detail("variant", DetailCode.UNKNOWN_REFERENCE, message)
+    if user_id in experiment.forced_variants:
+        yield Detail("userId", DetailCode.INVALID_VALUE, "Is forced to a variant, and never counts.")
+    if moment < floor_to_second(experiment.started_at):
+        message = f"Is before the start of the experiment, {format_timestamp(experiment.started_at)}."
+        yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, message)
+    elif experiment.stopped_at is not None and moment > experiment.stopped_at:
+        message = f"Is after the stop of the experiment, {format_timestamp(experiment.stopped_at)}."
+        yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, message)
+    elif moment > at:
+        yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, "Lies in the future.")

@@ -1,0 +1,118 @@
+"""How the OpenAPI document describes the operations of /v1/metrics."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import OpenApiExample, extend_schema
+
+from config.api.schema import (
+    ETAG,
+    IDEMPOTENCY,
+    IF_MATCH,
+    LOCATION,
+    REASON,
+    TEXT,
+    answer,
+    errors,
+    key_in_path,
+    paging,
+    query,
+)
+from config.errors import ErrorCode
+from experiments.api.metric_serializers import MetricEntrySerializer, MetricSerializer, MetricUpdateSerializer
+
+_KEY = key_in_path("metric_key", "metric")
+_ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
+_CREATED = "2026-01-31T12:00:00.000000Z"
+_SENT = {
+    "key": "revenue-a-week",
+    "description": "What a user spends in the first week",
+    "type": "revenue",
+    "event": "purchase",
+    "currency": "EUR",
+    "windowHours": 168,
+    "capPercentile": 99,
+}
+_ENTRY = {
+    "id": _ID,
+    **_SENT,
+    "property": "",
+    "denominator": None,
+    "delayHours": 0,
+    "fromDay": None,
+    "toDay": None,
+    "capValue": None,
+    "capPercentile": 99.0,
+    "direction": "increase",
+    "role": "goal",
+    "version": 1,
+    "createdAt": _CREATED,
+    "updatedAt": _CREATED,
+}
+_METRIC = {**_ENTRY, "usedBy": [{"experiment": "checkout-button", "status": "running", "version": 1}]}
+_TYPES = (
+    "A user's value is, by `type`: `conversion`: 1 with at least one event, else 0. `count`: the number of events. "
+    "`revenue`: the sum of their `revenue` in one `currency`, others are never added. `sum` and `mean`: of a numeric "
+    "`property`. `ratio`: the event, or the sum of its `property`, over that of `denominator`, summed over all users. "
+    "`retention`: 1 with an event from `fromDay` on and before `toDay` after the exposure. Properties that do not go "
+    "with the type are refused."
+)
+_VERSIONS = (
+    "An experiment takes its metrics' definitions with it when it starts. So where a started one measures the metric "
+    "as it is, a change of anything but the description makes a new `version`, which only later ones measure."
+)
+
+list_metrics = extend_schema(
+    operation_id="list_metrics",
+    summary="List metrics",
+    description="All metrics, ordered by key; they are common to all environments. "
+    "Without `limit` all of them are answered; with it, the `Link` header names the next page.",
+    parameters=[query("search", TEXT, "Part of the key or the description, in any case."), *paging()],
+    responses={200: answer(MetricEntrySerializer(many=True), "The metrics.", _ENTRY), **errors()},
+)
+
+retrieve = extend_schema(
+    operation_id="get_metric",
+    summary="Get a metric",
+    description="The metric, and the experiments that name it. Send its `ETag` back as `If-Match` to change only what "
+    "you have seen.",
+    parameters=[_KEY, ETAG],
+    responses={200: answer(MetricSerializer, "The metric.", _METRIC), **errors(ErrorCode.NOT_FOUND)},
+)
+
+create = extend_schema(
+    operation_id="create_metric",
+    summary="Create a metric",
+    description="Define what a name among the `metrics` of experiments computes; undefined, it is the share of users "
+    f"with at least one event of that name. `key`, `type` and `event` are required. {_TYPES}",
+    parameters=[*IDEMPOTENCY, REASON, LOCATION, ETAG],
+    request=MetricSerializer,
+    responses={
+        201: answer(MetricSerializer, "The metric as it was created.", {**_ENTRY, "usedBy": []}),
+        **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
+    },
+    examples=[OpenApiExample("Revenue", value=_SENT, request_only=True)],
+)
+
+partial_update = extend_schema(
+    operation_id="update_metric",
+    summary="Update a metric",
+    description=f"What is sent replaces, what is not sent stays. {_VERSIONS} What was read may be edited and sent "
+    "back: properties that cannot be changed are accepted as they were read.",
+    parameters=[_KEY, IF_MATCH, REASON, ETAG],
+    request=MetricUpdateSerializer,
+    responses={
+        200: answer(MetricSerializer, "The metric as it is now.", {**_METRIC, "windowHours": 336, "version": 2}),
+        **errors(ErrorCode.NOT_FOUND, ErrorCode.PRECONDITION_FAILED, has_body=True),
+    },
+    examples=[OpenApiExample("Window", value={"windowHours": 336}, request_only=True)],
+)
+
+destroy = extend_schema(
+    operation_id="delete_metric",
+    summary="Delete a metric",
+    description="Refused while an experiment that is a draft or runs names it, in any environment. Stopped ones keep "
+    "the definition that they took; the history stays.",
+    parameters=[_KEY, IF_MATCH, REASON],
+    request=None,
+    responses={204: None, **errors(ErrorCode.NOT_FOUND, ErrorCode.IN_USE, ErrorCode.PRECONDITION_FAILED)},
+)

@@ -1,0 +1,156 @@
+"""Metrics as JSON. `experiments.metrics.checks` says what may stand together; the serializers check JSON's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from config.api.schema import KEY, NAME, closed_object, component
+from config.api.serializers import (
+    ChoiceField,
+    KeyField,
+    NumberField,
+    RawField,
+    StrictSerializer,
+    TextField,
+    TimestampField,
+    WholeNumberField,
+)
+from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
+from experiments.metrics.changes import uses_of
+from experiments.metrics.checks import CURRENCY_PATTERN, LEAST_PERCENTILE, MOST_DAYS, MOST_HOURS, MOST_PERCENTILE
+from experiments.models import Direction, Metric, MetricType, Role, Status
+
+_PROPERTY = {**NAME, "minLength": 0}
+_CURRENCY = {"type": "string", "pattern": f"{CURRENCY_PATTERN[:-1]}$|^$"}
+_QUANTITY = component(
+    "Quantity",
+    closed_object(
+        {"event": NAME, "property": _PROPERTY, "currency": _CURRENCY},
+        "The number of a user's events of this name or, with a property, the sum of that.",
+        optional=("property", "currency"),
+    ),
+)
+_DENOMINATOR = {"allOf": [_QUANTITY], "description": "What a ratio divides by."}
+_USE = closed_object(
+    {
+        "experiment": KEY,
+        "status": {"type": "string", "enum": Status.values},
+        "version": {"type": "integer", "minimum": 0, "description": "0: as it was before anybody defined it."},
+    }
+)
+_USES = {
+    "type": "array",
+    "items": component("MetricUse", _USE),
+    "description": "The experiments of this environment that name it, newest first, with the version that each "
+    "measures: a draft the one of its start, which would be the current one.",
+}
+
+
+class HoursField(WholeNumberField):
+    def __init__(self, least: int, **options: Any) -> None:
+        super().__init__(min_value=least, max_value=MOST_HOURS, required=False, **options)
+
+
+class DayField(WholeNumberField):
+    def __init__(self, least: int, most: int, **options: Any) -> None:
+        super().__init__(min_value=least, max_value=most, required=False, allow_null=True, **options)
+
+
+@extend_schema_field({"type": "string", "pattern": CURRENCY_PATTERN})
+class CurrencyField(TextField):
+    """A currency, or nothing; the domain checks it."""
+
+
+@extend_schema_field({"type": "number", "exclusiveMinimum": 0})
+class CapValueField(NumberField):
+    """An amount; the domain checks it."""
+
+
+@extend_schema_field({"type": "number", "exclusiveMinimum": LEAST_PERCENTILE, "exclusiveMaximum": MOST_PERCENTILE})
+class CapPercentileField(NumberField):
+    """A percentile; the domain checks it."""
+
+
+class MetricEntrySerializer(StrictSerializer):
+    """What a name among an experiment's metrics computes of each exposed user's events."""
+
+    id = serializers.UUIDField(read_only=True)
+    key = KeyField(help_text=KEY_RULE.capitalize() + ".")
+    description = TextField(required=False, allow_blank=True, max_length=DESCRIPTION_LENGTH)
+    type = ChoiceField(choices=MetricType.values)
+    event = TextField(min_length=1, max_length=NAME_LENGTH, help_text="The name of the events that it looks at.")
+    property = TextField(
+        required=False,
+        allow_blank=True,
+        max_length=NAME_LENGTH,
+        help_text="Whose numbers are added: of sum, mean (both need one) and ratio. Where it is empty, events count.",
+    )
+    currency = CurrencyField(
+        required=False,
+        allow_blank=True,
+        help_text="Three capital letters. Needed for revenue, and wherever `property` is `revenue`.",
+    )
+    denominator = RawField(_DENOMINATOR, required=False, allow_null=True)
+    windowHours = HoursField(
+        1,
+        source="window_hours",
+        allow_null=True,
+        help_text="For how long events count, from the exposure and `delayHours` on; null: until the stop.",
+    )
+    delayHours = HoursField(0, source="delay_hours", help_text="How long after the exposure events begin to count.")
+    fromDay = DayField(
+        0,
+        MOST_DAYS - 1,
+        source="from_day",
+        help_text="Of retention: the first day that counts, where day 0 begins with the exposure.",
+    )
+    toDay = DayField(1, MOST_DAYS, source="to_day", help_text="Of retention: the first day that counts no more.")
+    capValue = CapValueField(
+        source="cap_value",
+        required=False,
+        allow_null=True,
+        help_text="Of count, revenue and sum: what is above 0 and above this counts as this.",
+    )
+    capPercentile = CapPercentileField(
+        source="cap_percentile",
+        required=False,
+        allow_null=True,
+        help_text="The same, with the cap at this percentile of the users whose value is not 0; "
+        f"above {LEAST_PERCENTILE} and below {MOST_PERCENTILE}.",
+    )
+    direction = ChoiceField(choices=Direction.values, required=False, help_text="Which way is good.")
+    role = ChoiceField(
+        choices=Role.values,
+        required=False,
+        help_text="A goal is to be improved; a guardrail must not get worse.",
+    )
+    version = serializers.IntegerField(read_only=True, help_text="How many meanings it has had for experiments.")
+    createdAt = TimestampField(source="created_at", read_only=True)
+    updatedAt = TimestampField(source="updated_at", read_only=True)
+
+
+class MetricSerializer(MetricEntrySerializer):
+    """A metric, and in the answer who uses it in the environment that the context names."""
+
+    usedBy = serializers.SerializerMethodField()
+
+    @extend_schema_field(_USES)
+    def get_usedBy(self, metric: Metric) -> list[dict[str, Any]]:
+        return [
+            {
+                "experiment": use.experiment.key,
+                "status": use.experiment.status,
+                "version": metric.version if use.version is None else use.version,
+            }
+            for use in uses_of(metric.key, self.context["environment"])
+        ]
+
+
+class MetricUpdateSerializer(MetricSerializer):
+    """What of a metric can be changed; the rest may be sent back as it was read."""
+
+    computed = frozenset({"usedBy"})
+    key = KeyField(read_only=True)

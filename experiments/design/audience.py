@@ -1,0 +1,84 @@
+"""Whom an experiment takes in, and what it drives: share, conditions, group, testers, flag, checked for every door.
+
+Pure. Whether the segments, the flag and the part of the group that they name can be had is for `lifecycle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from config.errors import Detail, DetailCode
+from flags.engine.conditions import check_conditions as check_conditions_of
+from flags.engine.experiment_rule import check_forced
+from flags.engine.experiment_rule import check_group as check_group_of
+from flags.engine.shapes import check_key, check_object, echo, keys_of, unknown_variant
+from flags.engine.shapes import check_percentage as check_percentage_of
+
+MOST_USERS = 2_000_000_000
+_FLAG = '{"key": "new-checkout", "serves": {"control": "old", "treatment": "new"}}'
+
+
+def check_percentage(percentage: Any) -> Iterator[Detail]:
+    return check_percentage_of(percentage, "percentage")
+
+
+def check_conditions(conditions: Any) -> Iterator[Detail]:
+    return check_conditions_of(conditions, "conditions")
+
+
+def check_group(group: Any) -> Iterator[Detail]:
+    """Say what is wrong with a part of a group; None for an experiment of no group."""
+    return iter(()) if group is None else check_group_of(group, "group")
+
+
+def check_salts(key: str, group: Any) -> Iterator[Detail]:
+    """Say that a group of the experiment's own key would share out the same users as its percentage does."""
+    if isinstance(group, Mapping) and group.get("key") == key:
+        message = "Must differ from the key of the experiment, for both are salts: its percentage would be another."
+        yield Detail("group.key", DetailCode.INVALID_VALUE, message)
+
+
+def check_planned_size(size: Any) -> Iterator[Detail]:
+    if size is None:
+        return
+    if isinstance(size, bool) or not isinstance(size, int):
+        yield Detail("plannedSampleSize", DetailCode.INVALID_TYPE, "Must be a whole number.")
+    elif not 1 <= size <= MOST_USERS:
+        yield Detail("plannedSampleSize", DetailCode.OUT_OF_RANGE, f"Must be 1 to {MOST_USERS:,} users.")
+
+
+def check_forced_variants(forced: Any, variants: Any) -> Iterator[Detail]:
+    """Say what is wrong with variants by user id, given the variants that there are."""
+    return check_forced(forced, "forcedVariants", keys_of(variants))
+
+
+def check_flag(flag: Any, variants: Any) -> Iterator[Detail]:
+    """Say what is wrong with a flag to drive: its key, and what it serves for each of the variants that there are."""
+    if flag is None:
+        return
+
+    def check_serves(serves: object, field: str) -> Iterator[Detail]:
+        return _check_serves(serves, field, keys_of(variants))
+
+    checks = {"key": check_key, "serves": check_serves}
+    yield from check_object(flag, "flag", checks=checks, required=checks, example=_FLAG)
+
+
+def _check_serves(serves: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
+    if not isinstance(serves, Mapping):
+        message = "Must be an object: for each variant, the key of a variant of the flag, or true or false."
+        yield Detail(field, DetailCode.INVALID_TYPE, message)
+        return
+    for variant in variants:
+        if variant not in serves:
+            yield Detail(f"{field}.{variant}", DetailCode.REQUIRED, "Is missing; say what the flag serves for it.")
+    for variant, served in serves.items():
+        at = f"{field}.{echo(variant)}"
+        if variant not in variants:
+            yield Detail(at, DetailCode.UNKNOWN_REFERENCE, unknown_variant(variant, variants, of="experiment"))
+        elif isinstance(served, str):
+            yield from check_key(served, at)
+        elif not isinstance(served, bool):
+            message = "Must be the key of a variant of the flag or, for a flag without variants, true or false."
+            yield Detail(at, DetailCode.INVALID_TYPE, message)

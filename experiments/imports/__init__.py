@@ -1,1 +1,0 @@
-"""Who was exposed to an experiment elsewhere, or before, from a file."""

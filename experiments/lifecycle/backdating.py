@@ -1,0 +1,66 @@
+"""Experiments that ran before they were known here: started and stopped at moments of the past.
+
+For history that is brought in. No offer of the API, where things happen when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from config.change_log.writing import Actor
+from config.errors import Detail, DetailCode, ValidationFailed
+from config.models import Environment
+from config.timestamps import format_timestamp, parse_timestamp
+from experiments.lifecycle.changes import start_experiment
+from experiments.lifecycle.decisions import stop_experiment
+from experiments.models import Experiment
+from experiments.models.documents import get_experiment
+
+FIELD = "--at"
+"""The one door is a command."""
+MOST_PAST = timedelta(days=3_650)
+
+
+def start_at(
+    *, key: str, environment: Environment, started_at: datetime | None, actor: Actor, at: datetime, reason: str = ""
+) -> Experiment:
+    """Start a draft now, or as if that had been done in the last ten years. Raises as `start_experiment` does."""
+    _check(started_at, at)
+    if started_at is not None and started_at < at - MOST_PAST:
+        _refuse(f"Must lie in the last {MOST_PAST.days:,} days.")
+    return start_experiment(key=key, environment=environment, actor=actor, at=at, started_at=started_at, reason=reason)
+
+
+def stop_at(
+    *,
+    key: str,
+    environment: Environment,
+    stopped_at: datetime | None,
+    actor: Actor,
+    at: datetime,
+    reason: str = "",
+    decision: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """Stop a running experiment now, or as if that had been done since its last phase began.
+
+    `decision` is what else `stop_experiment` takes; raises as that does.
+    """
+    _check(stopped_at, at)
+    experiment = get_experiment(key, environment)
+    begun = [parse_timestamp(phase["startedAt"]) for phase in experiment.phases]
+    if begun and stopped_at is not None and stopped_at < begun[-1]:
+        _refuse(f"Must not be before the start of the last phase, {format_timestamp(begun[-1])}.")
+    return stop_experiment(
+        key=key, environment=environment, actor=actor, at=at, stopped_at=stopped_at, reason=reason, **(decision or {})
+    )
+
+
+def _check(moment: datetime | None, at: datetime) -> None:
+    if moment is not None and moment > at:
+        _refuse("Must not lie in the future.")
+
+
+def _refuse(message: str) -> None:
+    raise ValidationFailed([Detail(FIELD, DetailCode.OUT_OF_RANGE, message)])

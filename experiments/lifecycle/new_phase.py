@@ -1,0 +1,144 @@
+"""Opening a new phase, the one way to change how a running experiment assigns. What phases mean is for `phases`.
+
+One is opened by whoever asks for it, and by whoever changes a segment that the experiment's conditions ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from config.change_log.writing import Actor, Writing, writing
+from config.documents import Document, is_same
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.models import Change, Environment
+from experiments.design.audience import check_conditions, check_percentage
+from experiments.design.checks import check_variants, check_weights_of_flag
+from experiments.design.phases import phase
+from experiments.design.segment_refs import check_segments
+from experiments.lifecycle.flag_rule import put_rule
+from experiments.lifecycle.transitions import append
+from experiments.models import WHOLE, Experiment, Status
+from experiments.models.documents import KIND, document, get_experiment
+from flags.changes.references import KnownAtOnce, all_segments_named
+from flags.changes.segment_changes import changed_since
+
+MOST_PHASES = 100
+_SHOWN = 10
+_UNLESS_SAID = {"percentage": WHOLE, "conditions": []}
+_CHECKS = {"variants": check_variants, "percentage": check_percentage, "conditions": check_conditions}
+
+
+def open_phase(
+    *,
+    key: str,
+    environment: Environment,
+    changes: Mapping[str, Any],
+    actor: Actor,
+    at: datetime,
+    opened_at: datetime | None = None,
+    reason: str = "",
+) -> Experiment:
+    """Assign those who come from now on by other weights, percentage or conditions; None takes the latter two away.
+
+    The flag that the experiment drives does so from the same moment on. Who was exposed before keeps the variant and
+    counts for the phase it was in. A beginning in the past is no offer of the API. Raises ValidationFailed, or
+    DomainError `experiment_not_found`, `invalid_transition` where it is not running, or `experiment_locked` where it
+    has had as many phases as there may be.
+    """
+    sent = {name: _UNLESS_SAID.get(name) if value is None else value for name, value in changes.items()}
+    if details := [*(found for name, value in sent.items() for found in _CHECKS[name](value)), *_check_reason(reason)]:
+        raise ValidationFailed(details)
+    with writing(actor=actor, at=at, reason=reason) as log:
+        experiment = get_experiment(key, environment)
+        _require_running(experiment)
+        if details := list(_check_changes(experiment, sent)):
+            raise ValidationFailed(details)
+        before = document(experiment)
+        for name, value in sent.items():
+            setattr(experiment, name, value)
+        if "conditions" in sent:
+            check_segments(experiment)
+        _open(log, experiment, before, phase(experiment, opened_at or log.at, reason), sent)
+        put_rule(log, experiment)
+    return experiment
+
+
+def open_phases_of_segments(*, log: Writing, segments: Collection[str], **_: Any) -> None:
+    """Open a new phase, configured as before, of all running experiments whose conditions ask for changed segments.
+
+    Others meet the conditions from now on, which no phase but a new one may hide. Raises DomainError
+    `experiment_locked`.
+    """
+    known = KnownAtOnce()
+    running = Experiment.objects.filter(status=Status.RUNNING).exclude(conditions=[]).select_related("environment")
+    for experiment in running.order_by("environment__key", "key"):
+        named = all_segments_named(experiment.conditions, known)
+        if changed := [key for key in segments if key in named]:
+            _require_room(experiment, changed)
+            _open(log, experiment, document(experiment), phase(experiment, log.at, _why(changed)))
+
+
+def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
+    """Do so for one that runs again, where segments were changed since it was stopped."""
+    if not experiment.conditions:
+        return
+    stops = Change.objects.of(KIND, experiment.pk).filter(before__status=Status.RUNNING, after__status=Status.STOPPED)
+    stopped = stops.latest("revision").revision
+    if changed := changed_since(all_segments_named(experiment.conditions, KnownAtOnce()), stopped):
+        if len(experiment.phases) >= MOST_PHASES:
+            message = f"{_why(changed)[:-1]} since it was stopped, which takes a new phase; "
+            message += f"it has had {MOST_PHASES}, the most there may be. Plan a new experiment."
+            raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
+        _open(log, experiment, document(experiment), phase(experiment, log.at, _why(changed)))
+
+
+def _open(log: Writing, experiment: Experiment, before: Document, new: Document, columns: Collection[str] = ()) -> None:
+    experiment.phases = [*experiment.phases, new]
+    experiment.save(update_fields=[*columns, "phases"])
+    append(log, experiment, before)
+
+
+def _why(changed: Sequence[str]) -> str:
+    if len(changed) == 1:
+        return f"The segment {changed[0]} was changed."
+    more = len(changed) - _SHOWN
+    return f"The segments {', '.join(changed[:_SHOWN])}{f' and {more} more' if more > 0 else ''} were changed."
+
+
+def _require_room(experiment: Experiment, changed: Sequence[str]) -> None:
+    if len(experiment.phases) >= MOST_PHASES:
+        message = (
+            f"The experiment {experiment.key} ({experiment.environment.key}) asks for the segment {changed[0]} and has "
+            f"had {MOST_PHASES} phases, the most there may be; stop it before you change who is in the segment."
+        )
+        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
+
+
+def _check_reason(reason: str) -> Iterator[Detail]:
+    if not reason.strip():
+        message = "Must say why; whoever reads the results later will want to know."
+        yield Detail("reason", DetailCode.REQUIRED, message)
+
+
+def _require_running(experiment: Experiment) -> None:
+    if experiment.status != Status.RUNNING:
+        message = f"The experiment is {experiment.status}; only a running one can have a new phase."
+        raise DomainError(ErrorCode.INVALID_TRANSITION, message)
+    if len(experiment.phases) >= MOST_PHASES:
+        message = f"The experiment has had {MOST_PHASES} phases, the most there may be; stop it, and plan a new one."
+        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
+
+
+def _check_changes(experiment: Experiment, sent: Mapping[str, Any]) -> Iterator[Detail]:
+    """Say what does not go with the experiment as it is: other variants, or nothing new at all."""
+    variants = sent.get("variants", experiment.variants)
+    if experiment.flag:
+        yield from check_weights_of_flag(variants)
+    if [each["key"] for each in variants] != experiment.variant_keys:
+        message = f"Must be the variants of the experiment in their order, {', '.join(experiment.variant_keys)}; "
+        yield Detail("variants", DetailCode.INVALID_VALUE, f"{message}only their weights may be others.")
+    elif all(is_same(value, getattr(experiment, name)) for name, value in sent.items()):
+        message = "Is needed where neither percentage nor conditions change: a new phase assigns in another way."
+        yield Detail("variants", DetailCode.REQUIRED, message)

@@ -1,0 +1,26 @@
+"""The tables of the app: experiments, metrics, exposures, and what is computed from events."""
+
+from __future__ import annotations
+
+from experiments.models.aggregates import Fold, UserTotal, VariantSums
+from experiments.models.experiment import REOPENABLE_FOR, WHOLE, Calibration, Experiment, ExperimentQuerySet, Status
+from experiments.models.exposure import Exposure, Origin
+from experiments.models.metric import Direction, Metric, MetricType, Role
+
+__all__ = [
+    "REOPENABLE_FOR",
+    "WHOLE",
+    "Calibration",
+    "Direction",
+    "Experiment",
+    "ExperimentQuerySet",
+    "Exposure",
+    "Fold",
+    "Metric",
+    "MetricType",
+    "Origin",
+    "Role",
+    "Status",
+    "UserTotal",
+    "VariantSums",
+]

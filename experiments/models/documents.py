@@ -1,0 +1,65 @@
+"""Experiments as the change log keeps them, and reading one by its key. Writing them is for `experiments.lifecycle`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from config.documents import Document
+from config.errors import DomainError, ErrorCode
+from config.models import Change, Environment
+from config.slugs import is_key
+from config.timestamps import format_timestamp
+from experiments.models.experiment import WHOLE, Experiment
+
+KIND = "experiment"
+
+
+def get_experiment(key: str, environment: Environment) -> Experiment:
+    """The experiment of this environment with this key. Raises DomainError `experiment_not_found`."""
+    found = Experiment.objects.in_environment(environment).filter(key=key).first() if is_key(key) else None
+    if found is None:
+        message = f"No experiment has the key {key[:100]!r}; list them with GET /v1/experiments."
+        raise DomainError(ErrorCode.EXPERIMENT_NOT_FOUND, message)
+    return found
+
+
+def document(experiment: Experiment) -> Document:
+    """The whole experiment, as the change log keeps it."""
+    return {
+        "id": str(experiment.pk),
+        "key": experiment.key,
+        "description": experiment.description,
+        "status": str(experiment.status),
+        "variants": experiment.variants,
+        "metrics": experiment.metrics,
+        "definitions": experiment.definitions or None,
+        "tuningSampleSize": experiment.tuning_size,
+        **{name: value for name, value in _extras(experiment).items() if value not in (None, "", [], {})},
+        "startedAt": format_timestamp(experiment.started_at) if experiment.started_at else None,
+        "stoppedAt": format_timestamp(experiment.stopped_at) if experiment.stopped_at else None,
+    }
+
+
+def forced_until(experiment: Experiment) -> dict[str, datetime]:
+    """Who was ever forced by a configuration that another one has replaced, and when the last such was replaced."""
+    replaced = Change.objects.of(KIND, experiment.pk).filter(before__has_key="forcedVariants").order_by("revision")
+    found: dict[str, datetime] = {}
+    for forced, at in replaced.values_list("before__forcedVariants", "at").iterator(chunk_size=10):
+        found.update(dict.fromkeys(forced, at))
+    return found
+
+
+def _extras(experiment: Experiment) -> Document:
+    """What most experiments do not have, and is left out of their documents then."""
+    return {
+        "percentage": experiment.percentage if experiment.percentage != WHOLE else None,
+        "conditions": experiment.conditions,
+        "group": experiment.group,
+        "forcedVariants": experiment.forced_variants,
+        "flag": experiment.flag,
+        "plannedSampleSize": experiment.planned_size,
+        "registration": experiment.registration,
+        "phases": experiment.phases,
+        "winner": experiment.winner,
+        "decision": experiment.decision,
+    }

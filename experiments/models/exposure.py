@@ -1,0 +1,48 @@
+"""The table of exposures: one row for each user of an experiment. Only `experiments.exposures` writes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+
+from config.database.commit_order import ArrivalField
+from config.documents import StoredJSONDecoder
+from config.slugs import KEY_LENGTH, NAME_LENGTH
+from experiments.models.experiment import Experiment
+
+
+class Origin(models.TextChoices):
+    """How we know of an exposure."""
+
+    ASSIGNED = "assigned", "Assigned by this service"
+    REPORTED = "reported", "Reported by an event"
+    IMPORTED = "imported", "Imported by an operator"
+    TOLD = "told", "Imported by an operator, and told by this service since"
+
+
+class Exposure(models.Model):
+    """The variant that a user counts for, and since when: the one row of this user in this experiment."""
+
+    pk = models.CompositePrimaryKey("experiment_id", "user_id")
+    experiment = models.ForeignKey(Experiment, on_delete=models.PROTECT, related_name="exposures", db_index=False)
+    user_id = models.CharField(max_length=NAME_LENGTH)
+    variant = models.CharField(max_length=KEY_LENGTH)
+    exposed_at = models.DateTimeField()
+    origin = models.CharField(max_length=10, choices=Origin.choices)
+    is_in_several_variants = models.BooleanField(default=False)
+    phase = models.PositiveSmallIntegerField(default=1, db_default=1)
+    """The number of the phase by which the user was assigned, or in which the exposure was reported."""
+    attributes: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, default=None
+    )
+    """What was known of the user at the exposure, by name: texts, numbers and booleans to break results down by."""
+    arrival = ArrivalField()
+
+    class Meta:
+        indexes = (models.Index(fields=("arrival",), name="exposure_by_arrival"),)
+        constraints = (models.CheckConstraint(condition=Q(origin__in=Origin.values), name="exposure_origin_known"),)
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.variant}"

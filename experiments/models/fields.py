@@ -1,0 +1,77 @@
+"""Columns for what is computed of users: the figures of one, and sums over many that are exact.
+
+Sums are exact so that the figures of users can be taken out of them again, and nothing is left of what was never there.
+"""
+
+from __future__ import annotations
+
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from typing import Any
+
+import orjson
+from django.db import models
+from django.db.backends.signals import connection_created
+
+EXACT = Context(prec=2000, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""For sums of floats and of their squares: no digit of these is ever lost."""
+
+
+class FiguresField(models.Field):  # type: ignore[type-arg]  # not generic at run time
+    """Some floats, in an order that its model knows: an array on PostgreSQL, on SQLite JSON."""
+
+    def db_type(self, connection: Any) -> str:
+        return "double precision[]" if connection.vendor == "postgresql" else "text"
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        return value if connection.vendor == "postgresql" else orjson.dumps(value).decode()
+
+    def from_db_value(self, value: Any, *_: Any) -> Any:
+        return orjson.loads(value) if isinstance(value, str) else value
+
+
+class ExactField(models.Field):  # type: ignore[type-arg]  # not generic at run time
+    """A decimal number of any length: a numeric on PostgreSQL, on SQLite a text."""
+
+    def db_type(self, connection: Any) -> str:
+        return "numeric" if connection.vendor == "postgresql" else "text"
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        return value if connection.vendor == "postgresql" else str(value)
+
+    def from_db_value(self, value: Any, *_: Any) -> Decimal:
+        return Decimal(value)
+
+
+class ExactSum(models.Aggregate):
+    """The sum of an ExactField."""
+
+    function = "SUM"
+    output_field = ExactField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **options: Any) -> Any:
+        return super().as_sql(compiler, connection, function=_EXACT_SUM, **options)
+
+
+_EXACT_SUM = "exact_sum"
+
+
+class _ExactSum:
+    """SQLite's own SUM knows only floats."""
+
+    def __init__(self) -> None:
+        self.sum = Decimal(0)
+
+    def step(self, value: float | str | None) -> None:
+        if value is not None:
+            self.sum = EXACT.add(self.sum, Decimal(value if isinstance(value, str) else repr(value)))
+
+    def finalize(self) -> str:
+        return str(self.sum)
+
+
+def _add_exact_sum(*, connection: Any, **_: Any) -> None:
+    if connection.vendor == "sqlite":
+        connection.connection.create_aggregate(_EXACT_SUM, 1, _ExactSum)
+
+
+connection_created.connect(_add_exact_sum, dispatch_uid="experiments.models.fields")

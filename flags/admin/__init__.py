@@ -1,0 +1,3 @@
+"""The admin pages of flags and segments."""
+
+from flags.admin import flags, segments  # noqa: F401 (registers the pages)

@@ -1,0 +1,241 @@
+"""Flags in the admin, as they stand in the environment that one works in: their list and their form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from config.admin.current_environment import current_environment
+from config.admin.site import Confirmation, column, in_two_lines, moment, writer_here
+from config.change_log.descriptions import vocabulary
+from config.documents import is_same
+from config.models import Environment
+from flags.admin.filters import EnabledFilter, OwnerFilter, ShelfFilter, TagFilter
+from flags.admin.flag_pages import FlagPages
+from flags.admin.forms import FlagForm
+from flags.admin.promotion import PromotionPage
+from flags.admin.segments import SegmentAdmin
+from flags.admin.tryout import TryoutPage
+from flags.admin.usage import usage_panel
+from flags.changes import flag_changes, segment_changes
+from flags.models import Flag, FlagQuerySet, FlagState, Segment
+from flags.usage.staleness import stale_reasons, with_stale_reasons
+from flags.words.rules import rules_in_words, summarise
+
+_VALUES = ("type", "variants", "default_variant", "off_variant", "schema")
+_ABOUT = ("tags", "owner", "expires_at")
+_WRITTEN = ("description", "enabled", "rules", *_VALUES, "prerequisites", *_ABOUT)
+_TYPES = {"boolean": "true or false", "string": "text", "number": "number", "object": "JSON"}
+_LONG = ("variants", "schema", "prerequisites")
+
+vocabulary[flag_changes.KIND] = vocabulary[segment_changes.KIND] = rules_in_words
+admin.site.register(Segment, SegmentAdmin)
+
+
+@admin.register(Flag)
+class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
+    kind = flag_changes.KIND
+    is_environmental = True
+    form = FlagForm
+    list_filter = (EnabledFilter, ShelfFilter, TagFilter, OwnerFilter)
+    search_fields = ("key", "description")
+    search_help_text = "Key or description"
+    ordering = ("key",)
+    change_form_outer_before_template = "admin/flags/flag/standing.html"
+    change_form_after_template = "admin/flags/known.html"
+    actions_detail = ("try_it", "promote", "archive", "restore")
+
+    def get_queryset(self, request: HttpRequest) -> FlagQuerySet:
+        here = current_environment(request)
+        flags = Flag.objects.in_environment(here).prefetch_related("tag_rows")
+        return with_stale_reasons(flags, here, timezone.now())
+
+    # the list
+
+    def for_list(self, queryset: Any) -> Any:
+        return queryset.defer(*_LONG)
+
+    def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Flag], Any]]:
+        return ["shown_key", self._switch_button(request), "shown_rules", "shown_update"]
+
+    @column("Flag", ordering="key")
+    def shown_key(self, flag: Flag) -> SafeString:
+        tags = format_html_join("", '<span class="hy-word">{}</span>', ((tag,) for tag in flag.tags))
+        return format_html(
+            "{}{}",
+            in_two_lines(format_html("{} {}", flag.key, _badges(flag)), flag.description[:100]),
+            format_html('<span class="hy-words">{}</span>', tags) if tags else "",
+        )
+
+    @column("For whom")
+    def shown_rules(self, flag: Flag) -> str:
+        return summarise(flag.rules)
+
+    @column("Updated", ordering="updated_at")
+    def shown_update(self, flag: Flag) -> SafeString | None:
+        return moment(flag.updated_at)
+
+    def _switch_button(self, request: HttpRequest) -> Callable[[Flag], SafeString]:
+        """The column that switches a flag: a button of the list's own form, which carries the CSRF token."""
+        environment = current_environment(request)
+        may_change = self.has_change_permission(request)
+        query = request.GET.urlencode()
+
+        @column("On", ordering="enabled")
+        def switch(flag: Flag) -> SafeString:
+            state = "on" if flag.enabled else "off"
+            if not may_change or flag.archived_at:
+                return format_html('<span class="hy-state hy-state-{0}">{0}</span>', state)
+            return format_html(
+                '<button type="submit" class="hy-switch" role="switch" aria-checked="{}" name="switch" value="{}" '
+                'formaction="{}?{}" title="{}" aria-label="{}"><span></span></button>',
+                "true" if flag.enabled else "false",
+                f"{environment.key}:{'off' if flag.enabled else 'on'}",
+                self.address_of("toggle", flag.pk),
+                query,
+                f"{state.capitalize()} in {environment.name}",
+                f"{flag.key} in {environment.name}",
+            )
+
+        return switch
+
+    # the form
+
+    def get_fieldsets(self, request: HttpRequest, obj: Flag | None = None) -> Any:
+        if obj is not None and not self.has_change_permission(request, obj):
+            shown = ["shown_state", "shown_rules", "shown_values", "shown_prerequisites", "shown_tags", "owner"]
+            return [(None, {"fields": ["key", "description", *shown, "shown_expiry", "shown_update"]})]
+        folded = {"classes": ["collapse"]}
+        return [
+            (None, {"fields": ["key", "description", "enabled", "rules"]}),
+            (_title("Values", self.shown_values(obj)), {**folded, "fields": list(_VALUES)}),
+            (_title("Prerequisites", self.shown_prerequisites(obj)), {**folded, "fields": ["prerequisites"]}),
+            (_title("About", _about(obj)), {**folded, "fields": list(_ABOUT)}),
+            (None, {"fields": ["reason"]}),
+        ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Flag | None = None) -> Any:
+        return [] if obj is None else ["key"]
+
+    @column("State", label={"on": "success", "off": "default"})
+    def shown_state(self, flag: Flag) -> str:
+        return "on" if flag.enabled else "off"
+
+    @column("Values", empty_value="on or off")
+    def shown_values(self, flag: Flag | None) -> str | None:
+        if flag is None or not flag.type:
+            return None
+        return f"{_TYPES[flag.type]}: {_listed([each['key'] for each in flag.variants])}"
+
+    @column("Prerequisites", empty_value="none")
+    def shown_prerequisites(self, flag: Flag | None) -> str | None:
+        return (_listed([each["flag"] for each in flag.prerequisites]) or None) if flag else None
+
+    @column("Tags", empty_value="none")
+    def shown_tags(self, flag: Flag) -> str | None:
+        return ", ".join(flag.tags) or None
+
+    @column("Expires", empty_value="never")
+    def shown_expiry(self, flag: Flag) -> SafeString | None:
+        return moment(flag.expires_at)
+
+    def loaded(self, request: HttpRequest, obj: Flag | None) -> dict[str, Any]:
+        here = super().loaded(request, obj)
+        if obj is None:
+            return here
+        return {**here, "enabled": obj.enabled, "rules": obj.rules, "tags": obj.tags, "version": obj.etag}
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        # Not looked up before Django knows that there is such a flag.
+        context = {
+            "elsewhere": partial(_elsewhere, object_id, current_environment(request)),
+            "known_flags": partial(_known_flags, object_id),
+            "known_segments": _known_segments,
+        }
+        return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *options: Any, **more: Any) -> Any:
+        if flag := context.get("original"):
+            context["usage"] = usage_panel(flag, current_environment(request), timezone.now())
+        return super().render_change_form(request, context, *options, **more)
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        flag = self.find(request, str(object_id))
+        unfit = "archive" if flag and flag.archived_at else "restore"
+        found = super().get_actions_detail(request, object_id)
+        return [each for each in found if each.action_name != f"flags_flag_{unfit}"]
+
+    # the domain
+
+    def write(self, request: HttpRequest, obj: Flag, values: dict[str, Any], *, is_new: bool) -> Flag:
+        new = {name: values[name] for name in _WRITTEN}
+        common = {"reason": values["reason"], **writer_here(request)}
+        if is_new:
+            return flag_changes.create_flag(key=values["key"], **new, **common)
+        # What stands as it was loaded is left to the domain, which then follows the variants that are left.
+        edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
+        return flag_changes.update_flag(key=obj.key, changes=edited, if_match=values["version"], **common)
+
+    def remove(self, request: HttpRequest, obj: Flag, reason: str) -> None:
+        flag_changes.delete_flag(key=obj.key, reason=reason, **writer_here(request))
+
+    def deletion(self, request: HttpRequest, obj: Flag) -> Confirmation:
+        return Confirmation(
+            f"Delete {obj.key}?",
+            (
+                "The flag goes from every environment. Code that still asks for it is told that there is no such flag.",
+                "While it is on in another environment, or a prerequisite of another flag, it cannot be deleted.",
+                "Its history stays in the change log. To be able to come back to it, archive it instead.",
+            ),
+            "Delete the flag",
+        )
+
+
+def _badges(flag: Flag) -> SafeString:
+    if flag.archived_at:
+        return format_html('<span class="hy-state hy-state-off">{}</span>', "archived")
+    reasons = ((reason.meaning.replace("`", ""), reason.replace("_", " ")) for reason in stale_reasons(flag))
+    return format_html_join(" ", '<span class="hy-state hy-state-warning" title="{}">{}</span>', reasons)
+
+
+def _title(name: str, content: str | None) -> str:
+    """The line that unfolds a part of the form tells what is in it."""
+    return f"{name} · {content}" if content else name
+
+
+def _about(flag: Flag | None) -> str:
+    return " · ".join(filter(None, (", ".join(flag.tags[:5]), flag.owner))) if flag else ""
+
+
+def _listed(keys: list[str]) -> str:
+    more = len(keys) - 5
+    return ", ".join(keys[:5]) + (f" and {more} more" if more > 0 else "")
+
+
+def _elsewhere(flag_id: Any, here: Environment) -> list[tuple[FlagState, str]]:
+    """How the flag stands in the other environments."""
+    states = FlagState.objects.filter(flag_id=flag_id).exclude(environment=here).select_related("environment")
+    return [(state, summarise(state.rules)) for state in states.order_by("environment__key")]
+
+
+def _known_flags(flag_id: Any) -> dict[str, list[str]]:
+    """The flags that this one may depend on, each with the keys of its variants."""
+    others = Flag.objects.current().exclude(pk=flag_id) if flag_id else Flag.objects.current()
+    return {key: [each["key"] for each in variants] for key, variants in others.values_list("key", "variants")}
+
+
+def _known_segments() -> list[str]:
+    return list(Segment.objects.values_list("key", flat=True))

@@ -1,0 +1,146 @@
+"""The page that promotes flags into the environment one works in: from which one, what that changes, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import path
+
+from config.admin.current_environment import check_environment, current_environment, environments_of
+from config.admin.site import DomainAdmin, button, reason_of, writer
+from config.change_log.descriptions import describe
+from config.errors import DomainError
+from config.models import Environment
+from flags.changes.bulk import Written
+from flags.changes.promotion import fingerprint, promote
+from flags.changes.properties import OFF
+from flags.models import Flag
+from flags.words.rules import rules_in_words, summarise
+
+_MOST_FLAGS = 50
+_MOST_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ToldFlag:
+    """What a promotion changes of a flag, as far as a person reads: how it stands before and after, and the details."""
+
+    key: str
+    standings: Sequence[tuple[str, str, str]]
+    lines: Sequence[str]
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a promotion would change; `seen` names exactly that."""
+
+    flags: Sequence[ToldFlag]
+    number: int
+    seen: str
+
+    @property
+    def more(self) -> int:
+        return self.number - len(self.flags)
+
+
+class PromotionPage(DomainAdmin):
+    """Adds the page, with its button above the form of a flag and its action in the list."""
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view(self.promote_selected_view)
+        return [path("promote/", view, name="flags_flag_promote_selected"), *super().get_urls()]
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        found: dict[str, Any] = super().get_actions(request)
+        if not found or len(environments_of(request)) < 2:
+            return found
+        here = current_environment(request)
+        name = f"{here.key}:promote"
+        return {**found, name: (_open_for_selected, name, f"Promote into {here.name.replace('%', '%%')} …")}
+
+    def promote_selected_view(self, request: HttpRequest) -> HttpResponse:
+        """The same page for the flags that were selected in the list, which their keys are sent along for."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        keys = [key for key in request.POST.get("flags", "").split(",") if key]
+        return self.promotion(request, keys, self.address_of("changelist"))
+
+    @button("Promote", permission="change", icon="move_up")
+    def promote(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        flag = self.find(request, object_id)
+        if flag is None:
+            return self.missing(request, object_id)
+        return self.promotion(request, [flag.key], self.address_of("change", flag.pk), flag)
+
+    def promotion(self, request: HttpRequest, keys: list[str], back: str, flag: Flag | None = None) -> HttpResponse:
+        """Ask, and promote when the answer comes; a refusal is a message above what would change by now."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        sources = [each for each in environments_of(request) if each != current_environment(request)]
+        source = next((each for each in sources if each.key == request.POST.get("from")), next(iter(sources), None))
+        try:
+            if source is not None and "seen" in request.POST:
+                self._promote(request, keys, source)
+                return HttpResponseRedirect(back)
+        except DomainError as refusal:
+            messages.error(request, refusal.message)
+        try:
+            preview = _preview(request, keys, source) if source else None
+        except DomainError as refusal:
+            messages.error(request, refusal.message)
+            return HttpResponseRedirect(self.address_of("changelist"))
+        address = self.address_of("promote", flag.pk) if flag else self.address_of("promote_selected")
+        context = {
+            **{"keys": keys, "sources": sources, "source": source, "preview": preview, "original": flag},
+            **{"reason": reason_of(request), "back": back, "address": address, "title": _title(request, keys)},
+        }
+        return self.page(request, "admin/flags/flag/promote.html", context)
+
+    def _promote(self, request: HttpRequest, keys: Sequence[str], source: Environment) -> None:
+        here = current_environment(request)
+        check_environment(request, request.POST.get("opened_in"))
+        written = promote(
+            source=source,
+            target=here,
+            keys=keys,
+            reason=reason_of(request),
+            seen=request.POST["seen"],
+            **writer(request),
+        )
+        what = f"{written[0].key} is" if len(written) == 1 else f"{len(written)} flags are"
+        messages.success(request, f"{what} in {here.name} as in {source.name}.")
+
+
+def _open_for_selected(model_admin: PromotionPage, request: HttpRequest, flags: Any) -> HttpResponse:
+    keys = list(flags.order_by("key").values_list("key", flat=True))
+    return model_admin.promotion(request, keys, model_admin.address_of("changelist"))
+
+
+def _preview(request: HttpRequest, keys: Sequence[str], source: Environment) -> Preview:
+    here = current_environment(request)
+    written = promote(source=source, target=here, keys=keys, is_dry_run=True, **writer(request))
+    flags = [_told(each, here.key) for each in written[:_MOST_FLAGS]]
+    return Preview(flags, len(written), fingerprint(written))
+
+
+def _told(written: Written, environment_key: str) -> ToldFlag:
+    before, after = (
+        (document or {"states": {}})["states"].get(environment_key, OFF) for document in (written.before, written.after)
+    )
+    standings = [
+        (when, "on" if state["enabled"] else "off", summarise(state["rules"]))
+        for when, state in (("now", before), ("then", after))
+    ]
+    lines = describe(before, after, rules_in_words)
+    return ToldFlag(written.key, standings, lines[:_MOST_LINES], max(0, len(lines) - _MOST_LINES))
+
+
+def _title(request: HttpRequest, keys: Sequence[str]) -> str:
+    what = keys[0] if len(keys) == 1 else f"{len(keys)} flags"
+    return f"Promote {what} into {current_environment(request).name}"

@@ -1,0 +1,141 @@
+"""Segments in the admin: who belongs to them, and what asks for them. They are common to all environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString
+
+from config import snapshot as system
+from config.admin.site import Confirmation, DomainAdmin, column, in_two_lines, moment, writer
+from config.documents import is_same
+from flags import snapshot
+from flags.admin.forms import SegmentForm
+from flags.changes import segment_changes
+from flags.engine.parsing import references
+from flags.models import FlagState, Segment
+from flags.words.rules import summarise_condition
+
+_WRITTEN = ("description", "conditions", "user_ids")
+_SHOWN_CONDITIONS = 3
+
+
+class SegmentAdmin(DomainAdmin):
+    kind = segment_changes.KIND
+    has_long_documents = True
+    form = SegmentForm
+    list_display = ("shown_key", "shown_members", "shown_update")
+    search_fields = ("key", "description")
+    search_help_text = "Key or description"
+    ordering = ("key",)
+    change_form_outer_before_template = "admin/flags/segment/used.html"
+    change_form_after_template = "admin/flags/known.html"
+
+    # the list
+
+    def for_list(self, queryset: Any) -> Any:
+        return queryset.without_members()
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        system.refresh()  # the snapshot counts the members, whom the list does not read from the database
+        answer: HttpResponse = super().changelist_view(request, extra_context)
+        return answer
+
+    @column("Segment", ordering="key")
+    def shown_key(self, segment: Segment) -> SafeString:
+        return in_two_lines(segment.key, segment.description[:100])
+
+    @column("Who")
+    def shown_members(self, segment: Segment) -> str:
+        if "user_ids" not in segment.get_deferred_fields():
+            return _members(segment.conditions, len(segment.user_ids))
+        compiled = snapshot.configuration("").segments.get(segment.key)
+        return _members(compiled.source.get("conditions", ()), len(compiled.user_ids)) if compiled else ""
+
+    @column("Updated", ordering="updated_at")
+    def shown_update(self, segment: Segment) -> SafeString | None:
+        return moment(segment.updated_at)
+
+    # the form
+
+    def get_fieldsets(self, request: HttpRequest, obj: Segment | None = None) -> Any:
+        if obj is not None and not self.has_change_permission(request, obj):
+            return [(None, {"fields": ["key", "description", "shown_members", "shown_update"]})]
+        return [(None, {"fields": ["key", "description", "conditions", "user_ids", "reason"]})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Segment | None = None) -> Any:
+        return [] if obj is None else ["key"]
+
+    def loaded(self, request: HttpRequest, obj: Segment | None) -> dict[str, Any]:
+        here = super().loaded(request, obj)
+        return here if obj is None else {**here, "version": obj.etag}
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        # Not looked up before Django knows that there is such a segment.
+        context = {"users": partial(_users, object_id), "known_segments": partial(_other_segments, object_id)}
+        return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
+
+    # the domain
+
+    def write(self, request: HttpRequest, obj: Segment, values: dict[str, Any], *, is_new: bool) -> Segment:
+        new = {name: values[name] for name in _WRITTEN}
+        common = {"reason": values["reason"], **writer(request)}
+        if is_new:
+            return segment_changes.create_segment(key=values["key"], **new, **common)
+        edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
+        return segment_changes.update_segment(key=obj.key, changes=edited, if_match=values["version"], **common)
+
+    def remove(self, request: HttpRequest, obj: Segment, reason: str) -> None:
+        segment_changes.delete_segment(key=obj.key, reason=reason, **writer(request))
+
+    def deletion(self, request: HttpRequest, obj: Segment) -> Confirmation:
+        return Confirmation(
+            f"Delete {obj.key}?",
+            (
+                "The segment goes from every environment.",
+                "While a rule or another segment asks for it, it cannot be deleted.",
+                "Its history stays in the change log.",
+            ),
+            "Delete the segment",
+        )
+
+
+def _members(conditions: Sequence[dict[str, Any]], number: int) -> str:
+    """Say who is in it: `plan equals pro; and 1,204 listed users`."""
+    words = " and ".join(map(summarise_condition, conditions[:_SHOWN_CONDITIONS]))
+    more = len(conditions) - _SHOWN_CONDITIONS
+    who = [f"{words} and {more} more" if more > 0 else words] if words else []
+    if number:
+        who.append(f"{number:,} listed user{'' if number == 1 else 's'}")
+    return "; ".join(who) or "nobody yet"
+
+
+def _users(segment_id: Any) -> dict[str, Any]:
+    """What asks for a segment: rules of flags by environment, and other segments."""
+    segment = Segment.objects.without_members().filter(pk=segment_id).first()
+    if segment is None:
+        return {}
+    states = FlagState.objects.naming(segment.key).select_related("flag", "environment").order_by("flag__key")
+    others = Segment.objects.naming(segment.key).exclude(pk=segment_id).defer("user_ids")
+    return {
+        "states": [each for each in states if _asks_for(segment.key, {"rules": each.rules})],
+        "segments": [each for each in others if _asks_for(segment.key, {"conditions": each.conditions})],
+    }
+
+
+def _asks_for(key: str, document: dict[str, Any]) -> bool:
+    return any(each.kind == segment_changes.KIND and each.key == key for each in references(document))
+
+
+def _other_segments(segment_id: Any) -> list[str]:
+    others = Segment.objects.exclude(pk=segment_id) if segment_id else Segment.objects.all()
+    return list(others.values_list("key", flat=True))

@@ -1,0 +1,139 @@
+"""The page that tries a flag on a user: what it is for them, and how that comes about, now or at another moment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.forms.widgets import Script
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from unfold.enums import ActionVariant
+
+from config import snapshot as system
+from config.admin.current_environment import check_environment, current_environment
+from config.admin.forms import JSONField, MomentField, StrictForm, TextField
+from config.admin.site import DomainAdmin, button
+from config.errors import DomainError
+from config.models import Change, Environment
+from config.slugs import NAME_LENGTH
+from flags import snapshot
+from flags.changes import flag_changes, segment_changes
+from flags.changes.past import configuration_at
+from flags.engine.parsing import references
+from flags.engine.tracing import explain
+from flags.engine.types import Configuration, Context
+from flags.experiment_rule import exposing
+from flags.models import Flag, Segment
+from flags.words.traces import ToldTrace, tell_trace
+
+
+class AttributesField(JSONField):
+    """A JSON object, which a script shows as rows of a name and a value."""
+
+    def __init__(self) -> None:
+        super().__init__(name="attributes", editor="attributes", blank=dict, rows=6)
+
+    def clean(self, value: Any) -> Any:
+        found = super().clean(value)
+        if not isinstance(found, dict):
+            raise forms.ValidationError("Must be a JSON object.")
+        return found
+
+
+class TryoutForm(StrictForm, forms.Form):
+    user_id = TextField(
+        required=True,
+        max_length=NAME_LENGTH,
+        label="User id",
+        error_messages={
+            "required": "Must not be empty.",
+            "max_length": f"Must be at most {NAME_LENGTH} characters.",
+        },
+    )
+    attributes = AttributesField()
+    at = MomentField(label="At", help_text="UTC. Empty for now; a past moment goes by the configuration of then.")
+    opened_in = forms.CharField(required=False, widget=forms.HiddenInput())
+
+    class Media:
+        js = (Script("flags/attributes.js", type="module"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Tryout:
+    """What came of it, and what it went by."""
+
+    user_id: str
+    told: ToldTrace
+    at: datetime
+    is_now: bool
+    revision: int
+    last_change: Change | None
+
+
+class TryoutPage(DomainAdmin):
+    """Adds the page, with its button above the form of a flag."""
+
+    def has_try_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return bool(self.has_view_permission(request))
+
+    @button("Try it", permission="try", icon="labs", variant=ActionVariant.PRIMARY)
+    def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        flag = self.find(request, object_id)
+        if flag is None:
+            return self.missing(request, object_id)
+        if not self.has_view_permission(request, flag):
+            raise PermissionDenied
+        here = current_environment(request)
+        form = TryoutForm(
+            request.POST if request.method == "POST" else None, initial={"opened_in": here.key}, label_suffix=""
+        )
+        form.fields["attributes"].widget.attrs["data-names"] = json.dumps(_attributes_asked_for(flag))
+        context: dict[str, Any] = {"form": form, "original": flag, "title": f"Try {flag.key}", "media": form.media}
+        if form.is_valid():
+            try:
+                check_environment(request, form.cleaned_data["opened_in"])
+                context["tryout"] = _try(flag, here, form.cleaned_data)
+            except DomainError as refusal:
+                form.add_refusal(refusal)
+        return self.page(request, "admin/flags/flag/try_it.html", context)
+
+
+def _try(flag: Flag, environment: Environment, asked: Mapping[str, Any]) -> Tryout:
+    now = timezone.now()
+    at = asked["at"] or now
+    configuration, revision = _configuration(flag, environment, at, now)
+    context = Context(asked["user_id"], asked["attributes"], configuration, at)
+    if configuration.experiments:
+        exposing.recall(environment, context, [flag.key], until=at if at < now else None)
+    return Tryout(
+        user_id=asked["user_id"],
+        told=tell_trace(explain(configuration.flags[flag.key], context), environment.name),
+        at=at,
+        is_now=asked["at"] is None,
+        revision=revision,
+        last_change=Change.objects.of_key(flag_changes.KIND, flag.key).as_of(at).defer("before", "after").first(),
+    )
+
+
+def _configuration(flag: Flag, environment: Environment, at: datetime, now: datetime) -> tuple[Configuration, int]:
+    """That of then for the past, and today's for what lies ahead."""
+    if at < now:
+        return configuration_at(flag.key, environment.key, at)
+    system.refresh()
+    return snapshot.configuration(environment.key), system.revision()
+
+
+def _attributes_asked_for(flag: Flag) -> list[str]:
+    """The attributes that the flag's rules look at, and the segments that these name, in their order."""
+    keys = [each.key for each in references({"rules": flag.rules}) if each.kind == segment_changes.KIND]
+    members = Segment.objects.filter(key__in=keys).values_list("conditions", flat=True) if keys else ()
+    conditions = chain(*(rule.get("conditions", ()) for rule in flag.rules), *members)
+    names = [*(each.get("attribute") for each in conditions), *(rule.get("bucketBy") for rule in flag.rules)]
+    return list(dict.fromkeys(name for name in names if name and name != "userId"))

@@ -1,0 +1,136 @@
+"""The operations that say what flags are for a user, and why.
+
+The first two are the hot path: they read no database, but for users of flags that experiments drive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.bodies import convert
+from config.api.filters import refuse_parameters
+from config.api.permissions import Access
+from config.api.views import ApiViewSet
+from config.errors import DomainError, ErrorCode
+from config.models import Scope
+from config.snapshot import revision
+from config.timestamps import format_timestamp
+from flags import snapshot
+from flags.api import evaluation_openapi as openapi
+from flags.api.evaluation_serializers import (
+    EvaluationRequest,
+    EvaluationRequestSerializer,
+    EvaluationsRequest,
+    EvaluationsRequestSerializer,
+    ExplanationRequestSerializer,
+)
+from flags.changes import past
+from flags.engine.evaluation import evaluate
+from flags.engine.tracing import explain
+from flags.engine.types import Configuration, Context
+from flags.experiment_rule import exposing
+from flags.usage import counting
+
+
+@extend_schema(tags=["Flags"])
+class EvaluationViewSet(ApiViewSet):
+    access = {
+        "evaluate": Access(Scope.CLIENT, "flags.view_flag"),
+        "evaluate_all": Access(Scope.CLIENT, "flags.view_flag"),
+        "explain": Access(Scope.SERVER, "flags.view_flag"),
+    }
+    lookup_url_kwarg = "flag_key"
+
+    @openapi.evaluate
+    def evaluate(self, request: Request, flag_key: str) -> Response:
+        refuse_parameters(request)
+        data = request.data
+        body = convert(data, EvaluationRequest)
+        if body is None:
+            body = EvaluationRequest(**self.validated(data, EvaluationRequestSerializer))
+        headers = _revision()
+        configuration = snapshot.configuration(self.environment.key)
+        flag = configuration.flags.get(flag_key)
+        if flag is None:
+            raise _not_found(flag_key)
+        context = Context(body.userId, body.attributes, configuration, self.now)
+        if configuration.experiments:
+            exposing.recall(self.environment, context, [flag_key])
+        evaluation = evaluate(flag, context)
+        if evaluation.participation and not exposing.record(self.environment, context, evaluation.participation):
+            evaluation = evaluate(flag, context)
+        context.evaluations[flag_key] = evaluation
+        counting.count(self.environment, context)
+        return Response(evaluation.answer, headers=headers)
+
+    @openapi.evaluate_all
+    def evaluate_all(self, request: Request) -> Response:
+        refuse_parameters(request)
+        data = request.data
+        body = convert(data, EvaluationsRequest)
+        if body is None:
+            body = EvaluationsRequest(**self.validated(data, EvaluationsRequestSerializer))
+        headers = _revision()
+        configuration = snapshot.configuration(self.environment.key)
+        context = Context(body.userId, body.attributes, configuration, self.now)
+        if configuration.experiments:
+            exposing.recall(self.environment, context, body.flags or None)
+        answers = _answers(body, context)
+        counting.count(self.environment, context)
+        return Response(answers, headers=headers)
+
+    @openapi.explain
+    def explain(self, request: Request, flag_key: str) -> Response:
+        refuse_parameters(request)
+        body = self.validated(request.data, ExplanationRequestSerializer)
+        headers = _revision()
+        at = body.get("at", self.now)
+        configuration, of_then = self._configuration_at(flag_key, at)
+        flag = configuration.flags.get(flag_key)
+        if flag is None:
+            raise _not_found(flag_key)
+        context = Context(body["userId"], body.get("attributes", {}), configuration, at)
+        if configuration.experiments:
+            exposing.recall(self.environment, context, [flag_key], until=at if at < self.now else None)
+        trace = explain(flag, context)
+        moment = {"environment": self.environment.key, "at": format_timestamp(at), "revision": of_then}
+        return Response({**trace, **moment}, headers=headers)
+
+    def _configuration_at(self, flag_key: str, at: datetime) -> tuple[Configuration, int]:
+        """What the flag goes by at a moment, and the revision of it: as of then, or, in the future, as of now."""
+        if at < self.now:
+            return past.configuration_at(flag_key, self.environment.key, at)
+        newest = revision()
+        return snapshot.configuration(self.environment.key), newest
+
+
+def _answers(body: EvaluationsRequest, context: Context) -> dict[str, Mapping[str, object]]:
+    flags = context.configuration.flags
+    if body.flags:
+        found = {key: evaluate(flags[key], context) for key in body.flags if key in flags}
+    else:
+        archived = snapshot.compiled.state.archived
+        found = {key: evaluate(flag, context) for key, flag in flags.items() if key not in archived}
+    context.evaluations = {**context.evaluations, **found} if context.evaluations else found
+    answers = {key: evaluation.answer for key, evaluation in found.items()}
+    if not body.flags or len(answers) == len(body.flags):
+        return answers
+    return {key: answers.get(key) or _unknown(key) for key in body.flags}
+
+
+def _unknown(key: str) -> Mapping[str, object]:
+    return {"error": {"code": ErrorCode.FLAG_NOT_FOUND.value, "message": _not_found(key).message}}
+
+
+def _not_found(key: str) -> DomainError:
+    return DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {key[:100]!r}.")
+
+
+def _revision() -> dict[str, str]:
+    """The header that says how new an answer is at least. Asked before any state is read, which may be newer then."""
+    return {"X-Revision": str(revision())}

@@ -1,0 +1,91 @@
+"""The /v1/segments operations: parse, one call of the domain, serialise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.idempotency import idempotent
+from config.api.pagination import KeysetPagination
+from config.api.permissions import Access
+from config.api.views import ApiViewSet
+from config.models import Scope
+from flags.api import segment_openapi as openapi
+from flags.api.filters import SegmentFilter
+from flags.api.segment_serializers import SegmentEntrySerializer, SegmentSerializer, SegmentUpdateSerializer
+from flags.changes import segment_changes
+from flags.models import Segment, SegmentQuerySet
+
+
+class SegmentPagination(KeysetPagination):
+    ordering = ("key",)
+
+
+@extend_schema(tags=["Segments"])
+class SegmentViewSet(ApiViewSet):
+    access = {
+        "list": Access(Scope.SERVER, "flags.view_segment"),
+        "retrieve": Access(Scope.SERVER, "flags.view_segment"),
+        "create": Access(Scope.MANAGE, "flags.add_segment"),
+        "partial_update": Access(Scope.MANAGE, "flags.change_segment"),
+        "destroy": Access(Scope.MANAGE, "flags.delete_segment"),
+    }
+    serializer_class = SegmentSerializer
+    pagination_class = SegmentPagination
+    filter_backends = (StrictFilterBackend,)
+    filterset_class = SegmentFilter
+    lookup_url_kwarg = "segment_key"
+    lookup_field = "key"
+
+    def get_queryset(self) -> SegmentQuerySet:
+        return Segment.objects.without_members()
+
+    def get_serializer_class(self) -> Any:
+        return SegmentEntrySerializer if self.action == "list" else SegmentSerializer
+
+    @openapi.list_segments
+    def list(self, request: Request) -> Response:
+        return self.page(request)
+
+    @openapi.retrieve
+    def retrieve(self, request: Request, segment_key: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        return _answer(segment_changes.get_segment(segment_key))
+
+    @openapi.create
+    @idempotent
+    def create(self, request: Request) -> Response:
+        refuse_parameters(request)
+        segment = segment_changes.create_segment(**self.validated(request.data), **self.provenance)
+        location = request.build_absolute_uri(f"/v1/segments/{segment.key}")
+        return _answer(segment, status=201, headers={"Location": location})
+
+    @openapi.partial_update
+    def partial_update(self, request: Request, segment_key: str) -> Response:
+        refuse_parameters(request)
+        segment = segment_changes.get_segment(segment_key)
+        segment_changes.check_version(
+            segment, self.if_match
+        )  # before the body, for what was read of another version differs
+        serializer = SegmentUpdateSerializer(segment, data=self.sent_changes(request), partial=True)
+        serializer.is_valid(raise_exception=True)
+        return _answer(segment_changes.update_segment(**self._write(segment_key), changes=serializer.validated_data))
+
+    @openapi.destroy
+    def destroy(self, request: Request, segment_key: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        segment_changes.delete_segment(**self._write(segment_key))
+        return Response(status=204)
+
+    def _write(self, key: str) -> dict[str, Any]:
+        return {"key": key, "if_match": self.if_match, **self.provenance}
+
+
+def _answer(segment: Segment, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(SegmentSerializer(segment).data, status=status, headers={"ETag": segment.etag, **(headers or {})})

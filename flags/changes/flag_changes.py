@@ -1,0 +1,238 @@
+"""Every write of one flag, whichever door it came through, with a change for each. `bulk` writes many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from config.change_log.history import concerning
+from config.change_log.preconditions import (
+    check_version as check_version,  # for doors, which ask before they read a body
+)
+from config.change_log.writing import Actor, Writing, writing
+from config.documents import is_same
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.models import Change, Environment
+from config.slugs import check_key, is_key
+from flags.changes import driven_rules, references
+from flags.changes.documents import (
+    Stamp,
+    common_values,
+    insert,
+    save_common,
+    save_state,
+    save_states,
+    state_values,
+    with_state,
+)
+from flags.changes.documents import document as document
+from flags.changes.properties import NEW, Values, checked, in_environment, merge, values_of
+from flags.models import Flag, Usage, hour_of
+
+KIND = "flag"
+
+
+def get_flag(key: str, environment: Environment) -> Flag:
+    """The flag as it stands in an environment. Raises DomainError `flag_not_found`."""
+    flags = Flag.objects.in_environment(environment).prefetch_related("tag_rows")
+    flag = flags.filter(key=key).first() if is_key(key) else None
+    if flag is None:
+        raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {key[:100]!r}; list them with GET /v1/flags.")
+    return flag
+
+
+def create_flag(
+    *, key: str, environment: Environment, actor: Actor, at: datetime, reason: str = "", **values: Any
+) -> Flag:
+    """Create a flag: as given in this environment, in all others off with the same rules.
+
+    `values` are any of description, enabled, rules, type, variants, off_variant, default_variant, schema,
+    prerequisites, tags, owner and expires_at. Raises ValidationFailed, or DomainError `already_exists`.
+    """
+    merged = merge(NEW, values)
+    driven_rules.require_rules_left([], merged["rules"])
+    accepted = checked(key, merged, check_key(key))
+    with writing(actor=actor, at=at, reason=reason) as log:
+        if Flag.objects.filter(key=key).exists():
+            message = f"A flag with the key {key} exists already; choose another key."
+            raise DomainError(ErrorCode.ALREADY_EXISTS, message)
+        _insert(log, key, environment, accepted)
+        flag = get_flag(key, environment)
+        after = document(flag)
+        references.check_flag(in_environment(after, environment.key))
+        log.append(KIND, object_id=flag.pk, key=key, before=None, after=after)
+        return flag
+
+
+def update_flag(
+    *,
+    key: str,
+    environment: Environment,
+    changes: Mapping[str, Any],
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Flag:
+    """Merge `changes`, named as for `create_flag`, into a flag. None removes a property.
+
+    What is equal to what stands there changes nothing. Raises ValidationFailed, or DomainError `flag_not_found`,
+    `precondition_failed`, `in_use` where a variant goes that other environments or flags name, or `experiment_locked`.
+    """
+    with writing(actor=actor, at=at, reason=reason) as log:
+        flag = get_flag(key, environment)
+        check_version(flag, if_match)
+        return _change(log, flag, environment, changes)
+
+
+def revert_flag(
+    *,
+    key: str,
+    revision: int,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Flag:
+    """Make a flag what it was after a revision: in this environment, and in what is common to all, but not archived.
+
+    It is an edit like any other, and refused as one: where something that the flag needed then is gone by now. Only
+    revisions that the history of this environment shows will do.
+    """
+    with writing(actor=actor, at=at, reason=reason) as log:
+        flag = get_flag(key, environment)
+        check_version(flag, if_match)
+        own = concerning(Change.objects.of_key(KIND, key), environment.key)
+        change = own.filter(revision=revision).first()
+        if change is None or change.after is None:
+            message = "Must be a revision of this flag, here, after which it existed; list them with its history."
+            raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
+        then = values_of(change.after, environment.key)
+        rules = driven_rules.keeping(flag.rules, then["rules"])
+        try:
+            return _change(log, flag, environment, {**then, "rules": rules})
+        except ValidationFailed as error:
+            # The caller sent none of these fields.
+            found = [Detail("revision", each.code, f"{each.field}: {each.message}") for each in error.details]
+            raise ValidationFailed(found) from error
+
+
+def archive_flag(
+    *,
+    key: str,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Flag:
+    """Switch a flag off for everyone everywhere and put it aside, unless something still goes by it."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        flag = get_flag(key, environment)
+        check_version(flag, if_match)
+        if flag.archived_at is not None:
+            return flag
+        driven_rules.require_not_driven(document(flag), "archive")
+        _require_off_elsewhere(flag, environment)
+        references.require_not_needed(flag, "archive", but_archived=True)
+        return _set_archived(log, flag, environment, log.at)
+
+
+def restore_flag(
+    *,
+    key: str,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Flag:
+    """Take a flag out of the archive, as it was when it was put there. Its prerequisites come first."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        flag = get_flag(key, environment)
+        check_version(flag, if_match)
+        if flag.archived_at is None:
+            return flag
+        restored = _set_archived(log, flag, environment, None)
+        references.check_flag(in_environment(document(restored), environment.key))
+        return restored
+
+
+def delete_flag(
+    *,
+    key: str,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> None:
+    """Delete a flag from all environments, unless something still goes by it. Its history stays in the change log."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        flag = get_flag(key, environment)
+        check_version(flag, if_match)
+        before, flag_id = document(flag), flag.pk
+        driven_rules.require_not_driven(before, "delete")
+        _require_off_elsewhere(flag, environment)
+        references.require_not_needed(flag, "delete")
+        flag.delete()
+        # A flag counts from the hour in which it was made: one that has this key next begins with none.
+        Usage.objects.filter(flag_key=key, hour__gte=hour_of(log.at)).delete()
+        log.append(KIND, object_id=flag_id, key=key, before=before, after=None)
+
+
+def _insert(log: Writing, key: str, environment: Environment, values: Values) -> None:
+    stamp = Stamp(log.at, log.next_revision())
+    flag = insert(key, common_values(values), stamp)
+    environments = {each.key: each for each in Environment.objects.all()}
+    states = {
+        each.key: {"enabled": values["enabled"] and each.pk == environment.pk, "rules": values["rules"]}
+        for each in environments.values()
+    }
+    save_states(flag, states, environments, stamp)
+
+
+def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
+    before = document(flag)
+    old = values_of(before, environment.key)
+    merged = merge(old, changes)
+    driven_rules.require_rules_left(old["rules"], merged["rules"])
+    driven_rules.require_variants_left(before, merged["variants"])
+    values = checked(flag.key, merged)
+    new = {name: value for name, value in values.items() if not is_same(value, old[name])}
+    if not new:
+        return flag
+    stamp = Stamp(log.at, log.next_revision())
+    common = common_values(new)
+    if common:
+        save_common(flag, common, stamp)
+    state = state_values(values)
+    if common.keys() != new.keys():
+        save_state(flag, state, environment, stamp)
+    changed = get_flag(flag.key, environment) if common else flag
+    after = document(changed) if common else with_state(before, environment.key, state)
+    if new.keys() & {"rules", "prerequisites"}:
+        references.check_flag(in_environment(after, environment.key))
+    if "variants" in new:
+        references.require_variants_not_needed(after, {environment.key})
+    # What is common to all environments is not a change of this one alone.
+    touched = "" if common else environment.key
+    log.append(KIND, object_id=flag.pk, key=flag.key, environment=touched, before=before, after=after)
+    return changed
+
+
+def _set_archived(log: Writing, flag: Flag, environment: Environment, moment: datetime | None) -> Flag:
+    before = document(flag)
+    save_common(flag, {"archived_at": moment}, Stamp(log.at, log.next_revision()))
+    changed = get_flag(flag.key, environment)
+    log.append(KIND, object_id=flag.pk, key=flag.key, before=before, after=document(changed))
+    return changed
+
+
+def _require_off_elsewhere(flag: Flag, environment: Environment) -> None:
+    elsewhere = flag.states.filter(enabled=True).exclude(environment=environment).order_by("environment__key")
+    if names := list(elsewhere.values_list("environment__key", flat=True)):
+        message = f"The flag is on in {', '.join(names)}; switch it off there first."
+        raise DomainError(ErrorCode.ENABLED_ELSEWHERE, message)

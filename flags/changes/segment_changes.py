@@ -1,0 +1,150 @@
+"""Every write of a segment, whichever door it came through. Each appends the whole segment to the change log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from config.change_log.preconditions import (
+    check_version as check_version,  # for doors, which ask before they read a body
+)
+from config.change_log.writing import Actor, Writing, writing
+from config.documents import Document, is_same
+from config.errors import Detail, DomainError, ErrorCode, ValidationFailed
+from config.models import Change
+from config.slugs import check_description, check_key, is_key
+from flags.changes import references
+from flags.changes.documents import Stamp
+from flags.engine.parsing import parse_segment
+from flags.models import Segment
+
+KIND = "segment"
+_NEW: Mapping[str, Any] = {"description": "", "conditions": [], "user_ids": []}
+_MEMBERSHIP = frozenset({"conditions", "user_ids"})
+
+
+def get_segment(key: str) -> Segment:
+    """The segment with this key. Raises DomainError `not_found`."""
+    segment = Segment.objects.filter(key=key).first() if is_key(key) else None
+    if segment is None:
+        message = f"No segment has the key {key[:100]!r}; list them with GET /v1/segments."
+        raise DomainError(ErrorCode.NOT_FOUND, message)
+    return segment
+
+
+def create_segment(*, key: str, actor: Actor, at: datetime, reason: str = "", **values: Any) -> Segment:
+    """Create a segment of `values`: description, conditions and user_ids, none of them required.
+
+    Raises ValidationFailed, or DomainError `already_exists`.
+    """
+    accepted = checked(key, values, found=check_key(key))
+    with writing(actor=actor, at=at, reason=reason) as log:
+        if Segment.objects.filter(key=key).exists():
+            message = f"A segment with the key {key} exists already; choose another key."
+            raise DomainError(ErrorCode.ALREADY_EXISTS, message)
+        segment = insert(key, accepted, Stamp(log.at, log.next_revision()))
+        references.check_segment(document(segment))
+        log.append(KIND, object_id=segment.pk, key=key, before=None, after=document(segment))
+        return segment
+
+
+def update_segment(
+    *,
+    key: str,
+    changes: Mapping[str, Any],
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Segment:
+    """Merge `changes` (description, conditions, user_ids) into a segment. What is equal changes nothing."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        segment = get_segment(key)
+        check_version(segment, if_match)
+        before = document(segment)
+        values = checked(key, changes, to={name: getattr(segment, name) for name in _NEW})
+        new = save(segment, values, Stamp(log.at, log.next_revision()))
+        if new:
+            if "conditions" in new:
+                references.check_segment(document(segment))
+            log.append(KIND, object_id=segment.pk, key=key, before=before, after=document(segment))
+            announce(log, [key] if has_other_members(new) else [])
+        return segment
+
+
+def delete_segment(*, key: str, actor: Actor, at: datetime, if_match: str | None = None, reason: str = "") -> None:
+    """Delete a segment, unless a flag in any environment or a segment asks for it. Its history stays."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        segment = get_segment(key)
+        check_version(segment, if_match)
+        references.require_segment_not_needed(segment)
+        before, segment_id = document(segment), segment.pk
+        segment.delete()
+        log.append(KIND, object_id=segment_id, key=key, before=before, after=None)
+
+
+def changed_since(keys: Collection[str], revision: int) -> list[str]:
+    """Those of segments of these keys, in order, that were given other conditions or users after a revision."""
+    rows = Change.objects.since(revision).filter(kind=KIND, key__in=keys).iterator(chunk_size=10)
+    return sorted({row.key for row in rows if not is_same(_membership(row.before), _membership(row.after))})
+
+
+def has_other_members(new: Collection[str]) -> bool:
+    """Whether a segment that was given these values may have other members than before."""
+    return not _MEMBERSHIP.isdisjoint(new)
+
+
+def announce(log: Writing, keys: Sequence[str]) -> None:
+    """Tell whoever goes by them, once they are logged, that these segments may have other members."""
+    if keys:
+        references.segments_changed.send(sender=Segment, log=log, segments=keys)
+
+
+def document(segment: Segment) -> Document:
+    """The whole segment, as the change log keeps it."""
+    return {
+        "id": str(segment.pk),
+        "key": segment.key,
+        "description": segment.description,
+        "conditions": segment.conditions,
+        "userIds": segment.user_ids,
+    }
+
+
+def _membership(document: Document | None) -> Document:
+    return {name: (document or {}).get(name, []) for name in ("conditions", "userIds")}
+
+
+def insert(key: str, values: Mapping[str, Any], stamp: Stamp) -> Segment:
+    """A new segment of checked values; its references and the change log are for the caller."""
+    return Segment.objects.create(key=key, created_at=stamp.at, updated_at=stamp.at, version=stamp.version, **values)
+
+
+def save(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[str, Any]:
+    """Give a segment checked values, and return those that are new; the rest is for the caller as well."""
+    new = {name: value for name, value in values.items() if not is_same(value, getattr(segment, name))}
+    if new:
+        columns = {**new, "updated_at": stamp.at, "version": stamp.version}
+        for name, value in columns.items():
+            setattr(segment, name, value)
+        segment.save(update_fields=list(columns))
+    return new
+
+
+def checked(
+    key: str, changes: Mapping[str, Any], *, to: Mapping[str, Any] = _NEW, found: list[Detail] | None = None
+) -> Mapping[str, Any]:
+    """The values of a segment with the changes in their place. Raises ValidationFailed with all that is to blame."""
+    if unknown := changes.keys() - _NEW.keys():
+        raise TypeError(f"A segment has no {', '.join(sorted(unknown))}.")
+    merged = {**to, **changes}
+    details = list(found or ())
+    details.extend(check_description(merged["description"]))
+    try:
+        parse_segment({"key": key, "conditions": merged["conditions"], "userIds": merged["user_ids"]})
+    except ValidationFailed as error:
+        details.extend(error.details)
+    if details:
+        raise ValidationFailed(details)
+    return merged

@@ -1,0 +1,1 @@
+"""The rule that a running experiment writes into a flag, and the exposures that its evaluations record."""

@@ -1,0 +1,11 @@
+"""What `flags` does when a worker starts and ends, and its periodic work."""
+
+from __future__ import annotations
+
+from config import maintenance
+from config.serving.signals import worker_ends, worker_starts
+from flags.usage import storage
+
+worker_starts.connect(storage.start, dispatch_uid="flags.usage")
+worker_ends.connect(storage.end, dispatch_uid="flags.usage")
+maintenance.register("usage of flags", storage.delete_old)

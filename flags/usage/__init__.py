@@ -1,0 +1,1 @@
+"""How often flags are evaluated, and which flags are stale."""

@@ -1,0 +1,85 @@
+"""Which flags of an environment have had their day, and why: one condition for the API, the command and the admin."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from django.db.models import BooleanField, Case, Count, Max, OuterRef, Q, Subquery, Value, When
+from django.db.models.functions import Coalesce
+
+from config.models import Environment
+from flags.models import Flag, FlagQuerySet, LastUse, hour_of
+
+A_WHILE = timedelta(days=30)
+
+
+class StaleReason(StrEnum):
+    """Why a flag is stale, in the order in which the reasons are told."""
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> StaleReason:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    EXPIRED = "expired", "`expiresAt` has passed."
+    NOT_EVALUATED = "not_evaluated", "It is 30 days old or older, and was not evaluated here in the last 30 days."
+    ONE_OUTCOME = "one_outcome", "It was not changed here for 30 days, and was the same for everyone in all that time."
+
+
+def with_stale_reasons(flags: FlagQuerySet, environment: Environment, now: datetime) -> FlagQuerySet:
+    """Flags as they stand `in_environment`, each with what `stale_reasons` reads. Archived ones are never stale."""
+    since = hour_of(now - A_WHILE)
+    uses = LastUse.objects.filter(environment=environment, flag_key=OuterRef("key"), hour__gte=since)
+    outcomes = uses.order_by().values("flag_key").annotate(number=Count("outcome")).values("number")
+    conditions = {
+        StaleReason.EXPIRED: Q(expires_at__lte=now),
+        StaleReason.NOT_EVALUATED: Q(created_at__lte=now - A_WHILE, recent_outcomes=0),
+        StaleReason.ONE_OUTCOME: Q(updated_at__lte=now - A_WHILE, recent_outcomes=1),
+    }
+    return flags.alias(recent_outcomes=Coalesce(Subquery(outcomes), 0)).annotate(
+        **{
+            _column(reason): Case(
+                When(Q(archived_at=None) & condition, then=Value(True)),
+                default=Value(False),
+                output_field=BooleanField(),
+            )
+            for reason, condition in conditions.items()
+        }
+    )
+
+
+def stale(flags: FlagQuerySet) -> FlagQuerySet:
+    """Those of flags `with_stale_reasons` that have any."""
+    return flags.filter(_is_stale())
+
+
+def not_stale(flags: FlagQuerySet) -> FlagQuerySet:
+    return flags.filter(~_is_stale())
+
+
+def stale_reasons(flag: Flag) -> list[StaleReason]:
+    """Of a flag that was read `with_stale_reasons`."""
+    return [reason for reason in StaleReason if getattr(flag, _column(reason), False)]
+
+
+def with_last_hour(flags: FlagQuerySet, environment: Environment) -> Any:
+    """Each flag with the start of the hour in which it was last evaluated, as `last_hour`."""
+    uses = LastUse.objects.filter(environment=environment, flag_key=OuterRef("key"))
+    last = uses.order_by().values("flag_key").annotate(last=Max("hour")).values("last")
+    return flags.annotate(last_hour=Subquery(last))
+
+
+def _column(reason: StaleReason) -> str:
+    return f"is_{reason.value}"
+
+
+def _is_stale() -> Q:
+    found = Q()
+    for reason in StaleReason:
+        found |= Q(**{_column(reason): True})
+    return found

@@ -1,0 +1,1 @@
+"""Rules, traces and histories of flags in words. Pure: nothing here decides anything."""

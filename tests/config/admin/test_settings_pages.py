@@ -1,0 +1,354 @@
+"""The admin's settings pages: the switch of environments, environments, keys, people and the change log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.urls import reverse
+
+from config.admin.current_environment import is_production
+from config.keys.api_keys import create_key, digest
+from config.keys.environments import create_environment
+from config.models import ApiKey, Change, Environment, Scope, Source
+from flags.changes.flag_changes import create_flag
+from tests.admin import AdminClient, errors_of, messages_of, only_change, revision, sign_in, text_of
+from tests.conftest import ACTOR, NOON, CommittingClient
+
+SWITCH = "/admin/config/environment/switch/"
+KEYS = "admin:config_apikey_changelist"
+
+
+@pytest.fixture
+def key(production: Environment) -> ApiKey:
+    return create_key(name="Shop", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)[0]
+
+
+# --- who gets in -----------------------------------------------------------------------------------------------------
+
+
+def test_admin__of_a_stranger__asks_to_sign_in(db: None) -> None:
+    response = AdminClient().get("/admin/flags/flag/")
+    assert response.url == "/admin/login/?next=/admin/flags/flag/"
+    page = AdminClient().get(response.url)
+    assert page.status_code == 200
+    assert "Halyard" in text_of(page)
+    assert "Production" not in text_of(page)
+
+
+def test_admin__signed_in_with_no_page_in_mind__shows_the_overview(db: None) -> None:
+    User.objects.create_superuser("ada", password="a long password")
+    response = AdminClient().post("/admin/login/", {"username": "ada", "password": "a long password"})
+    assert (response.status_code, response.url) == (302, "/admin/")
+
+
+def test_sidebar__lists_only_what_one_may_see(db: None) -> None:
+    page = sign_in("flags.view_flag").get("/admin/").content.decode()
+    assert 'href="/admin/flags/flag/"' in page
+    assert 'href="/admin/config/apikey/"' not in page
+
+
+# --- the environment -------------------------------------------------------------------------------------------------
+
+
+def test_switch__to_another_environment__stays_for_the_session(staging: Environment) -> None:
+    client = sign_in()
+    assert client.get("/admin/").context["current_environment"].key == "production"
+    assert client.post(SWITCH, {"environment": "staging", "next": "/admin/flags/flag/?q=a"}).url == (
+        "/admin/flags/flag/?q=a"
+    )
+    assert client.get("/admin/").context["current_environment"] == staging
+
+
+def test_switch__production_and_others__are_marked_differently(db: None) -> None:
+    client = sign_in()
+    assert "hy-environment hy-production" in client.get("/admin/").content.decode()
+    client.post(SWITCH, {"environment": "staging"})
+    assert "hy-environment hy-calm" in client.get("/admin/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("production", True),
+        ("eu-prod", True),
+        ("live", True),
+        ("staging", False),
+        ("products", False),
+        ("olive", False),
+    ],
+)
+def test_production__is_told_by_the_words_of_a_key(name: str, expected: bool) -> None:
+    assert is_production(Environment(key=name)) is expected
+
+
+def test_switch__to_no_environment__changes_nothing(db: None) -> None:
+    client = sign_in()
+    assert messages_of(client.post(SWITCH, {"environment": "nowhere"})) == ["There is no such environment."]
+    assert client.get("/admin/").context["current_environment"].key == "production"
+
+
+def test_switch__by_get_or_by_a_stranger__is_refused(db: None) -> None:
+    assert sign_in().get(SWITCH).status_code == 405
+    assert AdminClient().post(SWITCH, {"environment": "staging"}).url.startswith("/admin/login/")
+
+
+@pytest.mark.parametrize("page", ["https://elsewhere.example/", "//elsewhere.example/", "/nowhere", ""])
+def test_switch__to_a_page_that_is_not_ours__leads_to_the_overview(db: None, page: str) -> None:
+    assert sign_in().post(SWITCH, {"environment": "staging", "next": page}).url == "/admin/"
+
+
+def test_switch__on_the_page_of_an_object__leads_to_what_exists_there_too(production: Environment) -> None:
+    flag = create_flag(key="a", environment=production, actor=ACTOR, at=NOON)
+    client = sign_in()
+    of_flag = f"/admin/flags/flag/{flag.pk}/change/"
+    assert client.post(SWITCH, {"environment": "staging", "next": of_flag}).url == of_flag
+    of_experiment = f"/admin/experiments/experiment/{flag.pk}/change/"
+    response = client.post(SWITCH, {"environment": "staging", "next": of_experiment})
+    assert response.url == "/admin/experiments/experiment/"
+
+
+# --- environments ----------------------------------------------------------------------------------------------------
+
+
+def test_environment__added__is_one_change(db: None) -> None:
+    before = revision()
+    sent = {"key": "load-test", "name": "Load test", "reason": "For May"}
+    assert sign_in().post("/admin/config/environment/add/", sent).status_code == 302
+    change = only_change(after=before)
+    assert (change.key, change.action, change.source, change.reason) == (
+        "load-test",
+        "created",
+        Source.ADMIN,
+        "For May",
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "field", "words"),
+    [
+        ({"key": "a b", "name": "A"}, "key", "Must be 1 to 100 letters"),
+        ({"key": "staging", "name": "A"}, "key", "exists already"),
+        ({"key": "a", "name": " "}, "name", "Give it a name that people will read."),
+        ({"key": "a", "name": "n" * 201}, "name", "Must be at most 200 characters."),
+        ({"key": "a", "name": "nul \0"}, "name", "U+0000"),
+    ],
+)
+def test_environment__that_the_domain_refuses__is_refused(
+    db: None, sent: dict[str, str], field: str, words: str
+) -> None:
+    before = revision()
+    response = sign_in().post("/admin/config/environment/add/", sent)
+    assert words in errors_of(response)[field][0]
+    assert revision() == before
+
+
+def test_environment__made_the_default__replaces_the_one_that_was(staging: Environment) -> None:
+    where = reverse("admin:config_environment_change", args=[staging.pk])
+    assert sign_in().post(where, {"name": "Stage", "is_default": "on", "key": "x"}).status_code == 302
+    assert Environment.objects.default().key == "staging"
+    assert Environment.objects.get(pk=staging.pk).name == "Stage"
+
+
+def test_environment__the_default_no_longer__is_refused(production: Environment) -> None:
+    where = reverse("admin:config_environment_change", args=[production.pk])
+    before = revision()
+    response = sign_in().post(where, {"name": "Production"})
+    assert errors_of(response)["is_default"] == ["Make another environment the default; then this one no longer is."]
+    assert revision() == before
+
+
+def test_environment__is_never_deleted(staging: Environment) -> None:
+    where = reverse("admin:config_environment_delete", args=[staging.pk])
+    assert sign_in().post(where, {"post": "yes"}).status_code == 403
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_environment_list__takes_the_same_queries(db: None, django_assert_num_queries: Any, count: int) -> None:
+    for number in range(count):
+        create_environment(key=f"e{number}", name="E", actor=ACTOR, at=NOON)
+    client = sign_in()
+    with django_assert_num_queries(5):  # session, user, environments, count, list
+        client.get("/admin/config/environment/")
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_key__created__shows_its_secret_once_and_nowhere_else(production: Environment) -> None:
+    client = sign_in()
+    before = revision()
+    sent = {"name": "Shop", "environment": production.pk, "scope": "manage", "expires_at_0": "", "expires_at_1": ""}
+    page = client.post("/admin/config/apikey/add/", sent)
+    key = ApiKey.objects.get()
+    secret = page.context["secret"]
+    assert digest(secret) == key.digest
+    assert secret in page.content.decode()
+    assert "no-store" in page["Cache-Control"]
+    assert secret not in client.get(reverse("admin:config_apikey_change", args=[key.pk])).content.decode()
+    assert secret not in str(Session.objects.get().get_decoded())
+    change = only_change(after=before)
+    assert (change.source, change.key) == (Source.ADMIN, "Shop")
+    assert secret not in str(change.after)
+    assert not LogEntry.objects.exists()
+    api = CommittingClient()
+    api.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    assert api.post("/v1/flags", {"key": "a"}, format="json").status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"name": " "}, "name", "Say what the key is for"),
+        ({"name": "n" * 201}, "name", "Must be at most 200 characters."),
+        ({"expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "expires_at", "Must lie in the future."),
+        ({"scope": "everything"}, "scope", "valid choice"),
+    ],
+)
+def test_key__that_the_domain_refuses__is_not_made(
+    production: Environment, changes: dict[str, str], field: str, words: str
+) -> None:
+    before = revision()
+    sent = {"name": "Shop", "environment": production.pk, "scope": "client", **changes}
+    response = sign_in().post("/admin/config/apikey/add/", sent)
+    assert words in errors_of(response)[field][0]
+    assert (ApiKey.objects.count(), revision()) == (0, before)
+
+
+def test_key__revoked__is_refused_from_the_next_request_on(production: Environment) -> None:
+    key, secret = create_key(name="Shop", environment=production, scope=Scope.SERVER, actor=ACTOR, at=NOON)
+    api = CommittingClient()
+    api.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    assert api.get("/v1/flags").status_code == 200
+    client = sign_in()
+    where = reverse("admin:config_apikey_revoke", args=[key.pk])
+    assert "cannot be undone" in text_of(client.get(where))
+    before = revision()
+    assert messages_of(client.post(where, {"reason": "Leaked"})) == ["The key Shop is revoked."]
+    assert api.get("/v1/flags").status_code == 401
+    change = only_change(after=before)
+    assert (change.source, change.reason) == (Source.ADMIN, "Leaked")
+
+
+def test_key__is_never_edited_or_deleted(key: ApiKey) -> None:
+    client = sign_in()
+    for page in ("change", "delete"):
+        where = reverse(f"admin:config_apikey_{page}", args=[key.pk])
+        assert client.post(where, {"name": "Other", "post": "yes"}).status_code == 403
+    assert ApiKey.objects.get().name == "Shop"
+
+
+def test_viewer__of_keys__makes_and_revokes_none(key: ApiKey, production: Environment) -> None:
+    client = sign_in("config.view_apikey")
+    assert client.get(reverse(KEYS)).status_code == 200
+    assert client.post(reverse("admin:config_apikey_revoke", args=[key.pk])).status_code == 403
+    sent = {"name": "Mine", "environment": production.pk, "scope": "manage"}
+    assert client.post("/admin/config/apikey/add/", sent).status_code == 403
+    assert ApiKey.objects.get().revoked_at is None
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_key_list__takes_the_same_queries(production: Environment, django_assert_num_queries: Any, count: int) -> None:
+    for number in range(count):
+        create_key(name=f"k{number}", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+    client = sign_in()
+    with django_assert_num_queries(5):  # session, user, environments, count, keys
+        response = client.get(reverse(KEYS))
+    assert key_digests().isdisjoint(response.content.decode().split('"'))
+
+
+def key_digests() -> set[str]:
+    return set(ApiKey.objects.values_list("digest", flat=True))
+
+
+def test_key_list__by_state_and_environment__narrows_it(key: ApiKey, staging: Environment) -> None:
+    create_key(name="Other", environment=staging, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+    client = sign_in()
+
+    def names(query: str) -> list[str]:
+        return [each.name for each in client.get(f"{reverse(KEYS)}?{query}").context["cl"].result_list]
+
+    assert names("environment=staging") == ["Other"]
+    assert names("state=revoked") == []
+    assert sorted(names("state=live")) == ["Other", "Shop"]
+
+
+# --- the change log --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_change_log__takes_the_same_queries(
+    production: Environment, django_assert_num_queries: Any, count: int
+) -> None:
+    for number in range(count):
+        create_flag(key=f"f{number}", environment=production, actor=ACTOR, at=NOON)
+    client = sign_in()
+    with django_assert_num_queries(5):  # session, user, environments, count, changes
+        client.get("/admin/config/change/")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("kind=flag", ["flag-a"]),
+        ("kind=api_key&source=command", ["Shop"]),
+        ("source=admin", []),
+        ("environment=production", ["Shop"]),
+        ("q=flag-", ["flag-a"]),
+        ("q=migrate", ["staging", "production"]),
+    ],
+)
+def test_change_log__filter_or_search__narrows_it(
+    key: ApiKey, production: Environment, query: str, expected: list[str]
+) -> None:
+    create_flag(key="flag-a", environment=production, actor=ACTOR, at=NOON)
+    response = sign_in().get(f"/admin/config/change/?{query}")
+    assert [each.key for each in response.context["cl"].result_list] == expected
+
+
+def test_change__shows_what_was_different_and_leads_to_its_object(production: Environment) -> None:
+    flag = create_flag(key="a", description="Why", environment=production, actor=ACTOR, at=NOON)
+    change = Change.objects.latest("revision")
+    response = sign_in().get(reverse("admin:config_change_change", args=[change.pk]))
+    assert 'description: nothing → "Why"' in text_of(response)
+    assert f'href="/admin/flags/flag/{flag.pk}/history/"' in response.content.decode()
+
+
+def test_change__is_never_written_by_hand(db: None) -> None:
+    client = sign_in()
+    [first, *_] = Change.objects.all()
+    for page in ("change", "delete"):
+        where = reverse(f"admin:config_change_{page}", args=[first.pk])
+        assert client.post(where, {"key": "x", "post": "yes"}).status_code == 403
+    assert client.get("/admin/config/change/add/").status_code == 403
+
+
+# --- people ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", ["auth/user/", "auth/user/add/", "auth/group/", "auth/group/add/", "password_change/"])
+def test_page__of_people__is_there(db: None, page: str) -> None:
+    assert sign_in().get(f"/admin/{page}").status_code == 200
+
+
+def test_user__added__can_sign_in(db: None) -> None:
+    sent = {
+        "username": "grace",
+        "usable_password": "true",
+        "password1": "a-long-Passphrase-1",
+        "password2": "a-long-Passphrase-1",
+    }
+    assert sign_in().post("/admin/auth/user/add/", sent).status_code == 302
+    assert User.objects.get(username="grace").check_password("a-long-Passphrase-1")
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_user_list__takes_the_same_queries(db: None, django_assert_num_queries: Any, count: int) -> None:
+    for number in range(count):
+        User.objects.create_user(f"user-{number}")
+    client = sign_in()
+    with django_assert_num_queries(7):  # session, user, environments, count twice, users, groups to filter by
+        client.get("/admin/auth/user/")

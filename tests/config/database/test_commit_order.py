@@ -1,0 +1,241 @@
+"""Arrivals: whoever looks again is told every row that was committed since, and none that was there the last time."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from itertools import count
+from pathlib import Path
+
+import pytest
+from django.db import connection, transaction
+
+from config.database.commit_order import CURRENT, arrived_since, is_mark_of_here, take_mark
+from config.models import Environment
+from events.models import Event
+from events.recording.ingest import new_id, record, record_one
+from events.recording.rows import NewEvent
+from tests.conftest import NOON
+from tests.threads import SECONDS, Gate, Threads, database_for_threads
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL has several writers")
+on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite counts epochs")
+
+
+@pytest.fixture
+def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
+    threads = Threads()
+    with database_for_threads(tmp_path):
+        yield threads
+        threads.join()
+
+
+def happen(*users: str, name: str = "seen") -> list[NewEvent]:
+    return [NewEvent(new_id(), user, name, NOON, NOON, {}) for user in users]
+
+
+def told_since(mark: str) -> list[str]:
+    """The users of the events that have arrived since."""
+    condition, parameters = arrived_since(mark, "arrival")
+    return sorted(Event.objects.extra(where=[condition], params=parameters).values_list("user_id", flat=True))
+
+
+def look() -> str:
+    with transaction.atomic():
+        return take_mark()
+
+
+def test_arrived_since__rows_before_and_after_the_mark__are_the_later_ones(production: Environment) -> None:
+    record(happen("a", "b"), production)
+    first = look()
+    assert told_since(first) == []
+
+    record(happen("c"), production)
+    second = look()
+    record(happen("d"), production)
+
+    assert told_since(first) == ["c", "d"]
+    assert told_since(second) == ["d"]
+    assert told_since(look()) == []
+
+
+def test_arrived_since__what_is_rolled_back__tells_the_rest(production: Environment) -> None:
+    mark = look()
+    record_and_roll_back("a", production)
+    assert told_since(mark) == []
+
+    with transaction.atomic():
+        record(happen("b"), production)
+        record_and_roll_back("c", production)
+        record(happen("d"), production)
+    assert told_since(mark) == ["b", "d"]
+
+
+def record_and_roll_back(user: str, environment: Environment) -> None:
+    with transaction.atomic():
+        record(happen(user), environment)
+        transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_arrived_since__looks_while_many_write__tell_every_row(threads: Threads, seed: int) -> None:
+    production = Environment.objects.get(key="production")
+    mark, told = look(), set[str]()
+    writers: list[Future[None]] = [threads.start(write_slowly, production, seed * 10 + at) for at in range(4)]
+    while not all(writer.done() for writer in writers):
+        mark = tell(mark, told)
+        time.sleep(0.01)  # SQLite's only lock is for who asks at the right moment
+    tell(mark, told)
+
+    for writer in writers:
+        writer.result()
+    assert len(told) == 4 * 12
+    assert told == set(Event.objects.values_list("user_id", flat=True))
+
+
+def write_slowly(environment: Environment, number: int) -> None:
+    chance, users = random.Random(number), count()
+    for _ in range(4):
+        with transaction.atomic():
+            for _ in range(3):
+                record(happen(f"{number}-{next(users)}", name=f"name-{number}"), environment)
+                time.sleep(chance.random() / 100)
+
+
+def tell(mark: str, told: set[str]) -> str:
+    """Look again: note what is new, and return the next mark."""
+    with transaction.atomic():
+        following = take_mark()
+        told.update(told_since(mark))
+    return following
+
+
+@on_postgresql
+def test_arrived_since__transaction_that_commits_after_the_mark__tells_its_rows_though_their_number_is_lower(
+    production: Environment, threads: Threads
+) -> None:
+    gate = Gate()
+
+    def write_and_wait() -> None:
+        with transaction.atomic():
+            record(happen("slow", name="other"), production)
+            gate.pass_through()
+
+    writing: Future[None] = threads.start(write_and_wait)
+    gate.wait_for_arrival()
+    record(happen("quick"), production)
+    mark = look()
+    assert told_since(mark) == []
+    gate.open()
+    writing.result(SECONDS)
+
+    assert list(Event.objects.order_by("arrival").values_list("user_id", flat=True)) == ["slow", "quick"]
+    assert told_since(mark) == ["slow"]
+    assert told_since(look()) == []
+
+
+@on_postgresql
+def test_arrived_since__number_of_a_transaction_to_come__is_not_told(production: Environment) -> None:
+    mark = look()
+    record(happen("a", "b"), production)
+    Event.objects.filter(user_id="b").update(arrival=2**62)
+
+    assert told_since(mark) == ["a"]
+
+
+def test_arrived_since__rows_of_the_transaction_that_looks__are_told(production: Environment) -> None:
+    mark = look()
+    with transaction.atomic():
+        record(happen("a"), production)
+        assert told_since(mark) == ["a"]
+
+
+def test_arrived_since__rows_that_the_transaction_of_the_mark_writes_later__are_told(
+    production: Environment, threads: Threads
+) -> None:
+    with transaction.atomic():
+        record(happen("a"), production)
+        if connection.vendor == "postgresql":  # where others may commit meanwhile, with greater numbers
+            threads.start(record, happen("b", name="other"), production).result(SECONDS)
+        mark = take_mark()
+        record(happen("c"), production)
+        assert "c" in told_since(mark)
+    assert "c" in told_since(mark)
+
+
+@pytest.mark.parametrize("mark", ["1 100:100: 0", "12345678901234567890 1:1: 0"])
+def test_mark__taken_in_another_database__is_none_of_here(mark: str) -> None:
+    assert is_mark_of_here(look())
+    assert not is_mark_of_here(mark)
+
+
+@on_sqlite
+def test_take_mark__newest_rows_deleted_since__begins_an_epoch_of_its_own(production: Environment) -> None:
+    record(happen("a"), production)
+    marks = [look()]
+    record(happen("b"), production)
+    Event.objects.all().delete()
+    marks.append(look())
+    record(happen("c"), production)
+
+    assert [told_since(mark) for mark in marks] == [["c"], ["c"]]
+    assert [int(mark) for mark in [*marks, look()]] == [1, 2, 3]
+
+
+# --- every path ------------------------------------------------------------------------------------------------------
+
+USERS = [f"user-{at:02}" for at in range(20)]
+"""As many as are written by COPY, or by `executemany`."""
+
+
+def test_arrival__one_event_by_itself__is_current(production: Environment) -> None:
+    mark = look()
+    record_one(happen("a")[0], production)
+
+    assert told_since(mark) == ["a"]
+
+
+@pytest.mark.parametrize("users", [USERS[:3], USERS], ids=["few", "many"])
+def test_arrival__events_of_a_batch__is_current(production: Environment, users: list[str]) -> None:
+    mark = look()
+    record(happen(*users), production)
+
+    assert told_since(mark) == users
+
+
+@pytest.mark.parametrize("known", [["user-00"], USERS])
+def test_arrival__events_of_a_batch_that_were_there__stays(production: Environment, known: list[str]) -> None:
+    events = happen(*USERS)
+    record([event for event in events if event.user_id in known], production)
+    mark = look()
+    record(events, production)
+
+    assert told_since(mark) == [user for user in USERS if user not in known]
+
+
+def test_arrival__many_events_within_savepoints__is_that_of_the_whole_transaction(production: Environment) -> None:
+    look()
+    with transaction.atomic():
+        with transaction.atomic():
+            record(happen(*USERS), production)
+        record(happen("a"), production)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {CURRENT[connection.vendor]}")
+            [number] = cursor.fetchone()
+
+    assert set(Event.objects.values_list("arrival", flat=True)) == {number}
+
+
+@pytest.mark.parametrize("save", [Event.save, lambda event: Event.objects.bulk_create([event])], ids=["save", "bulk"])
+def test_arrival__row_of_the_orm__is_current(production: Environment, save: Callable[[Event], object]) -> None:
+    mark = look()
+    save(Event(id=new_id(), environment=production, user_id="a", name="seen", timestamp=NOON, received_at=NOON))
+    assert told_since(mark) == ["a"]
+
+    mark = look()
+    Event.objects.get().save(update_fields=["name", "arrival"])
+    assert told_since(mark) == ["a"]

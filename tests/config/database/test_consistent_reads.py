@@ -1,0 +1,117 @@
+"""Reading at one moment: what others commit meanwhile is not seen, they do not wait, and nothing of it stays behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from config.database.consistent_reads import at_one_moment
+from config.models import Environment
+from tests.threads import SECONDS, Threads, database_for_threads
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has many writers at a time")
+on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite lets such a transaction write")
+
+
+@pytest.fixture
+def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
+    threads = Threads()
+    with database_for_threads(tmp_path):
+        yield threads
+        threads.join()
+
+
+def rename(name: str) -> None:
+    with transaction.atomic():
+        Environment.objects.filter(key="production").update(name=name)
+
+
+def rename_elsewhere(threads: Threads, name: str) -> None:
+    threads.start(rename, name).result(SECONDS)
+
+
+def name_now() -> str:
+    return Environment.objects.values_list("name", flat=True).get(key="production")
+
+
+def test_at_one_moment__another_commits_meanwhile__sees_what_was_there_at_first(threads: Threads) -> None:
+    with at_one_moment():
+        before = name_now()
+        rename_elsewhere(threads, "Renamed")
+        assert name_now() == before
+    assert name_now() == "Renamed"
+
+
+def test_at_one_moment__first_statement_of_a_connection__keeps_nobody_from_writing(threads: Threads) -> None:
+    def read() -> tuple[str, str]:
+        assert connection.connection is None
+        with at_one_moment():
+            before = name_now()
+            rename_elsewhere(threads, "Renamed")
+            return before, name_now()
+
+    before, later = threads.start(read).result(SECONDS)
+    assert before == later != "Renamed"
+
+
+@on_sqlite
+def test_at_one_moment__others_write_before_its_first_statement__does_not_wait_for_them(threads: Threads) -> None:
+    with transaction.atomic():
+        before = name_now()
+        rename("Renamed")
+
+        def read() -> str:
+            with at_one_moment():
+                return name_now()
+
+        assert threads.start(read).result(SECONDS) == before
+
+
+@pytest.mark.parametrize("is_broken_off", [False, True])
+def test_at_one_moment__afterwards__transactions_are_as_before(threads: Threads, is_broken_off: bool) -> None:
+    def how_one_begins() -> list[str]:
+        with CaptureQueriesContext(connection) as queries:
+            rename("Renamed")
+        return [each["sql"] for each in queries if each["sql"].startswith(("BEGIN", "SET"))]
+
+    before = how_one_begins()
+    if is_broken_off:
+        with pytest.raises(ZeroDivisionError), at_one_moment():
+            raise ZeroDivisionError
+    else:
+        with at_one_moment():
+            name_now()
+    assert not connection.in_atomic_block
+    assert how_one_begins() == before
+    assert name_now() == "Renamed"
+
+
+def test_at_one_moment__in_a_transaction__adds_nothing_to_it(threads: Threads, django_assert_num_queries) -> None:
+    with transaction.atomic():
+        with django_assert_num_queries(1), at_one_moment():
+            name_now()
+        with at_one_moment():
+            rename("Renamed")
+    assert name_now() == "Renamed"
+
+
+def test_at_one_moment__within_another__is_of_the_same_moment(threads: Threads) -> None:
+    with at_one_moment():
+        before = name_now()
+        rename_elsewhere(threads, "Renamed")
+        with at_one_moment():
+            assert name_now() == before
+        assert name_now() == before
+
+
+@on_postgresql
+def test_at_one_moment__writing_in_it__is_refused(threads: Threads) -> None:
+    with pytest.raises(DatabaseError, match="read-only"), at_one_moment():
+        rename("Renamed")
+    assert name_now() != "Renamed"

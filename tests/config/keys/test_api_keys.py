@@ -1,0 +1,75 @@
+"""API keys: made once, stored hashed, gone when revoked."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core import serializers
+
+from config.errors import ValidationFailed
+from config.keys.api_keys import create_key, digest, revoke_key
+from config.models import ApiKey, Change, Environment, Scope
+from tests.conftest import ACTOR, NOON
+
+pytestmark = pytest.mark.django_db
+
+WRITE = {"actor": ACTOR, "at": NOON}
+
+
+def test_create__secret__is_stored_nowhere(production: Environment) -> None:
+    key, secret = create_key(name="app", environment=production, scope=Scope.CLIENT, **WRITE)
+
+    rows = serializers.serialize("json", [*ApiKey.objects.all(), *Change.objects.all()])
+    assert secret not in rows
+    assert secret.startswith(key.prefix)
+    assert key.digest == digest(secret)
+    assert key.digest not in json.dumps([change.after for change in Change.objects.all()])
+
+
+def test_create__twice__gives_different_secrets(production: Environment) -> None:
+    secrets = {create_key(name="app", environment=production, scope=Scope.CLIENT, **WRITE)[1] for _ in range(5)}
+
+    assert len(secrets) == 5
+    assert all(len(secret) > 40 for secret in secrets)
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [({"name": ""}, "name"), ({"name": "n" * 201}, "name"), ({"name": "app", "expires_at": NOON}, "expiresAt")],
+)
+def test_create__unacceptable__names_the_field(production: Environment, values: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        create_key(**values, environment=production, scope=Scope.CLIENT, **WRITE)
+
+    assert [detail.field for detail in refused.value.details] == [field]
+    assert not ApiKey.objects.exists()
+
+
+def test_is_live__expiring_key__is_until_that_moment(production: Environment) -> None:
+    key, _ = create_key(
+        name="app", environment=production, scope=Scope.CLIENT, expires_at=NOON + timedelta(days=1), **WRITE
+    )
+
+    assert key.is_live(NOON + timedelta(days=1, microseconds=-1))
+    assert not key.is_live(NOON + timedelta(days=1))
+
+
+def test_revoke__twice__is_logged_once_and_keeps_its_moment(production: Environment) -> None:
+    key, _ = create_key(name="app", environment=production, scope=Scope.CLIENT, **WRITE)
+    revoked = revoke_key(key, **WRITE)
+    again = revoke_key(key, actor=ACTOR, at=revoked.revoked_at + timedelta(days=1))
+
+    assert again.revoked_at == revoked.revoked_at
+    assert not again.is_live(NOON)
+    assert [change.action for change in Change.objects.of("api_key", key.pk)] == ["changed", "created"]
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize("needed", list(Scope))
+def test_scope__includes__those_before_it(scope: Scope, needed: Scope) -> None:
+    order = ["client", "server", "manage"]
+
+    assert scope.includes(needed) == (order.index(scope) >= order.index(needed))

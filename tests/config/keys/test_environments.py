@@ -1,0 +1,82 @@
+"""Environments: creating and changing them."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import IntegrityError
+
+from config.change_log.writing import Actor
+from config.errors import DomainError, ValidationFailed
+from config.keys.environments import create_environment, update_environment
+from config.models import Change, Environment
+from tests.conftest import ACTOR, NOON
+
+pytestmark = pytest.mark.django_db
+
+WRITE = {"actor": ACTOR, "at": NOON}
+
+
+def test_create__new_key__is_not_the_default_and_is_logged() -> None:
+    environment = create_environment(key="qa", name="Quality", **WRITE)
+
+    change = Change.objects.latest("revision")
+    assert not environment.is_default
+    assert (change.kind, change.key, change.action) == ("environment", "qa", "created")
+    assert change.after == {"key": "qa", "name": "Quality", "isDefault": False}
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"key": "no spaces", "name": "x"}, "key"),
+        ({"key": "", "name": "x"}, "key"),
+        ({"key": "k" * 101, "name": "x"}, "key"),
+        ({"key": "qa", "name": " "}, "name"),
+        ({"key": "qa", "name": "n" * 201}, "name"),
+    ],
+)
+def test_create__unacceptable__names_the_field(values: dict[str, str], field: str) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        create_environment(**values, **WRITE)
+
+    assert [detail.field for detail in refused.value.details] == [field]
+    assert Environment.objects.count() == 2
+
+
+def test_create__key_that_exists__is_refused() -> None:
+    with pytest.raises(DomainError) as refused:
+        create_environment(key="staging", name="Again", **WRITE)
+
+    assert refused.value.code == "already_exists"
+
+
+def test_update__new_default__takes_the_place_of_the_old_one(staging: Environment) -> None:
+    before = Change.objects.latest_revision()
+    update_environment(staging, name="Staging", is_default=True, **WRITE)
+
+    assert Environment.objects.default() == staging
+    changes = Change.objects.since(before)
+    assert [(change.key, change.after["isDefault"]) for change in changes if change.after] == [
+        ("production", False),
+        ("staging", True),
+    ]
+
+
+def test_update__default_without_a_successor__is_refused(production: Environment) -> None:
+    with pytest.raises(ValidationFailed):
+        update_environment(production, name="Production", is_default=False, **WRITE)
+
+    assert Environment.objects.default() == production
+
+
+def test_update__nothing_new__writes_nothing(production: Environment) -> None:
+    before = Change.objects.latest_revision()
+    update_environment(production, name="Production", is_default=True, actor=Actor("x", ACTOR.source), at=NOON)
+
+    assert Change.objects.latest_revision() == before
+
+
+def test_database__two_defaults__are_impossible(staging: Environment) -> None:
+    staging.is_default = True
+    with pytest.raises(IntegrityError):
+        staging.save(update_fields=["is_default"])

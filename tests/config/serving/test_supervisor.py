@@ -1,0 +1,80 @@
+"""What `serve` does about processes that die: workers are replaced while that helps, and streams never end the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from config.serving.listening import listen, listen_for_streams
+from config.serving.supervisor import Supervisor
+
+WORKERS = 2
+STREAMS = WORKERS
+
+
+class Clock:
+    """Time passes only while the server waits, and then so much that something happens: a death, or what was due."""
+
+    def __init__(self, server: Supervisor, deaths: Sequence[int]) -> None:
+        self.now = 0.0
+        self._server, self._deaths = server, list(deaths)
+
+    def wait(self, seconds: float) -> None:
+        if self._deaths and seconds > 0:
+            self.now += 0.5
+            self._server.interrupt_children.append(self._deaths.pop(0))
+        elif seconds <= 600:
+            self.now += seconds
+        else:
+            self._server.interrupt_signal = True
+
+    def clear(self) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
+    sockets = listen("127.0.0.1", 0, count=WORKERS)
+    streams = listen_for_streams("127.0.0.1", 0, beside=sockets[0].getsockname()[1])
+    yield Supervisor(sockets, streams)
+    for each in (*sockets, streams):
+        each.close()
+
+
+def replaced(server: Supervisor, deaths: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float]]:
+    """Which processes the server replaced, and at what time, until it gave up or was asked to stop."""
+    found: list[tuple[int, float]] = []
+    clock = Clock(server, deaths)
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(server, "main_loop_interrupt", clock)
+
+    def respawn(which: list[int], *_: Any) -> None:
+        found.extend((each, clock.now) for each in which)
+
+    monkeypatch.setattr(server, "_respawn_workers", respawn)
+    server._serve_loop(None, None)
+    return found
+
+
+def test_workers__that_die_now_and_then__are_replaced_at_once(
+    server: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert replaced(server, [0, 1, 0], monkeypatch) == [(0, 0.5), (1, 1.0), (0, 1.5)]
+    assert not server.has_given_up
+
+
+def test_workers__that_keep_dying__make_the_server_give_up(server: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(replaced(server, [0] * 20, monkeypatch)) == 10
+    assert server.has_given_up
+
+
+def test_streams__that_keep_dying__are_served_again_later_and_the_rest_goes_on(
+    server: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = replaced(server, [*[STREAMS] * 11, 0, 1], monkeypatch)
+    assert found[:10] == [(STREAMS, at / 2) for at in range(1, 11)]
+    assert found[10:] == [(0, 6.0), (1, 6.5), (STREAMS, 65.5)]
+    assert not server.has_given_up

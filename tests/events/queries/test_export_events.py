@@ -1,0 +1,107 @@
+"""`manage.py export_events`: what it writes is what the API exports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
+
+from config.models import Environment
+from events.queries import exports
+from tests.answers import data
+from tests.events.test_admin import store
+
+
+@pytest.fixture
+def _events(production: Environment, staging: Environment) -> None:
+    store(production, ("ada", "see"), ("bob", "see"), plan="pro", experimentId="button", variant="blue")
+    store(production, ("ada", "buy"), plan="free", note="é 🙂")
+    store(staging, ("cleo", "see"))
+
+
+def users(text: bytes) -> list[str]:
+    return [json.loads(line)["userId"] for line in text.splitlines()]
+
+
+@pytest.mark.usefixtures("_events")
+@pytest.mark.parametrize(
+    ("arguments", "query"),
+    [
+        ([], ""),
+        (["--user", "ada"], "?userId=ada"),
+        (["--event", "see"], "?event=see"),
+        (["--experiment", "button", "--variant", "blue"], "?experimentId=button&variant=blue"),
+        (["--user", "ada", "--property", "plan=pro"], "?userId=ada&properties.plan=pro"),
+        (["--from", "2026-01-31T12:01:00Z"], "?from=2026-01-31T12:01:00Z"),
+        (["--to", "2026-01-30"], "?to=2026-01-30"),
+    ],
+)
+def test_export_events__with_filters__writes_what_the_api_finds(
+    api: Any, tmp_path: Path, arguments: list[str], query: str
+) -> None:
+    file = tmp_path / "events"
+    call_command("export_events", *arguments, "--output", str(file))
+    assert [json.loads(line) for line in file.read_bytes().splitlines()] == data(api.get(f"/v1/events{query}"))
+
+
+@pytest.mark.usefixtures("_events")
+def test_export_events__of_an_environment__writes_to_stdout_in_utf8(capsysbinary: Any) -> None:
+    call_command("export_events", "--environment", "staging")
+    assert users(capsysbinary.readouterr().out) == ["cleo"]
+    call_command("export_events", "--event", "buy")
+    assert "é 🙂".encode() in capsysbinary.readouterr().out
+
+
+@pytest.mark.usefixtures("_events")
+@pytest.mark.parametrize(
+    ("name", "arguments", "is_csv"),
+    [("e.csv", [], True), ("e.ndjson", [], False), ("e", [], False), ("e.txt", ["--format", "csv"], True)],
+)
+def test_export_events__form__is_the_one_named_or_that_of_the_file(
+    tmp_path: Path, name: str, arguments: list[str], is_csv: bool
+) -> None:
+    file = tmp_path / name
+    call_command("export_events", *arguments, "--output", str(file))
+    assert file.read_bytes().startswith(exports.FORMS["csv"].head) == is_csv
+    assert file.read_bytes().count(b"\n") == 3 + is_csv
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--variant", "blue"], "--variant: Name its experiment too, by --experiment."),
+        (["--property", "plan=pro"], "--property: Say of which --event or --user, too."),
+        (["--property", "plan"], "such as plan=pro"),
+        (["--user", ""], "must not be empty"),
+        (["--user", "\udcff"], "must be UTF-8"),
+        (["--user", "u" * 201], "--user: "),
+        (["--from", "then"], "--from: Must be an ISO 8601"),
+        (["--environment", "nowhere"], "Unknown environment"),
+        (["--output", "/nowhere/e.csv"], "Cannot write /nowhere/e.csv"),
+    ],
+    ids=str,
+)
+def test_export_events__bad_option__is_refused_by_its_name(db: None, arguments: list[str], message: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        call_command("export_events", *arguments)
+    assert message in str(refused.value)
+
+
+@pytest.mark.usefixtures("_events")
+def test_export_events__that_fails_on_the_way__says_so_and_leaves_a_torn_file(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(exports, "PAGE", 1)
+    file = tmp_path / "events.csv"
+    asked = iter(range(99))
+
+    def fail_later(execute: Any, *arguments: Any) -> Any:
+        if next(asked) == 3:
+            raise OperationalError("the connection is lost")
+        return execute(*arguments)
+
+    with connection.execute_wrapper(fail_later), pytest.raises(CommandError, match="not whole"):
+        call_command("export_events", "--output", str(file))
+    assert file.read_bytes().endswith(exports.FORMS["csv"].torn)

@@ -1,0 +1,163 @@
+"""The planner in the admin: who finds it, what it asks, and what it says."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+
+from config.models import Environment
+from experiments.exposures.recording import assign
+from experiments.metrics.changes import create_metric
+from tests.admin import AdminClient, sign_in, text_of
+from tests.conftest import ACTOR, NOON
+from tests.factories import EventFactory, ExperimentFactory
+
+PAGE = "/admin/experiments/experiment/planner/"
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def reader(db: None) -> AdminClient:
+    return sign_in("experiments.view_experiment")
+
+
+def errors(response: Any) -> dict[str, list[str]]:
+    return {name: list(found) for name, found in response.context["form"].errors.items()}
+
+
+def test_planner__those_who_may_look_at_experiments__find_it_in_the_sidebar(reader: AdminClient) -> None:
+    assert f'href="{PAGE}"' in reader.get("/admin/").content.decode()
+    assert reader.get(PAGE).status_code == 200
+
+
+def test_planner__opened__is_what_the_sidebar_marks_and_not_the_list_above_it(reader: AdminClient) -> None:
+    response = reader.get(PAGE)
+    links = [link for group in response.context["sidebar_navigation"] for link in group["items"]]
+    assert [link["title"] for link in links if link["active"]] == ["Planner"]
+    listed = reader.get("/admin/experiments/experiment/").context["sidebar_navigation"]
+    assert [link["title"] for group in listed for link in group["items"] if link["active"]] == ["Experiments"]
+
+
+@pytest.mark.django_db
+def test_planner__others__neither_find_nor_open_it() -> None:
+    other = sign_in("flags.view_flag")
+    assert PAGE not in other.get("/admin/").content.decode()
+    assert other.get(PAGE).status_code == 403
+
+
+def test_planner__opened__asks_and_blames_nobody(reader: AdminClient) -> None:
+    response = reader.get(PAGE)
+    assert "Say what you measure" in text_of(response)
+    assert response.context["form"]["mde"].value() == 0.05
+    assert not errors(response)
+
+
+def test_planner__rate__says_what_it_takes_by_either_test(reader: AdminClient) -> None:
+    text = text_of(reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", "users_per_day": "5000"}))
+    assert "To find a rise by 5 %, from 10 % to 10.5 %" in text
+    assert "Look whenever you like 55 days 274,672 users 137,336 in each of 2 variants" in text
+    assert "Look once, at the end 24 days 115,522 users 57,761 in each of 2 variants" in text
+    assert "a day;" not in text
+
+
+def test_planner__metric_without_history__asks_for_the_baseline_in_the_words_of_the_api(reader: AdminClient) -> None:
+    [told] = errors(reader.get(PAGE, {"mde": "0.05", "metric": "zzz"}))["baseline"]
+    assert told.startswith("Is missing, and there is no history of this metric yet that tells one; send what")
+
+
+def test_planner__weights__says_what_the_smallest_variant_needs(reader: AdminClient) -> None:
+    ExperimentFactory(key="e", variants=[{"key": "a", "weight": 90}, {"key": "b", "weight": 10}])
+    text = text_of(reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", "experiment": "e"}))
+    assert "577,610 users 57,761 in the smallest of 2 variants" in text
+
+
+def test_planner__users_who_hardly_differ__draws_what_there_is(reader: AdminClient) -> None:
+    sent = {"mde": "0.05", "type": "mean", "baseline": "1e12", "standard_deviation": "1e-9"}
+    assert "4 users 2 in each of 2 variants" in text_of(reader.get(PAGE, sent))
+
+
+def test_planner__nobody_knows_how_many_come_a_day__says_users_first(reader: AdminClient) -> None:
+    text = text_of(reader.get(PAGE, {"mde": "-0.05", "baseline": "20", "standard_deviation": "45", "type": "mean"}))
+    assert "To find a fall by 5 %, from 20 to 19" in text
+    assert "Look once, at the end 63,578 users 31,789 in each of 2 variants" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "message"),
+    [
+        ({"baseline": ""}, "baseline", "Is missing and not known"),
+        ({"baseline": "2"}, "baseline", "Must be above 0 and below 1"),
+        ({"baseline": "much"}, "baseline", "Must be a number"),
+        ({"mde": ""}, "mde", "Is missing"),
+        ({"mde": "0"}, "mde", "Must be from 0.0001"),
+        ({"type": "mean"}, "standard_deviation", "Is missing and not known"),
+        ({"standard_deviation": "1"}, "standard_deviation", "Must be left out"),
+        ({"variants": "2.5"}, "variants", "Must be a whole number"),
+        ({"variants": "51"}, "variants", "Must be from 2 to 50."),
+        ({"users_per_day": "-1"}, "users_per_day", "Must be from 0.01"),
+        ({"power": "2"}, "power", "Must be from 0.5 to 0.9999."),
+        ({"alpha": "2"}, "alpha", "Must be from 0.000001 to 0.2."),
+        ({"tuning_sample_size": "1"}, "tuning_sample_size", "Must be 100 to"),
+        ({"type": "share"}, "type", "Select a valid choice"),
+        (
+            {"experiment": "nobody"},
+            "experiment",
+            "No experiment of this environment has the key 'nobody'; name another one",
+        ),
+        ({"experiment": "\0"}, "experiment", ""),
+        ({"metric": "\0"}, "metric", ""),
+    ],
+)
+def test_planner__bad_input__is_told_at_its_field(
+    reader: AdminClient, typed: dict[str, str], field: str, message: str
+) -> None:
+    response = reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", **typed})
+    assert response.status_code == 200
+    [told] = errors(response)[field]
+    assert told.startswith(message)
+    assert "panel" not in response.context
+
+
+def test_planner__bad_input_among_what_is_folded__opens_it(reader: AdminClient) -> None:
+    opened = '<details class="hy-fold" open>'
+    assert opened in reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", "power": "2"}).content.decode()
+    assert opened not in reader.get(PAGE, {"mde": "0.05", "baseline": "0.1"}).content.decode()
+
+
+@time_machine.travel(NOON + 5 * DAY, tick=False)
+def test_planner__metric_and_experiment__says_what_is_known_and_what_it_finds_by_each_day(reader: AdminClient) -> None:
+    experiment = ExperimentFactory(key="checkout", running=True)
+    for number in range(200):
+        assign(experiment.pk, f"user-{number}", ("control", "green")[number % 2], NOON)
+        if number % 5 == 0:
+            EventFactory(purchase=True, user_id=f"user-{number}", timestamp=NOON + DAY)
+    response = reader.get(PAGE, {"mde": "0.05", "experiment": "checkout"})
+    text = text_of(response)
+    assert "From checkout, 31 Jan 2026 to 5 Feb 2026: 200 users, 40 a day; of the control 20 %." in text
+    assert "31 Jan 2026 200" in text
+    assert "6 Feb 2026 expected 240" in text
+    assert len(response.context["panel"].by_days.days) == 6 + 28
+
+
+def test_planner__environment__is_the_one_that_the_reader_works_in(reader: AdminClient, staging: Environment) -> None:
+    ExperimentFactory(key="of-staging", environment=staging)
+    sent = {"mde": "0.05", "baseline": "0.1", "experiment": "of-staging"}
+    assert errors(reader.get(PAGE, sent))
+    reader.post("/admin/config/environment/switch/", {"environment": "staging"})
+    assert not errors(reader.get(PAGE, sent))
+
+
+def test_planner__opened__offers_the_metrics_and_experiments_there_are(reader: AdminClient) -> None:
+    create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, at=NOON)
+    ExperimentFactory(key="checkout")
+    page = reader.get(PAGE).content.decode()
+    assert '<option value="spent">' in page
+    assert '<option value="checkout">' in page
+
+
+def test_planner__plain_rate__takes_seven_queries(reader: AdminClient, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(7):  # session, user, two for permissions, environments, metrics, experiments
+        reader.get(PAGE, {"mde": "0.05", "baseline": "0.1"})

@@ -1,0 +1,352 @@
+"""The steps of an experiment in the admin: what each page says before, and what it does when it is answered."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from config.models import Change, Environment
+from experiments.lifecycle.changes import get_experiment, stop_experiment
+from experiments.models import Experiment
+from flags.changes.flag_changes import update_flag
+from tests.admin import filled, messages_of, revision, sign_in, text_of
+from tests.conftest import ACTOR, NOON
+from tests.experiments.lifecycle.shipping import OWN, convince, rules, run, who
+from tests.factories import ExperimentFactory, FlagFactory
+
+pytestmark = pytest.mark.django_db
+
+HERE = {"opened_in": "production"}
+WEIGHTS = {"weight_0": "50", "weight_1": "50"}
+
+
+def address(page: str, experiment: Experiment) -> str:
+    return reverse(f"admin:experiments_experiment_{page}", args=[experiment.pk])
+
+
+def chosen(response: Any) -> list[str]:
+    return [each.key for each in response.context["form"].choices if each.is_chosen]
+
+
+# --- ship -------------------------------------------------------------------------------------------------------------
+
+
+def test_ship__verdict_names_a_variant__has_it_chosen_and_needs_no_reason(production: Environment) -> None:
+    experiment = run(production)
+    convince(production)
+    client = sign_in()
+    page = client.get(address("ship", experiment))
+    assert chosen(page) == ["green"]
+    assert "Ship green" in text_of(page)
+    assert "control · the flag serves off Takes a reason: the verdict is to ship green." in text_of(page)
+
+    sent = {"winner": "green", "holdback": "5", "reason": "", **HERE}
+    response = client.post(address("ship", experiment), sent)
+    assert messages_of(response) == ["green is what everybody sees; e is stopped."]
+    assert get_experiment("e", production).winner == "green"
+    assert rules(production) == [{"type": "percentage", "percentage": 95, "salt": "e:holdback"}]
+
+
+def test_ship__no_verdict_yet__has_nothing_chosen_and_asks_for_the_reason_where_it_is_missing(
+    production: Environment,
+) -> None:
+    experiment = run(production, planned_size=1000)
+    client = sign_in()
+    page = client.get(address("ship", experiment))
+    assert chosen(page) == []
+    assert "the results cover 0 of the 1,000 users that were planned; the verdict is to keep it running" in text_of(
+        page
+    )
+
+    before = revision()
+    response = client.post(address("ship", experiment), {"winner": "green", **HERE})
+    assert response.status_code == 200
+    assert "Must say why green is to win all the same" in response.context["form"].errors["reason"][0]
+    assert (chosen(response), revision()) == (["green"], before)
+
+    client.post(address("ship", experiment), {"winner": "green", "reason": "We like it.", **HERE})
+    assert Change.objects.latest("revision").reason == "We like it."
+    assert get_experiment("e", production).winner == "green"
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        ({}, "winner"),
+        ({"winner": "purple"}, "winner"),
+        ({"winner": "green", "holdback": "many"}, "holdback"),
+        ({"winner": "green", "holdback": "51"}, "holdback"),
+        ({"winner": "green", "opened_in": "staging"}, "__all__"),
+    ],
+)
+def test_ship__unacceptable__is_told_where_it_was_typed(
+    production: Environment, sent: dict[str, str], field: str
+) -> None:
+    experiment = run(production)
+    before = revision()
+    response = sign_in().post(address("ship", experiment), {**HERE, "reason": "Because.", **sent})
+
+    assert list(response.context["form"].errors) == [field]
+    assert revision() == before
+
+
+def test_ship__no_flag__asks_for_no_holdback(production: Environment) -> None:
+    experiment = ExperimentFactory(key="e", running=True)
+    client = sign_in()
+    assert "Holdback" not in text_of(client.get(address("ship", experiment)))
+    client.post(address("ship", experiment), {"winner": "green", "reason": "Because.", **HERE})
+    assert get_experiment("e", production).winner == "green"
+
+
+def test_ship__not_running__is_refused_in_the_words_of_the_domain(production: Environment) -> None:
+    draft = ExperimentFactory(key="e")
+    client = sign_in()
+    assert client.get(address("ship", draft)).status_code == 200
+    response = client.post(address("ship", draft), {"winner": "green", "reason": "Because.", **HERE})
+    assert response.context["form"].non_field_errors() == [
+        "The experiment is draft; only one that is running can become stopped."
+    ]
+
+
+# --- new phase --------------------------------------------------------------------------------------------------------
+
+
+def test_new_phase__page__starts_with_what_is_so_now(production: Environment) -> None:
+    experiment = run(production, percentage=20)
+    form = sign_in().get(address("new_phase", experiment)).context["form"]
+
+    assert [field.value() for field in form.weights] == [50, 50]
+    assert (form["percentage"].value(), form["conditions"].value()) == (20, "[]")
+
+
+def test_new_phase__other_percentage__begins_with_its_reason_and_its_rule(production: Environment) -> None:
+    experiment = run(production, percentage=20)
+    sent = {**WEIGHTS, "percentage": "60", "conditions": "[]", "reason": "No harm seen", **HERE}
+    response = sign_in().post(address("new_phase", experiment), sent)
+
+    assert messages_of(response) == ["A new phase of e has begun."]
+    phases = get_experiment("e", production).phases
+    assert [(each["percentage"], each["reason"]) for each in phases] == [(20, ""), (60, "No harm seen")]
+    assert rules(production)[0]["percentage"] == 60
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        ({}, "weight_0"),  # nothing new
+        ({"weight_1": "-1"}, "weight_1"),
+        ({"weight_1": "many"}, "weight_1"),
+        ({"weight_0": "0", "weight_1": "0"}, "weight_0"),
+        ({"percentage": "101"}, "percentage"),
+        ({"conditions": '[{"attribute": "plan", "operator": "is"}]'}, "conditions"),
+        ({"percentage": "50", "reason": ""}, "reason"),
+    ],
+)
+def test_new_phase__unacceptable__is_told_where_it_was_typed(
+    production: Environment, sent: dict[str, str], field: str
+) -> None:
+    experiment = run(production)
+    before = revision()
+    typed = {**WEIGHTS, "conditions": "[]", "reason": "Because.", **HERE, **sent}
+    response = sign_in().post(address("new_phase", experiment), typed)
+
+    assert list(response.context["form"].errors) == [field]
+    assert revision() == before
+
+
+# --- start, stop and reopen -------------------------------------------------------------------------------------------
+
+
+def test_start__page__tells_what_to_look_at_before(production: Environment) -> None:
+    draft = ExperimentFactory(key="e")
+    client = sign_in()
+    assert "Before you start" in text_of(client.get(address("start", draft)))
+    assert "no event purchase in the last 7 days" in text_of(client.get(address("start", draft)))
+    assert messages_of(client.post(address("start", draft), HERE)) == ["e is running."]
+    assert "Before you start" not in text_of(client.get(address("start", draft)))
+
+
+def test_stop__page__says_what_the_flag_will_go_by(production: Environment) -> None:
+    experiment = run(production)
+    client = sign_in()
+    assert "The flag button goes by its other rules again: 20 % of everyone" in text_of(
+        client.get(address("stop", experiment))
+    )
+    client.post(address("stop", experiment), HERE)
+    assert rules(production) == OWN
+
+
+def test_reopen__confirmed__runs_again(production: Environment) -> None:
+    experiment = run(production)
+    convince(production)
+    stop_experiment(**who(production, winner="green"))
+    client = sign_in()
+    assert "green is no winner any more" in text_of(client.get(address("reopen", experiment)))
+    response = client.post(address("reopen", experiment), {"reason": "Too early", **HERE})
+
+    assert messages_of(response) == ["e is running again."]
+    assert get_experiment("e", production).status == "running"
+
+
+def test_buttons__of_each_status__are_the_steps_that_can_be_taken(production: Environment) -> None:
+    client = sign_in()
+
+    def offered(experiment: Experiment) -> set[str]:
+        page = client.get(address("change", experiment)).content.decode()
+        names = ("start", "ship", "new_phase", "stop", "reopen")
+        return {name for name in names if f'href="{address(name, experiment)}"' in page}
+
+    assert offered(ExperimentFactory()) == {"start"}
+    assert offered(ExperimentFactory(running=True)) == {"ship", "new_phase", "stop"}
+    assert offered(ExperimentFactory(running=True, stopped_at=timezone.now())) == {"reopen"}
+    assert offered(ExperimentFactory(running=True, stopped_at=timezone.now() - timedelta(days=31))) == set()
+
+
+@pytest.mark.parametrize("page", ["start", "ship", "new_phase", "stop", "reopen"])
+def test_steps__viewer__may_take_none(production: Environment, page: str) -> None:
+    experiment = ExperimentFactory(running=True)
+    before = revision()
+    client = sign_in("experiments.view_experiment")
+
+    assert client.get(address(page, experiment)).status_code == 403
+    assert client.post(address(page, experiment), HERE).status_code == 403
+    assert revision() == before
+
+
+def test_steps__of_a_flag_that_the_user_may_not_change__are_neither_offered_nor_taken(production: Environment) -> None:
+    experiment, before = run(production), revision()
+    client = sign_in("experiments.view_experiment", "experiments.change_experiment")
+
+    page = client.get(address("change", experiment))
+    for name in ("ship", "new_phase", "stop"):
+        assert address(name, experiment) not in page.content.decode()
+        assert client.get(address(name, experiment)).status_code == 403
+        assert client.post(address(name, experiment), HERE).status_code == 403
+    sent = filled(client, address("change", experiment), forced_variants='{"qa-1": "green"}')
+    assert client.post(address("change", experiment), sent).status_code == 403
+    assert revision() == before
+    sent = filled(client, address("change", experiment), description="Better?")
+    assert client.post(address("change", experiment), sent).status_code == 302
+
+
+def test_stop__of_a_flag_without_other_rules__says_what_everybody_will_see(production: Environment) -> None:
+    FlagFactory(key="button", on=True)
+    drives = {"key": "button", "serves": {"control": False, "green": True}}
+    experiment = ExperimentFactory(key="e", flag=drives, running=True)
+
+    text = text_of(sign_in().get(address("stop", experiment)))
+    assert "goes by its other rules again. It has none, so that everybody sees it on." in text
+    assert "It can be opened again for 30 days, while nobody changes its flag." in text
+    update_flag(**{**who(production), "key": "button"}, changes={"enabled": False})
+    assert "goes by its other rules again. It is off, and stays so." in text_of(
+        sign_in(username="lin").get(address("stop", experiment))
+    )
+
+
+def test_page__of_an_experiment_whose_flag_is_off__says_that_nobody_sees_a_variant(production: Environment) -> None:
+    experiment = run(production)
+    client, words = sign_in(), "It is off here, so that nobody sees a variant"
+    assert words not in text_of(client.get(address("change", experiment)))
+    update_flag(**{**who(production), "key": "button"}, changes={"enabled": False})
+    assert words in text_of(client.get(address("change", experiment)))
+
+
+@pytest.mark.parametrize("page", ["start", "ship", "new_phase", "stop", "reopen"])
+def test_steps__experiment_that_is_gone__lead_home(db: None, page: str) -> None:
+    where = reverse(f"admin:experiments_experiment_{page}", args=["01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"])
+
+    assert sign_in().get(where).url == reverse("admin:index")
+
+
+# --- the form ---------------------------------------------------------------------------------------------------------
+
+AUDIENCE = {
+    "percentage": "12.5",
+    "conditions": '[{"attribute": "plan", "operator": "equals", "value": "pro"}]',
+    "group": '{"key": "checkout", "from": 0, "to": 50}',
+    "forced_variants": '{"qa-1": "green"}',
+    "flag": '{"key": "button", "serves": {"control": false, "green": true}}',
+    "planned_sample_size": "1000",
+}
+
+
+def test_form__of_a_draft__takes_whom_it_takes_in_and_what_it_drives(production: Environment) -> None:
+    run(production)
+    draft = ExperimentFactory(key="d")
+    client = sign_in()
+    sent = filled(client, address("change", draft), **AUDIENCE)
+    assert client.post(address("change", draft), sent).status_code == 302
+
+    found = get_experiment("d", production)
+    assert (found.percentage, found.planned_size, found.forced_variants) == (12.5, 1000, {"qa-1": "green"})
+    assert found.group == {"key": "checkout", "from": 0, "to": 50}
+    assert found.flag == {"key": "button", "serves": {"control": False, "green": True}}
+    assert [each["attribute"] for each in found.conditions] == ["plan"]
+    again = filled(client, address("change", draft))
+    assert client.post(address("change", draft), again).status_code == 302
+    assert Change.objects.of("experiment", draft.pk).count() == 2  # what is sent back unchanged changes nothing
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "words"),
+    [
+        ("percentage", "101", "Must be a number from 0 to 100."),
+        ("group", '{"key": "checkout", "from": 60, "to": 50}', "group.to: Must be more than from."),
+        ("forced_variants", '{"qa-1": "purple"}', 'has no variant "purple"'),
+        ("flag", '{"key": "nothing", "serves": {"control": false, "green": true}}', "No flag has the key nothing"),
+        ("planned_sample_size", "0", "Must be 1 to 2,000,000,000 users."),
+        ("conditions", '[{"attribute": "plan", "operator": "is"}]', "conditions[0]"),
+    ],
+)
+def test_form__unacceptable__is_told_where_it_was_typed(
+    production: Environment, field: str, typed: str, words: str
+) -> None:
+    draft = ExperimentFactory(key="d")
+    client = sign_in()
+    response = client.post(address("change", draft), filled(client, address("change", draft), **{field: typed}))
+
+    assert words in response.context["adminform"].form.errors[field][0]
+
+
+def test_form__part_of_a_group_that_is_taken__names_who_has_it(production: Environment) -> None:
+    ExperimentFactory(key="first", group={"key": "checkout", "from": 0, "to": 60})
+    draft = ExperimentFactory(key="d")
+    client = sign_in()
+    page = client.get(address("change", draft))
+    assert page.context["known_groups"]() == {"checkout": "60 to 100 %"}
+    sent = filled(client, address("change", draft), group='{"key": "checkout", "from": 50, "to": 100}')
+    assert "first" in client.post(address("change", draft), sent).context["adminform"].form.errors["group"][0]
+
+
+def test_form__of_a_running_experiment__still_takes_testers(production: Environment) -> None:
+    experiment = run(production)
+    client = sign_in()
+    sent = filled(client, address("change", experiment), forced_variants='{"qa-1": "green"}')
+    assert client.post(address("change", experiment), sent).status_code == 302
+
+    assert get_experiment("e", production).forced_variants == {"qa-1": "green"}
+
+
+def test_page__of_a_started_experiment__says_in_words_whom_it_takes_in(production: Environment) -> None:
+    condition = {"attribute": "plan", "operator": "equals", "value": "pro"}
+    group = {"key": "checkout", "from": 0, "to": 50}
+    experiment = run(production, percentage=20, conditions=[condition], group=group, planned_size=1000)
+    stop_experiment(**who(production, winner="green", holdback=5, reason="We like it."))
+    text = text_of(sign_in().get(address("change", experiment)))
+
+    assert "20 % of users whose plan equals pro, within 0 to 50 % of the group checkout" in text
+    assert "button: control off · green on" in text
+    assert "1,000 users" in text
+    assert "green wins, with 5 % held back, although something spoke against it: We like it." in text
+
+
+def test_page__for_a_viewer__shows_the_testers(production: Environment) -> None:
+    forced = {f"qa-{at}": "green" for at in range(7)}
+    experiment = ExperimentFactory(key="e", forced_variants=forced, running=True, actor=ACTOR, at=NOON)
+    text = text_of(sign_in("experiments.view_experiment").get(address("change", experiment)))
+
+    assert "qa-0 sees green, qa-1 sees green, qa-2 sees green, qa-3 sees green, qa-4 sees green and 2 more" in text

@@ -1,0 +1,61 @@
+"""How new events find their users."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from config.database.commit_order import take_mark
+from events.recording.ingest import NewEvent, new_id, record
+from experiments.aggregates.changed_users import find_beyond, find_news, has_news
+from experiments.exposures.recording import assign
+from experiments.models import Experiment
+from tests.conftest import NOON
+from tests.factories import ExperimentFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def experiment(production: Any) -> Experiment:
+    """Running, with one user in green."""
+    experiment: Experiment = ExperimentFactory(key="e", running=True)
+    assign(experiment.pk, "u", "green", NOON)
+    return experiment
+
+
+def test_find_news__purchases_of_two_users__are_those_of_the_exposed_one(
+    experiment: Experiment, production: Any
+) -> None:
+    mark = take_mark()
+    record([NewEvent(new_id(), user, "purchase", NOON, NOON, {}) for user in ("u", "unexposed")], production)
+    assert find_news(experiment, mark) == {"u"}
+    assert has_news(experiment, mark)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite goes by the index that fits best")
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda experiment: find_news(experiment, take_mark()),
+        lambda experiment: find_beyond(experiment, NOON),
+    ],
+    ids=["find_news", "find_beyond"],
+)
+def test_users_of_events__experiment_without_statistics__are_each_looked_up_by_their_id(
+    experiment: Experiment, find: Any
+) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        find(experiment)
+    [statement] = [query["sql"] for query in captured if "theirs" in query["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")  # which is best in tables as small as these
+        cursor.execute(f"EXPLAIN {statement}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert re.search(
+        r"experiments_exposure_pkey.*\n.*Index Cond: .*experiment_id = .* AND .*user_id.* = .*theirs", plan
+    )

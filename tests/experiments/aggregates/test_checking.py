@@ -1,0 +1,168 @@
+"""Sums from scratch, which are those that are kept, whatever happened; and what is said where they are not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from io import StringIO
+from random import Random
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from config.models import Environment
+from events.removal.erasure import erase_user
+from experiments.aggregates.checking import Difference, check_sums
+from experiments.aggregates.refresh import fold
+from experiments.exposures.recording import assign
+from experiments.metrics.definition import Definition, Quantity
+from experiments.models import Experiment, Fold, UserTotal, VariantSums
+from experiments.results.frozen import freeze
+from tests.conftest import NOON
+from tests.experiments.aggregates.histories import History, make_experiment
+from tests.factories import EventFactory, ExperimentFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def experiment(production: Environment) -> Experiment:
+    """Running, with one user in green who bought for 0.1 and for 0.2."""
+    experiment = make_experiment(production, Definition("spent", 1, "sum", Quantity("buy", "amount")))
+    assign(experiment.pk, "u", "green", NOON)
+    for amount in (0.1, 0.2):
+        EventFactory(user_id="u", name="buy", timestamp=NOON, properties={"amount": amount})
+    fold(experiment, NOON)
+    return experiment
+
+
+def check(*arguments: str) -> str:
+    out = StringIO()
+    call_command("check_results", *arguments, stdout=out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_check_sums__any_history__finds_nothing(production: Environment, seed: int) -> None:
+    experiment = make_experiment(production)
+    history = History(experiment, Random(seed))
+    for _ in range(40):
+        history.happen()
+        if history.chance.random() < 0.3:
+            fold(experiment, NOON)
+
+    assert check_sums(experiment, NOON) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_sums__what_is_not_kept_as_it_is__is_found(experiment: Experiment) -> None:
+    VariantSums.objects.filter(metric=0).update(y=7)
+    VariantSums.objects.filter(metric=-1).update(users=2)
+
+    assert check_sums(experiment, NOON) == [
+        Difference("sums", None, ("green", 1, NOON.date()), "users", 2, 1),
+        Difference("sums", "spent", ("green", 1, NOON.date()), "y", 7, pytest.approx(0.3)),
+    ]
+
+
+def test_check_results__all_right__says_so_of_each_started_experiment(experiment: Experiment) -> None:
+    ExperimentFactory(key="draft", environment=experiment.environment)
+    EventFactory(user_id="u", name="buy", timestamp=NOON, properties={"amount": 5})
+
+    assert check() == "e: everything is what events and exposures give\n"
+    assert check("draft") == "draft: a draft, which has no results\n"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_sums__totals_that_are_others__are_found(experiment: Experiment) -> None:
+    UserTotal.objects.update(figures=[100, 0, 2])
+
+    assert [(each.where, each.name, each.kept) for each in check_sums(experiment, NOON)] == [
+        ("totals", "y", 100),
+        ("totals", "yy", 10_000),
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_sums__cap_that_is_another__is_found(production: Environment) -> None:
+    capped = Definition("spent", 1, "sum", Quantity("buy", "amount"), cap_percentile=60)
+    experiment = make_experiment(production, capped)
+    assign(experiment.pk, "u", "green", NOON)
+    EventFactory(user_id="u", name="buy", timestamp=NOON, properties={"amount": 5})
+    fold(experiment, NOON)
+    Fold.objects.update(caps={"0": 6.0})
+
+    assert check_sums(experiment, NOON) == [Difference("caps", "spent", None, "cap", 6, 5)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_results__sums_of_no_metric__are_told_by_their_number(experiment: Experiment) -> None:
+    VariantSums.objects.create(experiment=experiment, metric=3, variant="green", day=NOON.date(), users=1)
+    out = StringIO()
+
+    with pytest.raises(CommandError):
+        call_command("check_results", stdout=out)
+    assert out.getvalue() == "e: sums: users of number 4, green, 2026-01-31: 1 is kept, 0 is right\n"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_results__something_wrong__fails_and_tells_what(experiment: Experiment) -> None:
+    VariantSums.objects.filter(metric=0).update(y=7)
+    out = StringIO()
+
+    with pytest.raises(CommandError, match=r"^Not what events and exposures give: e\.$"):
+        call_command("check_results", "e", stdout=out)
+    assert out.getvalue() == "e: sums: y of spent, green, 2026-01-31: 7 is kept, 0.3 is right\n"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_results__sums_of_a_later_phase__are_told_with_it(experiment: Experiment) -> None:
+    VariantSums.objects.create(experiment=experiment, metric=-1, variant="green", phase=2, day=NOON.date(), users=1)
+    out = StringIO()
+
+    with pytest.raises(CommandError):
+        call_command("check_results", stdout=out)
+    assert out.getvalue() == "e: sums: users of exposures, green, phase 2, 2026-01-31: 1 is kept, 0 is right\n"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_results__many_differences__tells_how_many_more(experiment: Experiment) -> None:
+    for number in range(30):
+        moved = {"variant": f"v{number:02}", "day": NOON.date(), "users": 1}
+        VariantSums.objects.create(experiment=experiment, metric=-1, **moved)
+    out = StringIO()
+
+    with pytest.raises(CommandError):
+        call_command("check_results", stdout=out)
+    assert out.getvalue().splitlines()[20:] == ["e: and 10 other differences"]
+
+
+def test_check_results__frozen__says_that_it_cannot_tell(production: Environment) -> None:
+    freeze(ExperimentFactory(key="e", stopped=True), NOON + timedelta(days=2))
+
+    assert check() == "e: frozen, and its events may be gone\n"
+
+
+@pytest.mark.parametrize("arguments", [("nothing",), ("e", "--environment", "nowhere")])
+def test_check_results__unknown__is_refused(experiment: Experiment, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError):
+        check(*arguments)
+
+
+def test_sums__amounts_that_leave__leave_nothing_behind(experiment: Experiment) -> None:
+    """Where floats were added up, the little ones would be lost beside the large one, and not come back."""
+    before = list(VariantSums.objects.order_by("pk").values())
+    assign(experiment.pk, "rich", "green", NOON)
+    EventFactory(user_id="rich", name="buy", timestamp=NOON, properties={"amount": 1e40})
+    fold(experiment, NOON)
+    assert UserTotal.objects.count() == 2
+    erase_user("rich", experiment.environment)
+    assert list(VariantSums.objects.order_by("pk").values()) == before
+
+
+def test_check_sums__no_metrics__counts_the_exposed_users(production: Environment) -> None:
+    experiment = ExperimentFactory(key="e", environment=production, running=True, metrics=[])
+    assign(experiment.pk, "u", "green", NOON)
+    EventFactory(user_id="u", name="buy", timestamp=NOON)
+
+    assert check_sums(experiment, NOON) == []
+    assert VariantSums.objects.values_list("metric", "users").get() == (-1, 1)

@@ -1,0 +1,313 @@
+"""Totals and sums after any history, against a plain computation that keeps nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple
+from datetime import timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from config.models import Environment
+from experiments.aggregates import statements, update
+from experiments.aggregates.metric_columns import names_of
+from experiments.aggregates.refresh import fold
+from experiments.aggregates.variant_sums import KEY, NAMES, Totals, VariantTotals, read_sums
+from experiments.design.checks import MOST_METRICS
+from experiments.exposures.recording import assign
+from experiments.lifecycle.changes import stop_experiment
+from experiments.metrics.definition import Definition, Quantity
+from experiments.metrics.documents import definitions_of
+from experiments.models import Experiment, Fold, UserTotal, VariantSums
+from tests.conftest import ACTOR, NOON
+from tests.experiments.aggregates.by_hand import Sums, Total, sums_by_hand, totals_by_hand
+from tests.experiments.aggregates.histories import History, make_experiment
+from tests.factories import EventFactory, ExperimentFactory
+
+pytestmark = pytest.mark.django_db
+
+LATER = NOON + timedelta(days=30)
+
+
+@pytest.fixture(params=[0, 1, 1e6], ids=["by user", "either", "in one pass"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the events of each user found by an index, or all gone through, or now the one and now the other."""
+    monkeypatch.setattr(statements, "_EVENTS_A_USER", request.param)
+    monkeypatch.setattr(update, "USERS_AT_ONCE", 2)
+
+
+@contextmanager
+def rolled_back() -> Iterator[None]:
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def stored_totals(experiment: Experiment) -> dict[tuple[int, str], Total]:
+    return {
+        (place, row.user_id): (row.variant, row.phase, row.exposed_at.date(), *figures)
+        for row in UserTotal.objects.filter(experiment=experiment)
+        for place, figures in enumerate(by_metric(experiment, row.figures))
+        if any(figures)
+    }
+
+
+def by_metric(experiment: Experiment, stored: Sequence[float]) -> Iterator[tuple[float, ...]]:
+    """All figures of each metric, with 0 for those that it does not have."""
+    left = iter(stored)
+    for definition in definitions_of(experiment):
+        kept = {name: next(left) for name in names_of(definition)}
+        yield tuple(kept.get(name, 0) for name in ("y", "d", "x", "events", "foreign"))
+    assert [*left] == []
+
+
+def stored_sums(experiment: Experiment) -> Sums:
+    rows = VariantSums.objects.filter(experiment=experiment).values_list(*KEY, *NAMES)
+    return {tuple(key): VariantTotals(*values) for *key, values in ((*row[:4], row[4:]) for row in rows)}
+
+
+def check(experiment: Experiment) -> None:
+    """What is stored is what counting by hand gives."""
+    assert near(stored_totals(experiment)) == near(totals_by_hand(experiment))
+    assert near(without_zeros(stored_sums(experiment))) == near(without_zeros(sums_by_hand(experiment)))
+
+
+def without_zeros(sums: Sums) -> dict[Any, tuple[float, ...]]:
+    return {key: astuple(each) for key, each in sums.items() if any(astuple(each))}
+
+
+def near(figures: dict[Any, Any]) -> dict[Any, list[Any]]:
+    """With as many digits as two orders of adding up have in common."""
+    return {key: [as_near(value) for value in values] for key, values in figures.items()}
+
+
+def as_near(value: Any) -> Any:
+    return f"{float(value) + 0.0:.9e}" if isinstance(value, (int, float, Decimal)) else value  # where -0 is 0
+
+
+def look(experiment: Experiment) -> None:
+    fold(experiment, LATER)
+    check(experiment)
+
+
+def fold_anew(experiment: Experiment) -> None:
+    Fold.objects.filter(experiment=experiment).update(mark="")
+    fold(experiment, LATER)
+
+
+@pytest.mark.usefixtures("_way")
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(chance=st.randoms(use_true_random=False))
+def test_fold__any_history__is_what_counting_by_hand_gives(production: Environment, chance: Random) -> None:
+    with rolled_back():
+        walk(production, chance, steps=20)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("_way")
+@pytest.mark.parametrize("seed", range(4))
+def test_fold__any_history_of_short_transactions__is_what_counting_by_hand_gives(
+    production: Environment, seed: int
+) -> None:
+    walk(production, Random(seed), steps=60)
+
+
+def walk(production: Environment, chance: Random, steps: int) -> None:
+    experiment = make_experiment(production)
+    history = History(experiment, chance)
+    for _ in range(steps):
+        history.happen()
+        if chance.random() < 0.4:
+            look(experiment)
+    look(experiment)
+    kept = near(stored_totals(experiment)), near(without_zeros(stored_sums(experiment)))
+    fold_anew(experiment)
+    assert (near(stored_totals(experiment)), near(without_zeros(stored_sums(experiment)))) == kept
+
+
+@pytest.fixture
+def experiment(production: Environment) -> Experiment:
+    """Running, with one user in green since half a second after NOON, folded."""
+    experiment: Experiment = ExperimentFactory(key="e", running=True)
+    assign(experiment.pk, "u", "green", NOON + timedelta(seconds=0.5))
+    fold(experiment, NOON)
+    return experiment
+
+
+def measure(experiment: Experiment, definition: Definition) -> None:
+    """Have the experiment measure this, and nothing else."""
+    experiment.metrics, experiment.definitions = [definition.key], [definition.document()]
+    experiment.save(update_fields=["metrics", "definitions"])
+
+
+def total(experiment: Experiment) -> tuple[float, ...]:
+    """y, d, x, events and foreign of the one user who has a total."""
+    fold(experiment, NOON)
+    [figures] = UserTotal.objects.values_list("figures", flat=True)
+    [of_metric] = by_metric(experiment, figures)
+    return of_metric
+
+
+@pytest.mark.django_db(transaction=True)
+def test_fold__nothing_new__writes_nothing(experiment: Experiment) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        fold(experiment, NOON + timedelta(minutes=1))
+
+    assert {query["sql"].split()[0] for query in captured} == {"SELECT"}
+    assert len(captured) <= 4
+
+
+def test_fold__mark_older_than_a_minute__is_taken_anew(experiment: Experiment) -> None:
+    at = NOON + timedelta(seconds=61)
+    fold(experiment, at)
+
+    assert Fold.objects.get().folded_at == at
+
+
+@pytest.mark.parametrize("mark", ["1 100:100: 0", ""])
+def test_fold__mark_of_another_database__computes_everything_anew(experiment: Experiment, mark: str) -> None:
+    EventFactory(user_id="u", name="purchase", timestamp=NOON)
+    fold(experiment, NOON)
+    UserTotal.objects.update(figures=[7, 7, 7], user_id="nobody")
+    VariantSums.objects.update(y=7)
+    Fold.objects.update(mark=mark)
+    fold(experiment, NOON)
+
+    check(experiment)
+    assert set(UserTotal.objects.values_list("user_id", flat=True)) == {"u"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "y", "x", "events"),
+    [
+        (-14 * 86400 - 0.1, 0, 0, 0),
+        (-14 * 86400, 0, 1, 0),
+        (-0.1, 0, 1, 0),
+        (0, 0, 0, 1),  # the second of the exposure, an hour before the window
+        (3599.9, 0, 0, 1),
+        (3600, 1, 0, 1),
+        (7199.9, 1, 0, 1),
+        (7200, 0, 0, 1),
+        (86400, 0, 0, 1),  # at the stop
+        (86400.1, 0, 0, 0),
+    ],
+)
+def test_fold__event_at_a_moment__counts_in_the_window_since_the_exposure_or_before_it(
+    experiment: Experiment, seconds: float, y: int, x: int, events: int
+) -> None:
+    hour = timedelta(hours=1)
+    measure(experiment, Definition("m", 1, "count", Quantity("purchase"), delay=hour, window=hour))
+    EventFactory(user_id="u", name="purchase", timestamp=NOON + timedelta(seconds=seconds))
+    who = {"key": "e", "environment": experiment.environment, "actor": ACTOR, "at": NOON}
+    stopped = stop_experiment(**who, stopped_at=NOON + timedelta(days=1))
+
+    assert total(stopped) == (y, 0, x, events, 0)
+
+
+def test_fold__ratio_of_a_user_with_denominators_alone__has_a_total(experiment: Experiment) -> None:
+    measure(experiment, Definition("m", 1, "ratio", Quantity("purchase"), Quantity("page_viewed")))
+    for second in (-1, 1, 2):
+        EventFactory(user_id="u", timestamp=NOON + timedelta(seconds=second))
+
+    assert total(experiment) == (0, 2, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("amount", "y"), [("1e400", 1e100), ("-1e400", -1e100), ("12345678901234567890123", 1.2345678901234568e22)]
+)
+def test_fold__number_beyond_all_others__counts_as_the_largest(experiment: Experiment, amount: str, y: float) -> None:
+    measure(experiment, Definition("m", 1, "sum", Quantity("purchase", "amount")))
+    EventFactory(user_id="u", name="purchase", timestamp=NOON)
+    with connection.cursor() as cursor:  # through no door of today
+        cursor.execute(f"UPDATE events_event SET properties = '{{\"amount\": {amount}}}'")
+
+    assert total(experiment) == (pytest.approx(y), 0, 0, 1, 0)
+    check_is_finite()
+
+
+@pytest.mark.parametrize(
+    ("amount", "cap", "y"), [(1e-170, None, 0), (2e-100, None, 2e-100), (-1e-170, None, 0), (5, 1e-170, 5)]
+)
+def test_fold__numbers_next_to_nothing__add_up(
+    experiment: Experiment, amount: float, cap: float | None, y: float
+) -> None:
+    measure(experiment, Definition("m", 1, "sum", Quantity("purchase", "amount"), cap_value=cap))
+    for second in (-1, 1):
+        moment = NOON + timedelta(seconds=second)
+        EventFactory(user_id="u", name="purchase", timestamp=moment, properties={"amount": amount})
+
+    assert total(experiment) == (y, 0, y, 1, 0)
+    check(experiment)
+
+
+def test_fold__as_many_metrics_as_there_may_be__has_the_figures_of_each(production: Environment) -> None:
+    definitions = [
+        Definition(f"m{number}", 1, "ratio", Quantity("buy", f"p{number}"), Quantity("buy"), cap_percentile=90)
+        for number in range(MOST_METRICS)
+    ]
+    experiment = make_experiment(production, *definitions)
+    assign(experiment.pk, "u", "green", NOON)
+    EventFactory(user_id="u", name="buy", timestamp=NOON, properties={f"p{MOST_METRICS - 1}": 2.5})
+
+    fold(experiment, NOON)
+    check(experiment)
+    assert read_sums(experiment)[MOST_METRICS - 1]["green"].y == Decimal("2.5")
+
+
+def check_is_finite() -> None:
+    [sums] = VariantSums.objects.filter(metric=0)
+    assert all(math.isfinite(getattr(sums, name)) for name in NAMES)
+
+
+@pytest.mark.parametrize(
+    ("properties", "y", "foreign"),
+    [
+        ({"revenue": 5, "currency": "EUR"}, 5, 0),
+        ({"revenue": 5, "currency": "USD"}, 0, 1),
+        ({"revenue": 5}, 0, 1),
+        ({"currency": "USD"}, 0, 0),
+        ({"revenue": 0, "currency": "EUR"}, 0, 0),
+    ],
+)
+def test_fold__revenue__adds_one_currency_and_counts_amounts_in_others(
+    experiment: Experiment, properties: dict[str, Any], y: float, foreign: int
+) -> None:
+    measure(experiment, Definition("m", 1, "revenue", Quantity("purchase", "revenue", "EUR")))
+    EventFactory(user_id="u", name="purchase", timestamp=NOON, properties=properties)
+
+    assert total(experiment) == (y, 0, 0, 1, foreign)
+
+
+def test_fold__percentile_cap_among_more_refunds_than_purchases__is_none(experiment: Experiment) -> None:
+    euros = Quantity("purchase", "revenue", "EUR")
+    measure(experiment, Definition("m", 1, "revenue", euros, cap_percentile=60))
+    for user, revenue in (("u", 5), ("v", -5), ("w", -5)):
+        assign(experiment.pk, user, "green", NOON)
+        EventFactory(user_id=user, name="purchase", properties={"revenue": revenue, "currency": "EUR"})
+
+    assert fold(experiment, NOON).caps == {}
+    assert VariantSums.objects.get(metric=0).y == -5
+
+
+def test_fold__key_that_is_the_id_of_another__counts_only_what_means_it(production: Environment) -> None:
+    first = ExperimentFactory(running=True)
+    second = ExperimentFactory(key=str(first.pk), running=True)
+    for each in (first, second):
+        assign(each.pk, "u", "green", NOON)
+    EventFactory(user_id="u", name="purchase", properties={"experimentId": str(first.pk)})
+
+    assert [sums.get(0, {}) != {} for sums in (read(first), read(second))] == [True, False]
+
+
+def read(experiment: Experiment) -> Totals:
+    fold(experiment, NOON)
+    return read_sums(experiment)

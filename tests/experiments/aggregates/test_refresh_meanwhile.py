@@ -1,0 +1,233 @@
+"""Folds beside others who write at the same moment: nothing is overlooked, nothing comes back, nobody is stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from config.models import Environment
+from events.recording.ingest import NewEvent, new_id, record
+from events.removal.erasure import erase_user
+from experiments.aggregates import refresh, update
+from experiments.aggregates.refresh import fold
+from experiments.aggregates.variant_sums import EXPOSURES, VariantTotals, read_sums
+from experiments.exposures.recording import assign
+from experiments.models import Experiment, Exposure, Fold, UserTotal
+from tests.conftest import NOON
+from tests.experiments.aggregates.histories import History, make_experiment
+from tests.experiments.aggregates.test_refresh import check
+from tests.factories import ExperimentFactory
+from tests.threads import SECONDS, Gate, Threads, database_for_threads
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+
+
+@pytest.fixture
+def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
+    threads = Threads()
+    with database_for_threads(tmp_path):
+        yield threads
+        threads.join()
+
+
+@pytest.fixture
+def production(threads: Threads) -> Environment:
+    return Environment.objects.get(key="production")
+
+
+@pytest.fixture
+def experiment(production: Environment) -> Experiment:
+    """Running, with one user in green."""
+    experiment: Experiment = ExperimentFactory(key="e", running=True)
+    assign(experiment.pk, "u", "green", NOON)
+    return experiment
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Where the first fold waits, when it has written totals and not yet committed."""
+    gate, write_totals = Gate(), update.write_totals
+
+    def write_and_wait(*arguments: Any) -> None:
+        write_totals(*arguments)
+        gate.pass_through()
+
+    monkeypatch.setattr(update, "write_totals", write_and_wait)
+    return gate
+
+
+def buy(user: str = "u") -> list[NewEvent]:
+    return [NewEvent(new_id(), user, "purchase", NOON, NOON, {})]
+
+
+def seen(user: str, at: datetime) -> NewEvent:
+    return NewEvent(new_id(), user, "seen", at, NOON, {"experimentId": "e", "variant": "green"})
+
+
+def counted(experiment: Experiment) -> tuple[int, int]:
+    """Exposed users in green, and their purchases."""
+    fold(experiment, NOON)
+    found = read_sums(experiment)
+    return tuple(
+        getattr(found.get(place, {}).get("green", VariantTotals()), name)
+        for place, name in ((EXPOSURES, "users"), (0, "events"))
+    )
+
+
+@on_postgresql
+def test_fold__event_of_a_transaction_that_ends_later__is_counted_by_the_next_one(
+    production: Environment, experiment: Experiment, threads: Threads
+) -> None:
+    gate = Gate()
+
+    def record_and_wait() -> None:
+        with transaction.atomic():
+            record(buy(), production)
+            gate.pass_through()
+
+    recording: Future[None] = threads.start(record_and_wait)
+    gate.wait_for_arrival()
+    record([NewEvent(new_id(), "v", "other", NOON, NOON, {})], production)
+    assert counted(experiment) == (1, 0)
+    gate.open()
+    recording.result(SECONDS)
+
+    assert counted(experiment) == (1, 1)
+
+
+@on_postgresql
+def test_fold__event_that_comes_while_it_works__is_counted_by_the_next_one(
+    production: Environment, experiment: Experiment, threads: Threads, gate: Gate
+) -> None:
+    working: Future[Any] = threads.start(fold, experiment, NOON)
+    gate.wait_for_arrival()
+    recording: Future[Any] = threads.start(record, buy(), production)
+    assigning: Future[Any] = threads.start(assign, experiment.pk, "v", "green", NOON)
+    recording.result(SECONDS)
+    assigning.result(SECONDS)
+    gate.open()
+    working.result(SECONDS)
+
+    assert counted(experiment) == (2, 1)
+
+
+@on_postgresql
+def test_fold__exposure_moved_to_another_day_while_it_works__is_counted_on_one_day(
+    production: Environment, experiment: Experiment, threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, find_news = Gate(), refresh.find_news
+
+    def find_and_wait(*arguments: Any) -> Any:
+        found = find_news(*arguments)
+        gate.pass_through()
+        return found
+
+    Experiment.objects.filter(pk=experiment.pk).update(started_at=NOON - timedelta(days=3))
+    experiment.refresh_from_db()
+    others = [event for number in range(50) for event in buy(f"other-{number}")]  # so that few users are few
+    record([seen("w", NOON), *buy("w"), *others], production)
+    assert counted(experiment) == (2, 1)
+    monkeypatch.setattr(refresh, "find_news", find_and_wait)
+    record(buy("w"), production)
+    working: Future[Any] = threads.start(fold, experiment, NOON)
+    gate.wait_for_arrival()
+    record([seen("w", NOON - timedelta(days=1))], production)
+    gate.open()
+    working.result(SECONDS)
+
+    assert counted(experiment) == (2, 2)
+
+
+@on_postgresql
+def test_fold__many_readers_at_once__all_get_there(
+    production: Environment, experiment: Experiment, threads: Threads
+) -> None:
+    for number in range(4):
+        record(buy(), production)
+        readers: list[Future[Any]] = [threads.start(fold, experiment, NOON) for _ in range(24)]
+        for reader in readers:
+            reader.result(SECONDS)
+        assert counted(experiment) == (1, number + 1)
+
+
+def test_fold__two_at_once_for_the_first_time__make_one_and_count_once(
+    production: Environment, experiment: Experiment, threads: Threads, gate: Gate
+) -> None:
+    record(buy(), production)
+    first: Future[Any] = threads.start(fold, experiment, NOON)
+    gate.wait_for_arrival()
+    second: Future[Any] = threads.start(fold, experiment, NOON)
+    with pytest.raises(TimeoutError):
+        second.result(0.3)
+    gate.open()
+    first.result(SECONDS)
+    second.result(SECONDS)
+
+    assert Fold.objects.count() == 1
+    assert counted(experiment) == (1, 1)
+
+
+def test_erase_user__while_a_fold_is_under_way__waits_and_takes_its_totals_too(
+    production: Environment, experiment: Experiment, threads: Threads, gate: Gate
+) -> None:
+    record(buy(), production)
+    working: Future[Any] = threads.start(fold, experiment, NOON)
+    gate.wait_for_arrival()
+    erasing: Future[Any] = threads.start(erase_user, "u", production)
+    with pytest.raises(TimeoutError):
+        erasing.result(0.3)
+    gate.open()
+    working.result(SECONDS)
+    assert erasing.result(SECONDS).exposures == 1
+
+    assert not UserTotal.objects.exists()
+    assert counted(experiment) == (0, 0)
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_fold__while_an_erasure_is_under_way__waits_and_counts_without_the_user(
+    production: Environment, experiment: Experiment, threads: Threads, is_folded: bool
+) -> None:
+    record(buy(), production)
+    if is_folded:
+        fold(experiment, NOON)
+        record(buy(), production)
+    with transaction.atomic():
+        erase_user("u", production)
+        working: Future[Any] = threads.start(fold, experiment, NOON)
+        with pytest.raises(TimeoutError):
+            working.result(0.3)
+    working.result(SECONDS)
+
+    assert not UserTotal.objects.exists()
+    assert counted(experiment) == (0, 0)
+
+
+def test_fold__beside_many_who_write_and_erase__is_what_counting_by_hand_gives(
+    production: Environment, threads: Threads
+) -> None:
+    experiment = make_experiment(production)
+    writing: list[Future[None]] = [threads.start(write, experiment, seed) for seed in range(3)]
+    while not all(each.done() for each in writing):
+        fold(experiment, NOON)
+    for each in writing:
+        each.result(SECONDS)
+
+    fold(experiment, NOON)
+    check(experiment)
+    assert Exposure.objects.filter(experiment=experiment).exists()
+
+
+def write(experiment: Experiment, seed: int) -> None:
+    history = History(experiment, Random(seed))
+    for _ in range(12):
+        history.chance.choice([history.record, history.report, history.assign, history.erase])()

@@ -1,0 +1,52 @@
+"""Results as CSV: a row for each metric and variant, with the figures that JSON has."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+
+from experiments.api.result_table import COLUMNS
+from tests.experiments.results.asking import PATH, ask, refused
+from tests.experiments.results.shop import METRICS
+
+pytestmark = pytest.mark.django_db
+
+
+def table(response: Any) -> list[dict[str, str]]:
+    assert (response.status_code, response["Content-Type"]) == (200, "text/csv; charset=utf-8")
+    reader = csv.DictReader(io.StringIO(response.content.decode(), newline=""))
+    rows = list(reader)
+    assert reader.fieldnames == list(COLUMNS)
+    return rows
+
+
+def test_table__of_all_metrics__has_a_row_for_each_and_variant(api, shop):
+    rows, found = table(api.get(PATH, headers={"Accept": "text/csv"})), ask(api)
+    assert [(row["metric"], row["variant"]) for row in rows] == [
+        (key, variant) for key in METRICS for variant in ("control", "green")
+    ]
+    control, green = rows[2:4]
+    figures = found["metrics"][1]["variants"][1]
+    compared = figures["comparison"]
+    assert float(green["value"]) == figures["value"]
+    assert float(green["interval.lower"]) == figures["interval"]["lower"]
+    assert float(green["difference.alwaysValid.pValue"]) == compared["difference"]["alwaysValid"]["pValue"]
+    assert float(green["lift.fixedHorizon.upper"]) == compared["lift"]["fixedHorizon"]["upper"]
+    assert float(green["cuped.difference.estimate"]) == compared["cuped"]["difference"]["estimate"]
+    assert (green["users"], green["isControl"], green["isPrimary"]) == (str(figures["users"]), "false", "false")
+    assert (control["isControl"], control["difference.estimate"], control["attribute"]) == ("true", "", "")
+
+
+def test_table__with_a_breakdown__has_its_rows_after_the_others(api, shop):
+    rows = table(api.get(PATH, {"breakdown": "country", "metric": "bought"}, headers={"Accept": "text/csv"}))
+    assert [(row["attribute"], row["attributeValue"]) for row in rows[:2]] == [("", "")] * 2
+    assert {row["attributeValue"] for row in rows[2:]} == {'"CH"', '"DE"', "null"}
+    assert {(row["attribute"], row["metric"], row["type"]) for row in rows[2:]} == {("country", "bought", "conversion")}
+
+
+def test_table__with_a_series__is_refused(api, shop):
+    response = api.get(PATH, {"series": "daily"}, headers={"Accept": "text/csv"})
+    assert "ask for JSON" in refused(response, "series", "invalid_value")

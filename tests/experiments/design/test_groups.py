@@ -1,0 +1,148 @@
+"""Groups of experiments: no user is in two of them, whatever is written at the same time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.errors import DomainError, ValidationFailed
+from config.models import Environment
+from experiments.design.groups import free_in
+from experiments.lifecycle.changes import create_experiment, delete_experiment, get_experiment, stop_experiment
+from experiments.lifecycle.changes import update_experiment as update
+from experiments.models import Experiment
+from tests.conftest import ACTOR, NOON
+from tests.factories import ExperimentFactory
+from tests.threads import SECONDS, Threads, database_for_threads
+
+VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
+
+
+def part(start: float, end: float, key: str = "checkout") -> dict[str, Any]:
+    return {"key": key, "from": start, "to": end}
+
+
+def who(key: str, environment: Environment) -> dict[str, Any]:
+    return {"key": key, "environment": environment, "actor": ACTOR, "at": NOON}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("taken", [(0, 100), (0, 50.001), (49.999, 60), (20, 30), (10, 20.001), (0, 20.001)])
+def test_part__that_another_has_some_of__is_refused_and_says_what_is_free(
+    production: Environment, taken: tuple[float, float]
+) -> None:
+    ExperimentFactory(key="first", group=part(*taken))
+    with pytest.raises(DomainError) as refused:
+        create_experiment(**who("second", production), variants=VARIANTS, group=part(20, 50))
+
+    assert refused.value.code == "in_use"
+    assert "first" in refused.value.message
+    assert free_in(production, "checkout") in refused.value.message
+    assert [each.field for each in refused.value.details] == ["group"]
+    assert not Experiment.objects.filter(key="second").exists()
+
+
+@pytest.mark.django_db
+def test_part__next_to_another__is_had(production: Environment) -> None:
+    ExperimentFactory(key="first", group=part(0, 50), running=True)
+    ExperimentFactory(key="second", group=part(50, 75.5))
+
+    assert free_in(production, "checkout") == "75.5 to 100 %"
+    ExperimentFactory(key="third", group=part(75.5, 100))
+    assert free_in(production, "checkout") == "nothing"
+
+
+@pytest.mark.django_db
+def test_part__of_another_group_or_environment__is_another_part(production: Environment, staging: Environment) -> None:
+    ExperimentFactory(key="first", group=part(0, 50))
+    ExperimentFactory(key="second", group=part(0, 50, "search"))
+    elsewhere = create_experiment(**who("first", staging), variants=VARIANTS, group=part(0, 50))
+
+    assert elsewhere.group == part(0, 50)
+    assert free_in(production, "basket") == "0 to 100 %"
+
+
+@pytest.mark.django_db
+def test_part__of_a_group_with_the_key_of_the_experiment__is_refused(production: Environment) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        create_experiment(**who("checkout", production), variants=VARIANTS, group=part(0, 50))
+    assert [each.field for each in refused.value.details] == ["group.key"]
+
+    ExperimentFactory(key="checkout")
+    with pytest.raises(ValidationFailed, match=r"group\.key"):
+        update(**who("checkout", production), changes={"group": part(0, 50)})
+
+
+@pytest.mark.django_db
+def test_part__of_an_experiment_that_stopped_or_was_deleted__is_free(production: Environment) -> None:
+    ExperimentFactory(key="running", group=part(0, 50), running=True)
+    ExperimentFactory(key="draft", group=part(50, 100))
+    stop_experiment(**who("running", production))
+    delete_experiment(**who("draft", production))
+
+    assert ExperimentFactory(key="next", group=part(0, 100)).group == part(0, 100)
+
+
+@pytest.mark.django_db
+def test_part__changed__is_checked_against_the_others_alone(production: Environment) -> None:
+    ExperimentFactory(key="first", group=part(0, 40))
+    ExperimentFactory(key="second", group=part(60, 100))
+    update(**who("first", production), changes={"group": part(0, 60)})
+    with pytest.raises(DomainError) as refused:
+        update(**who("first", production), changes={"group": part(0, 60.001)})
+
+    assert refused.value.code == "in_use"
+    assert get_experiment("first", production).group == part(0, 60)
+
+
+@pytest.fixture
+def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
+    threads = Threads()
+    with database_for_threads(tmp_path):
+        yield threads
+        threads.join()
+
+
+def _attempt(environment: Environment, key: str, start: float) -> str:
+    try:
+        create_experiment(**who(key, environment), variants=VARIANTS, group=part(start, start + 20))
+    except DomainError as error:
+        return str(error.code)
+    return "had"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_parts__many_writers_at_once__never_overlap(threads: Threads) -> None:
+    production = Environment.objects.get(key="production")
+    starts = [at * 5 for at in range(17)] * 2
+    futures = [threads.start(_attempt, production, f"e{at}", start) for at, start in enumerate(starts)]
+    outcomes = Counter(future.result(SECONDS) for future in futures)
+
+    parts = sorted((each.group["from"], each.group["to"]) for each in Experiment.objects.all() if each.group)
+    assert outcomes == {"had": len(parts), "in_use": len(starts) - len(parts)}
+    assert 3 <= len(parts) <= 5
+    assert all(one[1] <= other[0] for one, other in pairwise(parts))
+
+
+def _move(environment: Environment, key: str) -> str:
+    try:
+        update(**who(key, environment), changes={"group": part(50, 100)})
+    except DomainError as error:
+        return str(error.code)
+    return "had"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_part__drafts_that_want_it_at_once__one_gets_it(threads: Threads) -> None:
+    production = Environment.objects.get(key="production")
+    for at in range(8):
+        create_experiment(**who(f"e{at}", production), variants=VARIANTS)
+    futures = [threads.start(_move, production, f"e{at}") for at in range(8)]
+
+    assert Counter(future.result(SECONDS) for future in futures) == {"had": 1, "in_use": 7}
+    assert sum(each.group is not None for each in Experiment.objects.all()) == 1

@@ -1,0 +1,64 @@
+"""Attributes of an exposure: plain, short and few; whatever else was sent is left out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from experiments.exposures.attributes import attributes_in, kept_of
+
+PLAIN: dict[str, Any] = {"plan": "pro", "age": 41, "score": -0.5, "isMember": True, "isNew": False, "zero": 0, "": ""}
+
+
+def test_kept_of__plain_values__keeps_them_with_their_types() -> None:
+    kept = kept_of({**PLAIN, "city": ""})
+
+    assert kept == {name: value for name, value in PLAIN.items() if name} | {"city": ""}
+    assert [type(value) for value in kept.values()] == [str, int, float, bool, bool, int, str]
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], ["a"], {}, {"a": 1}, math.nan, math.inf, -math.inf, "x" * 201, "é" * 201], ids=repr
+)
+def test_kept_of__anything_else__leaves_it_out(value: Any) -> None:
+    assert kept_of({"one": 1, "other": value, "two": 2}) == {"one": 1, "two": 2}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_kept"),
+    [
+        ({"a": "x" * 200}, True),
+        ({"a": "🙂" * 200}, True),
+        ({"n" * 100: 1}, True),
+        ({"🙂" * 100: 1}, True),
+        ({"a": 2**64 - 1}, True),
+        ({"a": -(2**63)}, True),
+        ({"n" * 101: 1}, False),
+        ({"": 1}, False),
+    ],
+)
+def test_kept_of__bounds__are_in(attributes: dict[str, Any], is_kept: bool) -> None:
+    assert kept_of(attributes) == (attributes if is_kept else None)
+
+
+def test_kept_of__more_than_32__keeps_the_first_of_those_that_can_be_kept() -> None:
+    sent: dict[str, Any] = {}
+    for at in range(40):
+        sent |= {f"list-{at}": [], f"name-{at:02}": at}
+    kept = kept_of(sent)
+
+    assert kept is not None
+    assert list(kept) == [f"name-{at:02}" for at in range(32)]
+
+
+def test_kept_of__nothing_that_can_be_kept__is_none() -> None:
+    assert kept_of({}) is None
+    assert kept_of({"a": None, "b": [1]}) is None
+
+
+def test_attributes_in__reserved_properties__are_left_out() -> None:
+    reserved = {"revenue": 9.5, "currency": "EUR", "experimentId": "e", "variant": "a"}
+
+    assert attributes_in({**reserved, "plan": "pro", "items": [1]}) == {"plan": "pro", "items": [1]}

@@ -1,0 +1,318 @@
+"""The end of experiments: with a winner or without, all at once or not at all, and with a reason where it takes one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from config.errors import DomainError, ValidationFailed
+from config.models import Change, Environment
+from events.recording.ingest import record
+from experiments.lifecycle import decisions, flag_rule
+from experiments.lifecycle.changes import get_experiment, start_experiment, stop_experiment
+from experiments.metrics.changes import create_metric
+from experiments.models import Experiment, Fold
+from experiments.results.computing import VariantResult, compute_results
+from experiments.results.frozen import refresh_results
+from flags.changes.flag_changes import create_flag, get_flag
+from tests.conftest import ACTOR, NOON
+from tests.experiments.lifecycle.shipping import A_DAY_LATER, OWN, convince, happen, rules, run, state, visit, who
+from tests.factories import ExperimentFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def refused(environment: Environment, **values: Any) -> list[tuple[str, str]]:
+    """The fields to blame of a stop that is refused, with the codes; nothing was written."""
+    before = state(environment)
+    with pytest.raises(ValidationFailed) as error:
+        stop_experiment(**who(environment, **values))
+    assert state(environment) == before
+    return [(each.field, str(each.code)) for each in error.value.details]
+
+
+def test_stop__without_a_winner__lets_the_other_rules_of_the_flag_decide(production: Environment) -> None:
+    run(production)
+    before = Change.objects.latest_revision()
+    stopped = stop_experiment(**who(production))
+
+    assert (stopped.status, stopped.stopped_at is not None, stopped.winner) == ("stopped", True, "")
+    assert stopped.frozen_at is None
+    assert rules(production) == OWN
+    told = Change.objects.since(before).values_list("kind", "key")
+    assert sorted(told) == [("experiment", "e"), ("flag", "button")]
+
+
+def test_stop__without_a_winner__asks_for_no_reason_whatever_the_results_say(production: Environment) -> None:
+    run(production, planned_size=1000)
+
+    assert stop_experiment(**who(production)).status == "stopped"
+
+
+def test_stop__winner_by_the_verdict__stops_freezes_and_ships_at_once(production: Environment) -> None:
+    experiment = run(production)
+    convince(production)
+    before = Change.objects.latest_revision()
+    stopped = stop_experiment(**who(production, winner="green"))
+
+    assert (stopped.status, stopped.winner, stopped.frozen_at) == ("stopped", "green", stopped.stopped_at)
+    assert rules(production) == [{"type": "percentage", "percentage": 100}]
+    assert get_flag("button", production).enabled
+    assert Fold.objects.get(pk=experiment.pk).stopped_at == stopped.stopped_at
+    told = {each.kind: each for each in Change.objects.since(before)}
+    assert told.keys() == {"experiment", "flag"}
+    assert told["experiment"].after is not None
+    assert told["experiment"].after["winner"] == "green"
+
+
+def test_stop__with_a_winner__keeps_what_was_known_at_that_moment(production: Environment) -> None:
+    run(production)
+    convince(production)
+    decision = stop_experiment(**who(production, winner="green", holdback=5)).decision
+
+    assert decision is not None
+    assert (decision["winner"], decision["holdback"], decision["overridden"]) == ("green", 5, [])
+    assert decision["verdict"] == {"decision": "ship", "variant": "green"}
+    control, green = decision["primary"]["variants"]
+    assert (decision["primary"]["metric"], control["value"], control["lift"]) == ("purchase", 0.2, None)
+    assert (green["users"], green["value"], green["lift"]["estimate"]) == (150, 0.8, pytest.approx(3))
+    assert green["lift"]["lower"] < 3 < green["lift"]["upper"]
+
+
+def test_stop__with_a_holdback__keeps_so_many_from_the_winner(production: Environment) -> None:
+    run(production)
+    convince(production)
+    stop_experiment(**who(production, winner="green", holdback=12.5))
+
+    assert rules(production) == [{"type": "percentage", "percentage": 87.5, "salt": "e:holdback"}]
+
+
+def test_stop__flag_with_variants__serves_that_of_the_winner(production: Environment) -> None:
+    variants = [{"key": "old", "value": "a"}, {"key": "new", "value": "b"}]
+    create_flag(
+        key="text", environment=production, actor=ACTOR, at=NOON, enabled=True, type="string", variants=variants
+    )
+    ExperimentFactory(key="e", running=True, flag={"key": "text", "serves": {"control": "old", "green": "new"}})
+    convince(production)
+    stop_experiment(**who(production, winner="green", holdback=10))
+
+    assert get_flag("text", production).rules == [
+        {"type": "percentage", "percentage": 10, "salt": "e:holdback", "variant": "old"},
+        {"type": "percentage", "percentage": 100, "variant": "new"},
+    ]
+
+
+def test_stop__with_a_winner__results_stand_still_at_once(production: Environment) -> None:
+    run(production)
+    convince(production)
+    stopped = stop_experiment(**who(production, winner="green"))
+    before = compute_results(stopped, A_DAY_LATER)
+    visit(production, "control", 200, 200)
+
+    assert before["green"] == VariantResult(150, 120)
+    assert compute_results(get_experiment("e", production), A_DAY_LATER) == before
+
+
+def test_stop__experiment_without_a_flag__may_have_a_winner_too(production: Environment) -> None:
+    ExperimentFactory(key="e", running=True)
+    convince(production)
+
+    assert stop_experiment(**who(production, winner="green")).winner == "green"
+
+
+def test_stop__stop_in_the_past__judges_by_what_had_happened_until_then(production: Environment) -> None:
+    run(production)
+    convince(production)
+    record([happen("late", "seen", 90, experimentId="e", variant="control")], production)
+    stopped_at = NOON + timedelta(hours=1)
+    stopped = stop_experiment(**who(production, winner="green", stopped_at=stopped_at))
+
+    assert (stopped.stopped_at, stopped.frozen_at is not None) == (stopped_at, True)
+    assert compute_results(stopped, A_DAY_LATER)["control"].sample_size == 150
+
+
+# --- the reason -------------------------------------------------------------------------------------------------------
+
+
+def _too_many_of_one(environment: Environment) -> dict[str, Any]:
+    run(environment)
+    convince(environment)
+    visit(environment, "green", 600, 480)
+    return {}
+
+
+def _harmed(environment: Environment) -> dict[str, Any]:
+    write = {"actor": ACTOR, "at": NOON}
+    create_metric(
+        key="complaints", type="conversion", event="complaint", direction="decrease", role="guardrail", **write
+    )
+    run(environment, metrics=["purchase", "complaints"])
+    convince(environment)
+    visit(environment, "green", 150, 140, event="complaint")
+    return {}
+
+
+def _too_small(environment: Environment) -> dict[str, Any]:
+    run(environment, planned_size=1000)
+    convince(environment)
+    return {}
+
+
+def _not_the_winner(environment: Environment) -> dict[str, Any]:
+    run(environment)
+    convince(environment)
+    return {"winner": "control"}
+
+
+@pytest.mark.parametrize(
+    ("arrange", "words", "overridden"),
+    [
+        (_too_many_of_one, "users are not split", ["sample_ratio_mismatch", "not_the_verdict"]),
+        (_harmed, "it harms the guardrail complaints", ["guardrail_harmed", "not_the_verdict"]),
+        (_too_small, "300 of the 1,000 users that were planned", ["planned_size_not_reached"]),
+        (_not_the_winner, "the verdict is to ship green", ["not_the_verdict"]),
+    ],
+)
+def test_stop__winner_that_something_speaks_against__demands_a_reason_and_keeps_it(
+    production: Environment, arrange: Any, words: str, overridden: list[str]
+) -> None:
+    values = {"winner": "green", **arrange(production)}
+    before = state(production)
+    for reason in ("", "  "):
+        with pytest.raises(ValidationFailed) as error:
+            stop_experiment(**who(production, **values, reason=reason))
+        [detail] = error.value.details
+        assert (detail.field, detail.code) == ("reason", "required")
+        assert words in detail.message
+    assert (get_experiment("e", production).status, state(production)[-2:]) == ("running", before[-2:])
+    assert Fold.objects.get().kept is None
+
+    decision = stop_experiment(**who(production, **values, reason="We know better.")).decision
+    assert decision is not None
+    assert (decision["overridden"], decision["reason"]) == (overridden, "We know better.")
+
+
+def test_stop__nobody_exposed__demands_a_reason_for_any_winner(production: Environment) -> None:
+    run(production)
+    compute_results(get_experiment("e", production), NOON)
+
+    with pytest.raises(ValidationFailed) as error:
+        stop_experiment(**who(production, winner="green"))
+    assert "there is no clear result" in error.value.message
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "fields"),
+    [
+        ({"winner": "purple"}, [("winner", "unknown_reference")]),
+        ({"winner": ""}, [("winner", "unknown_reference")]),
+        ({"holdback": 5}, [("holdback", "invalid_value")]),
+        ({"winner": "green", "holdback": 50.001}, [("holdback", "out_of_range")]),
+        ({"winner": "green", "holdback": -1}, [("holdback", "out_of_range")]),
+        ({"winner": "green", "holdback": 1.23456}, [("holdback", "invalid_value")]),
+        ({"winner": "green", "holdback": True}, [("holdback", "invalid_type")]),
+        ({"winner": "purple", "holdback": 51}, [("winner", "unknown_reference"), ("holdback", "out_of_range")]),
+    ],
+)
+def test_stop__unacceptable__names_every_field_and_writes_nothing(
+    production: Environment, values: dict[str, Any], fields: list[tuple[str, str]]
+) -> None:
+    experiment = run(production)
+    compute_results(experiment, A_DAY_LATER)
+
+    assert refused(production, reason="Because.", **values) == fields
+
+
+@pytest.mark.parametrize("winner", ["control", "green"])
+def test_stop__holdback_from_what_the_control_serves_too__is_refused(production: Environment, winner: str) -> None:
+    serves = {"control": False, "green": winner == "control"}
+    compute_results(run(production, flag={"key": "button", "serves": serves}), A_DAY_LATER)
+    found = [("holdback", "invalid_value")]
+    assert refused(production, winner=winner, holdback=5, reason="Because.") == found
+    assert stop_experiment(**who(production, winner=winner, reason="Because.")).winner == winner
+
+
+def test_stop__holdback_without_a_flag__is_refused(production: Environment) -> None:
+    compute_results(ExperimentFactory(key="e", running=True), A_DAY_LATER)
+
+    assert refused(production, winner="green", holdback=5, reason="Because.") == [("holdback", "invalid_value")]
+
+
+@pytest.mark.parametrize("begin", [{}, {"stopped": True}])
+def test_stop__with_a_winner_but_not_running__is_refused(production: Environment, begin: dict[str, Any]) -> None:
+    ExperimentFactory(key="e", **begin)
+    before = state(production)
+    with pytest.raises(DomainError) as error:
+        stop_experiment(**who(production, winner="green", reason="Because."))
+
+    assert error.value.code == "invalid_transition"
+    assert state(production) == before
+
+
+@pytest.mark.parametrize("step", ["ship", "append", "analyse_experiment"])
+def test_stop__that_breaks_off_anywhere__is_as_if_it_had_not_been_tried(
+    production: Environment, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    run(production)
+    convince(production)
+    decisions._prepare(get_experiment("e", production), A_DAY_LATER)
+    before = state(production)
+    monkeypatch.setattr(decisions, "_prepare", lambda *_: None)
+    monkeypatch.setattr(flag_rule if step == "ship" else decisions, step, _break_off)
+    with pytest.raises(RuntimeError):
+        stop_experiment(**who(production, winner="green"))
+
+    assert state(production) == before
+
+
+def test_stop__without_a_winner_that_breaks_off__leaves_the_flag_as_it_was(
+    production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(production)
+    before = state(production)
+    monkeypatch.setattr(decisions, "move", _break_off)
+    with pytest.raises(RuntimeError):
+        stop_experiment(**who(production))
+
+    assert state(production) == before
+
+
+def test_stop__with_a_winner__leaves_explaining_to_maintenance(production: Environment) -> None:
+    run(production)
+    convince(production)
+    stop_experiment(**who(production, winner="green"))
+    assert get_experiment("e", production).frozen_at is not None
+    assert Fold.objects.get().kept is None
+
+    refresh_results(A_DAY_LATER)
+    assert Fold.objects.get().kept is not None
+
+
+def test_stop__treatments_that_are_worse__lets_the_control_win_without_a_reason(production: Environment) -> None:
+    run(production)
+    convince(production, better="control")
+    with pytest.raises(ValidationFailed) as error:
+        stop_experiment(**who(production, winner="green"))
+    assert "the verdict is to stay with the control" in error.value.message
+
+    decision = stop_experiment(**who(production, winner="control")).decision
+    assert decision is not None
+    assert decision["overridden"] == []
+
+
+def _break_off(*_: Any, **__: Any) -> None:
+    raise RuntimeError
+
+
+def test_start__of_one_that_was_stopped__is_refused(production: Environment) -> None:
+    stopped: Experiment = ExperimentFactory(key="e", stopped=True)
+    with pytest.raises(DomainError) as error:
+        start_experiment(**who(production))
+
+    assert error.value.code == "invalid_transition"
+    assert get_experiment("e", production).stopped_at == stopped.stopped_at

@@ -1,0 +1,152 @@
+"""The users of an experiment, split anew: whom and what a calibration takes, and what it says of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from config.errors import DomainError
+from experiments.exposures.recording import assign
+from experiments.metrics.changes import create_metric
+from experiments.models import Experiment
+from experiments.planner.calibration import CalibrationReport, calibrate
+from experiments.stats.simulation import Comparison, ErrorRates, Look, Population, Simulation
+from tests.conftest import ACTOR, NOON
+from tests.factories import EventFactory, ExperimentFactory
+
+pytestmark = pytest.mark.django_db
+
+MINUTE = timedelta(minutes=1)
+NOW = NOON + timedelta(days=2)
+
+
+@pytest.fixture
+def experiment() -> Experiment:
+    """120 users, of whom every fourth buys; the last of them are exposed first."""
+    create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, at=NOON)
+    experiment = ExperimentFactory(key="e", metrics=["purchase", "spent"], running=True)
+    for number in range(120):
+        at = NOON + (120 - number) * MINUTE
+        assign(experiment.pk, f"user-{number}", "control", at)
+        if number % 4 == 0:
+            EventFactory(purchase=True, user_id=f"user-{number}", timestamp=at + MINUTE)
+    return experiment
+
+
+def test_calibrate__all_metrics__splits_every_exposed_user_by_each(experiment: Experiment) -> None:
+    told: list[int] = []
+    found = calibrate(experiment, at=NOW, rounds=3, looks=4, on_progress=told.append)
+    assert (found.users, found.rounds, found.looks, found.seed, found.alpha) == (120, 3, 4, 1, 0.05)
+    assert [each.comparison for each in found.simulation.errors] == [
+        Comparison("purchase", "green", is_cuped=False),
+        Comparison("spent", "green", is_cuped=False),
+    ]
+    assert [look.users for look in found.simulation.sample_ratio] == [30, 60, 90, 120]
+    assert told == [1, 1, 1]
+
+
+def test_calibrate__one_metric__takes_that_alone(experiment: Experiment) -> None:
+    found = calibrate(experiment, at=NOW, metric="spent", rounds=2, looks=2)
+    assert [each.comparison.measure for each in found.simulation.errors] == ["spent"]
+
+
+def test_calibrate__users__are_in_the_order_of_their_exposures(experiment: Experiment, monkeypatch: Any) -> None:
+    taken = []
+
+    def take(population: Population, *_: Any, **__: Any) -> Simulation:
+        taken.append(population)
+        return Simulation([ErrorRates(Comparison("purchase", "green", is_cuped=False), 1, [], 1.0, 1.0)], [], [])
+
+    monkeypatch.setattr("experiments.planner.calibration.simulate", take)
+    calibrate(experiment, at=NOW)
+    assert taken[0].user_ids == [f"user-{number}" for number in reversed(range(120))]
+    converts, spends = taken[0].observed
+    assert converts.y.tolist() == [float(number % 4 == 0) for number in reversed(range(120))]
+    assert (spends.y == 10 * converts.y).all()
+
+
+def test_calibrate__seed__decides_on_the_splits(experiment: Experiment) -> None:
+    once, again, other = (calibrate(experiment, at=NOW, rounds=20, looks=20, seed=seed) for seed in (1, 1, 2))
+    assert once.simulation == again.simulation
+    assert once.simulation != other.simulation
+
+
+def test_calibrate__draft__is_refused() -> None:
+    with pytest.raises(DomainError, match=r"^experiment: Is a draft"):
+        calibrate(ExperimentFactory(), at=NOW)
+
+
+def test_calibrate__few_users__is_refused_with_their_number() -> None:
+    experiment = ExperimentFactory(running=True)
+    assign(experiment.pk, "user", "control", NOON)
+    with pytest.raises(DomainError, match=r"^experiment: Has 1 exposed users so far; it takes 100 at least\.$"):
+        calibrate(experiment, at=NOW)
+
+
+def test_calibrate__no_users__is_refused() -> None:
+    with pytest.raises(DomainError, match=r"Has 0 exposed users"):
+        calibrate(ExperimentFactory(running=True), at=NOW)
+
+
+def test_calibrate__metric_of_others__is_refused_with_its_own(experiment: Experiment) -> None:
+    with pytest.raises(DomainError, match=r"^metric: Is none of the experiment's; use one of: purchase, spent\.$"):
+        calibrate(experiment, at=NOW, metric="signup")
+
+
+def test_calibrate__experiment_without_metrics__is_refused() -> None:
+    with pytest.raises(DomainError, match=r"^experiment: Has no metrics"):
+        calibrate(ExperimentFactory(running=True, metrics=[]), at=NOW)
+
+
+@pytest.mark.parametrize("weights", [(0, 1, 1), (1, 0, 0), (0, 1)])
+def test_calibrate__weights_that_leave_nothing_to_compare__is_refused(weights: tuple[int, ...]) -> None:
+    variants = [{"key": f"v{at}", "weight": weight} for at, weight in enumerate(weights)]
+    with pytest.raises(DomainError, match=r"so there is nothing to compare\.$"):
+        calibrate(ExperimentFactory(variants=variants, running=True), at=NOW)
+
+
+def test_calibrate__everybody_converts__is_refused() -> None:
+    experiment = ExperimentFactory(running=True)
+    for number in range(100):
+        assign(experiment.pk, f"user-{number}", "control", NOON)
+        EventFactory(purchase=True, user_id=f"user-{number}", timestamp=NOON + MINUTE)
+    with pytest.raises(DomainError, match=r"^experiment: Cannot be tested in any split"):
+        calibrate(experiment, at=NOW, rounds=2, looks=2)
+
+
+def test_calibrate__metric_that_nobody_did__is_told_as_untested_beside_the_others(experiment: Experiment) -> None:
+    both = ExperimentFactory(key="both", metrics=["purchase", "nobody"], running=True)
+    for number in range(120):
+        assign(both.pk, f"user-{number}", "control", NOON)
+    found = calibrate(both, at=NOW, rounds=2, looks=2)
+    assert [each.comparison.measure for each in found.simulation.errors] == ["purchase"]
+    assert found.simulation.untested == [Comparison("nobody", "green", is_cuped=False)]
+    assert found.document()["untested"] == [{"metric": "nobody", "variant": "green", "isCuped": False}]
+
+
+def test_calibrate__variant_that_hardly_anybody_gets__counts_the_splits_that_can_be_tested(
+    experiment: Experiment,
+) -> None:
+    variants = [{"key": "a", "weight": 98.5}, {"key": "b", "weight": 1.5}]
+    rare = ExperimentFactory(key="rare", variants=variants, running=True)
+    for number in range(120):
+        assign(rare.pk, f"user-{number}", "a", NOON)
+    [rates] = calibrate(rare, at=NOW, rounds=40, looks=1).simulation.errors
+    assert 0 < rates.splits < 40
+
+
+@pytest.mark.parametrize(
+    ("always_valid", "mismatches", "is_as_promised"),
+    [(0.0, 0.0, True), (0.07, 0.0, True), (0.071, 0.0, False), (0.0, 0.0039, True), (0.0, 0.0041, False)],
+)
+def test_calibration__more_errors_than_chance_allows__are_not_as_promised(
+    always_valid: float, mismatches: float, is_as_promised: bool
+) -> None:
+    """At 1,000 splits three standard errors are 2.07 points of 5 %, and 0.3 points of 0.1 %."""
+    rates = ErrorRates(Comparison("m", "green", is_cuped=False), 1000, [Look(100, always_valid, 0.3)], 1.0, 0.95)
+    simulation = Simulation([rates], [], [Look(100, mismatches, 0.0)])
+    report = CalibrationReport(Experiment(key="e"), 100, 1000, 1, 1, 0.05, simulation)
+    assert report.is_as_promised is is_as_promised
+    assert report.document()["isAsPromised"] is is_as_promised

@@ -1,0 +1,176 @@
+"""`manage.py simulate_aa`, as its output."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import time_machine
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from config.models import Environment
+from experiments.exposures.recording import assign
+from experiments.management.commands import simulate_aa
+from experiments.models import Calibration, Experiment
+from tests.conftest import NOON
+from tests.factories import EventFactory, ExperimentFactory
+
+pytestmark = pytest.mark.django_db
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def experiment() -> Experiment:
+    experiment = ExperimentFactory(key="e", running=True)
+    for number in range(200):
+        assign(experiment.pk, f"user-{number}", "control", NOON + number * MINUTE)
+        if number % 3 == 0:
+            EventFactory(purchase=True, user_id=f"user-{number}", timestamp=NOON + (number + 1) * MINUTE)
+    return experiment
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    with time_machine.travel(NOON + timedelta(days=1), tick=False):
+        call_command("simulate_aa", *arguments, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+@pytest.mark.usefixtures("experiment")
+def test_simulate_aa__plain__reports_every_look_and_a_verdict() -> None:
+    lines = run("e", "--rounds", "200", "--looks", "4").splitlines()
+    assert lines[0].startswith("e: 200 exposed users, split anew 200 times (seed 1), and looked at 4 times each.")
+    assert lines[2] == "purchase, green against control"
+    assert lines[3].split() == ["USERS", "ALWAYS-VALID", "FIXED-HORIZON"]
+    assert [line.split()[0] for line in lines[4:9]] == ["50", "100", "150", "200", "COVERAGE"]
+    assert [line.split()[2] for line in lines[4:9]] == ["%"] * 5
+    assert lines[10] == "Users by variant (sample ratio), at p < 0.001"
+    assert lines[-1].startswith("As promised: over 4 looks, always-valid tests err in ")
+
+
+@pytest.mark.usefixtures("experiment")
+def test_simulate_aa__json__is_what_the_report_says(tmp_path: Path) -> None:
+    file = tmp_path / "aa.json"
+    assert run("e", "--rounds", "50", "--looks", "2", "--seed", "7", "--json", str(file)) == ""
+    found = json.loads(file.read_text())
+    assert json.loads(run("e", "--rounds", "50", "--looks", "2", "--seed", "7", "--json", "-")) == found
+    assert list(found) == [
+        *(
+            "experiment",
+            "users",
+            "rounds",
+            "looks",
+            "seed",
+            "alpha",
+            "isAsPromised",
+            "metrics",
+            "untested",
+            "sampleRatio",
+        )
+    ]
+    assert (found["users"], found["rounds"], found["looks"], found["seed"]) == (200, 50, 2, 7)
+    [metric] = found["metrics"]
+    assert (metric["metric"], metric["variant"], metric["isCuped"]) == ("purchase", "green", False)
+    assert metric["splits"] == 50
+    assert [look["users"] for look in metric["looks"]] == [100, 200]
+    assert all(0 <= look[test] <= 1 for look in metric["looks"] for test in ("alwaysValid", "fixedHorizon"))
+    assert metric["coverage"]["fixedHorizon"] > 0.8
+    report = run("e", "--rounds", "50", "--looks", "2", "--seed", "7")
+    assert f"{100 * metric['looks'][1]['fixedHorizon']:.1f} %" in report
+
+
+@pytest.mark.usefixtures("experiment")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nobody",), "No experiment has the key 'nobody'"),
+        (("e", "--environment", "staging"), "No experiment has the key 'e'"),
+        (("e", "--environment", "moon"), "Unknown environment 'moon'"),
+        (("e", "--metric", "signup"), "metric: Is none of the experiment's; use one of: purchase."),
+        (("e", "--rounds", "0"), "--rounds must be 1 to 100,000."),
+        (("e", "--looks", "101"), "--looks must be 1 to 100."),
+        (("e", "--rounds", "1", "--json", "/nowhere/aa.json"), "Cannot write /nowhere/aa.json: No such file"),
+    ],
+)
+def test_simulate_aa__unacceptable__is_refused_in_one_line(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(CommandError) as refusal:
+        run(*arguments)
+    assert str(refusal.value).startswith(message)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.usefixtures("experiment")
+def test_simulate_aa__file_that_cannot_be_written__is_refused_before_the_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(simulate_aa, "calibrate", lambda *_, **__: pytest.fail("it has begun"))
+    with pytest.raises(CommandError, match=r"^Cannot write /no/dir/x: No such file or directory\.$"):
+        run("e", "--json", "/no/dir/x")
+
+
+@pytest.mark.usefixtures("experiment")
+def test_simulate_aa__refused_after_all__leaves_no_file_but_one_that_was_there(tmp_path: Path) -> None:
+    ExperimentFactory(key="nobody", running=True)
+    new, old = tmp_path / "new.json", tmp_path / "old.json"
+    old.write_text("kept")
+    for file in (new, old):
+        with pytest.raises(CommandError, match="Has 0 exposed users so far"):
+            run("nobody", "--json", str(file))
+    assert not new.exists()
+    assert old.read_text() == "kept"
+    assert not Calibration.objects.exists()
+
+
+@pytest.mark.usefixtures("experiment")
+def test_simulate_aa__too_few_splits__are_told_and_not_kept() -> None:
+    kept = "Not kept for the checklist, which asks for 200 splits at least: purchase."
+    assert run("e", "--rounds", "199", "--looks", "1").splitlines()[-1] == kept
+    assert not Calibration.objects.exists()
+    assert "Not kept" not in run("e", "--rounds", "200", "--looks", "1")
+    assert Calibration.objects.count() == 1
+
+
+def test_simulate_aa__metrics_that_were_tested__are_kept_as_calibrated(experiment: Experiment) -> None:
+    both = ExperimentFactory(key="both", metrics=["purchase", "nobody"], running=True)
+    for number in range(120):
+        assign(both.pk, f"user-{number}", "control", NOON)
+    run("both", "--rounds", "200", "--looks", "2")
+    report = json.loads(run("both", "--rounds", "210", "--looks", "2", "--json", "-"))
+
+    kept = list(Calibration.objects.order_by("rounds"))
+    assert [(each.metric, each.rounds, each.is_as_promised) for each in kept] == [
+        ("purchase", 200, True),
+        ("purchase", 210, True),
+    ]
+    assert kept[1].false_positives == max(each["looks"][-1]["alwaysValid"] for each in report["metrics"])
+    assert kept[1].definition == both.definitions[0]
+    assert kept[1].at == NOON + timedelta(days=1)
+
+
+@pytest.mark.usefixtures("experiment")
+def test_simulate_aa__metric_without_a_test__is_said_not_to_be_tested() -> None:
+    both = ExperimentFactory(key="both", metrics=["purchase", "nobody"], running=True)
+    for number in range(120):
+        assign(both.pk, f"user-{number}", "control", NOON)
+    report = run("both", "--rounds", "3", "--looks", "2")
+    assert "nobody, green against control: NOT TESTED, as in no split are there enough users who differ." in report
+
+
+def test_simulate_aa__hardly_anybody_gets_a_variant__says_how_many_splits_were_tested(experiment: Experiment) -> None:
+    variants = [{"key": "a", "weight": 98.5}, {"key": "b", "weight": 1.5}]
+    rare = ExperimentFactory(key="rare", variants=variants, running=True)
+    for number in range(120):
+        assign(rare.pk, f"user-{number}", "a", experiment.started_at)
+    report = run("rare", "--rounds", "40", "--looks", "1")
+    assert "in the others there are too few users, or all measure the same." in report
+
+
+def test_simulate_aa__environment__finds_its_own_experiment(staging: Environment) -> None:
+    ExperimentFactory(key="e", environment=staging)
+    with pytest.raises(CommandError, match="Is a draft"):
+        run("e", "--environment", "staging")

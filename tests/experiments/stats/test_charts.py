@@ -1,0 +1,123 @@
+"""Where the marks of charts stand: places in percent, worked out by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.stats.charts import Range, Scale, plot_intervals, plot_series, scale_for
+
+PERCENT = "{:.0%}".format
+numbers = st.floats(-1e100, 1e100)
+ranges = st.tuples(numbers, numbers, numbers).map(lambda three: Range(*sorted(three)))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (-0.06, 1.06, [0, 0.5, 1]),
+        (-0.05, 0.12, [-0.05, 0, 0.05, 0.1]),
+        (-1, 1, [-1, 0, 1]),
+        (-0.3, 0.3, [-0.2, 0, 0.2]),
+        (-2_500, 100, [-2_000, -1_000, 0]),
+        (0, 0.7, [0, 0.2, 0.4, 0.6]),
+    ],
+)
+def test_ticks__of_a_scale__are_few_round_numbers_with_zero(low: float, high: float, ticks: list[float]) -> None:
+    assert Scale(low, high).ticks() == pytest.approx(ticks)
+
+
+@given(st.lists(ranges | st.none()))
+def test_scale__for_any_ranges__holds_zero_and_every_estimate_and_has_three_to_seven_ticks(
+    known: list[Range | None],
+) -> None:
+    scale = scale_for(known)
+    ticks = scale.ticks()
+    assert scale.low < 0 < scale.high or 0.0 in (scale.low, scale.high)
+    assert all(scale.low <= each.estimate <= scale.high for each in known if each)
+    assert 3 <= len(ticks) <= 7
+    assert 0.0 in ticks
+    assert 2 <= len(scale.ticks(2)) <= 5
+
+
+def test_intervals__on_one_scale__stand_where_their_numbers_are() -> None:
+    plot = plot_intervals([Range(-0.5, 0.0, 0.5), None, Range(0.0, 0.25, 0.5)], PERCENT)
+    # The scale goes from -0.56 to 0.56: six percent of room at each end.
+    assert plot.zero == 50
+    assert [(tick.label, tick.at) for tick in plot.ticks] == [("-50%", 5.36), ("0%", 50), ("50%", 94.64)]
+    first, second, third = plot.bars
+    assert first is not None
+    assert third is not None
+    assert (first.start, first.length, first.point, first.end) == (5.36, 89.28, 50, 94.64)
+    assert second is None
+    assert (third.start, third.point, third.end) == (50, 72.32, 94.64)
+
+
+def test_interval__far_wider_than_the_others__is_cut_where_they_stay_legible() -> None:
+    wide, narrow = plot_intervals([Range(-40, 0.2, 40), Range(-0.1, 0.1, 0.3)], PERCENT).bars
+    assert wide is not None
+    assert narrow is not None
+    assert (wide.start, wide.end, wide.is_cut_below, wide.is_cut_above) == (0, 100, True, True)
+    assert not narrow.is_cut_below
+    assert not narrow.is_cut_above
+    assert narrow.length > 10
+
+
+def test_interval__cut_at_one_end__shows_the_other() -> None:
+    wide, _ = plot_intervals([Range(-0.1, 2, 40), Range(-0.1, 0.1, 0.3)], PERCENT).bars
+    assert wide is not None
+    assert (wide.is_cut_below, wide.is_cut_above) == (False, True)
+    assert 0 < wide.start < wide.point < wide.end == 100
+
+
+def test_intervals__of_nothing_known__are_an_empty_scale_around_zero() -> None:
+    plot = plot_intervals([None, None], PERCENT)
+    assert (plot.zero, plot.bars) == (50, [None, None])
+    assert [tick.label for tick in plot.ticks] == ["-100%", "0%", "100%"]
+
+
+def test_intervals__on_one_side_of_zero__leave_zero_at_the_edge() -> None:
+    plot = plot_intervals([Range(0.1, 0.2, 0.3)], PERCENT)
+    assert plot.zero == pytest.approx(5.36, abs=0.01)
+
+
+def test_series__of_known_days__is_a_line_within_its_band() -> None:
+    plot = plot_series([[Range(-1, 0, 1), Range(0, 0.5, 1)]], PERCENT)
+    [series] = plot.series
+    # Days are 50 wide, with their points in the middle. The latest needs -0.06 to 1.06, so there is -0.62 to 1.62:
+    # 1 is at 27.68 from above, 0.5 at 50, 0 at 72.32, and -1 is beyond.
+    assert series.column == 50
+    assert series.line == "M25 72.32L75 50"
+    assert series.band == "M25 27.68L75 27.68L75 72.32L25 100Z"
+    assert plot.zero == 72.32
+
+
+def test_series__with_unknown_days__breaks_there() -> None:
+    known = Range(-1, 0, 1)
+    [series] = plot_series([[None, known, None, known, known]], PERCENT).series
+    assert series.line == "M20 50L40 50M70 50L90 50"
+    assert series.band.count("Z") == 2
+
+
+def test_series__of_nothing__draws_nothing() -> None:
+    plot = plot_series([[], [None]], PERCENT)
+    assert [(each.line, each.band) for each in plot.series] == [("", ""), ("", "")]
+
+
+def test_series__whose_first_days_are_wide__is_scaled_to_its_last() -> None:
+    days = [Range(-900, 60, 900), Range(-9, 1, 9), Range(-1, 0.5, 2)]
+    [series] = plot_series([days], PERCENT).series
+    assert series.line.startswith("M16.67 0L")  # the first estimate is out of sight, at the upper edge
+    *_, last = re.findall(r"[\d.]+", series.line)
+    assert 40 < float(last) < 60
+
+
+@given(st.lists(st.lists(ranges | st.none(), max_size=6), max_size=4))
+def test_series__of_any_numbers__stays_within_its_drawing(days: Sequence[Sequence[Range | None]]) -> None:
+    plot = plot_series(days, PERCENT)
+    places = [float(found) for each in plot.series for found in re.findall(r"[\d.e+-]+", each.line + each.band)]
+    assert all(0 <= place <= 100 for place in [plot.zero, *places])

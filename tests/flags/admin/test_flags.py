@@ -1,0 +1,318 @@
+"""Flags in the admin: what it shows, what it writes through the domain, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from config.models import Change, Environment, Source
+from flags.changes.flag_changes import create_flag, get_flag, update_flag
+from flags.models import Flag
+from tests.admin import errors_of, filled, messages_of, only_change, revision, sign_in, text_of
+from tests.conftest import ACTOR, NOON
+
+QUARTER = [{"type": "percentage", "percentage": 25}]
+LIST = "admin:flags_flag_changelist"
+
+
+@pytest.fixture
+def flag(production: Environment) -> Flag:
+    return create_flag(
+        key="new-checkout",
+        description="On one page",
+        enabled=True,
+        rules=QUARTER,
+        environment=production,
+        actor=ACTOR,
+        at=NOON,
+    )
+
+
+def address(page: str, flag: Flag) -> str:
+    return reverse(f"admin:flags_flag_{page}", args=[flag.pk])
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_flag_list__any_number_of_flags__takes_the_same_queries(
+    production: Environment, django_assert_num_queries: Any, count: int
+) -> None:
+    for number in range(count):
+        create_flag(key=f"flag-{number}", rules=QUARTER, environment=production, actor=ACTOR, at=NOON)
+    client = sign_in()
+    with django_assert_num_queries(8):  # session, user, environments, tags, owners, count, flags, their tags
+        response = client.get(reverse(LIST))
+    assert len(response.context["cl"].result_list) == count
+
+
+def test_flag_list__rules_and_state__are_said_in_words(flag: Flag) -> None:
+    response = sign_in().get(reverse(LIST))
+    assert "new-checkout On one page 25 % of everyone" in text_of(response)
+    assert 'aria-checked="true"' in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("enabled=true", ["new-checkout"]),
+        ("enabled=false", ["search"]),
+        ("q=one+page", ["new-checkout"]),
+        ("q=SEARCH", ["search"]),
+    ],
+)
+def test_flag_list__filter_or_search__narrows_it(
+    flag: Flag, production: Environment, query: str, expected: list[str]
+) -> None:
+    create_flag(key="search", environment=production, actor=ACTOR, at=NOON)
+    response = sign_in().get(f"{reverse(LIST)}?{query}")
+    assert [each.key for each in response.context["cl"].result_list] == expected
+
+
+def test_flag_list__another_environment__shows_the_state_there(flag: Flag) -> None:
+    client = sign_in()
+    client.post(reverse("admin:switch_environment"), {"environment": "staging"})
+    [shown] = client.get(reverse(LIST)).context["cl"].result_list
+    assert shown.enabled is False
+
+
+def test_toggle__of_a_flag__is_seen_by_the_next_evaluation_and_logged_once(flag: Flag, api: Any) -> None:
+    client = sign_in()
+    assert api.post("/v1/flags/new-checkout/evaluate", {"userId": "u"}).json()["data"]["reason"] != "disabled"
+    before = revision()
+    response = client.post(address("toggle", flag) + "?enabled=true", {"switch": "production:off"})
+    assert response.url == reverse(LIST) + "?enabled=true"
+    assert messages_of(response) == ["new-checkout is off in Production."]
+    assert api.post("/v1/flags/new-checkout/evaluate", {"userId": "u"}).json()["data"]["reason"] == "disabled"
+    change = only_change(after=before)
+    assert (change.actor, change.source, change.environment) == ("user ada", Source.ADMIN, "production")
+
+
+def test_toggle__pressed_twice__leaves_the_state_that_the_button_named(flag: Flag, production: Environment) -> None:
+    client = sign_in()
+    for _ in range(2):
+        client.post(address("toggle", flag), {"switch": "production:off"})
+    assert get_flag("new-checkout", production).enabled is False
+
+
+def test_toggle__from_a_page_of_another_environment__changes_nothing(flag: Flag, production: Environment) -> None:
+    before = revision()
+    response = sign_in().post(address("toggle", flag), {"switch": "staging:on"})
+    assert "another environment" in messages_of(response)[0]
+    assert revision() == before
+
+
+@pytest.mark.parametrize("sent", ["production:maybe", "production", ""])
+def test_toggle__neither_on_nor_off__is_refused(flag: Flag, sent: str) -> None:
+    before = revision()
+    assert sign_in().post(address("toggle", flag), {"switch": sent}).status_code == 400
+    assert revision() == before
+
+
+def test_toggle__by_get__is_refused(flag: Flag) -> None:
+    assert sign_in().get(address("toggle", flag)).status_code == 405
+
+
+def test_toggle__without_a_csrf_token__is_refused(flag: Flag, production: Environment) -> None:
+    client = sign_in()
+    client.handler.enforce_csrf_checks = True
+    assert client.post(address("toggle", flag), {"switch": "production:off"}).status_code == 403
+    assert get_flag("new-checkout", production).enabled is True
+
+
+def test_viewer__sees_flags_but_no_switch_and_no_form(flag: Flag) -> None:
+    client = sign_in("flags.view_flag")
+    page = client.get(reverse(LIST)).content.decode()
+    assert "hy-state-on" in page
+    assert 'role="switch"' not in page
+    form = client.get(address("change", flag)).content.decode()
+    assert 'name="rules"' not in form
+    assert "25 % of everyone" in form
+
+
+@pytest.mark.parametrize("page", ["toggle", "change", "delete"])
+def test_viewer__posts_anyway__is_forbidden(flag: Flag, page: str) -> None:
+    before = revision()
+    sent = {"switch": "production:off", "opened_in": "production", "description": "x", "rules": "[]"}
+    assert sign_in("flags.view_flag").post(address(page, flag), sent).status_code == 403
+    assert revision() == before
+
+
+def test_add__what_was_typed__is_stored_and_logged_with_its_reason(production: Environment) -> None:
+    client = sign_in()
+    where = reverse("admin:flags_flag_add")
+    before = revision()
+    sent = filled(client, where, key="dark-mode", enabled="on", rules=json.dumps(QUARTER), reason="Beta starts")
+    assert client.post(where, sent).status_code == 302
+    flag = get_flag("dark-mode", production)
+    assert (flag.enabled, flag.rules) == (True, QUARTER)
+    change = only_change(after=before)
+    assert (change.action, change.source, change.reason) == ("created", Source.ADMIN, "Beta starts")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"key": "a b"}, "key"),
+        ({"key": "new-checkout"}, "key"),
+        ({"key": "k" * 101}, "key"),
+        ({"description": "d" * 2001}, "description"),
+        ({"description": "nul \0"}, "description"),
+        ({"rules": '{"type": "percentage"}'}, "rules"),
+        ({"rules": '[{"type": "percentage"}]'}, "rules"),
+        ({"rules": '[{"type": "percentage", "percentage": 101}]'}, "rules"),
+        ({"rules": '[{"type": "percentage", "percentage": NaN}]'}, "rules"),
+        ({"rules": '[{"type": "users", "userIds": ["\\u0000"]}]'}, "rules"),
+        ({"rules": '[{"type": "users", "userIds": ["\\ud800"]}]'}, "rules"),
+        ({"rules": '[{"type": "percentage", "percentage": 1' + "0" * 40 + "}]"}, "rules"),
+        ({"rules": "[{"}, "rules"),
+    ],
+)
+def test_add__what_the_api_refuses__is_refused_in_the_same_words(
+    flag: Flag, api: Any, changes: dict[str, str], field: str
+) -> None:
+    client = sign_in()
+    where = reverse("admin:flags_flag_add")
+    before = revision()
+    sent = filled(client, where, **{"key": "fresh", **changes})
+    response = client.post(where, sent)
+    assert response.status_code == 200
+    words = refusal_of_api(api, {"key": "fresh", **changes})
+    assert any(word in error for error in errors_of(response)[field] for word in words), (errors_of(response), words)
+    assert response.context["adminform"].form[field].value() == changes[field]
+    assert revision() == before
+
+
+def refusal_of_api(api: Any, values: dict[str, str]) -> list[str]:
+    """What the API says to the same flag."""
+    parts = [f'"{name}": {value if name == "rules" else json.dumps(value)}' for name, value in values.items()]
+    answer = api.generic("POST", "/v1/flags", "{" + ", ".join(parts) + "}", content_type="application/json")
+    error = answer.json()["error"]
+    assert answer.status_code in (400, 409)
+    if error["code"] == "malformed_json":
+        return ["is not valid JSON"]  # the position in the text differs
+    return [detail["message"] for detail in error.get("details", [])] or [error["message"]]
+
+
+def test_add__errors_in_rules__name_each_field(production: Environment) -> None:
+    client = sign_in()
+    where = reverse("admin:flags_flag_add")
+    rules = '[{"type": "percentage", "percentage": 120}, {"type": "attribute", "conditions": [{"attribute": "plan"}]}]'
+    response = client.post(where, filled(client, where, key="fresh", rules=rules))
+    assert [error.split(":")[0] for error in errors_of(response)["rules"]] == [
+        "rules[0].percentage",
+        "rules[1].conditions[0].operator",
+    ]
+
+
+def test_change__of_description_state_and_rules__is_one_change(flag: Flag, production: Environment) -> None:
+    client = sign_in()
+    before = revision()
+    sent = filled(client, address("change", flag), description="Shorter", rules="[]", enabled=False)
+    assert client.post(address("change", flag), sent).status_code == 302
+    changed = get_flag("new-checkout", production)
+    assert (changed.description, changed.enabled, changed.rules) == ("Shorter", False, [])
+    assert only_change(after=before).source == Source.ADMIN
+
+
+def test_change__saved_as_it_was__writes_nothing(production: Environment) -> None:
+    flag = create_flag(key="a", description="two\nlines", rules=QUARTER, environment=production, actor=ACTOR, at=NOON)
+    client = sign_in()
+    before = revision()
+    sent = filled(client, address("change", flag), description="two\r\nlines")  # as a browser sends a textarea
+    assert client.post(address("change", flag), sent).status_code == 302
+    assert revision() == before
+
+
+def test_change__of_a_flag_that_changed_meanwhile__is_refused_and_overwrites_nothing(
+    flag: Flag, production: Environment
+) -> None:
+    client = sign_in()
+    sent = filled(client, address("change", flag), description="Mine")
+    update_flag(key=flag.key, environment=production, changes={"description": "Theirs"}, actor=ACTOR, at=NOON)
+    before = revision()
+    response = client.post(address("change", flag), sent)
+    assert "has changed since" in errors_of(response)["__all__"][0]
+    assert "Nothing was saved" in text_of(response)
+    assert response.context["adminform"].form["description"].value() == "Mine"
+    assert get_flag(flag.key, production).description == "Theirs"
+    assert revision() == before
+
+
+def test_change__without_its_version__is_refused(flag: Flag) -> None:
+    client = sign_in()
+    before = revision()
+    response = client.post(address("change", flag), filled(client, address("change", flag), version=""))
+    assert "has changed since" in errors_of(response)["__all__"][0]
+    assert revision() == before
+
+
+def test_change__opened_in_another_environment__is_refused(flag: Flag) -> None:
+    client = sign_in()
+    sent = filled(client, address("change", flag), description="For production")
+    client.post(reverse("admin:switch_environment"), {"environment": "staging"})
+    before = revision()
+    response = client.post(address("change", flag), sent)
+    assert "you are in Staging now" in errors_of(response)["__all__"][0]
+    assert revision() == before
+
+
+def test_change_page__shows_how_the_flag_stands_elsewhere(flag: Flag) -> None:
+    assert "Elsewhere Staging off 25 % of everyone" in text_of(sign_in().get(address("change", flag)))
+
+
+def test_delete__confirmed__goes_through_the_domain(flag: Flag) -> None:
+    client = sign_in()
+    assert "goes from every environment" in text_of(client.get(address("delete", flag)))
+    before = revision()
+    sent = {"opened_in": "production", "reason": "Everyone has it"}
+    assert client.post(address("delete", flag), sent).url == reverse(LIST)
+    assert not Flag.objects.exists()
+    change = only_change(after=before)
+    assert (change.action, change.source, change.reason) == ("deleted", Source.ADMIN, "Everyone has it")
+
+
+def test_delete__of_a_flag_that_is_on_elsewhere__is_refused(flag: Flag, staging: Environment) -> None:
+    update_flag(key=flag.key, environment=staging, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    before = revision()
+    response = sign_in().post(address("delete", flag), {"opened_in": "production"})
+    assert messages_of(response) == ["The flag is on in staging; switch it off there first."]
+    assert Flag.objects.exists()
+    assert revision() == before
+
+
+def test_delete__from_a_page_of_another_environment__is_refused(flag: Flag) -> None:
+    response = sign_in().post(address("delete", flag), {"opened_in": "staging"})
+    assert "another environment" in messages_of(response)[0]
+    assert Flag.objects.exists()
+
+
+def test_bulk_delete__is_not_offered_and_does_nothing(flag: Flag) -> None:
+    client = sign_in()
+    client.post(reverse(LIST), {"action": "delete_selected", "_selected_action": [str(flag.pk)], "post": "yes"})
+    assert Flag.objects.exists()
+
+
+def test_history__every_door__is_told_with_who_when_why_and_what(flag: Flag, production: Environment) -> None:
+    update_flag(
+        key=flag.key,
+        environment=production,
+        changes={"rules": [{"type": "percentage", "percentage": 50}]},
+        actor=ACTOR,
+        at=NOON,
+        reason="It went well",
+    )
+    text = text_of(sign_in().get(address("history", flag)))
+    assert "test changed flag new-checkout in production" in text
+    change = Change.objects.latest("revision")
+    assert f"{change.at:%Y, %H:%M:%S} UTC · Command · revision {change.revision}" in text
+    assert "It went well" in text
+    assert "production, rule 1, percentage: 25 → 50" in text
+
+
+def test_flag_page__of_no_flag__leads_back(production: Environment) -> None:
+    client = sign_in()
+    for page in ("change", "history", "delete"):
+        assert client.get(reverse(f"admin:flags_flag_{page}", args=["nothing"])).status_code == 302
+    assert not Change.objects.filter(kind="flag").exists()

@@ -1,0 +1,145 @@
+"""The page of the admin that promotes flags: what it shows, and that it writes what was seen and nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from config.keys.environments import create_environment
+from config.models import Change, Environment
+from flags.changes.flag_changes import create_flag, document, update_flag
+from flags.models import Flag
+from tests.admin import AdminClient, messages_of, only_change, revision, sign_in, text_of
+from tests.conftest import ACTOR, NOON
+from tests.flags.changes.writing import HALF
+
+pytestmark = pytest.mark.django_db
+
+WRITE: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+LIST = "/admin/flags/flag/"
+
+
+@pytest.fixture
+def admin(production: Environment, staging: Environment) -> AdminClient:
+    """With `a` and `b`, which are on for half of the users in staging, and `same`, which is off everywhere."""
+    for key in ("a", "b", "same"):
+        create_flag(key=key, environment=production, **WRITE)
+    for key in ("a", "b"):
+        update_flag(key=key, environment=staging, changes={"enabled": True, "rules": HALF}, **WRITE)
+    return sign_in()
+
+
+def page_of(key: str) -> str:
+    return f"{LIST}{Flag.objects.get(key=key).pk}/promote/"
+
+
+def confirmed(response: Any, **edits: str) -> dict[str, str]:
+    """What a browser sends from the form that promotes."""
+    form = response.content.decode().partition('class="hy-promote"')[2]
+    sent = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))
+    return {**sent, "reason": "Tested", **edits}
+
+
+def on_in(key: str, environment: str) -> bool:
+    return bool(document(Flag.objects.get(key=key))["states"][environment]["enabled"])
+
+
+def test_page__of_a_flag__shows_what_would_change_and_changes_nothing(admin: AdminClient) -> None:
+    before = revision()
+    page = admin.get(page_of("a"))
+
+    assert "Promote a into Production" in text_of(page)
+    assert "Now off everyone Then on 50 % of everyone" in text_of(page)
+    assert "enabled: off → on rule 1: nothing → 50 % of everyone" in text_of(page)
+    assert revision() == before
+
+
+def test_page__confirmed__promotes_with_its_reason(admin: AdminClient) -> None:
+    before, page = revision(), page_of("a")
+    answer = admin.post(page, confirmed(admin.get(page)))
+
+    assert answer.url == page.replace("promote", "change")
+    assert messages_of(answer) == ["a is in Production as in Staging."]
+    change = only_change(after=before)
+    assert (change.key, change.environment, change.reason, change.actor) == ("a", "production", "Tested", "user ada")
+    assert "Nothing would change: it is in Production as in Staging." in text_of(admin.get(page))
+
+
+def test_page__another_source__shows_what_that_would_change(admin: AdminClient, production: Environment) -> None:
+    create_environment(key="trial", name="Trial", **WRITE)
+    page = page_of("a")
+
+    assert "From Staging Trial" in text_of(admin.get(page))
+    assert "as in Trial" in text_of(admin.post(page, {"from": "trial", "flags": "a"}))
+
+
+def test_page__changed_since_it_was_seen__writes_nothing_and_shows_it_anew(
+    admin: AdminClient, staging: Environment
+) -> None:
+    page = page_of("a")
+    sent = confirmed(admin.get(page))
+    update_flag(key="a", environment=staging, changes={"rules": []}, **WRITE)
+    answer = admin.post(page, sent)
+
+    assert "What would change is not what it was when you looked; look at it again." in text_of(answer)
+    assert "Then on everyone" in text_of(answer)
+    assert 'value="Tested"' in answer.content.decode()
+    assert not on_in("a", "production")
+    admin.post(page, confirmed(answer))
+    assert on_in("a", "production")
+
+
+def test_page__opened_in_another_environment__writes_nothing(admin: AdminClient) -> None:
+    page = page_of("a")
+    sent = confirmed(admin.get(page))
+    admin.post("/admin/config/environment/switch/", {"environment": "staging"})
+    answer = admin.post(page, sent)
+
+    assert "This page was opened in another environment" in text_of(answer)
+    assert (on_in("a", "production"), on_in("a", "staging")) == (False, True)
+
+
+def test_list__selected_flags__are_promoted_together(admin: AdminClient) -> None:
+    before = revision()
+    ids = list(Flag.objects.values_list("pk", flat=True))
+    page = admin.post(LIST, {"action": "production:promote", "_selected_action": ids})
+
+    assert "Promote 3 flags into Production" in text_of(page)
+    assert "The others are the same in Staging already." in text_of(page)
+    answer = admin.post(f"{LIST}promote/", confirmed(page))
+    assert answer.url == LIST
+    assert messages_of(answer) == ["2 flags are in Production as in Staging."]
+    assert [each.key for each in Change.objects.since(before)] == ["a", "b"]
+
+
+def test_list__flag_that_is_gone_by_now__is_told(admin: AdminClient) -> None:
+    answer = admin.post(f"{LIST}promote/", {"flags": "a,gone", "from": "staging"})
+
+    assert answer.url == LIST
+    assert messages_of(answer) == ["flags[1]: No flag has the key 'gone'."]
+
+
+def test_only_environment__has_nothing_to_take_flags_from(production: Environment) -> None:
+    admin = sign_in()
+    create_flag(key="a", environment=production, **WRITE)
+    # Environments are never deleted; here there is but one from the start.
+    Flag.objects.get().states.exclude(environment=production).delete()
+    Environment.objects.exclude(pk=production.pk).delete()
+
+    assert "There is no other environment to take it from." in text_of(admin.get(page_of("a")))
+    assert "production:promote" not in admin.get(LIST).content.decode()
+
+
+def test_person_who_only_looks__finds_no_way_to_promote(admin: AdminClient) -> None:
+    reader = sign_in("flags.view_flag", username="bob")
+
+    assert reader.get(page_of("a")).status_code == 403
+    assert reader.post(f"{LIST}promote/", {"flags": "a", "from": "staging"}).status_code == 403
+    assert "/promote/" not in reader.get(page_of("a").replace("promote", "change")).content.decode()
+
+
+def test_address_of_the_list__opened_by_hand__is_refused(admin: AdminClient) -> None:
+    assert admin.get(f"{LIST}promote/").status_code == 405
+    assert admin.get(f"{LIST}00000000-0000-0000-0000-000000000000/promote/").status_code == 302

@@ -1,0 +1,240 @@
+"""Segments in the admin: written through the domain, refused in the API's words, quick with a hundred thousand ids."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from config.models import Environment, Source
+from flags.changes.flag_changes import create_flag
+from flags.changes.segment_changes import create_segment, get_segment, update_segment
+from flags.models import Segment
+from tests.admin import errors_of, filled, messages_of, only_change, revision, sign_in, text_of
+from tests.conftest import ACTOR, NOON
+
+LIST = "/admin/flags/segment/"
+ADD = "/admin/flags/segment/add/"
+LOG = "/admin/config/change/"
+PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
+MANY = [f"user-{number:06}" for number in range(100_000)]
+
+
+@pytest.fixture
+def segment(db: None) -> Segment:
+    return create_segment(key="testers", conditions=[PRO], user_ids=["ada", "grace"], actor=ACTOR, at=NOON)
+
+
+def address(page: str, segment: Segment) -> str:
+    return reverse(f"admin:flags_segment_{page}", args=[segment.pk])
+
+
+# --- the list --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_list__any_number_of_segments__takes_the_same_queries(
+    db: None, django_assert_num_queries: Any, count: int
+) -> None:
+    for number in range(count):
+        create_segment(key=f"s{number}", user_ids=["u"], actor=ACTOR, at=NOON)
+    client = sign_in()
+    client.get(LIST)  # the first one of a process loads its snapshot
+    with django_assert_num_queries(5):  # session, user, environments, count, segments
+        response = client.get(LIST)
+    assert len(response.context["cl"].result_list) == count
+
+
+def test_list__says_who_is_in_a_segment(segment: Segment) -> None:
+    create_segment(key="nobody", actor=ACTOR, at=NOON)
+    shown = text_of(sign_in().get(LIST))
+    assert "testers plan equals pro; 2 listed users" in shown
+    assert "nobody nobody yet" in shown
+
+
+def test_list__reads_no_members_from_the_database(segment: Segment) -> None:
+    client = sign_in()
+    client.get(LIST)
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        client.get(LIST)
+    assert not [query["sql"] for query in queries if "user_ids" in query["sql"]]
+
+
+# --- the form --------------------------------------------------------------------------------------------------------
+
+
+def test_add__what_was_typed__is_stored_and_logged_with_its_reason(db: None) -> None:
+    client = sign_in()
+    before = revision()
+    typed = {"key": "testers", "conditions": json.dumps([PRO]), "user_ids": "ada\r\n\r\ngrace hopper\r\n"}
+    assert client.post(ADD, filled(client, ADD, **typed, reason="Beta starts")).status_code == 302
+    made = get_segment("testers")
+    assert (made.conditions, made.user_ids) == ([PRO], ["ada", "grace hopper"])
+    change = only_change(after=before)
+    assert (change.action, change.source, change.reason) == ("created", Source.ADMIN, "Beta starts")
+
+
+def test_change__saved_as_it_was__writes_nothing(segment: Segment) -> None:
+    client = sign_in()
+    before = revision()
+    assert client.post(address("change", segment), filled(client, address("change", segment))).status_code == 302
+    assert revision() == before
+
+
+def test_change__of_conditions_and_ids__is_one_change(segment: Segment) -> None:
+    client = sign_in()
+    before = revision()
+    sent = filled(client, address("change", segment), conditions="[]", user_ids="lin")
+    assert client.post(address("change", segment), sent).status_code == 302
+    changed = get_segment("testers")
+    assert (changed.conditions, changed.user_ids) == ([], ["lin"])
+    assert only_change(after=before).source == Source.ADMIN
+
+
+def test_change__of_a_segment_that_changed_meanwhile__overwrites_nothing(segment: Segment) -> None:
+    client = sign_in()
+    sent = filled(client, address("change", segment), description="Mine")
+    update_segment(key="testers", changes={"description": "Theirs"}, actor=ACTOR, at=NOON)
+    response = client.post(address("change", segment), sent)
+    assert "Nothing was saved" in errors_of(response)["__all__"][0]
+    assert get_segment("testers").description == "Theirs"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"key": "a b"}, "key"),
+        ({"key": "testers"}, "key"),
+        ({"description": "d" * 2001}, "description"),
+        ({"conditions": '[{"attribute": "plan"}]'}, "conditions"),
+        ({"conditions": '[{"operator": "inSegment", "value": "nobody"}]'}, "conditions"),
+        ({"conditions": '[{"operator": "inSegment", "value": "fresh"}]'}, "conditions"),
+        ({"conditions": "{}"}, "conditions"),
+        ({"user_ids": "ada\nada"}, "user_ids"),
+        ({"user_ids": "u" * 201}, "user_ids"),
+        ({"user_ids": "nul \0"}, "user_ids"),
+    ],
+)
+def test_add__what_the_api_refuses__is_refused_at_the_same_field_in_the_same_words(
+    segment: Segment, api: Any, changes: dict[str, str], field: str
+) -> None:
+    client = sign_in()
+    before = revision()
+    response = client.post(ADD, filled(client, ADD, **{"key": "fresh", **changes}))
+    assert response.status_code == 200
+    said = errors_of(response)[field]
+    words = refusal_of_api(api, {"key": "fresh", **changes})
+    assert any(word in error for error in said for word in words), (said, words)
+    assert revision() == before
+
+
+def refusal_of_api(api: Any, changes: dict[str, str]) -> list[str]:
+    body: dict[str, Any] = dict(changes)
+    if "conditions" in body:
+        body["conditions"] = json.loads(body["conditions"])
+    if "user_ids" in body:
+        body["userIds"] = body.pop("user_ids").split("\n")
+    error = api.post("/v1/segments", body).json()["error"]
+    return [detail["message"] for detail in error.get("details", [])] or [error["message"]]
+
+
+def test_add__with_very_many_mistakes__names_the_first_of_them(db: None) -> None:
+    client = sign_in()
+    response = client.post(ADD, filled(client, ADD, key="fresh", user_ids="\n".join(["ada"] * 501)))
+    assert len(errors_of(response)["user_ids"]) == 20
+    assert errors_of(response)["__all__"] == ["And 480 more fields are not acceptable."]
+
+
+def test_form__tells_what_asks_for_the_segment(segment: Segment, production: Environment) -> None:
+    rules = [{"type": "segment", "segment": "testers"}]
+    create_flag(key="banner", rules=rules, environment=production, actor=ACTOR, at=NOON)
+    named_otherwise = [{"type": "users", "userIds": ["testers"]}]
+    create_flag(key="other", rules=named_otherwise, environment=production, actor=ACTOR, at=NOON)
+    asks = [{"operator": "inSegment", "value": "testers"}]
+    create_segment(key="elders", conditions=asks, actor=ACTOR, at=NOON)
+    shown = text_of(sign_in().get(address("change", segment)))
+    assert "Used by banner Production banner Staging elders segment Key" in shown
+
+
+def test_form__of_an_unused_segment__says_so(segment: Segment) -> None:
+    assert "No rule and no segment asks for it yet." in text_of(sign_in().get(address("change", segment)))
+
+
+def test_delete__of_a_segment_in_use__says_by_whom(segment: Segment, production: Environment) -> None:
+    rules = [{"type": "segment", "segment": "testers"}]
+    create_flag(key="banner", rules=rules, environment=production, actor=ACTOR, at=NOON)
+    before = revision()
+    response = sign_in().post(address("delete", segment))
+    assert "the flag banner (production, staging)" in messages_of(response)[0]
+    assert revision() == before
+
+
+def test_delete__confirmed__goes_through_the_domain(segment: Segment) -> None:
+    client = sign_in()
+    before = revision()
+    assert client.post(address("delete", segment), {"reason": "Over"}).url == LIST
+    assert not Segment.objects.exists()
+    change = only_change(after=before)
+    assert (change.action, change.source, change.reason) == ("deleted", Source.ADMIN, "Over")
+
+
+def test_viewer__reads_who_is_in_it_and_writes_nothing(segment: Segment) -> None:
+    client = sign_in("flags.view_segment")
+    page = client.get(address("change", segment))
+    assert "plan equals pro; 2 listed users" in text_of(page)
+    assert 'name="user_ids"' not in page.content.decode()
+    before = revision()
+    assert client.post(address("change", segment), {"user_ids": "x"}).status_code == 403
+    assert client.post(address("delete", segment)).status_code == 403
+    assert revision() == before
+
+
+# --- a hundred thousand ids ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(db: None) -> Segment:
+    create_segment(key="large", user_ids=MANY, actor=ACTOR, at=NOON)
+    changes = {"user_ids": [*MANY[2:], "new"]}
+    return update_segment(key="large", changes=changes, actor=ACTOR, at=NOON)
+
+
+def test_history__of_long_lists__tells_what_came_and_went(large: Segment) -> None:
+    shown = text_of(sign_in().get(address("history", large)))
+    assert 'user ids: 1 added ("new"), 2 removed ("user-000000", "user-000001")' in shown
+    assert 'user ids: 100,000 added ("user-000000", "user-000001", "user-000002"' in shown
+
+
+def test_change_log__of_long_lists__is_told_without_reading_them(large: Segment) -> None:
+    response = sign_in().get(LOG)
+    newest = response.context["cl"].result_list[0]
+    assert newest.get_deferred_fields() == {"before", "after"}
+    assert (newest.brief_before, newest.brief_after) == (None, None)
+    assert "segment large changed all" in text_of(response)
+    assert len(response.content) < 200_000
+
+
+def test_change_page__of_long_lists__tells_what_came_and_went(large: Segment) -> None:
+    shown = text_of(sign_in().get(reverse("admin:config_change_change", args=[revision()])))
+    assert "1 added" in shown
+
+
+def test_change__of_one_id_among_many__is_written(large: Segment) -> None:
+    client = sign_in()
+    before = revision()
+    sent = filled(client, address("change", large), user_ids="\r\n".join(MANY))
+    assert client.post(address("change", large), sent).status_code == 302
+    assert len(get_segment("large").user_ids) == len(MANY)
+    assert revision() == before + 1
+
+
+def test_add__of_more_than_may_be_listed__is_refused(db: None) -> None:
+    client = sign_in()
+    sent = filled(client, ADD, key="fresh", user_ids="\n".join([*MANY, "one-more"]))
+    assert errors_of(client.post(ADD, sent))["user_ids"] == ["Must have at most 100,000 user ids."]

@@ -1,0 +1,238 @@
+"""Promotion: what it takes from one environment to another, what it leaves, and how each door tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from config.errors import DomainError, ValidationFailed
+from config.keys.environments import create_environment
+from config.models import Change, Environment, Scope
+from flags.changes.flag_changes import archive_flag, create_flag, document, update_flag
+from flags.changes.promotion import fingerprint, promote
+from flags.changes.segment_changes import create_segment
+from flags.models import Flag
+from tests.conftest import ACTOR, NOON, CommittingClient
+from tests.flags.changes.writing import EVERYTHING, HALF
+
+pytestmark = pytest.mark.django_db
+
+WRITE: dict[str, Any] = {"actor": ACTOR, "at": NOON}
+OFF: dict[str, Any] = {"enabled": False, "rules": []}
+
+
+def states(key: str) -> dict[str, Any]:
+    found: dict[str, Any] = document(Flag.objects.get(key=key))["states"]
+    return found
+
+
+def revision() -> int:
+    return Change.objects.latest_revision()
+
+
+@pytest.fixture(autouse=True)
+def _flags(production: Environment, staging: Environment) -> None:
+    """`a` and `b` differ between staging and production, `same` does not, `old` does but is archived."""
+    for key in ("a", "b", "same", "old"):
+        create_flag(key=key, environment=production, **WRITE)
+    create_segment(key="crowd", **WRITE)
+    rules = [{"type": "segment", "segment": "crowd"}]
+    for key in ("a", "b", "old"):
+        update_flag(key=key, environment=staging, changes={"enabled": True, "rules": rules}, **WRITE)
+    archive_flag(key="old", environment=staging, **WRITE)
+
+
+def test_promote__all__takes_those_that_differ_and_are_not_archived(
+    production: Environment, staging: Environment
+) -> None:
+    before = revision()
+    written = promote(source=staging, target=production, reason="Tested", **WRITE)
+
+    assert [each.key for each in written] == ["a", "b"]
+    assert (
+        states("a")["production"]
+        == states("a")["staging"]
+        == {
+            "enabled": True,
+            "rules": [{"type": "segment", "segment": "crowd"}],
+        }
+    )
+    assert states("old")["production"] == OFF
+    changes = list(Change.objects.since(before))
+    assert [(each.key, each.environment, each.reason) for each in changes] == [
+        ("a", "production", "Tested"),
+        ("b", "production", "Tested"),
+    ]
+
+
+def test_promote__again__writes_nothing(production: Environment, staging: Environment) -> None:
+    promote(source=staging, target=production, **WRITE)
+    before = revision()
+
+    assert promote(source=staging, target=production, **WRITE) == []
+    assert revision() == before
+
+
+def test_promote__named__takes_these_alone_and_archived_ones_too(production: Environment, staging: Environment) -> None:
+    written = promote(source=staging, target=production, keys=["old", "b", "same"], **WRITE)
+
+    assert [each.key for each in written] == ["b", "old"]
+    assert states("a")["production"] == OFF
+    assert Flag.objects.get(key="old").archived_at is not None
+
+
+def test_promote__what_is_common__stays(production: Environment, staging: Environment) -> None:
+    create_flag(key="base", environment=production, enabled=True, **WRITE)
+    create_flag(key="full", environment=staging, description="d", enabled=True, rules=HALF, **EVERYTHING, **WRITE)
+    before = document(Flag.objects.get(key="full"))
+    promote(source=staging, target=production, keys=["full"], **WRITE)
+
+    assert document(Flag.objects.get(key="full")) == {
+        **before,
+        "states": {**before["states"], "production": before["states"]["staging"]},
+    }
+
+
+def test_promote__from_a_younger_environment__switches_off(production: Environment, staging: Environment) -> None:
+    trial = create_environment(key="trial", name="Trial", **WRITE)
+    written = promote(source=trial, target=staging, **WRITE)
+
+    assert [each.key for each in written] == ["a", "b"]
+    assert states("a")["staging"] == OFF
+    assert promote(source=staging, target=trial, **WRITE) == []
+
+
+def test_promote__dry_run__tells_and_writes_nothing(production: Environment, staging: Environment) -> None:
+    before = revision()
+    told = promote(source=staging, target=production, is_dry_run=True, **WRITE)
+
+    assert (revision(), states("a")["production"]) == (before, OFF)
+    assert told == promote(source=staging, target=production, **WRITE)
+
+
+def test_promote__other_than_was_seen__is_refused(production: Environment, staging: Environment) -> None:
+    ask: dict[str, Any] = {"source": staging, "target": production, "keys": ["a"], **WRITE}
+    seen = fingerprint(promote(**ask, is_dry_run=True))
+    update_flag(key="a", environment=staging, changes={"rules": HALF}, **WRITE)
+
+    with pytest.raises(DomainError) as refused:
+        promote(**ask, seen=seen)
+    assert refused.value.code == "precondition_failed"
+    assert states("a")["production"] == OFF
+    assert promote(**ask, seen=fingerprint(promote(**ask, is_dry_run=True)))
+
+
+@pytest.mark.parametrize(
+    ("keys", "fields"),
+    [(["a", "gone", "no key", "\0"], ["flags[1]", "flags[2]", "flags[3]"]), (["a", "a"], ["flags[1]"])],
+)
+def test_promote__flags_that_cannot_be__are_named(
+    production: Environment, staging: Environment, keys: list[str], fields: list[str]
+) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        promote(source=staging, target=production, keys=keys, **WRITE)
+    assert [each.field for each in refused.value.details] == fields
+
+
+def test_promote__any_number_of_flags__takes_two_queries_for_each_that_differs(
+    production: Environment, staging: Environment, django_assert_max_num_queries: Any
+) -> None:
+    for at in range(30):
+        create_flag(key=f"flag-{at}", environment=staging, enabled=True, **WRITE)
+    with django_assert_max_num_queries(17 + 2 * 32):
+        assert len(promote(source=staging, target=production, **WRITE)) == 32
+
+
+# --- the API ----------------------------------------------------------------------------------------------------------
+
+
+def test_api__promotion__is_told_as_the_history_tells_it(api: CommittingClient) -> None:
+    answer = api.post("/v1/promote", {"from": "staging", "flags": ["a", "same"]})
+
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {
+            "data": {
+                "from": "staging",
+                "to": "production",
+                "dryRun": False,
+                "flags": [
+                    {
+                        "key": "a",
+                        "changes": [
+                            {"field": "enabled", "before": False, "after": True},
+                            {"field": "rules[0]", "after": {"type": "segment", "segment": "crowd"}},
+                        ],
+                    }
+                ],
+            }
+        },
+    )
+    history = api.get("/v1/flags/a/history?limit=1").json()["data"][0]
+    told = answer.json()["data"]["flags"][0]["changes"]
+    assert sorted(history["changes"], key=str) == sorted(told, key=str)
+
+
+def test_api__promotion__is_seen_by_the_next_request(api: CommittingClient, staging_api: CommittingClient) -> None:
+    assert api.post("/v1/flags/same/evaluate", {"userId": "u"}).json()["data"]["enabled"] is False
+    staging_api.patch("/v1/flags/same", {"enabled": True})
+    api.post("/v1/promote", {"from": "staging"})
+
+    assert api.post("/v1/flags/same/evaluate", {"userId": "u"}).json()["data"]["enabled"] is True
+
+
+def test_api__dry_run__changes_nothing(api: CommittingClient) -> None:
+    before = revision()
+    told = api.post("/v1/promote", {"from": "staging", "dryRun": True}).json()["data"]
+
+    assert ([each["key"] for each in told["flags"]], told["dryRun"]) == (["a", "b"], True)
+    assert revision() == before
+
+
+def test_api__key_that_only_reads__is_refused(client_of: Callable[..., CommittingClient]) -> None:
+    answer = client_of(Scope.SERVER).post("/v1/promote", {"from": "staging", "dryRun": True})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("promote", *arguments, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def test_command__promotion__prints_what_differs() -> None:
+    dry = run("--from", "staging", "--to", "production", "--dry-run", "a")
+    assert dry == (
+        "~ flag a\n"
+        "    production enabled: false → true\n"
+        '    production rules[0]: {"type": "segment", "segment": "crowd"}\n'
+        "Dry run: 1 flag changed.\n"
+    )
+    assert run("--from", "staging", "--to", "production", "a", "--reason", "Tested") == dry.replace("Dry run: ", "")
+    assert Change.objects.first().reason == "Tested"  # type: ignore[union-attr]
+    assert run("--from", "staging", "--to", "production", "a") == "nothing to change.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--from", "moon", "--to", "staging"), "Unknown environment 'moon'; use one of: production, staging."),
+        (("--from", "staging", "--to", "moon"), "Unknown environment 'moon'; use one of: production, staging."),
+        (("--from", "staging", "--to", "production", "gone"), "flags[0]: No flag has the key 'gone'."),
+        (
+            ("--from", "staging", "--to", "staging"),
+            "from: Must be another environment than staging, which is the one that is written.",
+        ),
+    ],
+)
+def test_command__what_cannot_be__is_refused(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(CommandError, match="^" + message.replace("[", r"\[").replace("]", r"\]")):
+        run(*arguments)

@@ -1,0 +1,82 @@
+"""Rules in words, by a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flags.engine.operators import OPERATORS
+from flags.words.rules import _WORDS, summarise
+from tests.flags.engine.experiments import experiment_rule
+
+
+def rule(*conditions: tuple[Any, ...], **fields: Any) -> dict[str, Any]:
+    named = [dict(zip(("attribute", "operator", "value"), each, strict=False)) for each in conditions]
+    return {"type": "attribute", **({"conditions": named} if named else {}), **fields}
+
+
+PRO = ("plan", "equals", "pro")
+DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([], "everyone"),
+        ([rule(type="percentage", percentage=25)], "25 % of everyone"),
+        ([rule(type="percentage", percentage=0.125)], "0.125 % of everyone"),
+        ([rule(type="percentage", percentage=100)], "everyone"),
+        ([rule(type="percentage", percentage=25), rule(PRO)], "25 % of everyone; plan equals pro"),
+        ([experiment_rule()], "experiment checkout: control 50 → off / treatment 50 → on"),
+        ([experiment_rule(is_plain=False), rule(PRO)], f"{DRIVEN}; plan equals pro"),
+        ([rule(PRO, percentage=10)], "10 % of those whose plan equals pro"),
+        ([rule(PRO, type="percentage", percentage=10)], "10 % of everyone whose plan equals pro"),
+        ([rule(PRO, ("age", "greaterThan", 17))], "plan equals pro and age is over 17"),
+        ([rule(("staff", "equals", True))], "staff equals yes"),
+        ([rule(("email", "exists"))], "email is known"),
+        ([rule(("country", "in", ["DE", "AT", "CH", "FR"]))], "country is one of DE, AT, CH and 1 more"),
+        ([rule(type="users", userIds=["a", "b"])], "a, b"),
+        ([rule(type="users", userIds=[str(at) for at in range(2000)], percentage=50)], "50 % of 2,000 users"),
+        ([rule(PRO, type="users", userIds=["a"])], "a whose plan equals pro"),
+        ([rule(type="segment", segment="beta")], "segment beta"),
+        ([rule(PRO, type="segment", segment="beta", percentage=5)], "5 % of segment beta whose plan equals pro"),
+        ([rule(("userId", "inSegment", "beta"))], "userId is in segment beta"),
+        ([rule(PRO, variant="blue")], "plan equals pro → blue"),
+        (
+            [rule(PRO, percentage=5, split=[{"variant": "a", "weight": 1}, {"variant": "b", "weight": 3}])],
+            "5 % of those whose plan equals pro → a / b",
+        ),
+        (
+            [
+                rule(
+                    type="percentage",
+                    ramp=[{"at": "2026-01-01", "percentage": 5}, {"at": "2026-02-01", "percentage": 50}],
+                )
+            ],
+            "5 % to 50 % of everyone",
+        ),
+        (
+            [rule(type="percentage", percentage=0, ramp=[{"at": "2026-01-01", "percentage": 50}])],
+            "0 % to 50 % of everyone",
+        ),
+        ([rule(PRO, enabled=False), rule(type="percentage", percentage=5)], "5 % of everyone"),
+        ([rule(PRO, enabled=False)], "nobody: every rule is off"),
+        (
+            [
+                {
+                    "type": "attribute",
+                    "conditions": [{"attribute": "os", "operator": "matches", "value": "^a", "negate": True}],
+                }
+            ],
+            "os does not match ^a",
+        ),
+        ([rule(PRO)] * 5, "plan equals pro; plan equals pro; plan equals pro; and 2 more"),
+    ],
+)
+def test_summary__of_rules__says_whom_they_take_in(rules: list[dict[str, Any]], words: str) -> None:
+    assert summarise(rules) == words
+
+
+def test_summary__every_operator__has_words() -> None:
+    assert set(_WORDS) == set(OPERATORS)

@@ -1,0 +1,42 @@
+"""What need not run on every database, and that the choice is the same in every run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.selection import SHARE, is_chosen
+
+
+class Item:
+    """A test as far as the selection looks at it."""
+
+    def __init__(self, nodeid: str, *markers: str) -> None:
+        self.nodeid = nodeid
+        self.markers = markers
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.markers else None
+
+
+def chosen(*markers: str) -> list[str]:
+    items: list[Any] = [Item(f"tests/test_it.py::test_it[{number}]", *markers) for number in range(1_000)]
+    return [item.nodeid for item in items if is_chosen(item)]
+
+
+def test_broad__many__are_reduced_to_about_their_share() -> None:
+    assert 0.8 < len(chosen("broad")) * SHARE / 1_000 < 1.2
+
+
+def test_broad__the_same_names__give_the_same_tests() -> None:
+    assert chosen("broad")[:3] == [f"tests/test_it.py::test_it[{number}]" for number in (5, 13, 17)]
+
+
+def test_once__any_test__is_left_to_the_other_database() -> None:
+    assert chosen("once") == chosen("once", "broad") == []
+
+
+@pytest.mark.parametrize("markers", [(), ("system",)])
+def test_others__any_test__run_on_both_databases(markers: tuple[str, ...]) -> None:
+    assert len(chosen(*markers)) == 1_000
