@@ -207,11 +207,11 @@ def _with_maturity(metrics: Sequence[MetricFigures], stored: _Stored) -> list[Me
 def _with_series(
     metrics: Sequence[MetricFigures], study: Study, daily: Collection[str], stored: _Stored
 ) -> list[MetricFigures]:
-    places = [each.place for each in metrics if each.definition.key in daily]
+    places = [each.metric_index for each in metrics if each.definition.key in daily]
     series = replace(study, places=places).series(stored.daily)
     return [
         replace(figures, variants=[replace(each, series=of_variants[each.key]) for each in figures.variants])
-        if (of_variants := series.get(figures.place))
+        if (of_variants := series.get(figures.metric_index))
         else figures
         for figures in metrics
     ]

@@ -126,7 +126,7 @@ class Study:
         return [
             MetricFigures(
                 definition=self.definitions[place],
-                place=place,
+                metric_index=place,
                 is_primary=self.definitions[place] is self.primary,
                 cap=caps.get(place),
                 variants=[

@@ -85,7 +85,7 @@ class MetricFigures:
     """One metric in all variants, in the order of the experiment. `cap` is the value that is in force, if any."""
 
     definition: Definition
-    place: int
+    metric_index: int
     is_primary: bool
     cap: float | None
     variants: Sequence[VariantFigures]

@@ -41,7 +41,7 @@ class MetricCard:
     """A metric with all variants. `notes` say what one must know to read the figures."""
 
     definition: Definition
-    place: int
+    metric_index: int
     is_primary: bool
     words: str
     unit: str
@@ -62,7 +62,7 @@ def metric_card(figures: MetricFigures, breakdown: Breakdown | None = None) -> M
     rows = [variant_row(definition, each, bar) for each, bar in zip(figures.variants, plot.bars, strict=True)]
     return MetricCard(
         definition=definition,
-        place=figures.place,
+        metric_index=figures.metric_index,
         is_primary=figures.is_primary,
         words=definition_in_words(definition, figures.cap),
         unit=unit_in_words(definition),
@@ -88,7 +88,7 @@ def _notes(figures: MetricFigures, rows: Sequence[VariantRow]) -> list[str]:
 
 
 def _slices(figures: MetricFigures, breakdown: Breakdown) -> Slices:
-    treatments = [_treatments_of(each, figures.place) for each in breakdown.slices]
+    treatments = [_treatments_of(each, figures.metric_index) for each in breakdown.slices]
     plot = plot_intervals([lift_range(each) for of_slice in treatments for each in of_slice], short_percent)
     bars = iter(plot.bars)
     groups = [
@@ -100,8 +100,8 @@ def _slices(figures: MetricFigures, breakdown: Breakdown) -> Slices:
     return Slices(breakdown.attribute, plot, groups)
 
 
-def _treatments_of(part: Slice, place: int) -> list[VariantFigures]:
-    figures = next(each for each in part.metrics if each.place == place)
+def _treatments_of(part: Slice, metric_index: int) -> list[VariantFigures]:
+    figures = next(each for each in part.metrics if each.metric_index == metric_index)
     return [each for each in figures.variants if each.estimate.comparison]
 
 

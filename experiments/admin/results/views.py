@@ -40,7 +40,7 @@ class ResultPages(DomainAdmin):
             ("results/", self.results_view, "results"),
             ("results.csv", self.table_view, "results_csv"),
             ("results.json", self.document_view, "results_json"),
-            ("results/<int:place>/", self.explained_view, "explanation"),
+            ("results/<int:metric_index>/", self.explained_view, "explanation"),
         )
         urls = [
             path(f"<path:object_id>/{route}", self.admin_site.admin_view(view), name=f"experiments_experiment_{name}")
@@ -68,15 +68,15 @@ class ResultPages(DomainAdmin):
         """The same figures as the API gives them."""
         return self._download(request, object_id, "json", "application/json", orjson.dumps)
 
-    def explained_view(self, request: HttpRequest, object_id: str, place: int) -> HttpResponse:
+    def explained_view(self, request: HttpRequest, object_id: str, metric_index: int) -> HttpResponse:
         """The steps from the events of a metric to its figure in one variant, the first one unless another is named."""
         experiment = self._visible(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
         variant = request.GET.get("variant", experiment.variant_keys[0])
-        if place >= len(experiment.metrics) or variant not in experiment.variant_keys:
+        if metric_index >= len(experiment.metrics) or variant not in experiment.variant_keys:
             raise Http404
-        metric, phase = experiment.metrics[place], request.GET.get("phase") or None
+        metric, phase = experiment.metrics[metric_index], request.GET.get("phase") or None
         if phase is not None and phase not in choices(experiment.phases):
             raise Http404
         document = explain_metric(experiment, metric, variant, phase)
@@ -85,7 +85,7 @@ class ResultPages(DomainAdmin):
             "metric": metric,
             "variant": variant,
             "phase": phase,
-            "explained": explained(definitions_of(experiment)[place], document),
+            "explained": explained(definitions_of(experiment)[metric_index], document),
             "title": f"How the results of {experiment.key} come about",
         }
         return self.page(request, f"{_TEMPLATES}/explanation.html", context)

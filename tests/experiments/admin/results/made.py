@@ -74,7 +74,7 @@ def days(count: int, value: float, reach: float) -> list[DayFigures]:
 
 
 def metric(definition: Definition, *variants: VariantFigures, **others: Any) -> MetricFigures:
-    usual = {"place": 0, "is_primary": not definition.is_guardrail, "cap": None}
+    usual = {"metric_index": 0, "is_primary": not definition.is_guardrail, "cap": None}
     return MetricFigures(definition, variants=variants, **{**usual, **others})
 
 

@@ -32,7 +32,7 @@ def test_badge__of_each_decision__says_what_to_do_and_why(decision: Decision, la
 
 def test_panel__of_results__knows_the_card_of_the_primary_metric() -> None:
     guardrail = metric(REFUNDS, variant("blue", 0.1))
-    panel = panel_of(results(EXPERIMENT, [guardrail, metric(CONVERSION, variant("blue", 0.1), place=1)]))
+    panel = panel_of(results(EXPERIMENT, [guardrail, metric(CONVERSION, variant("blue", 0.1), metric_index=1)]))
     assert panel.primary is panel.cards[1]
     assert panel.users == "2,000 users"
     assert panel.variants == [("blue", "1,000", "1,000"), ("green", "1,000", "1,000")]
