@@ -19,28 +19,28 @@ LOCAL_POSTGRESQL = "postgres://postgres@127.0.0.1:5432/postgres"
 
 def main() -> int:
     arguments = sys.argv[1:]
-    selection = ["-m", "not system", "--numprocesses", "auto"]
+    suite, selection = "unit", ["-m", "not system", "--numprocesses", "auto"]
     if "--system" in arguments:
         arguments.remove("--system")
         # Three files of tests at a time: servers start, and clients wait, more than they compute.
-        selection = ["-m", "system", "--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
-        selection += _without("mark.system")
+        suite, selection = "system", ["-m", "system", "--numprocesses", "3", "--dist", "loadfile"]
+        selection += ["--no-loadscope-reorder", *_without("mark.system")]
     codes: dict[str, int] = {}
     tested = databases()
     for name, url in tested:
         print(f"=== {name} ===", flush=True)
         fewer = ["--beside-another-database"] if name != tested[-1][0] else []
         command = [sys.executable, "-m", "pytest", *selection, *fewer, *arguments]
-        codes[name] = subprocess.run(command, env=environment(url), check=False).returncode
+        codes[name] = subprocess.run(command, env=environment(url, suite), check=False).returncode
     print("Ran on", ", ".join(f"{name}: {'failed' if code else 'passed'}" for name, code in codes.items()), flush=True)
     return int(any(codes.values()))
 
 
-def environment(url: str) -> dict[str, str]:
-    """Return the environment of a run on this database."""
+def environment(url: str, suite: str) -> dict[str, str]:
+    """Return the environment of a run of this suite on this database."""
     # Python then keeps the tests that pytest has compiled. Otherwise every process compiles all of them.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**inherited, "DATABASE_URL": url}
+    return {**inherited, "DATABASE_URL": url, "TEST_SUITE": suite}
 
 
 def databases() -> list[tuple[str, str]]:
