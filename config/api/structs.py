@@ -1,0 +1,97 @@
+"""Answers that are described once, as structs: their JSON and their part of the OpenAPI document follow from that.
+
+An answer is a subclass of `Answer`, named as its component of the OpenAPI document. Its docstring is the description
+of the component, and each property is an annotated field, in the order of the JSON:
+
+    class VariantUsers(Answer):
+        \"\"\"A variant and the users who were exposed to it.\"\"\"
+
+        key: Key
+        users: Annotated[Count, described("Distinct users exposed.")]
+        winner: Annotated[Key | None, described("The variant to ship.")]
+        status: Annotated[str, one_of(Status.values)]
+        series: Annotated[list[Day] | UnsetType, described("With `series=daily`.")] = UNSET  # left out unless it is set
+
+A view declares it with `answer(schema_of(VariantUsers), ...)`, or `schema_of(list[VariantUsers])`, and answers
+`Response(msgspec.to_builtins(value))`. `msgspec.convert(value, VariantUsers, from_attributes=True)` makes one from an
+object that has attributes of the same names (in snake case); it turns the integers of `float` properties into floats,
+which the constructor leaves as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from inspect import cleandoc
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from config.api.schema import KEY, NAME, Schema, component
+
+_REFERENCE = "#/components/schemas/{name}"
+
+Key = Annotated[str, Meta(extra_json_schema=KEY)]
+Name = Annotated[str, Meta(extra_json_schema=NAME)]
+Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""A point in time as `config.timestamps.format_timestamp` writes it."""
+
+Count = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Answer(msgspec.Struct, rename="camel", frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An object of an answer: closed, with properties in camel case."""
+
+
+def described(description: str) -> Meta:
+    """Return the annotation that describes a property."""
+    return Meta(description=description)
+
+
+def one_of(values: Iterable[str]) -> Meta:
+    """Return the annotation of a text that is one of these."""
+    return Meta(extra_json_schema={"enum": [str(value) for value in values]})
+
+
+def shaped(schema: Schema) -> Meta:
+    """Return the annotation of a value whose schema is known already; use it with `Any`, `list[Any]` and the like."""
+    return Meta(extra_json_schema=schema)
+
+
+def schema_of(kind: Any) -> Schema:
+    """Return the schema of a struct or a list of structs, and add the components that it needs to the document."""
+    [schema], components = msgspec.json.schema_components([kind], ref_template=_REFERENCE)
+    for name, described_by_msgspec in components.items():
+        component(name, _as_openapi(described_by_msgspec))
+    converted: Schema = _as_openapi(schema)
+    return converted
+
+
+def _as_openapi(schema: Any) -> Any:
+    """Write a schema as the rest of the document does: no titles, and null as a further type."""
+    if isinstance(schema, list):
+        return [_as_openapi(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    converted = {name: _as_openapi(part) for name, part in schema.items() if name not in ("title", "properties")}
+    if "properties" in schema:  # names of properties are no keywords
+        converted["properties"] = {name: _as_openapi(part) for name, part in schema["properties"].items()}
+    if "description" in converted:
+        converted["description"] = cleandoc(converted["description"])
+    return _join(converted) if "anyOf" in converted else converted
+
+
+def _join(schema: Schema) -> Schema:
+    """Write alternatives of types as one list of types, and the null of a reference as `oneOf`."""
+    *others, last = alternatives = schema["anyOf"]
+    rest = {name: part for name, part in schema.items() if name != "anyOf"}
+    if all(alternative.keys() == {"type"} for alternative in alternatives):
+        return {"type": [alternative["type"] for alternative in alternatives], **rest}
+    if last != {"type": "null"} or len(others) != 1:
+        return schema
+    [value] = others
+    if not isinstance(value.get("type"), str):
+        return {"oneOf": alternatives, **rest}
+    nullable = {**value, "type": [value["type"], "null"], **rest}
+    return {**nullable, "enum": [*value["enum"], None]} if "enum" in value else nullable
