@@ -15,7 +15,7 @@ from config.documents import is_same
 from experiments.admin.metric_forms import MetricForm, denominator_of, loaded_denominator
 from experiments.admin.words import definition_in_words
 from experiments.metrics import changes
-from experiments.metrics.changes import listed, measuring, uses_of
+from experiments.metrics.changes import experiments_measuring, name_experiments, uses_of
 from experiments.metrics.documents import definition_of
 from experiments.models import Experiment, Metric, MetricType, Role
 
@@ -84,7 +84,7 @@ class MetricAdmin(DomainAdmin):
             shown = ["shown_type", "shown_meaning", "shown_role", "shown_direction", "version", "shown_update"]
             return [(None, {"fields": ["key", "description", *shown]})]
         period = ["window_hours", "delay_hours", "from_day", "to_day"]
-        confirmation = ["new_version"] if obj is not None and measuring(obj) else []
+        confirmation = ["new_version"] if obj is not None and experiments_measuring(obj) else []
         return [
             (None, {"fields": ["key", "description", "role", "direction"]}),
             ("What is counted", {"fields": ["type", *_QUANTITY, *_DENOMINATOR]}),
@@ -103,9 +103,9 @@ class MetricAdmin(DomainAdmin):
             confirmation = form.base_fields["new_version"]
             confirmation.label = f"Make version {obj.version + 1}"
             confirmation.help_text = (
-                f"{listed(measuring(obj))} measured version {obj.version}, and will not follow. What you change above "
-                "counts for experiments that start from now on; tick this to say that you mean it. (A description, or "
-                "a reason, changes no meaning.)"
+                f"{name_experiments(experiments_measuring(obj))} measured version {obj.version}, "
+                "and will not follow. What you change above counts for experiments that start from now on; "
+                "tick this to say that you mean it. (A description, or a reason, changes no meaning.)"
             )
         return form
 

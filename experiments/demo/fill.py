@@ -57,7 +57,7 @@ def fill(
     """Write the demo; `on_progress` hears how many events it stored. Raises DomainError `in_use` unless `is_empty`."""
     write: dict[str, Any] = {"actor": actor, "at": at, "reason": "Demo data"}
     begin = at - timedelta(days=extent.days)
-    happened = draw(users=extent.users, events=extent.events, days=extent.days, seed=extent.seed)
+    occurrences = draw(users=extent.users, events=extent.events, days=extent.days, seed=extent.seed)
     with transaction.atomic():
         if not is_empty():
             message = "The database holds flags, metrics, experiments or the like already; the demo wants an empty one."
@@ -70,9 +70,9 @@ def fill(
             create_metric(key=key, **values, **write)
         for trial in TRIALS:
             _write_trial(trial, production, begin, **write)
-        for some in _chunks(happened):
-            record([_event(each, begin, at) for each in some], production)
-            on_progress(len(some))
+        for chunk in _chunks(occurrences):
+            record([_event(occurrence, begin, at) for occurrence in chunk], production)
+            on_progress(len(chunk))
         _tell_planner()
 
 
@@ -125,11 +125,11 @@ def _write_trial(trial: Trial, environment: Environment, begin: datetime, **writ
         changes.stop_experiment(stopped_at=begin + span * trial.stops, **which)
 
 
-def _event(happened: Occurrence, begin: datetime, at: datetime) -> NewEvent:
-    timestamp = begin + timedelta(seconds=happened.second)
-    return NewEvent(new_id(), happened.user_id, happened.name, timestamp, at, happened.properties)
+def _event(occurrence: Occurrence, begin: datetime, at: datetime) -> NewEvent:
+    timestamp = begin + timedelta(seconds=occurrence.second)
+    return NewEvent(new_id(), occurrence.user_id, occurrence.name, timestamp, at, occurrence.properties)
 
 
-def _chunks(happened: Sequence[Occurrence]) -> Iterator[Sequence[Occurrence]]:
-    for start in range(0, len(happened), _EVENTS_A_CALL):
-        yield happened[start : start + _EVENTS_A_CALL]
+def _chunks(occurrences: Sequence[Occurrence]) -> Iterator[Sequence[Occurrence]]:
+    for start in range(0, len(occurrences), _EVENTS_A_CALL):
+        yield occurrences[start : start + _EVENTS_A_CALL]

@@ -48,7 +48,7 @@ def _share(percentage: float) -> dict[str, Any]:
 def _conditions(*conditions: tuple[Any, ...]) -> list[dict[str, Any]]:
     names = ("attribute", "operator", "value")
     # An operator such as `exists` takes no value.
-    return [dict(zip(names, each, strict=False)) for each in conditions]
+    return [dict(zip(names, condition, strict=False)) for condition in conditions]
 
 
 def _where(*conditions: tuple[Any, ...], **others: Any) -> dict[str, Any]:

@@ -140,9 +140,9 @@ def draw(*, users: int, events: int, days: int, seed: int) -> list[Occurrence]:
     random = Random(seed)  # noqa: S311 (nothing here is a secret)
     span = days * DAY
     crowd = [_draw_user(random, number, span) for number in range(1, users + 1)]
-    happened = [event for user in crowd for event in _tell(random, user, span)]
-    happened += _draw_views(random, crowd, events - len(happened), span)
-    return sorted(happened, key=lambda event: event.second)
+    occurrences = [event for user in crowd for event in _tell(random, user, span)]
+    occurrences += _draw_views(random, crowd, events - len(occurrences), span)
+    return sorted(occurrences, key=lambda event: event.second)
 
 
 def _draw_user(random: Random, number: int, span: float) -> User:
@@ -168,8 +168,8 @@ def _tell(random: Random, user: User, span: float) -> Iterator[Occurrence]:
 
 def _take_part(random: Random, user: User, trial: Trial, seen: float, end: float) -> Iterator[Occurrence]:
     variant = compile_split(((arm.key, arm.weight) for arm in trial.arms), trial.key)(user.id)
-    known = {"platform": user.platform, "country": user.country}
-    yield Occurrence(seen, user.id, "experiment_viewed", {"experimentId": trial.key, "variant": variant, **known})
+    properties = {"platform": user.platform, "country": user.country}
+    yield Occurrence(seen, user.id, "experiment_viewed", {"experimentId": trial.key, "variant": variant, **properties})
     rate = next(arm.rate for arm in trial.arms if arm.key == variant)
     if random.random() < rate:
         # Most who will do it do it soon.

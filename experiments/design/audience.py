@@ -74,11 +74,11 @@ def _check_serves(serves: object, field: str, variants: Collection[str]) -> Iter
         if variant not in serves:
             yield Detail(f"{field}.{variant}", DetailCode.REQUIRED, "Is missing; say what the flag serves for it.")
     for variant, served in serves.items():
-        at = f"{field}.{echo(variant)}"
+        path = f"{field}.{echo(variant)}"
         if variant not in variants:
-            yield Detail(at, DetailCode.UNKNOWN_REFERENCE, unknown_variant(variant, variants, of="experiment"))
+            yield Detail(path, DetailCode.UNKNOWN_REFERENCE, unknown_variant(variant, variants, of="experiment"))
         elif isinstance(served, str):
-            yield from check_key(served, at)
+            yield from check_key(served, path)
         elif not isinstance(served, bool):
             message = "Must be the key of a variant of the flag or, for a flag without variants, true or false."
-            yield Detail(at, DetailCode.INVALID_TYPE, message)
+            yield Detail(path, DetailCode.INVALID_TYPE, message)

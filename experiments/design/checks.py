@@ -48,8 +48,8 @@ def check_variants(variants: Any) -> Iterator[Detail]:
         message = f"Must have 2 to {MOST_VARIANTS} variants; the first is the control."
         yield Detail("variants", DetailCode.OUT_OF_RANGE, message)
     seen: set[str] = set()
-    for at, variant in enumerate(variants[: MOST_VARIANTS + 1]):
-        yield from _check_variant(variant, f"variants[{at}]", seen)
+    for index, variant in enumerate(variants[: MOST_VARIANTS + 1]):
+        yield from _check_variant(variant, f"variants[{index}]", seen)
     if variants and all(_weight(variant) == 0 for variant in variants):
         yield Detail("variants", DetailCode.OUT_OF_RANGE, "Must have a weight above 0 for one variant at least.")
 
@@ -89,11 +89,11 @@ def _check_weight(weight: Any, field: str) -> Iterator[Detail]:
 
 def check_weights_of_flag(variants: Any) -> Iterator[Detail]:
     """Say which weights the rule that an experiment writes into its flag cannot have; others say what else is wrong."""
-    for at, variant in enumerate(variants[:MOST_VARIANTS] if isinstance(variants, list) else ()):
+    for index, variant in enumerate(variants[:MOST_VARIANTS] if isinstance(variants, list) else ()):
         weight = _weight(variant)
         if isinstance(weight, (int, float)) and MOST_WEIGHT < weight < math.inf:
             message = f"Must be from 0 to {MOST_WEIGHT:,} where a flag is driven."
-            yield Detail(f"variants[{at}].weight", DetailCode.OUT_OF_RANGE, message)
+            yield Detail(f"variants[{index}].weight", DetailCode.OUT_OF_RANGE, message)
 
 
 def _weight(variant: Any) -> Any:
@@ -108,8 +108,8 @@ def check_metrics(metrics: Any) -> Iterator[Detail]:
     if len(metrics) > MOST_METRICS:
         yield Detail("metrics", DetailCode.OUT_OF_RANGE, f"Must have at most {MOST_METRICS} names.")
     seen: set[str] = set()
-    for at, name in enumerate(metrics[: MOST_METRICS + 1]):
-        field = f"metrics[{at}]"
+    for index, name in enumerate(metrics[: MOST_METRICS + 1]):
+        field = f"metrics[{index}]"
         if not isinstance(name, str):
             yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
             continue

@@ -20,7 +20,7 @@ def require_free(experiment: Experiment) -> None:
     group = experiment.group
     if group is None:
         return
-    taken = [each for each in _members(experiment.environment, group["key"]) if each.pk != experiment.pk]
+    taken = [member for member in _members(experiment.environment, group["key"]) if member.pk != experiment.pk]
     start, end = _buckets(group)
     for other in taken:
         assert other.group is not None  # noqa: S101 (it is a member)
@@ -39,14 +39,14 @@ def free_in(environment: Environment, key: str) -> str:
 
 def _free(taken: Sequence[Experiment]) -> str:
     """What experiments of a group leave free of it, in words."""
-    parts = list(_gaps(sorted(_buckets(each.group) for each in taken if each.group is not None)))
+    parts = list(_gaps(sorted(_buckets(member.group) for member in taken if member.group is not None)))
     return ", ".join(f"{_percent(start)} to {_percent(end)} %" for start, end in parts) or "nothing"
 
 
 def _members(environment: Environment, key: str) -> Iterator[Experiment]:
     """The drafts and running experiments of a group."""
     holding = Experiment.objects.in_environment(environment).exclude(status=Status.STOPPED).order_by("key")
-    return (each for each in holding if each.group is not None and each.group["key"] == key)
+    return (experiment for experiment in holding if experiment.group is not None and experiment.group["key"] == key)
 
 
 def _buckets(group: Document) -> tuple[int, int]:

@@ -34,7 +34,7 @@ class Configured(Protocol):
     conditions: list[dict[str, Any]]
 
 
-def phase(configured: Configured, at: datetime, reason: str = "") -> Document:
+def phase_document(configured: Configured, at: datetime, reason: str = "") -> Document:
     """The phase that begins at a moment with the configuration as it is then, as it is stored."""
     return {
         "startedAt": format_timestamp(at),
@@ -52,7 +52,7 @@ def whole(number: float) -> float:
 
 def number_at(phases: list[Document], moment: datetime) -> int:
     """The number of the phase, from 1, that a moment belongs to; the first one where it is earlier than all."""
-    starts = [parse_timestamp(each["startedAt"]) for each in phases]
+    starts = [parse_timestamp(phase["startedAt"]) for phase in phases]
     return max(1, bisect_right(starts, moment))
 
 
@@ -60,7 +60,7 @@ def numbers(phases: Sequence[Document]) -> list[int]:
     return [*range(1, len(phases) + 1)]
 
 
-def covered(phases: Sequence[Document]) -> list[int]:
+def comparable_phases(phases: Sequence[Document]) -> list[int]:
     """The numbers of the newest phase and of those directly before it that split their users alike.
 
     Who is let in may differ among these: that touches all variants alike. Of other weights, the users of one variant
@@ -70,9 +70,9 @@ def covered(phases: Sequence[Document]) -> list[int]:
     return sorted(alike)
 
 
-def covered_since(phases: Sequence[Document]) -> datetime | None:
+def comparable_since(phases: Sequence[Document]) -> datetime | None:
     """When the first of those began; None of a draft."""
-    return parse_timestamp(phases[covered(phases)[0] - 1]["startedAt"]) if phases else None
+    return parse_timestamp(phases[comparable_phases(phases)[0] - 1]["startedAt"]) if phases else None
 
 
 def choices(phases: Sequence[Document]) -> list[str]:
@@ -83,7 +83,7 @@ def choices(phases: Sequence[Document]) -> list[str]:
 def chosen(phases: Sequence[Document], choice: str | None) -> list[int]:
     """The numbers of the phases that one of these choices means; None: those that are covered unless one chooses."""
     if choice is None:
-        return covered(phases)
+        return comparable_phases(phases)
     return numbers(phases) if choice == ALL else [int(choice)]
 
 
@@ -94,12 +94,14 @@ def reach_of(experiment: Ranged) -> float:
 
 def mean_reach(experiment: Ranged, begun: datetime, end: datetime) -> float:
     """The same on average between two moments, by the phases of then."""
-    starts = [*(max(begun, parse_timestamp(each["startedAt"])) for each in experiment.phases), end]
+    starts = [*(max(begun, parse_timestamp(phase["startedAt"])) for phase in experiment.phases), end]
     spans = [max(timedelta(0), until - since) for since, until in pairwise(starts)]
     if not any(spans):
         return reach_of(experiment)
     whole = sum(spans, timedelta(0))
-    shares = (span / whole * each["percentage"] for span, each in zip(spans, experiment.phases, strict=True))
+    shares = (
+        span / whole * configured["percentage"] for span, configured in zip(spans, experiment.phases, strict=True)
+    )
     return float(sum(shares)) / WHOLE * _part(experiment.group)
 
 

@@ -20,5 +20,9 @@ def check_segments(experiment: Experiment) -> None:
 def name_segment_users(*, segment: str, **_: Any) -> list[str]:
     """The drafts and running experiments whose conditions ask for a segment, for whoever wants to delete it."""
     holding = Experiment.objects.exclude(status=Status.STOPPED).select_related("environment")
-    found = (each for each in holding if any(one.key == segment for one in references({"conditions": each.conditions})))
-    return [f"the experiment {each.key} ({each.environment.key})" for each in found]
+    found = (
+        experiment
+        for experiment in holding
+        if any(reference.key == segment for reference in references({"conditions": experiment.conditions}))
+    )
+    return [f"the experiment {user.key} ({user.environment.key})" for user in found]

@@ -20,7 +20,7 @@ from experiments.aggregates.refresh import hold
 from experiments.design.audience import check_salts
 from experiments.design.checks import check_design
 from experiments.design.groups import require_free
-from experiments.design.phases import phase
+from experiments.design.phases import phase_document
 from experiments.design.segment_refs import check_segments
 from experiments.exposures.forced_variants import leave_out_testers
 from experiments.exposures.recording import record_reported_before_start, take_turn
@@ -45,12 +45,12 @@ def registration(definitions: Sequence[Definition], planned_size: int | None) ->
         "primaryMetric": told.get("key"),
         "direction": told.get("direction"),
         "windowHours": told.get("windowHours"),
-        "metrics": [each.key for each in definitions],
+        "metrics": [definition.key for definition in definitions],
         "plannedSampleSize": planned_size,
     }
 
 
-def take_on(experiment: Experiment, metrics: list[str]) -> list[Document]:
+def add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
     """The definitions of a started experiment's metrics and of those that are added after them, as they are now.
 
     In the caller's transaction; everything is folded afresh then. Raises DomainError `experiment_locked` where others
@@ -66,8 +66,8 @@ def take_on(experiment: Experiment, metrics: list[str]) -> list[Document]:
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
     held.mark = ""
     held.save(update_fields=["mark"])
-    added = [replace(each, is_post_hoc=True) for each in current_definitions(metrics[known:])]
-    return [each.document() for each in (*definitions_of(experiment), *added)]
+    added = [replace(definition, is_post_hoc=True) for definition in current_definitions(metrics[known:])]
+    return [definition.document() for definition in (*definitions_of(experiment), *added)]
 
 
 CHANGEABLE = frozenset({"description", "forced_variants"})
@@ -121,7 +121,7 @@ def update_experiment(
                 experiment.forced_variants = new["forced_variants"]
                 leave_out_testers(experiment)  # by the metrics of before; and folds come before rows of experiments
             if is_measured:
-                new["definitions"] = take_on(experiment, new["metrics"])
+                new["definitions"] = add_metrics(experiment, new["metrics"])
             for name, value in new.items():
                 setattr(experiment, name, value)
             _check_surroundings(experiment, new)
@@ -164,9 +164,9 @@ def start_experiment(
         begun = started_at or log.at
         fixed = {
             "started_at": begun,
-            "definitions": [each.document() for each in definitions],
+            "definitions": [definition.document() for definition in definitions],
             "registration": registration(definitions, experiment.planned_size),
-            "phases": [phase(experiment, begun, reason)],
+            "phases": [phase_document(experiment, begun, reason)],
         }
         move(log, experiment, Status.DRAFT, Status.RUNNING, **fixed)
         put_rule(log, experiment)

@@ -20,8 +20,8 @@ from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import definitions_of
 from experiments.models import Calibration, Experiment, Status
 from experiments.planner.calibration import newest_calibrations
+from experiments.planner.current_totals import read_current_totals, variant_shares
 from experiments.planner.history import history_of, pace_of
-from experiments.planner.standing import shares_of, standing_of
 from flags.changes.driven_rules import driver
 from flags.models import Flag
 
@@ -91,31 +91,31 @@ def _primary(definitions: Sequence[Definition]) -> Told:
 
 def _seen(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Iterator[Told]:
     """Whether what the metrics look at has happened lately."""
-    names = {name for each in definitions for name in each.events}
+    names = {name for definition in definitions for name in definition.events}
     rows = EventCount.objects.filter(environment=experiment.environment, name__in=names)
     lately = rows.filter(quarter__gte=storage.quarter_of(at - SEEN_WITHIN), quarter__lte=storage.quarter_of(at))
     seen = dict(lately.values_list("name").annotate(sum=Sum("count")).filter(sum__gt=0).order_by())
-    for each in definitions:
-        missing = sorted(name for name in each.events if name not in seen)
+    for definition in definitions:
+        missing = sorted(name for name in definition.events if name not in seen)
         if missing:
-            message = f"{each.key}: no event {', '.join(missing)} in the last 7 days; is it tracked?"
+            message = f"{definition.key}: no event {', '.join(missing)} in the last 7 days; is it tracked?"
             yield Level.WARNING, message
         else:
-            told = ", ".join(f"{int(seen[name]):,} of {name}" for name in sorted(each.events))
-            yield Level.OK, f"{each.key}: in the last 7 days there were {told}."
+            counts = ", ".join(f"{int(seen[name]):,} of {name}" for name in sorted(definition.events))
+            yield Level.OK, f"{definition.key}: in the last 7 days there were {counts}."
 
 
 def _weights(experiment: Experiment) -> Told:
-    shares = shares_of(experiment)
-    told = ", ".join(f"{key} {float(share):.1%}" for key, share in shares.items()).replace("%", " %")
-    nobody = [key for key in experiment.variant_keys if key not in shares]
-    if experiment.variant_keys[0] in nobody:
-        return Level.PROBLEM, f"The control gets nobody, so there is nothing to compare: {told}."
+    shares = variant_shares(experiment)
+    split = ", ".join(f"{key} {float(share):.1%}" for key, share in shares.items()).replace("%", " %")
+    without_users = [key for key in experiment.variant_keys if key not in shares]
+    if experiment.variant_keys[0] in without_users:
+        return Level.PROBLEM, f"The control gets nobody, so there is nothing to compare: {split}."
     if len(shares) == 1:
         return Level.PROBLEM, "Only the control gets users, so there is nothing to compare."
-    if nobody:
-        return Level.WARNING, f"{', '.join(nobody)} gets nobody: {told}."
-    return Level.OK, f"Users are split by {told}."
+    if without_users:
+        return Level.WARNING, f"{', '.join(without_users)} gets nobody: {split}."
+    return Level.OK, f"Users are split by {split}."
 
 
 def _flag(experiment: Experiment) -> Told:
@@ -138,9 +138,9 @@ def _flag(experiment: Experiment) -> Told:
 
 def _prerequisites(flag: Flag, environment: Environment) -> Told:
     """Who does not meet them sees no variant, of which Get Variant knows nothing."""
-    keys = [each["flag"] for each in flag.prerequisites]
+    keys = [prerequisite["flag"] for prerequisite in flag.prerequisites]
     wanted = Flag.objects.in_environment(environment).filter(key__in=keys).order_by("key")
-    if off := [each.key for each in wanted if not each.enabled]:
+    if off := [required.key for required in wanted if not required.enabled]:
         needed = f"{', '.join(off)}, off in {environment.key}"
         return Level.PROBLEM, f"The flag {flag.key} needs {needed}, so that nobody sees a variant."
     return Level.WARNING, (
@@ -183,10 +183,10 @@ def _planned_size(experiment: Experiment, definitions: Sequence[Definition], at:
     if not pace:
         return Level.UNKNOWN, f"{planned:,} users are planned; how many come a day, nobody knows yet."
     days = ceil(planned / pace)
-    told = f"{planned:,} users are planned, about {days:,} days at {pace:,.0f} a day"
+    duration = f"{planned:,} users are planned, about {days:,} days at {pace:,.0f} a day"
     if days > MOST_DAYS:
-        return Level.WARNING, f"{told}: more than {MOST_DAYS}. Plan for a larger effect, or take in more users."
-    return Level.OK, f"{told}."
+        return Level.WARNING, f"{duration}: more than {MOST_DAYS}. Plan for a larger effect, or take in more users."
+    return Level.OK, f"{duration}."
 
 
 def _pace(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> float | None:
@@ -194,27 +194,27 @@ def _pace(experiment: Experiment, definitions: Sequence[Definition], at: datetim
 
     As many as percentage and group let in by now; what the conditions leave, nobody knows.
     """
-    standing = standing_of(experiment, at)
-    if standing is not None and (pace := pace_of(standing, at)):
+    current = read_current_totals(experiment, at)
+    if current is not None and (pace := pace_of(current, at)):
         return pace
     goal = primary_of(definitions)
-    history = history_of(goal, experiment.environment, at, standing) if goal else None
+    history = history_of(goal, experiment.environment, at, current) if goal else None
     return history.pace_in(experiment) if history else None
 
 
 def _calibrated(experiment: Experiment, definitions: Sequence[Definition]) -> Iterator[Told]:
     """Whether the tests of the metrics have been seen to err as seldom as they promise."""
     newest = newest_calibrations(definitions, experiment.environment)
-    for each in definitions:
-        kept = newest.get(each.key)
-        if kept is None:
-            message = f"{each.key}: not calibrated as it is defined now; manage.py simulate_aa does it."
+    for definition in definitions:
+        calibration = newest.get(definition.key)
+        if calibration is None:
+            message = f"{definition.key}: not calibrated as it is defined now; manage.py simulate_aa does it."
             yield Level.UNKNOWN, message
         else:
-            yield Level.OK if kept.is_as_promised else Level.PROBLEM, _calibration(kept)
+            yield Level.OK if calibration.is_as_promised else Level.PROBLEM, _calibration(calibration)
 
 
-def _calibration(kept: Calibration) -> str:
-    promised = "as promised" if kept.is_as_promised else "more than promised"
-    erred = f"{100 * kept.false_positives:.1f} % of {kept.rounds:,} splits"
-    return f"{kept.metric}: its tests erred in {erred} on {kept.at:%Y-%m-%d}, {promised}."
+def _calibration(calibration: Calibration) -> str:
+    promised = "as promised" if calibration.is_as_promised else "more than promised"
+    erred = f"{100 * calibration.false_positives:.1f} % of {calibration.rounds:,} splits"
+    return f"{calibration.metric}: its tests erred in {erred} on {calibration.at:%Y-%m-%d}, {promised}."

@@ -62,7 +62,7 @@ def stop_experiment(
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
         _check_decision(experiment, winner, holdback)
-        _declare(log, experiment, winner, holdback or 0, stopped_at or log.at)
+        _stop_with_winner(log, experiment, winner, holdback or 0, stopped_at or log.at)
     return experiment
 
 
@@ -120,9 +120,9 @@ def _check_holdback(experiment: Experiment, winner: str, holdback: float) -> Ite
     elif flag_rule.serves_alike(experiment, winner):
         message = f"Must be left out: the flag serves the same for {winner} as for the control, so nobody is held back."
         yield Detail("holdback", DetailCode.INVALID_VALUE, message)
-    found = list(check_percentage(holdback, "holdback"))
-    yield from found
-    if not found and holdback > MOST_HELD_BACK:
+    percentage_details = list(check_percentage(holdback, "holdback"))
+    yield from percentage_details
+    if not percentage_details and holdback > MOST_HELD_BACK:
         yield Detail("holdback", DetailCode.OUT_OF_RANGE, f"Must be a number from 0 to {MOST_HELD_BACK}.")
 
 
@@ -132,13 +132,13 @@ def _refuse_holdback_without_winner(holdback: float | None) -> None:
         raise ValidationFailed([Detail("holdback", DetailCode.INVALID_VALUE, message)])
 
 
-def _declare(log: Writing, experiment: Experiment, winner: str, holdback: float, ended: datetime) -> None:
+def _stop_with_winner(log: Writing, experiment: Experiment, winner: str, holdback: float, ended: datetime) -> None:
     """Stop, freeze, judge, and have the flag serve the winner. Folds come before the rows of experiments."""
     leave_out_testers(experiment)  # whom somebody assigned before they had heard that it is a tester
     held = hold([experiment.pk]) if experiment.status == Status.RUNNING else []
     before = transit(experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, winner=winner)
-    for each in held:
-        fold_for_the_last_time(each, log.at)
+    for state in held:
+        fold_for_the_last_time(state, log.at)
     experiment.refresh_from_db()
     results = analyse_experiment(experiment, log.at)
     found = objections(results, winner)
@@ -150,23 +150,23 @@ def _declare(log: Writing, experiment: Experiment, winner: str, holdback: float,
     append(log, experiment, before)
 
 
-def _require_reason(reason: str, winner: str, found: list[Objection]) -> None:
-    if found and not reason.strip():
-        causes = "; ".join(each.message for each in found)
+def _require_reason(reason: str, winner: str, found_objections: list[Objection]) -> None:
+    if found_objections and not reason.strip():
+        causes = "; ".join(objection.message for objection in found_objections)
         message = f"Must say why {winner} is to win all the same: {causes}."
         raise ValidationFailed([Detail("reason", DetailCode.REQUIRED, message)])
 
 
-def _decision(results: Results, winner: str, holdback: float, found: list[Objection]) -> Document:
+def _decision(results: Results, winner: str, holdback: float, found_objections: list[Objection]) -> Document:
     """What was decided, against what, and what was known at that moment."""
-    primary = next((each for each in results.metrics if each.is_primary), None)
+    primary_metric = next((metric for metric in results.metrics if metric.is_primary), None)
     verdict = results.verdict
     return {
         "winner": winner,
         "holdback": holdback,
-        "overridden": [str(each.cause) for each in found],
+        "overridden": [str(objection.cause) for objection in found_objections],
         "verdict": {"decision": str(verdict.decision), "variant": verdict.variant},
-        "primary": _figures(primary) if primary else None,
+        "primary": _figures(primary_metric) if primary_metric else None,
     }
 
 
@@ -175,12 +175,12 @@ def _figures(primary: MetricFigures) -> Document:
         "metric": primary.definition.key,
         "variants": [
             {
-                "key": each.key,
-                "users": each.users,
-                "value": each.estimate.value,
-                "lift": _lift(each.estimate.comparison),
+                "key": variant.key,
+                "users": variant.users,
+                "value": variant.estimate.value,
+                "lift": _lift(variant.estimate.comparison),
             }
-            for each in primary.variants
+            for variant in primary.variants
         ],
     }
 
@@ -204,6 +204,6 @@ def _require_reopenable(experiment: Experiment, at: datetime) -> datetime:
     try:
         check_segments(experiment)
     except ValidationFailed as error:  # nobody has sent a field
-        causes = " ".join(each.message for each in error.details)
+        causes = " ".join(detail.message for detail in error.details)
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, f"The experiment cannot run as it did: {causes}") from error
     return stopped_at

@@ -27,7 +27,7 @@ def rule_of(experiment: Mapping[str, Any]) -> Document:
     return {
         "type": "experiment",
         "experiment": source["experiment"],
-        "variants": [{**each, "serves": serves[each["key"]]} for each in source["variants"]],
+        "variants": [{**variant, "serves": serves[variant["key"]]} for variant in source["variants"]],
         **({"percentage": experiment["percentage"]} if "percentage" in experiment else {}),
         **{name: source[name] for name in _OPTIONAL if source[name]},
     }
@@ -100,7 +100,7 @@ def take_back(log: Writing, experiment: Experiment, written: Document) -> None:
         )
     except ValidationFailed as error:
         # Nobody has sent a field: something is gone that its rules name.
-        causes = " ".join(each.message for each in error.details)
+        causes = " ".join(detail.message for detail in error.details)
         message = f"The flag {key} cannot have the rules back that it had: {causes}"
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message) from error
 

@@ -15,7 +15,7 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.models import Change, Environment
 from experiments.design.audience import check_conditions, check_percentage
 from experiments.design.checks import check_variants, check_weights_of_flag
-from experiments.design.phases import phase
+from experiments.design.phases import phase_document
 from experiments.design.segment_refs import check_segments
 from experiments.lifecycle.flag_rule import put_rule
 from experiments.lifecycle.transitions import append
@@ -60,7 +60,7 @@ def open_phase(
             setattr(experiment, name, value)
         if "conditions" in sent:
             check_segments(experiment)
-        _open(log, experiment, before, phase(experiment, opened_at or log.at, reason), sent)
+        _open(log, experiment, before, phase_document(experiment, opened_at or log.at, reason), sent)
         put_rule(log, experiment)
     return experiment
 
@@ -71,27 +71,29 @@ def open_phases_of_segments(*, log: Writing, segments: Collection[str], **_: Any
     Others meet the conditions from now on, which no phase but a new one may hide. Raises DomainError
     `experiment_locked`.
     """
-    known = KnownAtOnce()
+    segments_read = KnownAtOnce()
     running = Experiment.objects.filter(status=Status.RUNNING).exclude(conditions=[]).select_related("environment")
     for experiment in running.order_by("environment__key", "key"):
-        named = all_segments_named(experiment.conditions, known)
-        if changed := [key for key in segments if key in named]:
+        references = all_segments_named(experiment.conditions, segments_read)
+        if changed := [key for key in segments if key in references]:
             _require_room(experiment, changed)
-            _open(log, experiment, document(experiment), phase(experiment, log.at, _why(changed)))
+            _open(log, experiment, document(experiment), phase_document(experiment, log.at, _why(changed)))
 
 
 def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
     """Do so for one that runs again, where segments were changed since it was stopped."""
     if not experiment.conditions:
         return
-    stops = Change.objects.of(KIND, experiment.pk).filter(before__status=Status.RUNNING, after__status=Status.STOPPED)
-    stopped = stops.latest("revision").revision
+    stop_changes = Change.objects.of(KIND, experiment.pk).filter(
+        before__status=Status.RUNNING, after__status=Status.STOPPED
+    )
+    stopped = stop_changes.latest("revision").revision
     if changed := changed_since(all_segments_named(experiment.conditions, KnownAtOnce()), stopped):
         if len(experiment.phases) >= MOST_PHASES:
             message = f"{_why(changed)[:-1]} since it was stopped, which takes a new phase; "
             message += f"it has had {MOST_PHASES}, the most there may be. Plan a new experiment."
             raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
-        _open(log, experiment, document(experiment), phase(experiment, log.at, _why(changed)))
+        _open(log, experiment, document(experiment), phase_document(experiment, log.at, _why(changed)))
 
 
 def _open(log: Writing, experiment: Experiment, before: Document, new: Document, columns: Collection[str] = ()) -> None:
@@ -118,8 +120,8 @@ def _require_room(experiment: Experiment, changed: Sequence[str]) -> None:
 
 def _check_reason(reason: str) -> Iterator[Detail]:
     if not reason.strip():
-        message = "Must say why; whoever reads the results later will want to know."
-        yield Detail("reason", DetailCode.REQUIRED, message)
+        text = "Must say why; whoever reads the results later will want to know."
+        yield Detail("reason", DetailCode.REQUIRED, text)
 
 
 def _require_running(experiment: Experiment) -> None:
@@ -136,7 +138,7 @@ def _check_changes(experiment: Experiment, sent: Mapping[str, Any]) -> Iterator[
     variants = sent.get("variants", experiment.variants)
     if experiment.flag:
         yield from check_weights_of_flag(variants)
-    if [each["key"] for each in variants] != experiment.variant_keys:
+    if [variant["key"] for variant in variants] != experiment.variant_keys:
         message = f"Must be the variants of the experiment in their order, {', '.join(experiment.variant_keys)}; "
         yield Detail("variants", DetailCode.INVALID_VALUE, f"{message}only their weights may be others.")
     elif all(is_same(value, getattr(experiment, name)) for name, value in sent.items()):

@@ -35,22 +35,22 @@ def uses_of(key: str, environment: Environment | None = None) -> list[Use]:
     experiments = Experiment.objects.naming(key).select_related("environment")
     if environment is not None:
         experiments = experiments.in_environment(environment)
-    return [Use(each, _version(each, key)) for each in experiments if key in each.metrics]
+    return [Use(experiment, _version(experiment, key)) for experiment in experiments if key in experiment.metrics]
 
 
-def measuring(metric: Metric) -> list[Experiment]:
+def experiments_measuring(metric: Metric) -> list[Experiment]:
     """The started experiments that measure the metric as it is defined now."""
     return [use.experiment for use in uses_of(metric.key) if use.version == metric.version]
 
 
-def newest_version(key: str) -> int:
+def newest_version_in_use(key: str) -> int:
     """The newest version of any metric of this key that a started experiment measures; 0 where none does."""
     return max((use.version or 0 for use in uses_of(key)), default=0)
 
 
-def listed(experiments: Sequence[Experiment]) -> str:
+def name_experiments(experiments: Sequence[Experiment]) -> str:
     """Experiments by name, as many as somebody reads."""
-    names = [f"{each.key} ({each.environment.key})" for each in experiments[:_SHOWN]]
+    names = [f"{experiment.key} ({experiment.environment.key})" for experiment in experiments[:_SHOWN]]
     more = len(experiments) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")
 
@@ -62,7 +62,7 @@ def _version(experiment: Experiment, key: str) -> int | None:
     if experiment.status == Status.DRAFT:
         return None
     # One that was started before metrics could be defined has no definitions.
-    return next((each["version"] for each in experiment.definitions if each["key"] == key), 0)
+    return next((definition["version"] for definition in experiment.definitions if definition["key"] == key), 0)
 
 
 KIND = "metric"
@@ -107,7 +107,7 @@ def create_metric(*, key: str, actor: Actor, at: datetime, reason: str = "", **v
         metric = Metric.objects.create(
             key=key,
             # Of an earlier metric of this name, which is gone, experiments may have kept versions.
-            version=newest_version(key) + 1,
+            version=newest_version_in_use(key) + 1,
             created_at=log.at,
             updated_at=log.at,
             revision=log.next_revision(),
@@ -152,7 +152,10 @@ def delete_metric(*, key: str, actor: Actor, at: datetime, if_match: str | None 
         metric = get_metric(key)
         check_version(metric, if_match)
         if users := [use.experiment for use in uses_of(key) if use.experiment.status != Status.STOPPED]:
-            message = f"The metric is used by {listed(users)}; stop these, or take it out there, before you delete it."
+            message = (
+                f"The metric is used by {name_experiments(users)}; "
+                "stop these, or take it out there, before you delete it."
+            )
             raise DomainError(ErrorCode.IN_USE, message)
         before, metric_id = document(metric), metric.pk
         metric.delete()
@@ -171,10 +174,10 @@ def document(metric: Metric) -> Document:
 
 
 def _version_of_another_meaning(metric: Metric, may_make_version: bool) -> int:
-    users = measuring(metric)
+    users = experiments_measuring(metric)
     if users and not may_make_version:
         message = (
-            f"{listed(users)} measured version {metric.version} and will not follow; confirm that this makes "
+            f"{name_experiments(users)} measured version {metric.version} and will not follow; confirm that this makes "
             f"version {metric.version + 1}, for experiments that start from now on."
         )
         raise ValidationFailed([Detail("newVersion", DetailCode.REQUIRED, message)])
@@ -194,8 +197,8 @@ def _checked(
     if unknown := changes.keys() - _NEW.keys():
         raise TypeError(f"A metric has no {', '.join(sorted(unknown))}.")
     merged = {**to, **changes}
-    said = {name: merged[column] for name, column in COLUMNS.items()}
-    if details := [*(found or ()), *check_description(merged["description"]), *check_meaning(said)]:
+    described = {name: merged[column] for name, column in COLUMNS.items()}
+    if details := [*(found or ()), *check_description(merged["description"]), *check_meaning(described)]:
         raise ValidationFailed(details)
     return {**merged, **_uniform(merged)}
 

@@ -23,7 +23,7 @@ QUANTITY = ("event", "property", "currency")
 
 _NOTHING: Mapping[str, Any] = {"property": "", "currency": "", "delayHours": 0}
 """What a property holds that a metric does not have; null, where it does not stand here."""
-_ALL_BUT_RETENTION = tuple(each for each in TYPES if each != "retention")
+_ALL_BUT_RETENTION = tuple(kind for kind in TYPES if kind != "retention")
 _CAPPED = ("count", "revenue", "sum")
 _TYPES_WITH: Mapping[str, tuple[str, ...]] = {
     "property": ("sum", "mean", "ratio"),
@@ -142,9 +142,9 @@ def _check_currency(prefix: str, quantity: Meaning, *, needs_one: bool = False) 
 
 
 def _check_one_currency(numerator: Meaning, denominator: Meaning) -> Iterator[Detail]:
-    one, other = numerator["currency"], denominator.get("currency")
-    if one and other and one != other:
-        message = f"Must be that of the numerator, {one}: amounts in two currencies have no ratio."
+    currency, other = numerator["currency"], denominator.get("currency")
+    if currency and other and currency != other:
+        message = f"Must be that of the numerator, {currency}: amounts in two currencies have no ratio."
         yield Detail("denominator.currency", DetailCode.INVALID_VALUE, message)
 
 

@@ -64,7 +64,7 @@ class Definition:
     @property
     def events(self) -> frozenset[str]:
         """The names of all events that it looks at."""
-        return frozenset(each.event for each in (self.quantity, self.denominator) if each)
+        return frozenset(quantity.event for quantity in (self.quantity, self.denominator) if quantity)
 
     @property
     def span(self) -> timedelta | None:
@@ -120,7 +120,7 @@ class Definition:
 
 def primary_of(definitions: Iterable[Definition]) -> Definition | None:
     """The metric that decides an experiment: the first of the goals that were named beforehand."""
-    return next((each for each in definitions if each.is_registered_goal), None)
+    return next((definition for definition in definitions if definition.is_registered_goal), None)
 
 
 def undefined(name: str) -> Definition:

@@ -50,11 +50,13 @@ def outcome_names(experiment: Experiment) -> frozenset[str]:
     What a ratio divides by may well be the exposure. What is measured post hoc changes nothing: who was exposed by
     such an event is so still, and those who come are exposed as those before them were.
     """
-    registered = [each for each in definitions_of(experiment) if not each.is_post_hoc]
-    return frozenset(each.key for each in registered).union(each.quantity.event for each in registered)
+    registered = [definition for definition in definitions_of(experiment) if not definition.is_post_hoc]
+    return frozenset(definition.key for definition in registered).union(
+        definition.quantity.event for definition in registered
+    )
 
 
 def current_definitions(names: list[str]) -> list[Definition]:
     """What these names mean now. One query, or none where there are no names."""
-    known = {metric.key: metric for metric in Metric.objects.filter(key__in=names)} if names else {}
-    return [definition_of(known[name]) if name in known else undefined(name) for name in names]
+    metrics = {metric.key: metric for metric in Metric.objects.filter(key__in=names)} if names else {}
+    return [definition_of(metrics[name]) if name in metrics else undefined(name) for name in names]

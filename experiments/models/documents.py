@@ -16,11 +16,11 @@ KIND = "experiment"
 
 def get_experiment(key: str, environment: Environment) -> Experiment:
     """The experiment of this environment with this key. Raises DomainError `experiment_not_found`."""
-    found = Experiment.objects.in_environment(environment).filter(key=key).first() if is_key(key) else None
-    if found is None:
+    experiment = Experiment.objects.in_environment(environment).filter(key=key).first() if is_key(key) else None
+    if experiment is None:
         message = f"No experiment has the key {key[:100]!r}; list them with GET /v1/experiments."
         raise DomainError(ErrorCode.EXPERIMENT_NOT_FOUND, message)
-    return found
+    return experiment
 
 
 def document(experiment: Experiment) -> Document:
@@ -43,10 +43,10 @@ def document(experiment: Experiment) -> Document:
 def forced_until(experiment: Experiment) -> dict[str, datetime]:
     """Who was ever forced by a configuration that another one has replaced, and when the last such was replaced."""
     replaced = Change.objects.of(KIND, experiment.pk).filter(before__has_key="forcedVariants").order_by("revision")
-    found: dict[str, datetime] = {}
+    until: dict[str, datetime] = {}
     for forced, at in replaced.values_list("before__forcedVariants", "at").iterator(chunk_size=10):
-        found.update(dict.fromkeys(forced, at))
-    return found
+        until.update(dict.fromkeys(forced, at))
+    return until
 
 
 def _extras(experiment: Experiment) -> Document:

@@ -45,22 +45,26 @@ def keep_outcomes(outcomes: Sequence[Outcome], environment: Environment, at: dat
     Calibration.objects.bulk_create(
         Calibration(
             environment=environment,
-            metric=each.definition.key,
-            definition=each.definition.document(),
+            metric=outcome.definition.key,
+            definition=outcome.definition.document(),
             at=at,
-            rounds=each.rounds,
-            false_positives=each.false_positives,
-            is_as_promised=each.is_as_promised,
+            rounds=outcome.rounds,
+            false_positives=outcome.false_positives,
+            is_as_promised=outcome.is_as_promised,
         )
-        for each in outcomes
+        for outcome in outcomes
     )
 
 
 def newest_calibrations(definitions: Sequence[Definition], environment: Environment) -> Mapping[str, Calibration]:
     """The newest calibration of each metric that was calibrated with this very definition, by its key. One query."""
-    by_key = {each.key: each for each in definitions}
-    kept = Calibration.objects.filter(environment=environment, metric__in=by_key).order_by("at", "id")
-    return {each.metric: each for each in kept if Definition.parse(each.definition) == by_key[each.metric]}
+    by_key = {definition.key: definition for definition in definitions}
+    calibrations = Calibration.objects.filter(environment=environment, metric__in=by_key).order_by("at", "id")
+    return {
+        calibration.metric: calibration
+        for calibration in calibrations
+        if Definition.parse(calibration.definition) == by_key[calibration.metric]
+    }
 
 
 FEWEST_USERS = 100
@@ -85,21 +89,21 @@ class CalibrationReport:
     def is_as_promised(self) -> bool:
         """Whether no always-valid test erred more often than it says, give or take the chance of so many splits."""
         mismatches = self.simulation.sample_ratio[-1].always_valid
-        errors = ((each.looks[-1].always_valid, each.splits) for each in self.simulation.errors)
+        errors = ((rates.looks[-1].always_valid, rates.splits) for rates in self.simulation.errors)
         return _is_at_most(mismatches, MISMATCH, self.rounds) and all(
             _is_at_most(share, self.alpha, splits) for share, splits in errors
         )
 
     def outcomes(self) -> list[Outcome]:
         """What came of each metric that could be tested in enough splits, of its worst treatment."""
-        found = []
+        kept = []
         for definition in definitions_of(self.experiment):
-            rates = [each for each in self.simulation.errors if each.comparison.measure == definition.key]
-            if rates and min(each.splits for each in rates) >= FEWEST_SPLITS:
-                shares = [(each.looks[-1].always_valid, each.splits) for each in rates]
+            rates = [rates for rates in self.simulation.errors if rates.comparison.measure == definition.key]
+            if rates and min(rate.splits for rate in rates) >= FEWEST_SPLITS:
+                shares = [(rate.looks[-1].always_valid, rate.splits) for rate in rates]
                 is_as_promised = all(_is_at_most(share, self.alpha, splits) for share, splits in shares)
-                found.append(Outcome(definition, self.rounds, max(share for share, _ in shares), is_as_promised))
-        return found
+                kept.append(Outcome(definition, self.rounds, max(share for share, _ in shares), is_as_promised))
+        return kept
 
     def document(self) -> dict[str, Any]:
         """All of it as JSON."""
@@ -111,9 +115,9 @@ class CalibrationReport:
             "seed": self.seed,
             "alpha": self.alpha,
             "isAsPromised": self.is_as_promised,
-            "metrics": [_error_rates(each) for each in self.simulation.errors],
-            "untested": [_comparison(each) for each in self.simulation.untested],
-            "sampleRatio": {"alpha": MISMATCH, "looks": [_look(each) for each in self.simulation.sample_ratio]},
+            "metrics": [_error_rates(rates) for rates in self.simulation.errors],
+            "untested": [_comparison(comparison) for comparison in self.simulation.untested],
+            "sampleRatio": {"alpha": MISMATCH, "looks": [_look(look) for look in self.simulation.sample_ratio]},
         }
 
 
@@ -163,7 +167,7 @@ def _check_weights(experiment: Experiment) -> None:
 
 
 def _places(definitions: Sequence[Definition], metric: str | None) -> list[int]:
-    keys = [each.key for each in definitions]
+    keys = [definition.key for definition in definitions]
     if not keys:
         raise _refusal("experiment", "Has no metrics, so there is nothing to test.")
     if metric is not None and metric not in keys:
@@ -194,7 +198,7 @@ def _error_rates(rates: ErrorRates) -> dict[str, Any]:
         **_comparison(rates.comparison),
         "splits": rates.splits,
         "coverage": {"alwaysValid": rates.always_valid_coverage, "fixedHorizon": rates.fixed_horizon_coverage},
-        "looks": [_look(each) for each in rates.looks],
+        "looks": [_look(look) for look in rates.looks],
     }
 
 

@@ -37,13 +37,15 @@ class Curve:
 
 def points_over_users(baseline: Baseline, demands: Demands, most: int) -> list[Point]:
     """From few users per variant at the left edge to `most` at the right one."""
-    found = []
+    points = []
     for step in range(1, _POINTS + 1):
         users = most * step / _POINTS
         able = detectable(baseline, users, users, demands)
-        effects = (each and each / abs(baseline.mean) for each in (able.fixed_horizon, able.always_valid))
-        found.append(Point(100 * step / _POINTS, *effects))
-    return found
+        effects = (
+            difference and difference / abs(baseline.mean) for difference in (able.fixed_horizon, able.always_valid)
+        )
+        points.append(Point(100 * step / _POINTS, *effects))
+    return points
 
 
 def users_shown(planned: int) -> int:

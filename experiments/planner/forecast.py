@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from experiments.models import Experiment, Status
-from experiments.planner.standing import Standing, shares_of
+from experiments.planner.current_totals import CurrentTotals, variant_shares
 from experiments.stats.planning import Baseline, Demands, detectable
 
 DAYS_AHEAD = 28
@@ -33,37 +33,37 @@ class DetectableDay:
 
 
 def detectable_by_day(
-    standing: Standing, baseline: Baseline, demands: Demands, at: datetime, users_per_day: float | None
+    current: CurrentTotals, baseline: Baseline, demands: Demands, at: datetime, users_per_day: float | None
 ) -> list[DetectableDay]:
     """Every day since the first exposure; of a running experiment, also those of the next four weeks."""
-    experiment = standing.experiment
-    days = _until_each_day(standing, at)
-    found = [_detectable(experiment, day, users, baseline, demands, is_forecast=False) for day, users in days]
-    if not found or experiment.status != Status.RUNNING or users_per_day is None:
-        return found
+    experiment = current.experiment
+    days = _until_each_day(current, at)
+    forecast = [_detectable(experiment, day, users, baseline, demands, is_forecast=False) for day, users in days]
+    if not forecast or experiment.status != Status.RUNNING or users_per_day is None:
+        return forecast
     last, users = days[-1]
-    shares = shares_of(experiment)
+    shares = variant_shares(experiment)
     for ahead in range(1, DAYS_AHEAD + 1):
         more = {key: users_per_day * ahead * float(share) for key, share in shares.items()}
         expected = {key: users.get(key, 0) + more.get(key, 0) for key in experiment.variant_keys}
-        found.append(_detectable(experiment, last + ahead * _DAY, expected, baseline, demands, is_forecast=True))
-    return found
+        forecast.append(_detectable(experiment, last + ahead * _DAY, expected, baseline, demands, is_forecast=True))
+    return forecast
 
 
-def _until_each_day(standing: Standing, at: datetime) -> Sequence[tuple[date, Users]]:
+def _until_each_day(current: CurrentTotals, at: datetime) -> Sequence[tuple[date, Users]]:
     """The users exposed until the end of each day, from the first exposure to today or to the last exposure."""
-    daily = standing.exposed
+    daily = current.exposed
     exposed = sorted({day for of_variant in daily.values() for day in of_variant})
     if not exposed:
         return []
-    is_running = standing.experiment.status == Status.RUNNING
+    is_running = current.experiment.status == Status.RUNNING
     end = max(exposed[-1], at.astimezone(UTC).date()) if is_running else exposed[-1]
     users: Counter[str] = Counter()
-    found = []
+    until_each_day = []
     for day in _days(exposed[0], end):
         users.update({key: of_variant[day].users for key, of_variant in daily.items() if day in of_variant})
-        found.append((day, dict(users)))
-    return found
+        until_each_day.append((day, dict(users)))
+    return until_each_day
 
 
 def _days(first: date, last: date) -> Iterator[date]:
@@ -74,11 +74,11 @@ def _detectable(
     experiment: Experiment, day: date, users: Users, baseline: Baseline, demands: Demands, *, is_forecast: bool
 ) -> DetectableDay:
     control, *others = experiment.variants
-    fewest = min((users.get(each["key"], 0) for each in others if each["weight"]), default=0)
-    found = detectable(baseline, users.get(control["key"], 0), fewest, demands)
+    fewest = min((users.get(treatment["key"], 0) for treatment in others if treatment["weight"]), default=0)
+    smallest = detectable(baseline, users.get(control["key"], 0), fewest, demands)
     total = round(sum(users.values()))
     return DetectableDay(
-        day, total, is_forecast, *(_share(each, baseline) for each in (found.fixed_horizon, found.always_valid))
+        day, total, is_forecast, *(_share(rise, baseline) for rise in (smallest.fixed_horizon, smallest.always_valid))
     )
 
 

@@ -11,13 +11,13 @@ from config.database.consistent_reads import at_one_moment
 from config.models import Environment
 from experiments.aggregates.refresh import fold
 from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_phases
-from experiments.design.phases import covered, covered_since, mean_reach, reach_of
+from experiments.design.phases import comparable_phases, comparable_since, mean_reach, reach_of
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
+from experiments.planner.current_totals import CurrentTotals
 from experiments.planner.question import Kind, check_measure
 from experiments.planner.sample import sample_events
-from experiments.planner.standing import Standing
 from experiments.results.to_stats import measure_of, sums_of
 from experiments.stats.samples import summarise
 from experiments.stats.types import Reason, Sums
@@ -56,16 +56,16 @@ class History:
 
 
 def history_of(
-    definition: Definition, environment: Environment, at: datetime, standing: Standing | None = None
+    definition: Definition, environment: Environment, at: datetime, current: CurrentTotals | None = None
 ) -> History | None:
     """Look at this experiment first, then at others from the newest on, then at events alone.
 
     Experiments with few users in the control, or without a baseline to plan with, are passed over. None where nobody
     has come.
     """
-    for each, totals in _measuring(definition, environment, at, standing):
-        if found := _in_experiment(definition, each, totals, at):
-            return found
+    for experiment, totals in _measuring(definition, environment, at, current):
+        if history := _in_experiment(definition, experiment, totals, at):
+            return history
     with at_one_moment():
         sample = sample_events(definition, environment, at)
     if sample is None:
@@ -73,11 +73,11 @@ def history_of(
     return History(sample.start, sample.end, sample.users, *_moments(definition, sample.sums))
 
 
-def pace_of(standing: Standing, at: datetime) -> float | None:
+def pace_of(current: CurrentTotals, at: datetime) -> float | None:
     """The users who come to an experiment a day, by those who came and what it lets in by now; None if nobody came."""
-    experiment = standing.experiment
-    users = sum(each.users for each in standing.totals.get(EXPOSURES, {}).values())
-    begun, end = covered_since(experiment.phases), experiment.stopped_at or at
+    experiment = current.experiment
+    users = sum(variant.users for variant in current.totals.get(EXPOSURES, {}).values())
+    begun, end = comparable_since(experiment.phases), experiment.stopped_at or at
     if begun is None or not users:
         return None
     reach = mean_reach(experiment, begun, end)
@@ -90,22 +90,22 @@ def _pace(users: int, start: datetime, end: datetime) -> float:
 
 
 def _measuring(
-    definition: Definition, environment: Environment, at: datetime, first: Standing | None
+    definition: Definition, environment: Environment, at: datetime, first: CurrentTotals | None
 ) -> Iterator[tuple[Experiment, Totals]]:
     """The started experiments that have taken this very meaning of the metric with them, and their totals."""
     if first is not None and definition in definitions_of(first.experiment):
         yield first.experiment, first.totals
-    for each in Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id"):
-        if definition in definitions_of(each) and (first is None or each.pk != first.experiment.pk):
-            fold(each, at)
-            yield each, pool(read_phases(each), covered(each.phases))
+    for experiment in Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id"):
+        if definition in definitions_of(experiment) and (first is None or experiment.pk != first.experiment.pk):
+            fold(experiment, at)
+            yield experiment, pool(read_phases(experiment), comparable_phases(experiment.phases))
 
 
 def _in_experiment(definition: Definition, experiment: Experiment, totals: Totals, at: datetime) -> History | None:
     """By the control of an experiment; None where it has few users yet, or tells no baseline."""
     control, exposed = experiment.variant_keys[0], totals.get(EXPOSURES, {})
     compared = exposed.get(control, VariantTotals()).users
-    begun = covered_since(experiment.phases)
+    begun = comparable_since(experiment.phases)
     if compared < FEWEST_USERS or begun is None:
         return None
     place = definitions_of(experiment).index(definition)

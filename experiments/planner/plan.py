@@ -16,10 +16,10 @@ from config.models import Environment
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import current_definitions, definitions_of
 from experiments.models import Experiment
+from experiments.planner.current_totals import CurrentTotals, read_current_totals, variant_shares
 from experiments.planner.forecast import DetectableDay, detectable_by_day
 from experiments.planner.history import History, history_of, kind_of, pace_of
 from experiments.planner.question import Assumptions, Kind, Question, check_effect, check_measure, check_question
-from experiments.planner.standing import Standing, shares_of, standing_of
 from experiments.stats.planning import Baseline, Demands, always_valid_users, fixed_horizon_users
 from experiments.stats.types import TUNING_SIZE
 
@@ -63,21 +63,21 @@ def plan(question: Question, environment: Environment, at: datetime) -> Plan:
     _refuse(check_question(question))
     experiment = _experiment(question, environment)
     definition = _definition(question, experiment)
-    standing = standing_of(experiment, at) if experiment else None
-    history = history_of(definition, environment, at, standing) if definition else None
-    pace = pace_of(standing, at) if standing else None
+    current = read_current_totals(experiment, at) if experiment else None
+    history = history_of(definition, environment, at, current) if definition else None
+    pace = pace_of(current, at) if current else None
     assumptions = _assume(question, experiment, definition, history, pace)
     return Plan(
         *_sizes(assumptions),
         assumptions,
         history,
-        None if standing is None else _detectable(standing, assumptions, at),
+        None if current is None else _detectable(current, assumptions, at),
     )
 
 
 def _refuse(details: Iterable[Detail]) -> None:
-    if found := list(details):
-        raise ValidationFailed(found, code=ErrorCode.INVALID_PARAMETER)
+    if problems := list(details):
+        raise ValidationFailed(problems, code=ErrorCode.INVALID_PARAMETER)
 
 
 def _experiment(question: Question, environment: Environment) -> Experiment | None:
@@ -96,7 +96,7 @@ def _definition(question: Question, experiment: Experiment | None) -> Definition
     """The metric that was named, or the first of the experiment."""
     if experiment is None:
         return None if question.metric is None else current_definitions([question.metric])[0]
-    definitions = {each.key: each for each in definitions_of(experiment)}
+    definitions = {definition.key: definition for definition in definitions_of(experiment)}
     if question.metric is None:
         return next(iter(definitions.values()), None)
     if question.metric not in definitions:
@@ -141,7 +141,7 @@ def _assume(
 def _shares(question: Question, like: Experiment | None) -> Sequence[Fraction]:
     """Of all users, those that each variant gets: as in this experiment, unless a number is asked for; else alike."""
     if like is not None and question.variants is None:
-        shares = list(shares_of(like).values())
+        shares = list(variant_shares(like).values())
         if len(shares) >= VARIANTS:
             return shares
     variants = question.variants or VARIANTS
@@ -191,6 +191,6 @@ def _demands(assumptions: Assumptions) -> Demands:
     )
 
 
-def _detectable(standing: Standing, assumptions: Assumptions, at: datetime) -> list[DetectableDay]:
+def _detectable(current: CurrentTotals, assumptions: Assumptions, at: datetime) -> list[DetectableDay]:
     baseline, demands = _baseline(assumptions), _demands(assumptions)
-    return detectable_by_day(standing, baseline, demands, at, assumptions.users_per_day)
+    return detectable_by_day(current, baseline, demands, at, assumptions.users_per_day)

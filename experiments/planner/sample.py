@@ -52,8 +52,8 @@ def sample_events(definition: Definition, environment: Environment, at: datetime
     since = Event.objects.filter(environment=environment, timestamp__gte=end - PERIOD, timestamp__lte=at)
     # Of columns that an index has, so that it alone is read.
     users = since.values("user_id").annotate(first=Min("timestamp")).filter(first__lte=end)
-    found = users.annotate(users=Window(Count("*"))).order_by(MD5("user_id"), "user_id")
-    came = list(found.values_list("user_id", "first", "users")[:MOST_USERS])
+    ranked = users.annotate(users=Window(Count("*"))).order_by(MD5("user_id"), "user_id")
+    came = list(ranked.values_list("user_id", "first", "users")[:MOST_USERS])
     if not came:
         return None
     drawn = {user_id: first for user_id, first, _ in came}
@@ -68,8 +68,8 @@ def _events_of(since: EventQuerySet, definition: Definition, user_ids: Sequence[
     """The events that the metric looks at, user by user."""
     columns = ("user_id", "name", "timestamp", "properties")
     for first in range(0, len(user_ids), _USERS_A_QUERY):
-        some = since.filter(name__in=definition.events, user_id__in=user_ids[first : first + _USERS_A_QUERY])
-        yield from some.order_by("user_id").values_list(*columns)
+        chunk = since.filter(name__in=definition.events, user_id__in=user_ids[first : first + _USERS_A_QUERY])
+        yield from chunk.order_by("user_id").values_list(*columns)
 
 
 def _measure(definition: Definition, exposed_at: datetime, rows: Iterable[Row]) -> tuple[float, float]:

@@ -47,7 +47,7 @@ def _analyse_measure(measure: Measure, given: Mapping[str, Sums], design: Design
     sums = {variant.key: given.get(variant.key, NOBODY) for variant in design.variants}
     control = sums[design.control]
     against = _Control(measure, design, control, summarise(measure.kind, control), cuped.adjust(measure.kind, sums))
-    return MeasureAnalysis(measure.key, [_estimate(key, each, against) for key, each in sums.items()])
+    return MeasureAnalysis(measure.key, [_estimate(key, of_variant, against) for key, of_variant in sums.items()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,10 @@ def _adjust(inputs: Inputs, analyses: Sequence[MeasureAnalysis]) -> Sequence[Mea
     adjusted = multiplicity.adjust([p for _, _, p in family], inputs.design.correction)
     by_place = {(measure, variant): p for (measure, variant, _), p in zip(family, adjusted, strict=True)}
     return [
-        replace(measure, variants=[_with_p(each, by_place.get((measure.key, each.key))) for each in measure.variants])
+        replace(
+            measure,
+            variants=[_with_p(variant, by_place.get((measure.key, variant.key))) for variant in measure.variants],
+        )
         for measure in analyses
     ]
 

@@ -46,8 +46,8 @@ class Scale:
         With `fewest` 2, for whom there is less room: two to five.
         """
         size = 10.0 ** math.floor(math.log10(self.high - self.low))
-        found = (self._multiples(step * power) for power in (size, size / 10) for step in _STEPS)
-        return next(each for each in found if len(each) >= fewest)
+        candidates = (self._multiples(step * power) for power in (size, size / 10) for step in _STEPS)
+        return next(multiples for multiples in candidates if len(multiples) >= fewest)
 
     def _multiples(self, step: float) -> list[float]:
         # A little beyond the ends, for a step such as 0.1 is not exactly that.
@@ -61,13 +61,13 @@ def scale_for(ranges: Sequence[Range | None]) -> Scale:
     An interval of few users may be a hundred times as wide as the rest: all are cut at five times the reach of the
     narrowest.
     """
-    known = [each for each in ranges if each is not None]
-    if not known:
+    intervals = [interval for interval in ranges if interval is not None]
+    if not intervals:
         return Scale(-1.0, 1.0)
-    narrowest = min(max(abs(each.lower), abs(each.upper)) for each in known)
-    limit = max([_TIMES_THE_NARROWEST * narrowest, *(abs(each.estimate) for each in known)])
-    low = min(0.0, max(-limit, min(each.lower for each in known)))
-    high = max(0.0, min(limit, max(each.upper for each in known)))
+    narrowest = min(max(abs(interval.lower), abs(interval.upper)) for interval in intervals)
+    limit = max([_TIMES_THE_NARROWEST * narrowest, *(abs(interval.estimate) for interval in intervals)])
+    low = min(0.0, max(-limit, min(interval.lower for interval in intervals)))
+    high = max(0.0, min(limit, max(interval.upper for interval in intervals)))
     return _with_room(low, high, _MARGIN)
 
 
@@ -115,17 +115,19 @@ def plot_intervals(ranges: Sequence[Range | None], label: Callable[[float], str]
     """One bar for each range. `label` writes the numbers below."""
     scale = scale_for(ranges)
     ticks = [Tick(label(value), scale.at(value)) for value in scale.ticks(_FEWEST_IN_A_COLUMN)]
-    return IntervalPlot(scale.at(0.0), ticks, [None if each is None else _bar(scale, each) for each in ranges])
+    return IntervalPlot(
+        scale.at(0.0), ticks, [None if interval is None else _bar(scale, interval) for interval in ranges]
+    )
 
 
-def _bar(scale: Scale, known: Range) -> Bar:
-    start, end = scale.at(known.lower), scale.at(known.upper)
+def _bar(scale: Scale, interval: Range) -> Bar:
+    start, end = scale.at(interval.lower), scale.at(interval.upper)
     return Bar(
         start=start,
         length=round(end - start, 2),
-        point=scale.at(known.estimate),
-        is_cut_below=known.lower < scale.low,
-        is_cut_above=known.upper > scale.high,
+        point=scale.at(interval.estimate),
+        is_cut_below=interval.lower < scale.low,
+        is_cut_above=interval.upper > scale.high,
     )
 
 
@@ -155,12 +157,12 @@ def plot_series(days: Sequence[Sequence[Range | None]], label: Callable[[float],
     """One series for each sequence of days. `label` writes the numbers at the side."""
     scale = _scale_for_days(days)
     ticks = [Tick(label(value), _height(scale, value)) for value in scale.ticks()]
-    return SeriesPlot(_height(scale, 0.0), ticks, [_series(scale, each) for each in days])
+    return SeriesPlot(_height(scale, 0.0), ticks, [_series(scale, series) for series in days])
 
 
 def _scale_for_days(days: Sequence[Sequence[Range | None]]) -> Scale:
     """A scale for the latest of each series, with some room for what was known less well before."""
-    latest = scale_for([next((known for known in reversed(each) if known), None) for each in days])
+    latest = scale_for([next((interval for interval in reversed(series) if interval), None) for series in days])
     return _with_room(latest.low, latest.high, _ROOM_FOR_EARLIER_DAYS)
 
 
@@ -174,10 +176,10 @@ def _series(scale: Scale, days: Sequence[Range | None]) -> Series:
     for start, run in _runs(days):
         places = _places(start, len(run), column)
         # A day between unknown ones is drawn as wide as it is.
-        drawn = [each for each in run for _ in range(2 if len(run) == 1 else 1)]
-        points = [(place, _height(scale, each.estimate)) for place, each in zip(places, drawn, strict=True)]
-        upper = [(place, _height(scale, each.upper)) for place, each in zip(places, drawn, strict=True)]
-        lower = [(place, _height(scale, each.lower)) for place, each in zip(places, drawn, strict=True)]
+        drawn = [day for day in run for _ in range(2 if len(run) == 1 else 1)]
+        points = [(place, _height(scale, day.estimate)) for place, day in zip(places, drawn, strict=True)]
+        upper = [(place, _height(scale, day.upper)) for place, day in zip(places, drawn, strict=True)]
+        lower = [(place, _height(scale, day.lower)) for place, day in zip(places, drawn, strict=True)]
         lines.append(_path(points))
         bands.append(_path([*upper, *reversed(lower)]) + "Z")
     return Series("".join(lines), "".join(bands), round(column, 4))
@@ -186,9 +188,9 @@ def _series(scale: Scale, days: Sequence[Range | None]) -> Series:
 def _runs(days: Sequence[Range | None]) -> Iterator[tuple[int, list[Range]]]:
     """The days that follow one another without an unknown one between, with the number of the first."""
     run: list[Range] = []
-    for number, known in enumerate([*days, None]):
-        if known is not None:
-            run.append(known)
+    for number, day in enumerate([*days, None]):
+        if day is not None:
+            run.append(day)
         elif run:
             yield number - len(run), run
             run = []

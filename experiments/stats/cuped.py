@@ -36,23 +36,27 @@ def adjust(kind: Kind, sums: Mapping[str, Sums]) -> Adjustment | Reason:
     """
     if kind == "ratio":
         return NOT_FOR_RATIOS
-    exposed = {key: each for key, each in sums.items() if each.n}
+    exposed = {key: of_variant for key, of_variant in sums.items() if of_variant.n}
     if not exposed:
         return NO_USERS
-    spreads = [_Spread.of(each) for each in exposed.values()]
-    xx, xy, yy = (math.fsum(column) for column in zip(*((each.xx, each.xy, each.yy) for each in spreads), strict=True))
+    spreads = [_Spread.of(of_variant) for of_variant in exposed.values()]
+    xx, xy, yy = (
+        math.fsum(column) for column in zip(*((spread.xx, spread.xy, spread.yy) for spread in spreads), strict=True)
+    )
     if xx == 0:
         return NO_HISTORY
     if yy == 0:
         return NO_VARIANCE
     theta = xy / xx
-    before = math.fsum(each.x for each in exposed.values()) / sum(each.n for each in exposed.values())
+    before = math.fsum(of_variant.x for of_variant in exposed.values()) / sum(
+        of_variant.n for of_variant in exposed.values()
+    )
     samples = {
-        key: _adjusted(each, spread, theta, before)
-        for (key, each), spread in zip(exposed.items(), spreads, strict=True)
+        key: _adjusted(of_variant, spread, theta, before)
+        for (key, of_variant), spread in zip(exposed.items(), spreads, strict=True)
     }
     reduction = min(1.0, theta * (xy / yy))
-    numbers = (theta, reduction, *(number for each in samples.values() for number in (each.mean, each.variance)))
+    numbers = (theta, reduction, *(number for sample in samples.values() for number in (sample.mean, sample.variance)))
     return Adjustment(theta, reduction, samples) if all(map(math.isfinite, numbers)) else OUT_OF_RANGE
 
 

@@ -16,14 +16,14 @@ def adjust(p_values: Sequence[float], correction: Correction) -> Sequence[float]
 def holm(p_values: Sequence[float]) -> Sequence[float]:
     """Holds the chance of a single false discovery at alpha (Holm 1979, Scandinavian Journal of Statistics 6:65)."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    scaled = (min(1.0, p_values[at] * (len(order) - rank)) for rank, at in enumerate(order))
+    scaled = (min(1.0, p_values[index] * (len(order) - rank)) for rank, index in enumerate(order))
     return _in_place(order, list(accumulate(scaled, max)))
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> Sequence[float]:
     """Holds the expected share of false discoveries at alpha (Benjamini & Hochberg 1995, JRSS B 57:289)."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__, reverse=True)
-    scaled = (min(1.0, p_values[at] * (len(order) / (len(order) - rank))) for rank, at in enumerate(order))
+    scaled = (min(1.0, p_values[index] * (len(order) / (len(order) - rank))) for rank, index in enumerate(order))
     return _in_place(order, list(accumulate(scaled, min)))
 
 

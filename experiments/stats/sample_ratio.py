@@ -33,12 +33,17 @@ def check_phases(splits: Sequence[Split]) -> SampleRatio | Reason:
     those of all phases, at every look (Ville's inequality holds of it too), and their logarithms add up. Chi-squares
     of the users of several phases add up with their degrees of freedom, for a single look as ever.
     """
-    found = [_judge(split) for split in splits if any(split.users.get(each.key, 0) for each in split.variants)]
-    if not found:
+    by_phase = [_judge(split) for split in splits if any(split.users.get(variant.key, 0) for variant in split.variants)]
+    if not by_phase:
         return NO_USERS
-    expected = {key: math.fsum(each.expected.get(key, 0.0) for each in found) for key in found[-1].expected}
-    p = math.exp(min(0.0, -sum(each.log_e_value for each in found)))
-    chi_square, freedom = sum(each.chi_square for each in found), sum(each.freedom for each in found)
+    expected = {
+        key: math.fsum(evidence.expected.get(key, 0.0) for evidence in by_phase) for key in by_phase[-1].expected
+    }
+    p = math.exp(min(0.0, -sum(evidence.log_e_value for evidence in by_phase)))
+    chi_square, freedom = (
+        sum(evidence.chi_square for evidence in by_phase),
+        sum(evidence.freedom for evidence in by_phase),
+    )
     return SampleRatio(expected, _p_of_chi_square(chi_square, freedom), p, p < MISMATCH)
 
 

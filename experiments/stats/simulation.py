@@ -116,16 +116,16 @@ def simulate(
     The same seed draws the same splits. `on_progress` hears of each of them.
     """
     salts = random.Random(seed)  # noqa: S311 (no secret)
-    found, tested, mismatched = [], [], []
+    detections, tested, mismatched = [], [], []
     for _ in range(rounds):
         at_looks = split(population, design, salt=f"{salts.getrandbits(64):016x}", looks=looks)
-        told = [estimates(population, design, sums) for sums in at_looks]
-        found.append([[_finds(each, design) for each in look] for look in told])
-        tested.append([not isinstance(each, Reason) for each in told[-1]])
+        by_look = [estimates(population, design, sums) for sums in at_looks]
+        detections.append([[_finds(estimate, design) for estimate in look] for look in by_look])
+        tested.append([not isinstance(estimate, Reason) for estimate in by_look[-1]])
         mismatched.append([_finds_mismatch(sums[0], design) for sums in at_looks])
         on_progress(1)
     seen = population.seen_at(looks)
-    by_comparison = np.array(found).transpose(2, 0, 1, 3)
+    by_comparison = np.array(detections).transpose(2, 0, 1, 3)
     compared = list(zip(comparisons(population, design), by_comparison, np.array(tested).T, strict=True))
     return Simulation(
         [_error_rates(comparison, of[can], seen) for comparison, of, can in compared if can.any()],
@@ -141,7 +141,7 @@ def split(population: Population, design: Design, *, salt: str, looks: int) -> l
     """
     keys = [variant.key for variant in design.variants]
     buckets = [bucket(f"{salt}:variant", user_id) for user_id in population.user_ids]
-    variants = np.searchsorted(split_bounds(each.weight for each in design.variants), buckets, side="right")
+    variants = np.searchsorted(split_bounds(variant.weight for variant in design.variants), buckets, side="right")
     first_look = np.searchsorted(population.seen_at(looks), np.arange(len(buckets)), side="right")
     cells = first_look * len(keys) + variants
 
@@ -149,12 +149,12 @@ def split(population: Population, design: Design, *, salt: str, looks: int) -> l
         return np.bincount(cells, values, looks * len(keys)).reshape(looks, len(keys)).cumsum(axis=0)
 
     users = seen().astype(int).tolist()
-    totals = [{name: seen(values).tolist() for name, values in each.products()} for each in population.observed]
+    totals = [{name: seen(values).tolist() for name, values in measured.products()} for measured in population.observed]
     return [
         [
             {
-                key: Sums(users[look][at], **{name: total[look][at] for name, total in of_measure.items()})
-                for at, key in enumerate(keys)
+                key: Sums(users[look][index], **{name: total[look][index] for name, total in of_measure.items()})
+                for index, key in enumerate(keys)
             }
             for of_measure in totals
         ]
@@ -164,14 +164,14 @@ def split(population: Population, design: Design, *, salt: str, looks: int) -> l
 
 def estimates(population: Population, design: Design, sums: Sequence[Mapping[str, Sums]]) -> list[Estimate | Reason]:
     """What one look tells of each of the `comparisons`, given for each measure in turn the sums by variant key."""
-    found: list[Estimate | Reason] = []
+    results: list[Estimate | Reason] = []
     for observed, of_measure in zip(population.observed, sums, strict=True):
-        samples = {key: summarise(observed.measure.kind, each) for key, each in of_measure.items()}
-        found += _differences(samples, design)
+        samples = {key: summarise(observed.measure.kind, of_variant) for key, of_variant in of_measure.items()}
+        results += _differences(samples, design)
         if observed.has_history:
             adjusted = adjust(observed.measure.kind, of_measure)
-            found += _differences(adjusted.samples if isinstance(adjusted, Adjustment) else {}, design)
-    return found
+            results += _differences(adjusted.samples if isinstance(adjusted, Adjustment) else {}, design)
+    return results
 
 
 def comparisons(population: Population, design: Design) -> list[Comparison]:
@@ -188,8 +188,10 @@ def _differences(samples: Mapping[str, Sample | Reason], design: Design) -> list
     control = samples.get(design.control, NO_USERS)
     treatments = [samples.get(key, NO_USERS) for key in _treatments(design)]
     return [
-        NO_USERS if isinstance(each, Reason) or isinstance(control, Reason) else difference(each, control, design)
-        for each in treatments
+        NO_USERS
+        if isinstance(treatment, Reason) or isinstance(control, Reason)
+        else difference(treatment, control, design)
+        for treatment in treatments
     ]
 
 
@@ -204,18 +206,18 @@ def _finds(estimate: Estimate | Reason, design: Design) -> tuple[bool, bool]:
 
 
 def _finds_mismatch(sums: Mapping[str, Sums], design: Design) -> tuple[bool, bool]:
-    ratio = sample_ratio.check(design.variants, {key: each.n for key, each in sums.items()})
+    ratio = sample_ratio.check(design.variants, {key: of_variant.n for key, of_variant in sums.items()})
     if isinstance(ratio, Reason):
         return False, False
     return ratio.is_mismatch, ratio.chi_square_p < sample_ratio.MISMATCH
 
 
-def _error_rates(comparison: Comparison, found: Found, seen: Sequence[int]) -> ErrorRates:
+def _error_rates(comparison: Comparison, detected: Found, seen: Sequence[int]) -> ErrorRates:
     # An interval has 0 in it exactly where its test finds nothing.
-    always_valid, fixed_horizon = (1 - found[:, -1].mean(axis=0)).tolist()
-    return ErrorRates(comparison, len(found), _looks(found, seen), always_valid, fixed_horizon)
+    always_valid, fixed_horizon = (1 - detected[:, -1].mean(axis=0)).tolist()
+    return ErrorRates(comparison, len(detected), _looks(detected, seen), always_valid, fixed_horizon)
 
 
-def _looks(found: Found, seen: Sequence[int]) -> list[Look]:
-    until_then = np.logical_or.accumulate(found, axis=1).mean(axis=0)
+def _looks(detected: Found, seen: Sequence[int]) -> list[Look]:
+    until_then = np.logical_or.accumulate(detected, axis=1).mean(axis=0)
     return [Look(users, *rates) for users, rates in zip(seen, until_then.tolist(), strict=True)]

@@ -54,7 +54,7 @@ def decide(inputs: Inputs, measures: Sequence[MeasureAnalysis], ratio: SampleRat
     if suspicions := list(_suspicions(inputs, ratio)):
         return Verdict(Decision.CHECK_DATA, None, suspicions)
     undecided = Decision.KEEP_RUNNING if inputs.design.is_running else Decision.INCONCLUSIVE
-    primary = next((at for at, measure in enumerate(inputs.measures) if measure.is_registered_goal), None)
+    primary = next((index for index, measure in enumerate(inputs.measures) if measure.is_registered_goal), None)
     if primary is None:
         return Verdict(undecided, None, [NO_GOAL])
     if shortages := list(_shortages(inputs, primary)):
@@ -72,7 +72,7 @@ def decide(inputs: Inputs, measures: Sequence[MeasureAnalysis], ratio: SampleRat
 
 def find_harmed(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Mapping[str, Sequence[str]]:
     """By treatment, the keys of the guardrails that it harms, whatever else decides."""
-    treatments = [each.key for each in inputs.design.variants if each.key != inputs.design.control]
+    treatments = [variant.key for variant in inputs.design.variants if variant.key != inputs.design.control]
     return {
         key: [
             measure
@@ -138,7 +138,7 @@ class _Outcome:
 
 def _judge(inputs: Inputs, measures: Sequence[MeasureAnalysis], primary: int) -> Sequence[_Outcome]:
     measure, comparisons = inputs.measures[primary], _comparisons(measures[primary])
-    treatments = [each.key for each in inputs.design.variants if each.weight and each.key in comparisons]
+    treatments = [variant.key for variant in inputs.design.variants if variant.weight and variant.key in comparisons]
     differences = {key: comparisons[key].difference for key in treatments}
     p_values = _adjust(differences, inputs.design.correction)
     return [
@@ -154,7 +154,9 @@ def _judge(inputs: Inputs, measures: Sequence[MeasureAnalysis], primary: int) ->
 
 def _adjust(differences: Mapping[str, Estimate | Reason], correction: Correction) -> Mapping[str, float]:
     """The always-valid p-values by treatment, adjusted for the number of treatments that can be compared."""
-    tests = {key: each.always_valid for key, each in differences.items() if isinstance(each, Estimate)}
+    tests = {
+        key: difference.always_valid for key, difference in differences.items() if isinstance(difference, Estimate)
+    }
     return dict(zip(tests, multiplicity.adjust([test.p_value for test in tests.values()], correction), strict=True))
 
 
@@ -192,11 +194,11 @@ def _objections(inputs: Inputs, measures: Sequence[MeasureAnalysis], key: str) -
             continue
         change = _certain_change(inputs, analysis, key, difference)
         if _gain(measure, change) < 0:
-            told = f"{_distance(inputs, measure, key, change)}, with all users of a variant alike"
-            yield measure.key, _harm(told)
+            message = f"{_distance(inputs, measure, key, change)}, with all users of a variant alike"
+            yield measure.key, _harm(message)
         elif difference.code != ReasonCode.NO_VARIANCE and not _is_silent(sums, key, inputs.design.control):
-            told = _incomparable(inputs, measure, key, difference)
-            yield measure.key, Reason(ReasonCode.GUARDRAIL_UNKNOWN, told)
+            message = _incomparable(inputs, measure, key, difference)
+            yield measure.key, Reason(ReasonCode.GUARDRAIL_UNKNOWN, message)
 
 
 def _harm(described: str) -> Reason:

@@ -39,7 +39,7 @@ def demo(*arguments: str) -> str:
 def z_score(one: dict[str, Any], other: dict[str, Any]) -> float:
     """How many standard errors lie between two shares."""
     total = one["sampleSize"] + other["sampleSize"]
-    pooled = sum(each["conversion"] * each["sampleSize"] for each in (one, other)) / total
+    pooled = sum(share["conversion"] * share["sampleSize"] for share in (one, other)) / total
     error = (pooled * (1 - pooled) * (1 / one["sampleSize"] + 1 / other["sampleSize"])) ** 0.5
     return (other["conversion"] - one["conversion"]) / error
 
@@ -107,9 +107,9 @@ class TestDemo:
         types = dict(Metric.objects.values_list("key", "type"))
         assert types == {"revenue-a-week": "revenue", "came-back": "retention", "pages-viewed": "count"}
         running, stopped = (Experiment.objects.get(status=status) for status in ("running", "stopped"))
-        assert [each.version for each in definitions_of(running)] == [0, 1, 1]
-        assert [each.version for each in definitions_of(stopped)] == [0, 1]
-        assert [each.key for each in definitions_of(running) if each.is_guardrail] == ["pages-viewed"]
+        assert [definition.version for definition in definitions_of(running)] == [0, 1, 1]
+        assert [definition.version for definition in definitions_of(stopped)] == [0, 1]
+        assert [definition.key for definition in definitions_of(running) if definition.is_guardrail] == ["pages-viewed"]
 
     def test_demo__exposures__have_the_variant_that_the_service_would_assign(self, db):
         demo("--users", "200", "--events", "1000")

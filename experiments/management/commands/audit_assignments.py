@@ -33,13 +33,13 @@ class Command(OperatorCommand):
         chosen = _choose(experiment, find_environment(environment))
         total = Exposure.objects.filter(experiment__in=chosen).count()
         with tqdm(total=total, desc="Audit", unit=" exposures", disable=None) as bar:
-            found = [(each, audit_assignments(each, on_progress=bar.update)) for each in chosen]
+            audits = [(started, audit_assignments(started, on_progress=bar.update)) for started in chosen]
         if json is None:
-            for each, assignments in found:
+            for each, assignments in audits:
                 self.stdout.write("\n".join(_report(each, assignments)))
         else:
-            self._write([_document(*each) for each in found], json)
-        if wrong := [each.key for each, assignments in found if assignments.alarming]:
+            self._write([_document(*each) for each in audits], json)
+        if wrong := [each.key for each, assignments in audits if assignments.alarming]:
             raise CommandError(f"Exposures that this service should not have made: {', '.join(wrong)}.")
 
     def _write(self, documents: Sequence[Document], file: str) -> None:
@@ -56,23 +56,28 @@ class Command(OperatorCommand):
 def _choose(keys: Sequence[str], environment: Environment) -> list[Experiment]:
     if not keys:
         return list(Experiment.objects.in_environment(environment).started().order_by("key"))
-    chosen = [get_experiment(key, environment) for key in dict.fromkeys(keys)]
-    if drafts := [each.key for each in chosen if each.started_at is None]:
+    experiments = [get_experiment(key, environment) for key in dict.fromkeys(keys)]
+    if drafts := [experiment.key for experiment in experiments if experiment.started_at is None]:
         raise CommandError(f"Drafts, which have no exposures: {', '.join(drafts)}.")
-    return chosen
+    return experiments
 
 
-def _document(experiment: Experiment, found: Assignments) -> Document:
-    return {"experiment": experiment.key, **assignments_document(found), "examples": dict(found.examples)}
+def _document(experiment: Experiment, assignments: Assignments) -> Document:
+    return {"experiment": experiment.key, **assignments_document(assignments), "examples": dict(assignments.examples)}
 
 
-def _report(experiment: Experiment, found: Assignments) -> Iterator[str]:
-    yield f"{experiment.key}: {found.exposures:,} exposures, of which {found.differing:,} differ ({found.share:.2%})"
+def _report(experiment: Experiment, assignments: Assignments) -> Iterator[str]:
+    yield (
+        f"{experiment.key}: {assignments.exposures:,} exposures, of which "
+        f"{assignments.differing:,} differ ({assignments.share:.2%})"
+    )
     for cause, words in WORDS.items():
-        yield from _line(found.causes[cause], f"differ, {words}", found.examples.get(cause, ()))
-    yield from _line(found.in_several_variants, "in several variants", found.examples.get("inSeveralVariants", ()))
-    yield from _line(found.before_start, "before the start", found.examples.get("beforeStart", ()))
-    yield from _line(found.after_stop, "after the stop", found.examples.get("afterStop", ()))
+        yield from _line(assignments.causes[cause], f"differ, {words}", assignments.examples.get(cause, ()))
+    yield from _line(
+        assignments.in_several_variants, "in several variants", assignments.examples.get("inSeveralVariants", ())
+    )
+    yield from _line(assignments.before_start, "before the start", assignments.examples.get("beforeStart", ()))
+    yield from _line(assignments.after_stop, "after the stop", assignments.examples.get("afterStop", ()))
 
 
 def _line(count: int, words: str, examples: Sequence[str]) -> Iterator[str]:

@@ -25,12 +25,12 @@ class Command(OperatorCommand):
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
 
     def handle(self, *, experiment: str | None, environment: str | None, **_: Any) -> None:
-        here, at = find_environment(environment), timezone.now()
+        found_environment, at = find_environment(environment), timezone.now()
         if experiment is not None:
-            chosen = [get_experiment(experiment, here)]
+            experiments = [get_experiment(experiment, found_environment)]
         else:
-            chosen = list(Experiment.objects.in_environment(here).started().order_by("key"))
-        wrong = [each.key for each in chosen if not self._is_right(each, at)]
+            experiments = list(Experiment.objects.in_environment(found_environment).started().order_by("key"))
+        wrong = [started.key for started in experiments if not self._is_right(started, at)]
         if wrong:
             raise CommandError(f"Not what events and exposures give: {', '.join(wrong)}.")
 
@@ -41,24 +41,26 @@ class Command(OperatorCommand):
         if experiment.frozen_at is not None:
             self.stdout.write(f"{experiment.key}: frozen, and its events may be gone")
             return True
-        found = check_sums(experiment, at)
-        self.stdout.write("\n".join(_report(experiment, found)))
-        return not found
+        differences = check_sums(experiment, at)
+        self.stdout.write("\n".join(_report(experiment, differences)))
+        return not differences
 
 
-def _report(experiment: Experiment, found: Sequence[Difference]) -> list[str]:
-    if not found:
+def _report(experiment: Experiment, differences: Sequence[Difference]) -> list[str]:
+    if not differences:
         return [f"{experiment.key}: everything is what events and exposures give"]
-    shown = [f"{experiment.key}: {_told(each)}" for each in found[:_MOST_SHOWN]]
-    rest = len(found) - len(shown)
+    shown = [f"{experiment.key}: {_told(difference)}" for difference in differences[:_MOST_SHOWN]]
+    rest = len(differences) - len(shown)
     return [*shown, f"{experiment.key}: and {rest:,} other differences"] if rest else shown
 
 
 def _told(difference: Difference) -> str:
     of = difference.metric or "exposures"
-    whose = "" if difference.whose is None else _named(*difference.whose)
-    kept, right = ("none" if each is None else f"{each:g}" for each in (difference.kept, difference.computed))
-    return f"{difference.where}: {difference.name} of {of}{whose}: {kept} is kept, {right} is right"
+    place = "" if difference.whose is None else _named(*difference.whose)
+    stored, computed = (
+        "none" if number is None else f"{number:g}" for number in (difference.kept, difference.computed)
+    )
+    return f"{difference.where}: {difference.name} of {of}{place}: {stored} is kept, {computed} is right"
 
 
 def _named(variant: str, phase: int, day: date) -> str:

@@ -24,17 +24,17 @@ class Command(ImportCommand):
     def handle(
         self, *, experiment: str, file: str, environment: str | None, skip_invalid: bool, **options: Any
     ) -> None:
-        found, at = get_experiment(experiment, find_environment(environment)), timezone.now()
+        target, at = get_experiment(experiment, find_environment(environment)), timezone.now()
         imported = self.import_file(
             file,
             options["format"],
             lambda opened, on_progress: import_exposures(
-                found, opened, at=at, skips_invalid=skip_invalid, on_progress=on_progress
+                target, opened, at=at, skips_invalid=skip_invalid, on_progress=on_progress
             ),
         )
         self.tell_skipped(imported.problems)
         lines, users = several(imported.lines, "exposure"), several(imported.users, "user")
-        self.stdout.write(f"Imported {lines} to {found.key}; {users} {were(imported.users)} not there before.")
+        self.stdout.write(f"Imported {lines} to {target.key}; {users} {were(imported.users)} not there before.")
         if imported.left_out.count:
             message = "These were not imported, for the experiment was changed meanwhile:"
             raise CommandError("\n".join([message, *imported.left_out.lines()]))

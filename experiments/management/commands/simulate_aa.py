@@ -36,15 +36,15 @@ class Command(OperatorCommand):
         parser.add_argument("--json", metavar="FILE", help="write JSON to this file, or to stdout for -, and no report")
 
     def handle(self, *, experiment: str, environment: str | None, **options: Any) -> None:
-        found = get_experiment(experiment, find_environment(environment))
-        file, metric, rounds, looks, seed = (options[each] for each in ("json", "metric", "rounds", "looks", "seed"))
+        target = get_experiment(experiment, find_environment(environment))
+        file, metric, rounds, looks, seed = (options[name] for name in ("json", "metric", "rounds", "looks", "seed"))
         _check(rounds=(rounds, MOST_ROUNDS), looks=(looks, MOST_LOOKS))
         if file not in (None, STANDARD):
             _check_writable(file)  # that nobody hears only after all rounds that there is no such folder
         at = timezone.now()
         with tqdm(total=rounds, desc="A/A", unit=" splits", disable=None) as bar:
             calibration = calibrate(
-                found,
+                target,
                 at=at,
                 metric=metric,
                 rounds=rounds,
@@ -52,7 +52,7 @@ class Command(OperatorCommand):
                 seed=seed,
                 on_progress=bar.update,
             )
-        keep_outcomes(calibration.outcomes(), found.environment, at)
+        keep_outcomes(calibration.outcomes(), target.environment, at)
         if file is None:
             self.stdout.write("\n".join(_report(calibration)))
         else:
@@ -110,8 +110,8 @@ def _report(of: CalibrationReport) -> Iterator[str]:
 
 
 def _not_kept(of: CalibrationReport) -> Iterator[str]:
-    kept = {each.definition.key for each in of.outcomes()}
-    if missing := sorted({rates.comparison.measure for rates in of.simulation.errors} - kept):
+    kept_metrics = {outcome.definition.key for outcome in of.outcomes()}
+    if missing := sorted({rates.comparison.measure for rates in of.simulation.errors} - kept_metrics):
         yield f"Not kept for the checklist, which asks for {FEWEST_SPLITS} splits at least: {', '.join(missing)}."
 
 

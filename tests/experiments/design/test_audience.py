@@ -16,7 +16,7 @@ SERVES = {"control": "old", "green": "new"}
 
 def problems(**values: Any) -> list[tuple[str, str]]:
     details = check_design({**new_design(), "variants": VARIANTS, **values})
-    return [(each.field, str(each.code)) for each in details]
+    return [(detail.field, str(detail.code)) for detail in details]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_check__what_may_not_be__is_named_by_the_callers_field(
 def test_check__weights_with_a_flag__are_such_as_its_rules_may_have(weight: Any, found: list[tuple[str, str]]) -> None:
     variants = [VARIANTS[0], {"key": "green", "weight": weight}]
     assert problems(variants=variants, flag={"key": "f", "serves": SERVES}) == found
-    assert problems(variants=variants) == [each for each in found if weight in (float("inf"), "many")]
+    assert problems(variants=variants) == [detail for detail in found if weight in (float("inf"), "many")]
 
 
 @pytest.mark.parametrize("variants", [None, [1, None], [{"weight": 1}, {"key": 5}]])

@@ -43,7 +43,7 @@ def test_part__that_another_has_some_of__is_refused_and_says_what_is_free(
     assert refused.value.code == "in_use"
     assert "first" in refused.value.message
     assert free_in(production, "checkout") in refused.value.message
-    assert [each.field for each in refused.value.details] == ["group"]
+    assert [detail.field for detail in refused.value.details] == ["group"]
     assert not Experiment.objects.filter(key="second").exists()
 
 
@@ -71,7 +71,7 @@ def test_part__of_another_group_or_environment__is_another_part(production: Envi
 def test_part__of_a_group_with_the_key_of_the_experiment__is_refused(production: Environment) -> None:
     with pytest.raises(ValidationFailed) as refused:
         create_experiment(**who("checkout", production), variants=VARIANTS, group=part(0, 50))
-    assert [each.field for each in refused.value.details] == ["group.key"]
+    assert [detail.field for detail in refused.value.details] == ["group.key"]
 
     ExperimentFactory(key="checkout")
     with pytest.raises(ValidationFailed, match=r"group\.key"):
@@ -123,7 +123,11 @@ def test_parts__many_writers_at_once__never_overlap(threads: Threads) -> None:
     futures = [threads.start(_attempt, production, f"e{at}", start) for at, start in enumerate(starts)]
     outcomes = Counter(future.result(SECONDS) for future in futures)
 
-    parts = sorted((each.group["from"], each.group["to"]) for each in Experiment.objects.all() if each.group)
+    parts = sorted(
+        (experiment.group["from"], experiment.group["to"])
+        for experiment in Experiment.objects.all()
+        if experiment.group
+    )
     assert outcomes == {"had": len(parts), "in_use": len(starts) - len(parts)}
     assert 3 <= len(parts) <= 5
     assert all(one[1] <= other[0] for one, other in pairwise(parts))
@@ -145,4 +149,4 @@ def test_part__drafts_that_want_it_at_once__one_gets_it(threads: Threads) -> Non
     futures = [threads.start(_move, production, f"e{at}") for at in range(8)]
 
     assert Counter(future.result(SECONDS) for future in futures) == {"had": 1, "in_use": 7}
-    assert sum(each.group is not None for each in Experiment.objects.all()) == 1
+    assert sum(experiment.group is not None for experiment in Experiment.objects.all()) == 1

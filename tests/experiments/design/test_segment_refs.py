@@ -24,7 +24,7 @@ WRITE = {"actor": ACTOR, "at": NOON}
 def refused(environment: Environment, **values: Any) -> list[tuple[str, str]]:
     with pytest.raises(ValidationFailed) as refused:
         create_experiment(key="e", environment=environment, variants=VARIANTS, **values, **WRITE)
-    return [(each.field, str(each.code)) for each in refused.value.details]
+    return [(detail.field, str(detail.code)) for detail in refused.value.details]
 
 
 def test_segment__that_nobody_made__is_refused_by_its_condition(production: Environment) -> None:

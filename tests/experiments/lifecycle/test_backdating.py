@@ -28,7 +28,7 @@ def test_start__at_a_moment_of_the_past__begins_phase_and_exposures_there(produc
     assert out == "e is running since 2026-01-31T12:00:00.000000Z.\n"
     experiment = Experiment.objects.get()
     assert (experiment.started_at, experiment.phases[0]["startedAt"]) == (NOON, "2026-01-31T12:00:00.000000Z")
-    assert [each.user_id for each in Exposure.objects.all()] == ["u"]
+    assert [exposure.user_id for exposure in Exposure.objects.all()] == ["u"]
     change = Change.objects.latest("revision")
     assert (change.reason, change.source) == ("history", "command")
     assert change.at >= NOW

@@ -27,7 +27,7 @@ DAY = timedelta(days=1)
 
 def find(experiment: Experiment, check: Check, at: Any = NOON) -> tuple[str, str]:
     """How the one finding of this check stands, and why."""
-    [found] = [each for each in check_experiment(experiment, at) if each.check is check]
+    [found] = [finding for finding in check_experiment(experiment, at) if finding.check is check]
     return found.status, found.message
 
 
@@ -38,7 +38,7 @@ def define(key: str, **values: Any) -> None:
 def test_checklist__of_any_experiment__has_every_check_in_order() -> None:
     found = check_experiment(ExperimentFactory(metrics=["purchase", "look"]), NOON)
     twice = [Check.METRIC_SEEN, Check.CALIBRATION]
-    assert [each.check for each in found] == sorted([*Check, *twice], key=list(Check).index)
+    assert [finding.check for finding in found] == sorted([*Check, *twice], key=list(Check).index)
 
 
 def test_primary_metric__first_goal__decides() -> None:
@@ -281,7 +281,9 @@ def test_calibration__newest_of_the_same_definition__counts(production: Environm
 def test_api__checklist__tells_every_finding(api) -> None:
     experiment = ExperimentFactory(key="e")
     found = data(api.get("/v1/experiments/e/checklist"))
-    assert [each["check"] for each in found] == [str(each.check) for each in check_experiment(experiment, NOON)]
+    assert [finding["check"] for finding in found] == [
+        str(finding.check) for finding in check_experiment(experiment, NOON)
+    ]
     assert found[0] == {
         "check": "primary_metric",
         "status": "ok",

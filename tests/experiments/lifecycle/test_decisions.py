@@ -30,7 +30,7 @@ def refused(environment: Environment, **values: Any) -> list[tuple[str, str]]:
     with pytest.raises(ValidationFailed) as error:
         stop_experiment(**who(environment, **values))
     assert state(environment) == before
-    return [(each.field, str(each.code)) for each in error.value.details]
+    return [(detail.field, str(detail.code)) for detail in error.value.details]
 
 
 def test_stop__without_a_winner__lets_the_other_rules_of_the_flag_decide(production: Environment) -> None:
@@ -61,7 +61,7 @@ def test_stop__winner_by_the_verdict__stops_freezes_and_ships_at_once(production
     assert rules(production) == [{"type": "percentage", "percentage": 100}]
     assert get_flag("button", production).enabled
     assert Fold.objects.get(pk=experiment.pk).stopped_at == stopped.stopped_at
-    told = {each.kind: each for each in Change.objects.since(before)}
+    told = {change.kind: change for change in Change.objects.since(before)}
     assert told.keys() == {"experiment", "flag"}
     assert told["experiment"].after is not None
     assert told["experiment"].after["winner"] == "green"

@@ -101,7 +101,7 @@ def test_start__flag_that_was_archived_meanwhile__names_it(driving: Experiment, 
     with pytest.raises(ValidationFailed) as refused:
         start_experiment(**who)
 
-    assert [each.field for each in refused.value.details] == ["flag.key"]
+    assert [detail.field for detail in refused.value.details] == ["flag.key"]
     assert get_experiment("e", who["environment"]).status == "draft"
 
 
@@ -114,5 +114,5 @@ def test_start__flag_that_has_variants_by_now__names_what_it_cannot_serve(
     with pytest.raises(ValidationFailed) as refused:
         start_experiment(**who)
 
-    assert [each.field for each in refused.value.details] == ["flag.serves.control", "flag.serves.green"]
+    assert [detail.field for detail in refused.value.details] == ["flag.serves.control", "flag.serves.green"]
     assert get_experiment("e", who["environment"]).started_at is None

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 def causes(environment: Environment, winner: str) -> list[str]:
     results = analyse_experiment(get_experiment("e", environment), NOON)
-    return [str(each.cause) for each in objections(results, winner)]
+    return [str(objection.cause) for objection in objections(results, winner)]
 
 
 @pytest.mark.parametrize(

@@ -44,15 +44,15 @@ def test_metrics__added_after_the_start__measure_what_they_would_have_and_are_ma
     before = ask(api, f"{PATH}/results")
     data(api.patch(PATH, {"metrics": ["bought", "revenue", "look"]}))
     after = ask(api, f"{PATH}/results")
-    assert [(each["key"], each["isPostHoc"], each["isPrimary"]) for each in after["metrics"]] == [
+    assert [(metric["key"], metric["isPostHoc"], metric["isPrimary"]) for metric in after["metrics"]] == [
         ("bought", False, True),
         ("revenue", True, False),
         ("look", True, False),
     ]
     assert after["metrics"][0] == before["metrics"][0]
-    spent = [sum(each.spent) for each in make_shoppers() if each.variant == "green"]
+    spent = [sum(shopper.spent) for shopper in make_shoppers() if shopper.variant == "green"]
     assert after["metrics"][1]["variants"][1]["value"] == pytest.approx(sum(spent) / len(spent))
-    assert [each["value"] for each in after["metrics"][2]["variants"]] == [1, 1]
+    assert [variant["value"] for variant in after["metrics"][2]["variants"]] == [1, 1]
     assert check_sums(Experiment.objects.get(), LATER) == []
 
 
@@ -62,14 +62,14 @@ def test_metrics__added_after_the_start__change_neither_the_verdict_nor_the_p_va
     data(api.patch(PATH, {"metrics": ["bought", "complaints", "revenue"]}))
     after = ask(api, f"{PATH}/results")
     assert (after["verdict"], after["metrics"][0]) == (before["verdict"], before["metrics"][0])
-    assert [each["variants"][1]["comparison"]["adjustedPValue"] for each in after["metrics"][1:]] == [None, None]
+    assert [metric["variants"][1]["comparison"]["adjustedPValue"] for metric in after["metrics"][1:]] == [None, None]
 
 
 @pytest.mark.usefixtures("_shop")
 def test_metrics__added_after_the_start__stand_in_the_change_log_and_not_in_what_was_registered(api):
     data(api.patch(PATH, {"metrics": ["bought", "revenue"]}))
     change = Change.objects.latest("revision")
-    assert [each.get("isPostHoc", False) for each in change.after["definitions"]] == [False, True]
+    assert [definition.get("isPostHoc", False) for definition in change.after["definitions"]] == [False, True]
     assert change.after["registration"] == change.before["registration"]
     assert data(api.get(PATH))["metrics"] == ["bought", "revenue"]
 
@@ -80,7 +80,7 @@ def test_metrics__goal_added_where_there_was_none__decides_nothing(api, producti
         data(api.patch(PATH, {"metrics": ["complaints", "look"]}))
         found = ask(api, f"{PATH}/results")
     assert found["verdict"]["metric"] is None
-    assert [each["code"] for each in found["verdict"]["reasons"]] == ["no_goal"]
+    assert [reason["code"] for reason in found["verdict"]["reasons"]] == ["no_goal"]
 
 
 @pytest.mark.parametrize("metrics", [[], ["revenue", "bought"], ["revenue"], ["look", "bought"]])

@@ -30,7 +30,7 @@ PRO = [{"attribute": "plan", "operator": "equals", "value": "pro"}]
 
 
 def asking_for(*segments: str) -> list[dict[str, Any]]:
-    return [{"operator": "inSegment", "value": each} for each in segments]
+    return [{"operator": "inSegment", "value": segment} for segment in segments]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def running() -> Experiment:
 
 def reasons(key: str = "e", environment: str = "production") -> list[str]:
     """Why each of its phases began; the start of the experiment has no reason."""
-    return [each["reason"] for each in Experiment.objects.get(key=key, environment__key=environment).phases]
+    return [phase["reason"] for phase in Experiment.objects.get(key=key, environment__key=environment).phases]
 
 
 def written_since(revision: int) -> list[tuple[str, str, str]]:
@@ -160,7 +160,7 @@ def test_results__of_users_from_before_and_after__cover_both_phases(api: Any) ->
     assert [Exposure.objects.filter(phase=number).count() for number in (1, 2)] == [10, 20]
     found = data(api.get("/v1/experiments/both/results"))
     assert found["users"] == 30
-    assert [(each["users"], each["isCovered"], each["reason"]) for each in found["phases"]] == [
+    assert [(phase["users"], phase["isCovered"], phase["reason"]) for phase in found["phases"]] == [
         (10, True, ""),
         (20, True, "The segment all was changed."),
     ]

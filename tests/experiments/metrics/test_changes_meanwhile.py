@@ -83,8 +83,8 @@ def test_start_and_change_of_meaning__at_once_many_times__agree_with_the_change_
 ) -> None:
     changing = [threads.start(change_to, hours) for hours in range(100, 108)]
     starting = threads.start(start, draft.environment)
-    for each in [*changing, starting]:
-        each.result(SECONDS)
+    for thread in [*changing, starting]:
+        thread.result(SECONDS)
 
     [log] = Change.objects.filter(kind="experiment", before__isnull=False)
     before = Change.objects.filter(kind="metric", revision__lt=log.revision).latest("revision").after
@@ -92,7 +92,7 @@ def test_start_and_change_of_meaning__at_once_many_times__agree_with_the_change_
     assert before is not None
     [definition] = log.after["definitions"]
     assert (definition["version"], definition["windowHours"]) == (1, before["windowHours"])
-    later = [each.after["version"] for each in Change.objects.filter(kind="metric", revision__gt=log.revision)]
+    later = [change.after["version"] for change in Change.objects.filter(kind="metric", revision__gt=log.revision)]
     assert set(later) <= {2}
 
 

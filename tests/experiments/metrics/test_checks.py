@@ -178,5 +178,5 @@ def test_check__of_anything__finds_what_is_wrong_or_what_can_be_parsed(
 
 def test_check__types_directions_and_roles__are_those_of_the_database() -> None:
     for name, choices in {"type": MetricType, "direction": Direction, "role": Role}.items():
-        [(_, message)] = [(each.field, each.message) for each in check_meaning({**BLANK, name: "other"})]
+        [(_, message)] = [(detail.field, detail.message) for detail in check_meaning({**BLANK, name: "other"})]
         assert message == f"Must be one of: {', '.join(choices.values)}."

@@ -73,7 +73,7 @@ def test_definitions__of_any_number_of_metrics__take_one_query_at_most(
 ) -> None:
     draft = ExperimentFactory(metrics=metrics)
     with django_assert_max_num_queries(1):
-        assert [each.key for each in definitions_of(draft)] == metrics
+        assert [definition.key for definition in definitions_of(draft)] == metrics
 
 
 def test_definitions__of_a_started_experiment__take_no_query(
@@ -92,7 +92,7 @@ def test_start__change_log__holds_the_definitions(draft: Experiment, production:
     assert change.after is not None
     assert change.before["definitions"] is None
     assert change.after["definitions"] == running.definitions
-    assert [Definition.parse(each) for each in change.after["definitions"]] == definitions_of(running)
+    assert [Definition.parse(definition) for definition in change.after["definitions"]] == definitions_of(running)
 
 
 def test_start__no_metrics__has_no_definitions(production: Environment) -> None:

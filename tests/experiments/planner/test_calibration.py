@@ -39,7 +39,7 @@ def test_calibrate__all_metrics__splits_every_exposed_user_by_each(experiment: E
     told: list[int] = []
     found = calibrate(experiment, at=NOW, rounds=3, looks=4, on_progress=told.append)
     assert (found.users, found.rounds, found.looks, found.seed, found.alpha) == (120, 3, 4, 1, 0.05)
-    assert [each.comparison for each in found.simulation.errors] == [
+    assert [rates.comparison for rates in found.simulation.errors] == [
         Comparison("purchase", "green", is_cuped=False),
         Comparison("spent", "green", is_cuped=False),
     ]
@@ -49,7 +49,7 @@ def test_calibrate__all_metrics__splits_every_exposed_user_by_each(experiment: E
 
 def test_calibrate__one_metric__takes_that_alone(experiment: Experiment) -> None:
     found = calibrate(experiment, at=NOW, metric="spent", rounds=2, looks=2)
-    assert [each.comparison.measure for each in found.simulation.errors] == ["spent"]
+    assert [rates.comparison.measure for rates in found.simulation.errors] == ["spent"]
 
 
 def test_calibrate__users__are_in_the_order_of_their_exposures(experiment: Experiment, monkeypatch: Any) -> None:
@@ -121,7 +121,7 @@ def test_calibrate__metric_that_nobody_did__is_told_as_untested_beside_the_other
     for number in range(120):
         assign(both.pk, f"user-{number}", "control", NOON)
     found = calibrate(both, at=NOW, rounds=2, looks=2)
-    assert [each.comparison.measure for each in found.simulation.errors] == ["purchase"]
+    assert [rates.comparison.measure for rates in found.simulation.errors] == ["purchase"]
     assert found.simulation.untested == [Comparison("nobody", "green", is_cuped=False)]
     assert found.document()["untested"] == [{"metric": "nobody", "variant": "green", "isCuped": False}]
 

@@ -120,7 +120,7 @@ def test_metric__of_other_environments__is_not_known(staging_api: Any) -> None:
     expose(ExperimentFactory(key="e", running=True), 10, at=NOON)
     EventFactory(purchase=True, user_id="user-0", timestamp=NOON + DAY)
     details = error(staging_api.get(PATH, {"mde": 0.1, "metric": "purchase"}), 400, "invalid_parameter")["details"]
-    assert [each["field"] for each in details] == ["baseline"]
+    assert [detail["field"] for detail in details] == ["baseline"]
 
 
 @pytest.mark.parametrize("metric", ["purchase", "zzz"])

@@ -143,11 +143,11 @@ def test_simulate_aa__metrics_that_were_tested__are_kept_as_calibrated(experimen
     report = json.loads(run("both", "--rounds", "210", "--looks", "2", "--json", "-"))
 
     kept = list(Calibration.objects.order_by("rounds"))
-    assert [(each.metric, each.rounds, each.is_as_promised) for each in kept] == [
+    assert [(calibration.metric, calibration.rounds, calibration.is_as_promised) for calibration in kept] == [
         ("purchase", 200, True),
         ("purchase", 210, True),
     ]
-    assert kept[1].false_positives == max(each["looks"][-1]["alwaysValid"] for each in report["metrics"])
+    assert kept[1].false_positives == max(metric["looks"][-1]["alwaysValid"] for metric in report["metrics"])
     assert kept[1].definition == both.definitions[0]
     assert kept[1].at == NOON + timedelta(days=1)
 

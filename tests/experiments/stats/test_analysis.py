@@ -69,8 +69,8 @@ def numbers(value: object) -> Iterator[float]:
     elif isinstance(value, Mapping):
         yield from numbers(list(value.values()))
     elif isinstance(value, Sequence) and not isinstance(value, (str, Enum)):
-        for each in value:
-            yield from numbers(each)
+        for number in value:
+            yield from numbers(number)
 
 
 @FIXED
@@ -124,8 +124,10 @@ def test_analyse__variants_in_another_order__are_analysed_the_same(given_inputs,
 @FIXED
 @given(any_inputs(TAMER), st.sampled_from([0.25, 8.0, 2.0**40]))
 def test_analyse__values_in_another_unit__scale_differences_and_leave_lifts_and_p_values(given_inputs, factor):
-    means = replace(given_inputs, measures=[replace(each, kind="mean") for each in given_inputs.measures])
-    scaled = replace(means, sums=[{key: in_unit(each, factor) for key, each in sums.items()} for sums in means.sums])
+    means = replace(given_inputs, measures=[replace(measure, kind="mean") for measure in given_inputs.measures])
+    scaled = replace(
+        means, sums=[{key: in_unit(of_variant, factor) for key, of_variant in sums.items()} for sums in means.sums]
+    )
     for first, second in zip(analyse(means).measures, analyse(scaled).measures, strict=True):
         for before, after in zip(first.variants, second.variants, strict=True):
             if before.comparison is None:

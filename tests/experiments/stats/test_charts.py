@@ -38,7 +38,7 @@ def test_scale__for_any_ranges__holds_zero_and_every_estimate_and_has_three_to_s
     scale = scale_for(known)
     ticks = scale.ticks()
     assert scale.low < 0 < scale.high or 0.0 in (scale.low, scale.high)
-    assert all(scale.low <= each.estimate <= scale.high for each in known if each)
+    assert all(scale.low <= interval.estimate <= scale.high for interval in known if interval)
     assert 3 <= len(ticks) <= 7
     assert 0.0 in ticks
     assert 2 <= len(scale.ticks(2)) <= 5
@@ -105,7 +105,7 @@ def test_series__with_unknown_days__breaks_there() -> None:
 
 def test_series__of_nothing__draws_nothing() -> None:
     plot = plot_series([[], [None]], PERCENT)
-    assert [(each.line, each.band) for each in plot.series] == [("", ""), ("", "")]
+    assert [(series.line, series.band) for series in plot.series] == [("", ""), ("", "")]
 
 
 def test_series__whose_first_days_are_wide__is_scaled_to_its_last() -> None:
@@ -119,5 +119,5 @@ def test_series__whose_first_days_are_wide__is_scaled_to_its_last() -> None:
 @given(st.lists(st.lists(ranges | st.none(), max_size=6), max_size=4))
 def test_series__of_any_numbers__stays_within_its_drawing(days: Sequence[Sequence[Range | None]]) -> None:
     plot = plot_series(days, PERCENT)
-    places = [float(found) for each in plot.series for found in re.findall(r"[\d.e+-]+", each.line + each.band)]
+    places = [float(found) for series in plot.series for found in re.findall(r"[\d.e+-]+", series.line + series.band)]
     assert all(0 <= place <= 100 for place in [plot.zero, *places])

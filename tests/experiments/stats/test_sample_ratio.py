@@ -107,7 +107,7 @@ def test_check__nobody__has_no_ratio():
 def phase(weights: tuple[float, float], control: int, treatment: int) -> Split:
     keys = ("control", "treatment")
     return Split(
-        [Weight(*each) for each in zip(keys, weights, strict=True)], {"control": control, "treatment": treatment}
+        [Weight(*variant) for variant in zip(keys, weights, strict=True)], {"control": control, "treatment": treatment}
     )
 
 
@@ -158,9 +158,9 @@ def test_check_phases__twenty_looks_across_two_phases_of_other_weights__errs_mor
     chance, experiments, users = np.random.default_rng(7), 4000, 200
     for shares in (np.array([[0.9, 0.1], [0.5, 0.5]]), np.array([[0.5, 0.5], [0.98, 0.02]])):
         looks = [
-            chance.multinomial(users, each, size=(experiments, 10)).cumsum(axis=1).astype(float) for each in shares
+            chance.multinomial(users, share, size=(experiments, 10)).cumsum(axis=1).astype(float) for share in shares
         ]
-        first, second = (log_e_value(counts, each) for counts, each in zip(looks, shares, strict=True))
+        first, second = (log_e_value(counts, look) for counts, look in zip(looks, shares, strict=True))
         evidence = np.hstack([first, first[:, -1:] + second])
         assert evidence.shape == (experiments, 20)
         for level in (0.05, 0.01):

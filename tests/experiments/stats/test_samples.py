@@ -71,7 +71,9 @@ def test_summarise__users_who_are_all_alike__have_no_variance_in_spite_of_roundi
 
 def test_summarise__ratio_that_all_users_share__has_no_variance_in_spite_of_rounding():
     denominators = [0.1 * number for number in range(1, 300)]
-    assert summarise("ratio", sums_of([0.3 * each for each in denominators], d=denominators)).variance == 0
+    assert (
+        summarise("ratio", sums_of([0.3 * denominator for denominator in denominators], d=denominators)).variance == 0
+    )
 
 
 def test_summarise__small_spread_around_a_large_mean__is_still_seen():

@@ -54,18 +54,18 @@ def calibrated() -> Simulation:
 
 
 def test_simulate__always_valid__errs_at_most_as_often_as_promised_over_twenty_looks(calibrated: Simulation) -> None:
-    for each in calibrated.errors:
-        assert len(each.looks) == LOOKS
-        assert 0 < each.looks[-1].always_valid <= HALVES.alpha, each.comparison
-        assert each.always_valid_coverage >= 1 - HALVES.alpha
+    for rates in calibrated.errors:
+        assert len(rates.looks) == LOOKS
+        assert 0 < rates.looks[-1].always_valid <= HALVES.alpha, rates.comparison
+        assert rates.always_valid_coverage >= 1 - HALVES.alpha
 
 
 def test_simulate__fixed_horizon__errs_as_promised_at_one_look_and_far_more_often_over_twenty(
     calibrated: Simulation,
 ) -> None:
-    for each in calibrated.errors:
-        assert each.fixed_horizon_coverage == pytest.approx(1 - HALVES.alpha, abs=0.02), each.comparison
-        assert each.looks[-1].fixed_horizon > 0.18
+    for rates in calibrated.errors:
+        assert rates.fixed_horizon_coverage == pytest.approx(1 - HALVES.alpha, abs=0.02), rates.comparison
+        assert rates.looks[-1].fixed_horizon > 0.18
 
 
 def test_simulate__sample_ratio__hardly_ever_seems_mismatched(calibrated: Simulation) -> None:
@@ -94,7 +94,7 @@ def test_sample_ratio__over_twenty_looks__errs_at_most_as_often_as_promised_and_
 def test_sample_ratio__weights_that_the_split_did_not_go_by__are_noticed() -> None:
     skewed = [Weight("control", 60), Weight("green", 40)]
     sums = split(population(2000), HALVES, salt="s", looks=1)[0][0]
-    found = sample_ratio.check(skewed, {key: each.n for key, each in sums.items()})
+    found = sample_ratio.check(skewed, {key: of_variant.n for key, of_variant in sums.items()})
     assert not isinstance(found, Reason)
     assert found.is_mismatch
 
@@ -114,17 +114,17 @@ def test_simulate__progress__is_told_of_each_split() -> None:
 @pytest.mark.parametrize("design", [HALVES, THIRDS], ids=["two variants", "four variants"])
 def test_split__every_user__has_the_variant_that_the_hash_gives(design: Design) -> None:
     users = population(500)
-    variant_of = compile_split([(each.key, each.weight) for each in design.variants], "some-salt")
+    variant_of = compile_split([(variant.key, variant.weight) for variant in design.variants], "some-salt")
     chosen = [variant_of(user_id) for user_id in users.user_ids]
     for look, seen in enumerate(users.seen_at(7)):
         of_conversion, of_revenue, of_ratio = split(users, design, salt="some-salt", looks=7)[look]
-        for each in design.variants:
-            mine = [place for place in range(seen) if chosen[place] == each.key]
-            assert of_conversion[each.key].n == len(mine)
-            assert of_conversion[each.key].y == users.observed[0].y[mine].sum()
+        for variant in design.variants:
+            mine = [place for place in range(seen) if chosen[place] == variant.key]
+            assert of_conversion[variant.key].n == len(mine)
+            assert of_conversion[variant.key].y == users.observed[0].y[mine].sum()
             revenue = users.observed[1]
-            assert of_revenue[each.key].xy == pytest.approx((revenue.x[mine] * revenue.y[mine]).sum())
-            assert of_ratio[each.key].dd == (users.observed[2].d[mine] ** 2).sum()
+            assert of_revenue[variant.key].xy == pytest.approx((revenue.x[mine] * revenue.y[mine]).sum())
+            assert of_ratio[variant.key].dd == (users.observed[2].d[mine] ** 2).sum()
 
 
 @pytest.mark.parametrize("design", [HALVES, THIRDS], ids=["two variants", "four variants"])
@@ -133,7 +133,7 @@ def test_estimates__of_any_split__are_exactly_those_of_the_results(design: Desig
     users = population(300)
     measures = [observed.measure for observed in users.observed]
     for sums in split(users, design, salt=salt, looks=4):
-        exposed = {key: each.n for key, each in sums[0].items()}
+        exposed = {key: of_variant.n for key, of_variant in sums[0].items()}
         analysis = analyse(Inputs(design, measures, sums, exposed))
         found = dict(zip(comparisons(users, design), estimates(users, design, sums), strict=True))
         compared = {

@@ -12,13 +12,13 @@ from fractions import Fraction
 from config.database.consistent_reads import at_one_moment
 from experiments.aggregates.refresh import fold
 from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_daily, read_phases
-from experiments.design.phases import covered
+from experiments.design.phases import comparable_phases
 from experiments.exposures.forced_variants import leave_out_late_testers
 from experiments.models import Experiment
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CurrentTotals:
     """The totals of a started experiment and, by variant, the users of each day: all of one moment.
 
     As in its results, of the newest phase and those before it that split users alike.
@@ -29,19 +29,19 @@ class Standing:
     exposed: Mapping[str, Mapping[date, VariantTotals]]
 
 
-def standing_of(experiment: Experiment, at: datetime) -> Standing | None:
+def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals | None:
     """With everything that is committed by now; None of a draft."""
     if experiment.started_at is None:
         return None
     leave_out_late_testers(experiment)
     fold(experiment, at)
-    phases = covered(experiment.phases)
+    phases = comparable_phases(experiment.phases)
     with at_one_moment():
         totals, daily = pool(read_phases(experiment), phases), read_daily(experiment, phases)
-        return Standing(experiment, totals, daily.get(EXPOSURES, {}))
+        return CurrentTotals(experiment, totals, daily.get(EXPOSURES, {}))
 
 
-def shares_of(experiment: Experiment) -> Mapping[str, Fraction]:
+def variant_shares(experiment: Experiment) -> Mapping[str, Fraction]:
     """Of all users, those that each variant gets, by its key, to the last digit; without variants that get nobody."""
     weights = {variant["key"]: Fraction(variant["weight"]) for variant in experiment.variants if variant["weight"]}
     total = sum(weights.values())
