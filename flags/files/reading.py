@@ -1,10 +1,10 @@
-"""Files of flags and segments, read into what they are to be, and everything that is wrong with them, by its line."""
+"""Files of flags and segments, read into entries to import, with the line of everything that is wrong with them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -22,20 +22,18 @@ from flags.engine.shapes import (
     check_object,
     check_switch,
 )
-from flags.files import json_parts, yaml_parts
+from flags.files import VERSION
 from flags.files.imports import Content
-from flags.files.parts import Lines, UnreadableText, put_together
-from flags.files.writing import VERSION
+from flags.files.parsing import Defect, Text, UnreadableText, parse
 
 LARGEST = 20 * 1024 * 1024
 MOST_DEFECTS = 100
 
-_PARTS = {"yaml": yaml_parts.parts, "json": json_parts.parts}
-_entry = re.compile(r"(flags|segments)(\[\d+\])\.?")
+_entry = re.compile(r"(flags|segments)\[(\d+)\]\.?")
 
 
 class FileRefused(Exception):
-    """All that is wrong with a file, one line for each."""
+    """The file cannot be imported; `defects` has a message for each reason."""
 
     def __init__(self, defects: Sequence[str]) -> None:
         super().__init__("\n".join(defects))
@@ -44,62 +42,57 @@ class FileRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What a file says, and where it says it. Its name is for people to read."""
+    """A file that was read: its name for people, its text with the lines, and the content to import."""
 
     name: str
-    value: Any
-    lines: Lines
+    text: Text
     content: Content
 
     def refused(self, details: Sequence[Detail]) -> FileRefused:
-        """What was wrong, by the lines of this file, in their order."""
-        by_line = sorted(details, key=lambda detail: self.lines.of(detail.field))
-        told = [_told(self.name, self.lines.of(each.field), self._message(each)) for each in by_line]
-        return _refused(told)
+        """Return the error that says what is wrong, in the order of the lines of this file."""
+        defects = [Defect(self.text.line_of(detail.field), self._message(detail)) for detail in details]
+        return _refused(self.name, sorted(defects, key=lambda defect: defect.line))
 
     def _message(self, detail: Detail) -> str:
-        """Such as `flags[3] (dark-mode): owner: Must be a string.`"""
-        found = _entry.match(detail.field)
-        if found is None:
+        """Return a message such as `flags[3] (dark-mode): owner: Must be a string.`"""
+        match = _entry.match(detail.field)
+        if match is None:
             return f"{detail.field}: {detail.message}" if detail.field else detail.message
-        rest = detail.field[found.end() :]
-        entry = self.value[found[1]][int(found[2][1:-1])]
+        kind, index = match.groups()
+        rest = detail.field[match.end() :]
+        entry = self.text.value[kind][int(index)]
         key = entry.get("key") if isinstance(entry, dict) else None
-        head = f"{found[1]}{found[2]}" + (f" ({key[:100]})" if isinstance(key, str) else "")
+        head = f"{kind}[{index}]" + (f" ({key[:100]})" if isinstance(key, str) else "")
         return f"{head}: {rest}: {detail.message}" if rest else f"{head}: {detail.message}"
 
 
 def read(raw: bytes, *, name: str, form: str, only_environment: str | None = None) -> File:
-    """Read a file in the form `yaml` or `json`, of all environments that it names or of one alone.
+    """Read a file in the form `yaml` or `json`, with the states of all environments or of only one.
 
-    Raises FileRefused where its text cannot be read. What is wrong with what it says is in its content.
+    Raises FileRefused if its text cannot be parsed. Anything else that is wrong is in the content of the file.
     """
     try:
-        text = put_together(_PARTS[form](_decode(raw)))
+        text = parse(_decode(raw), form)
     except UnreadableText as error:
-        raise _refused([_told(name, *error.defect)]) from error
-    if text.defects:
-        raise _refused([_told(name, *each) for each in text.defects])
-    return File(name, text.value, text.lines, _Reader(only_environment).read(text.value))
+        raise _refused(name, error.defects) from error
+    return File(name, text, _Reader(only_environment).read(text.value))
 
 
 def _decode(raw: bytes) -> str:
     if len(raw) > LARGEST:
-        raise UnreadableText(1, f"Must have at most {LARGEST // 1024**2} MiB.")
+        raise UnreadableText(Defect(1, f"The file must be at most {LARGEST // 1024**2} MiB."))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise UnreadableText(line, "Is not UTF-8.") from error
+        raise UnreadableText(Defect(line, "The file is not UTF-8.")) from error
 
 
-def _told(name: str, line: int, message: str) -> str:
-    return f"{name}, line {line}: {message}".encode(errors="replace").decode()
-
-
-def _refused(told: Sequence[str]) -> FileRefused:
-    more = len(told) - MOST_DEFECTS
-    return FileRefused([*told[:MOST_DEFECTS], f"and {more:,} more defects"] if more > 0 else told)
+def _refused(name: str, defects: Sequence[Defect]) -> FileRefused:
+    messages = [f"{name}, line {defect.line}: {defect.message}" for defect in defects[:MOST_DEFECTS]]
+    if (more := len(defects) - MOST_DEFECTS) > 0:
+        messages.append(f"and {more:,} more errors")
+    return FileRefused([message.encode(errors="replace").decode() for message in messages])
 
 
 def _take_any(_value: object, _field: str) -> Iterator[Detail]:
@@ -118,13 +111,13 @@ def _check_state(value: object, field: str) -> Iterator[Detail]:
 
 def _check_states(value: object, field: str) -> Iterator[Detail]:
     if not isinstance(value, dict):
-        yield Detail(field, DetailCode.INVALID_TYPE, 'Must be an object, as {"production": {"enabled": true}}.')
+        yield Detail(field, DetailCode.INVALID_TYPE, 'Must be an object, such as {"production": {"enabled": true}}.')
         return
     for key, state in value.items():
         yield from _check_state(state, f"{field}.{key}")
 
 
-# What is taken here as it comes is read where it comes to the domain.
+# Values that are accepted unchecked here are checked when the entry is made.
 _OF_SEGMENT: Mapping[str, Check] = {
     "key": check_key,
     "description": _check_string,
@@ -134,7 +127,7 @@ _OF_SEGMENT: Mapping[str, Check] = {
 _OF_FLAG: Mapping[str, Check] = {
     "key": check_key,
     "description": _check_string,
-    **dict.fromkeys((each.name for each in PROPERTIES.values()), _take_any),
+    **dict.fromkeys((flag_property.name for flag_property in PROPERTIES.values()), _take_any),
     "owner": _check_string,
     "expiresAt": check_moment,
     "archived": check_switch,
@@ -145,7 +138,7 @@ _OF_FILE: Mapping[str, Check] = {"version": _take_any, "segments": _take_any, "f
 
 @dataclass(slots=True)
 class _Reader:
-    """One reading of a file: what has been found so far, good and bad."""
+    """Reads the value of one file, and collects its entries and what is wrong with them."""
 
     only_environment: str | None
     defects: list[Detail] = field(default_factory=list)
@@ -156,17 +149,17 @@ class _Reader:
 
     def read(self, value: Any) -> Content:
         if not isinstance(value, dict):
-            message = f'Must be an object, as {{"version": {VERSION}, "segments": [], "flags": []}}.'
+            message = f'Must be an object, such as {{"version": {VERSION}, "segments": [], "flags": []}}.'
             self.defects.append(Detail("", DetailCode.INVALID_TYPE, message))
             return self._content()
         self.defects += _without_dot(check_keys(value, "", known=_OF_FILE, required=("version",)))
         if "version" in value and (value["version"] != VERSION or isinstance(value["version"], bool)):
-            message = f"Must be {VERSION}, the version of files that can be read here."
+            message = f"Must be {VERSION}, the only version of files that can be imported."
             self.defects.append(Detail("version", DetailCode.INVALID_VALUE, message))
-        for place, entry in self._entries(value, "segments", _OF_SEGMENT, '{"key": "beta-testers"}'):
-            self._read_segment(place, entry)
-        for place, entry in self._entries(value, "flags", _OF_FLAG, '{"key": "new-checkout"}'):
-            self._read_flag(place, entry)
+        for path, entry in self._entries(value, "segments", _OF_SEGMENT, '{"key": "beta-testers"}'):
+            self._read_segment(path, entry)
+        for path, entry in self._entries(value, "flags", _OF_FLAG, '{"key": "new-checkout"}'):
+            self._read_flag(path, entry)
         return self._content()
 
     def _content(self) -> Content:
@@ -175,49 +168,52 @@ class _Reader:
     def _entries(
         self, file: dict[str, Any], name: str, checks: Mapping[str, Check], example: str
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each object of a list that has a key, with its place; what is wrong with its shape is noted."""
+        """Yield each object of a list that has a key, with its path. Wrong shapes are added to the defects."""
         entries = file.get(name, [])
         if not isinstance(entries, list):
             self.defects.append(Detail(name, DetailCode.INVALID_TYPE, f"Must be a list of {name}."))
             return
         keys = [entry.get("key") if isinstance(entry, dict) else None for entry in entries]
-        self.defects += check_distinct(keys, (f"{name}[{at}].key" for at in range(len(entries))))
+        self.defects += check_distinct(keys, (f"{name}[{index}].key" for index in range(len(entries))))
         seen: set[str] = set()
-        for at, (key, entry) in enumerate(zip(keys, entries, strict=True)):
-            place = f"{name}[{at}]"
-            found = list(check_object(entry, place, checks=checks, required=("key",), example=example))
-            self.defects += found
+        for index, (key, entry) in enumerate(zip(keys, entries, strict=True)):
+            path = f"{name}[{index}]"
+            details = list(check_object(entry, path, checks=checks, required=("key",), example=example))
+            self.defects += details
             if isinstance(key, str) and key not in seen:
                 seen.add(key)
-                if found:
+                if details:
                     self._refused(name).add(key)
-                yield place, entry
+                yield path, entry
 
     def _refused(self, name: str) -> set[str]:
         return self.refused_flags if name == "flags" else self.refused_segments
 
-    def _read_segment(self, place: str, sent: dict[str, Any]) -> None:
+    def _read_segment(self, path: str, sent: dict[str, Any]) -> None:
         values = {
-            "description": _text(sent, "description"),
+            "description": _string(sent, "description"),
             "conditions": sent.get("conditions", []),
             "user_ids": sent.get("userIds", []),
         }
         try:
-            entry = SegmentEntry(place, sent["key"], segments.checked(sent["key"], values))
+            entry = SegmentEntry(path, sent["key"], segments.checked(sent["key"], values))
         except ValidationFailed as error:
-            self.defects += (Detail(f"{place}.{each.field}", each.code, each.message) for each in error.details)
+            self.defects += (replace(detail, field=f"{path}.{detail.field}") for detail in error.details)
             self.refused_segments.add(sent["key"])
             return
         if sent["key"] not in self.refused_segments:
             self.segments.append(entry)
 
-    def _read_flag(self, place: str, sent: dict[str, Any]) -> None:
-        common = {name: sent.get(each.name, each.none) for name, each in PROPERTIES.items()}
-        common |= {"description": _text(sent, "description"), "owner": _text(sent, "owner")}
-        common["expires_at"] = _moment(sent)
+    def _read_flag(self, path: str, sent: dict[str, Any]) -> None:
+        common = {
+            **{name: sent.get(flag_property.name, flag_property.none) for name, flag_property in PROPERTIES.items()},
+            "description": _string(sent, "description"),
+            "owner": _string(sent, "owner"),
+            "expires_at": _moment(sent),
+        }
         states = dict(self._states(sent.get("environments")))
         try:
-            entry = acceptable(FlagEntry(place, sent["key"], common, states, sent.get("archived") is True))
+            entry = acceptable(FlagEntry(path, sent["key"], common, states, sent.get("archived") is True))
         except ValidationFailed as error:
             self.defects += error.details
             self.refused_flags.add(sent["key"])
@@ -231,19 +227,19 @@ class _Reader:
                 yield key, {"enabled": state.get("enabled") is True, "rules": state.get("rules", [])}
 
 
-def _text(sent: Mapping[str, Any], name: str) -> str:
-    """The text, or none where it is not one: that has been noted."""
-    found = sent.get(name, "")
-    return found if isinstance(found, str) else ""
+def _string(sent: Mapping[str, Any], name: str) -> str:
+    """Return a string, or "" in place of another value, which is among the defects already."""
+    value = sent.get(name, "")
+    return value if isinstance(value, str) else ""
 
 
 def _moment(sent: Mapping[str, Any]) -> datetime | None:
-    found = sent.get("expiresAt")
-    if not isinstance(found, str) or list(check_moment(found, "")):
+    value = sent.get("expiresAt")
+    if not isinstance(value, str) or list(check_moment(value, "")):
         return None
-    return parse_timestamp(found)
+    return parse_timestamp(value)
 
 
 def _without_dot(details: Iterator[Detail]) -> Iterator[Detail]:
-    """Details of the outermost object, whose fields have nothing before them."""
-    return (Detail(each.field.removeprefix("."), each.code, each.message) for each in details)
+    """Yield details of the outermost object, whose fields have no path before them."""
+    return (replace(detail, field=detail.field.removeprefix(".")) for detail in details)

@@ -1,50 +1,89 @@
-"""JSON values as text: YAML in blocks, as people edit it, or JSON. `yaml_parts` and `json_parts` read it again."""
+"""JSON values written as text: YAML in blocks, as people edit it, or JSON. `flags.files.parsing` reads it again."""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from io import StringIO
 from typing import Any
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.events import (
+    DocumentEndEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+    StreamStartEvent,
+)
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.resolver import VersionedResolver
+from ruamel.yaml.tag import Tag
 
-from flags.files.parts import resolve
+from flags.files.parsing import resolve
 
-VERSION = 1
-"""Of the files that are written and read here."""
+_STRING = Tag(suffix="tag:yaml.org,2002:str")
+# Many readers still use YAML 1.1, where `yes` and `012` are not strings.
+_old_readers = VersionedResolver(version=(1, 1))
 
 
 def write(value: Any, form: str) -> str:
-    """The value in the form `yaml` or `json`."""
-    return write_json(value) if form == "json" else write_yaml(value)
+    """Return the value as text in the form `yaml` or `json`."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n" if form == "json" else _write_yaml(value)
 
 
-def write_json(value: Any) -> str:
-    """The value as JSON in lines."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+def _write_yaml(value: Any) -> str:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.width = sys.maxsize
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    stream = StringIO()
+    yaml.emit(_events(value), stream)
+    return stream.getvalue().removesuffix("...\n")  # which ends a document that is a single scalar
 
 
-def write_yaml(value: Any) -> str:
-    """The value as YAML in blocks; what another reader might take for something else stands in quotes."""
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=float("inf"))
-    return text.removesuffix("...\n")  # which ends a document that is one value alone
+def _events(value: Any) -> Iterator[Event]:
+    yield StreamStartEvent()
+    yield DocumentStartEvent(explicit=False)
+    yield from _value_events(value, is_outermost=True)
+    yield DocumentEndEvent(explicit=False)
+    yield StreamEndEvent()
 
 
-class _Dumper(yaml.SafeDumper):
-    """PyYAML knows what readers of YAML 1.1 take for something else than a string; here is what readers of JSON do."""
+def _value_events(value: Any, *, is_outermost: bool = False) -> Iterator[Event]:
+    match value:
+        case dict():
+            yield MappingStartEvent(None, None, True, flow_style=not value)
+            for name, member in value.items():
+                yield from _value_events(name)
+                yield from _value_events(member)
+            yield MappingEndEvent()
+        case list():
+            yield SequenceStartEvent(None, None, True, flow_style=not value)
+            for element in value:
+                yield from _value_events(element)
+            yield SequenceEndEvent()
+        case str():
+            tag = _old_readers.resolve(ScalarNode, value, (True, False))
+            style = '"' if is_outermost else _style(value)
+            yield ScalarEvent(None, _STRING, (tag == _STRING, True, True), value, style=style)
+        case _:
+            yield ScalarEvent(None, None, (True, False, False), _scalar(value))
 
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, indentless=False)  # elements of a list stand below its name
-
-
-def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+def _style(text: str) -> str | None:
+    """Return the sign of quotes or of a block, or None to let the library choose."""
     lines = text.split("\n")
-    # PyYAML itself writes some of what cannot be seen so that it reads something else.
-    must_be_quoted = not all(map(str.isprintable, lines)) or not isinstance(resolve(text), str)
-    style = '"' if must_be_quoted else "|" if len(lines) > 1 else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    if not all(map(str.isprintable, lines)) or not isinstance(resolve(text), str):
+        return '"'
+    return "|" if len(lines) > 1 else None
 
 
-_Dumper.add_representer(str, _represent_text)
+def _scalar(value: Any) -> str:
+    """Return a number, a boolean or null so that YAML 1.1 reads it, too: it has 1.0e+16, but not 1e+16."""
+    text = json.dumps(value)
+    return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text

@@ -235,7 +235,7 @@ def test_import__chain_of_thousands__is_refused(production: Environment, file: A
     told = refused("import_flags", file([*flags, {"key": "flag-2000"}]))
 
     assert "Would make a chain of 20 flags, flag-0 → flag-1 → " in told[0]
-    assert told[-2] == f"and {2000 - 100:,} more defects"
+    assert told[-2] == f"and {2000 - 100:,} more errors"
 
 
 def test_import__chain_that_is_as_long_as_may_be__is_taken(production: Environment, file: Any) -> None:

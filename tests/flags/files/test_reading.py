@@ -43,7 +43,7 @@ flags:
   - description: no key
 """
 TOLD = """\
-flags.yaml, line 1: version: Must be 1, the version of files that can be read here.
+flags.yaml, line 1: version: Must be 1, the only version of files that can be imported.
 flags.yaml, line 2: flag: There is no such field here; leave it out. Fields are: version, segments, flags.
 flags.yaml, line 4: segments[0] (a b): key: Must be 1 to 100 letters, digits, dots, underscores and hyphens, the first a
  letter or a digit.
@@ -104,11 +104,11 @@ def test_read__json__is_told_by_its_line_as_well() -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"version: 1\nflags: \xff", "f, line 2: Is not UTF-8."),
-        (b"a: 1\na: 2\na: 3", 'f, line 2: The name "a" stands here twice; leave one of them out.'),
+        (b"version: 1\nflags: \xff", "f, line 2: The file is not UTF-8."),
+        (b"a: 1\na: 2\na: 3", 'f, line 2: The name "a" appears twice in the same object; remove one of them.'),
         (b'a: "\\ud83d"', "f, line 1: "),
-        (b"a" * (LARGEST + 1), "f, line 1: Must have at most 20 MiB."),
-        (b"a: &a\n  b: [*a]", "f, line 1: Has an anchor, &a"),
+        (b"a" * (LARGEST + 1), "f, line 1: The file must be at most 20 MiB."),
+        (b"a: &a\n  b: [*a]", "f, line 1: The anchor &a"),
     ],
 )
 def test_read__text_that_cannot_be_taken__is_refused(raw: bytes, message: str) -> None:
@@ -120,9 +120,9 @@ def test_read__text_that_cannot_be_taken__is_refused(raw: bytes, message: str) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", 'line 1: Must be an object, as {"version": 1, "segments": [], "flags": []}.'),
+        ("[]", 'line 1: Must be an object, such as {"version": 1, "segments": [], "flags": []}.'),
         ("flags: []", "line 1: version: Is missing; add it."),
-        ("version: true", "line 1: version: Must be 1, the version of files that can be read here."),
+        ("version: true", "line 1: version: Must be 1, the only version of files that can be imported."),
         ("version: 1\nflags: {}", "line 2: flags: Must be a list of flags."),
         ("version: 1\nsegments: null", "line 2: segments: Must be a list of segments."),
         ("version: 1\nflags:\n- key: a\n  environments: [a]", "line 4: flags[0] (a): environments: Must be an object"),
@@ -138,11 +138,11 @@ def test_read__another_shape__is_told(text: str, message: str) -> None:
 
 
 def test_read__byte_order_mark__is_no_part_of_the_text() -> None:
-    assert read(b"\xef\xbb\xbfversion: 1", name="f", form="yaml").value == {"version": 1}
+    assert read(b"\xef\xbb\xbfversion: 1", name="f", form="yaml").text.value == {"version": 1}
 
 
 def test_refused__hundreds_of_defects__are_counted_after_the_first() -> None:
     text = "version: 1\nflags:\n" + "  - key: '-'\n" * 250
     found = told(read_yaml(text))
     assert len(found) == MOST_DEFECTS + 1
-    assert found[-1] == f"and {2 * 250 - 1 - MOST_DEFECTS} more defects"
+    assert found[-1] == f"and {2 * 250 - 1 - MOST_DEFECTS} more errors"
