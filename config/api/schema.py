@@ -13,23 +13,18 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_field
 from rest_framework import serializers
 
+from config.answers import KEY as KEY
+from config.answers import NAME as NAME
 from config.api.change_reason import REASON_LENGTH
 from config.api.idempotency import KEY_LENGTH as IDEMPOTENCY_KEY_LENGTH
 from config.api.idempotency import REPLAYED
 from config.api.renderers import EnvelopeRenderer
 from config.errors import DetailCode, ErrorCode
-from config.slugs import KEY_LENGTH, KEY_RULE, NAME_LENGTH
+from config.slugs import KEY_RULE
 
 Schema = dict[str, Any]
 
-KEY: Schema = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": KEY_LENGTH,
-    "pattern": rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{KEY_LENGTH - 1}}}$",
-}
 MOMENT: Schema = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]}
-NAME: Schema = {"type": "string", "minLength": 1, "maxLength": NAME_LENGTH, "pattern": r"^[^\u0000]*$"}
 
 _components: dict[str, Schema] = {}
 

@@ -20,43 +20,17 @@ which the constructor leaves as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from inspect import cleandoc
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
-from config.api.schema import KEY, NAME, Schema, component
+from config.answers import Answer, Count, Key, Moment, Name, Share, described, one_of, shaped
+from config.api.schema import Schema, component
+
+__all__ = ["Answer", "Count", "Key", "Moment", "Name", "Share", "described", "one_of", "schema_of", "shaped"]
 
 _REFERENCE = "#/components/schemas/{name}"
-
-Key = Annotated[str, Meta(extra_json_schema=KEY)]
-Name = Annotated[str, Meta(extra_json_schema=NAME)]
-Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-"""A point in time as `config.timestamps.format_timestamp` writes it."""
-
-Count = Annotated[int, Meta(ge=0)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-
-
-class Answer(msgspec.Struct, rename="camel", frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An object of an answer: closed, with properties in camel case."""
-
-
-def described(description: str) -> Meta:
-    """Return the annotation that describes a property."""
-    return Meta(description=description)
-
-
-def one_of(values: Iterable[str]) -> Meta:
-    """Return the annotation of a text that is one of these."""
-    return Meta(extra_json_schema={"enum": [str(value) for value in values]})
-
-
-def shaped(schema: Schema) -> Meta:
-    """Return the annotation of a value whose schema is known already; use it with `Any`, `list[Any]` and the like."""
-    return Meta(extra_json_schema=schema)
 
 
 def schema_of(kind: Any) -> Schema:
