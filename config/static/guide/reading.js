@@ -34,4 +34,6 @@ if (sections.length) {
   markSection();
 }
 
-document.querySelector(".menu [aria-current]")?.scrollIntoView({ block: "nearest" });
+const menu = document.getElementById("menu");
+const current = menu.querySelector("[aria-current]");
+if (current) menu.scrollTop = current.offsetTop - menu.clientHeight / 2;

@@ -13,7 +13,12 @@ form.hidden = false;
 
 async function load() {
   index ??= fetch(form.dataset.search).then((response) => response.json());
-  return index;
+  try {
+    return await index;
+  } catch {
+    index = null; // the next key tries again
+    return [];
+  }
 }
 
 /** The sections that hold all words, best first. Titles count for more than text, and beginnings of words for more than middles. */
