@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from django.db import transaction
 from pytest_django import DjangoDbBlocker
 
 from config.keys.api_keys import create_key
@@ -22,6 +21,7 @@ from experiments.models import Exposure
 from flags.changes.flag_changes import archive_flag, create_flag, update_flag
 from flags.changes.segment_changes import create_segment
 from tests.conftest import ACTOR, NOON
+from tests.transactions import rolled_back
 
 VALUES = [{"key": "a", "value": "A"}, {"key": "b", "value": "B"}]
 
@@ -42,10 +42,8 @@ class World(NamedTuple):
 
 @pytest.fixture(scope="module")
 def world_of_the_module(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[World]:
-    """Built once for hundreds of tests, of which each undoes what it does to it."""
-    with django_db_blocker.unblock(), transaction.atomic():
+    with rolled_back(django_db_blocker):
         yield _build()
-        transaction.set_rollback(True)
 
 
 @pytest.fixture

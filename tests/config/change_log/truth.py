@@ -1,0 +1,69 @@
+"""The change log held against what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.db.models import Model
+
+from config.keys import api_keys, environments
+from config.models import ApiKey, Change, Environment
+from experiments.lifecycle import changes as lifecycle
+from experiments.metrics import changes as metrics
+from experiments.models import Experiment, Metric
+from flags.changes import flag_changes, segment_changes
+from flags.models import Flag, Segment
+
+DOCUMENTS: Mapping[type[Model], tuple[str, Callable[[Any], Any]]] = {
+    Environment: (environments.KIND, environments.document),
+    ApiKey: (api_keys.KIND, api_keys.document),
+    Flag: (flag_changes.KIND, flag_changes.document),
+    Segment: (segment_changes.KIND, segment_changes.document),
+    Metric: (metrics.KIND, metrics.document),
+    Experiment: (lifecycle.KIND, lifecycle.document),
+}
+"""What configuration is, and how the change log keeps it."""
+
+NO_CONFIGURATION: Mapping[str, str] = {
+    "flags.FlagState": "part of a flag's document",
+    "flags.FlagTag": "part of a flag's document",
+    "flags.Usage": "what happened, not what is to happen",
+    "flags.LastUse": "what happened, not what is to happen",
+    "config.Change": "the change log itself",
+    "config.IdempotencyKey": "what happened, not what is to happen",
+    "events.Event": "what happened, not what is to happen",
+    "events.EventCount": "what happened, not what is to happen",
+    "config.Epoch": "part of the order in which things arrive",
+    "experiments.Exposure": "what happened, not what is to happen",
+    "experiments.Fold": "worked out from what happened",
+    "experiments.UserTotal": "worked out from what happened",
+    "experiments.Calibration": "worked out from what happened",
+    "experiments.VariantSums": "worked out from what happened",
+    "auth.User": "people, and what they may do here",
+    "auth.Group": "people, and what they may do here",
+    "auth.Permission": "people, and what they may do here",
+    "sessions.Session": "who is signed in",
+    "admin.LogEntry": "Django's own log, which is not kept",
+    "contenttypes.ContentType": "a list of the models",
+}
+
+
+def in_words(change: Change) -> str:
+    return f"{change.action} {change.kind} {change.key}" + (f" in {change.environment}" if change.environment else "")
+
+
+def check_that_the_log_is_the_whole_truth() -> None:
+    """Each row starts where the one before ended, and what they come to in the end is what is stored."""
+    told: dict[tuple[str, str], Any] = {}
+    for row in Change.objects.order_by("revision"):
+        assert row.before == told.pop((row.kind, row.object_id), None), row
+        assert row.before != row.after
+        if row.after is not None:
+            told[row.kind, row.object_id] = row.after
+    stored = {
+        (kind, str(each.pk)): document(each)
+        for model, (kind, document) in DOCUMENTS.items()
+        for each in model._default_manager.all()
+    }
+    assert told == stored
