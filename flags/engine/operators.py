@@ -1,6 +1,6 @@
-"""What a condition can compare, as one table: for each operator the values it takes and how it compiles to a predicate.
+"""The operators of conditions: which values each one accepts, and how it compiles to a predicate.
 
-Not here: where the attribute comes from, negation, lists of values in an attribute, and how conditions add up.
+`flags.engine.conditions` looks up the attribute, negates, handles attributes that are lists, and combines conditions.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from flags.engine.shapes import Check, check_key, check_list, check_number, chec
 from flags.engine.types import Context, is_member
 
 Predicate = Callable[[Any, Context], bool | None]
-"""Whether an attribute is as wanted; None where the two cannot be compared. It never raises."""
+"""Return whether an attribute matches, or None if the two cannot be compared. A predicate never raises."""
 
 Compiler = Callable[[Any, bool], Predicate]
-"""From the value of a condition, and whether case is ignored, to its predicate."""
+"""Make a predicate from the value of a condition and from whether case is ignored."""
 
 _LONGEST_PATTERN = 1_000
 _LONGEST_SEARCHED = 4_096
@@ -51,9 +51,10 @@ _KINDS: Mapping[type, frozenset[type]] = {
 class Operator:
     """How one operator treats the value of its condition.
 
-    `check` yields what is wrong with it; it is None where a condition has no value. `compile` takes a right one.
-    `is_negative` operators hold where the predicate says no. `needs_attribute` is false for those that ask about the
-    user as a whole, `takes_lists_whole` true for those to which a list is one value like any other.
+    `check` yields what is wrong with the value; it is None if conditions with this operator have no value.
+    `compile` takes a value without errors. An `is_negative` operator holds if the predicate returns False.
+    `needs_attribute` is false for operators on the user as a whole. `takes_lists_whole` is true for operators that
+    treat a list as a single value.
     """
 
     check: Check | None
@@ -97,18 +98,18 @@ def _pattern(text: str, ignore_case: bool) -> Predicate:
             return None
         try:
             return search(actual) is not None
-        except UnicodeEncodeError:  # half a character, which matches nothing
+        except UnicodeEncodeError:  # half of a surrogate pair matches nothing
             return None
 
     return holds
 
 
 def compile_pattern(text: str, ignore_case: bool = False) -> Any:
-    """The pattern as RE2 runs it, in time that grows with the text alone. Raises re2.error."""
+    """Compile a pattern with RE2, which searches in linear time. Raises re2.error."""
     options = re2.Options()
     options.log_errors = False
     options.case_sensitive = not ignore_case
-    options.max_mem = _BYTES_OF_A_PATTERN  # and with it the time to compile it
+    options.max_mem = _BYTES_OF_A_PATTERN  # which also limits the time to compile it
     return re2.compile(text, options)
 
 
@@ -165,9 +166,9 @@ def _is_in_networks(actual: Any, networks: list[IPv4Network | IPv6Network]) -> b
         address = ip_address(actual)
     except ValueError:
         return None
-    # Sockets that take both families write IPv4 addresses as IPv6 ones.
-    alike = {address, getattr(address, "ipv4_mapped", None) or address}
-    return any(each in network for network in networks for each in alike)
+    # Sockets for both families report IPv4 addresses as IPv6 addresses.
+    forms = {address, getattr(address, "ipv4_mapped", None) or address}
+    return any(form in network for network in networks for form in forms)
 
 
 def _presence(_value: Any, _ignore_case: bool) -> Predicate:
@@ -179,12 +180,12 @@ def _segment(key: str, _: bool) -> Predicate:
 
 
 def check_scalars(value: object, field: str) -> Iterator[Detail]:
-    """Take 1 to 1,000 strings, numbers and booleans."""
+    """Accept 1 to 1,000 strings, numbers and booleans."""
     return check_list(value, field, least=1, most=1_000, noun="strings, numbers or booleans", check=check_scalar)
 
 
 def check_pattern(value: object, field: str) -> Iterator[Detail]:
-    """Take a regular expression that RE2 can run."""
+    """Accept a regular expression that RE2 can compile."""
     yield from check_text(value, field)
     if not isinstance(value, str) or not value:
         return
@@ -192,29 +193,29 @@ def check_pattern(value: object, field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.TOO_LONG, f"Must have at most {_LONGEST_PATTERN:,} characters.")
         return
     try:
-        for ignore_case in (False, True):  # a pattern that ignores case is a larger one
+        for ignore_case in (False, True):  # a pattern that ignores case compiles to a larger program
             compile_pattern(value, ignore_case)
     except (re2.error, UnicodeEncodeError) as error:
-        said = error.args[0]
-        why = said.decode(errors="replace") if isinstance(said, bytes) else "not UTF-8"
+        reason = error.args[0]
+        why = reason.decode(errors="replace") if isinstance(reason, bytes) else "not UTF-8"
         message = f"Must be a regular expression of RE2, which has neither lookaround nor backreferences: {why[:100]}."
         yield Detail(field, DetailCode.INVALID_VALUE, message)
 
 
 def check_time(value: object, field: str) -> Iterator[Detail]:
-    """Take an ISO 8601 timestamp or a relative time such as `-7d`."""
+    """Accept an ISO 8601 timestamp or a relative time such as `-7d`."""
     message = "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z, or relative: -7d, +12h."
     return check_readable(value, field, read=compile_moment, message=message)
 
 
 def check_version(value: object, field: str) -> Iterator[Detail]:
-    """Take a semantic version."""
+    """Accept a semantic version."""
     message = "Must be a semantic version such as 2.1.0 or 2.1.0-beta.1."
     return check_readable(value, field, read=_require_version, message=message)
 
 
 def check_networks(value: object, field: str) -> Iterator[Detail]:
-    """Take an IP network in CIDR notation, or 1 to 1,000 of them."""
+    """Accept an IP network in CIDR notation, or a list of 1 to 1,000 of them."""
     if isinstance(value, list):
         return check_list(value, field, least=1, most=1_000, noun="networks", check=_check_network)
     return _check_network(value, field)
@@ -226,7 +227,7 @@ def _check_network(value: object, field: str) -> Iterator[Detail]:
 
 
 def _require_prefix_length(text: str) -> None:
-    # Python reads masks, too, such as 10.0.0.0/255.0.0.0, which no other reader of rules has to know.
+    # Python also accepts masks such as 10.0.0.0/255.0.0.0; evaluators in other languages need not support them.
     _network(text)
     _, slash, length = text.partition("/")
     if slash and not (length.isascii() and length.isdigit()):
@@ -234,7 +235,7 @@ def _require_prefix_length(text: str) -> None:
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:
-    # Bits beyond the prefix are passed over: 10.1.2.3/8 is meant as its network.
+    # Bits after the prefix are ignored: 10.1.2.3/8 means 10.0.0.0/8.
     network = ip_network(text, strict=False)
     mapped = getattr(network.network_address, "ipv4_mapped", None)
     if mapped is not None and network.prefixlen >= _BITS_BEFORE_MAPPED:
@@ -277,5 +278,7 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
         "inSegment": Operator(check_key, _segment, needs_attribute=False, takes_lists_whole=True),
     }
 )
-"""Every operator by the name that a condition calls it. A missing attribute, or one of another kind than the value,
-matches none of them, negative ones included; only `notExists`, and `exists` negated, match a missing one."""
+"""All operators by their names in conditions.
+
+A missing attribute, or one of another kind than the value, matches no operator, not even a negative one. Only
+`notExists`, and `exists` when it is negated, match a missing attribute."""

@@ -1,11 +1,12 @@
-"""What was written, in lines for a terminal: `~ flag dark-mode`, and below it `production enabled: false → true`.
+"""What was written, as lines for a terminal: `~ flag dark-mode`, then `    production enabled: false → true`.
 
-Fields are those of the API and of files; `config.change_log.descriptions` says the same in words, for pages.
+Fields have the names of the API and of files; `config.change_log.descriptions` describes changes in words for pages.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -17,39 +18,36 @@ from flags.changes.bulk import Written
 _MOST_LINES = 100
 _SHOWN_ELEMENTS = 5
 _LONGEST_VALUE = 100
-_UNTOLD = ("id", "key", "states")
+_OMITTED = ("id", "key", "states")
 
 
 def lines(written: Sequence[Written]) -> Iterator[str]:
-    """All of it, in its order."""
-    for each in written:
-        yield f"{'~' if each.before else '+'} {each.kind} {each.key}"
-        found = _differences(each.before or {}, each.after)
-        yield from (f"    {line}" for line in islice(found, _MOST_LINES))
-        if more := sum(1 for _ in found):
+    """Yield the lines of all flags and segments that were written, in their order."""
+    for entry in written:
+        yield f"{'~' if entry.before else '+'} {entry.kind} {entry.key}"
+        differences = _differences(entry.before or {}, entry.after)
+        yield from (f"    {line}" for line in islice(differences, _MOST_LINES))
+        if more := sum(1 for _ in differences):
             yield f"    and {more:,} more differences"
 
 
 def summary(written: Sequence[Written]) -> str:
-    """How much it is: `2 flags created, 1 segment changed`."""
-    counts: dict[str, int] = {}
-    for each in written:
-        what = f"{each.kind} {'changed' if each.before else 'created'}"
-        counts[what] = counts.get(what, 0) + 1
-    told = (f"{number:,} {what if number == 1 else what.replace(' ', 's ')}" for what, number in counts.items())
-    return ", ".join(told) or "nothing to change"
+    """Return the number of changes, such as `2 flags created, 1 segment changed`."""
+    counts = Counter(f"{entry.kind} {'changed' if entry.before else 'created'}" for entry in written)
+    parts = (f"{count:,} {what if count == 1 else what.replace(' ', 's ')}" for what, count in counts.items())
+    return ", ".join(parts) or "nothing to change"
 
 
 def _differences(before: Document, after: Document) -> Iterator[str]:
     yield from map(_line, tell(_common(before), _common(after)))
     old, new = before.get("states", {}), after.get("states", {})
     for key in new:
-        for each in tell(old.get(key, {}), new[key]):
-            yield f"{key} {_line(each)}"
+        for difference in tell(old.get(key, {}), new[key]):
+            yield f"{key} {_line(difference)}"
 
 
 def _common(document: Document) -> Document:
-    return {name: value for name, value in document.items() if name not in _UNTOLD and value not in ("", [])}
+    return {name: value for name, value in document.items() if name not in _OMITTED and value not in ("", [])}
 
 
 def _line(difference: Mapping[str, Any]) -> str:
@@ -65,7 +63,7 @@ def _line(difference: Mapping[str, Any]) -> str:
 
 def _moved(mark: str, difference: Mapping[str, Any], name: str) -> Iterator[str]:
     elements = difference[name]
-    yield from (f"{mark}{_text(each)}" for each in elements[:_SHOWN_ELEMENTS])
+    yield from (f"{mark}{_text(element)}" for element in elements[:_SHOWN_ELEMENTS])
     more = len(elements) - _SHOWN_ELEMENTS + difference.get(f"more{name.capitalize()}", 0)
     if more > 0:
         yield f"{mark}{more:,} more"

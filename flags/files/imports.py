@@ -1,6 +1,6 @@
-"""Making flags and segments what a file says: all of it or nothing, in one transaction.
+"""The import of flags and segments: all entries of a file are written in one transaction, or none of them.
 
-Not here: how a file is read (`flags.files`).
+`flags.files.reading` reads the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from flags.changes.bulk import FlagEntry, SegmentEntry, Written, write_flags, wr
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Acceptable entries, and what was wrong with others, by whose keys nobody is blamed for naming them."""
+    """The entries that can be written, and what is wrong with the others.
+
+    A reference to a refused flag or segment is not reported as an error of its own.
+    """
 
     segments: Sequence[SegmentEntry]
     flags: Sequence[FlagEntry]
@@ -31,9 +34,9 @@ class Content:
 def import_content(
     content: Content, *, actor: Actor, at: datetime, reason: str = "", is_dry_run: bool = False
 ) -> Sequence[Written]:
-    """Write what differs, segments before the flags that may name them, and return it.
+    """Write the entries that differ from the database and return them, segments before the flags that refer to them.
 
-    A dry run does all of it and then takes it back. Raises ValidationFailed with everything that stands against it.
+    A dry run writes them and then rolls back. Raises ValidationFailed with all errors of the whole file.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         details = list(content.defects)

@@ -1,4 +1,4 @@
-"""`manage.py export_flags`: flags and segments as a file, which `import_flags` reads again."""
+"""`manage.py export_flags`: write flags and segments to a file that `import_flags` can read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ STANDARD = "-"
 
 
 class Command(OperatorCommand):
-    help = "Write all flags and segments, or the flags named and the segments that they use, as YAML or JSON."
+    help = "Write all flags and segments, or the given flags and the segments that they use, as YAML or JSON."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("keys", nargs="*", help="the keys of flags (default: all)")
         parser.add_argument("--environment", help="only the states in the environment with this key (default: all)")
-        parser.add_argument("--format", choices=FORMS, help="by default what the name of the file says, else yaml")
+        parser.add_argument("--format", choices=FORMS, help="default: by the suffix of the file, otherwise yaml")
         parser.add_argument("--output", default=STANDARD, help="the file to write (default: stdout)")
 
     def handle(self, *, keys: list[str], environment: str | None, output: str, **options: Any) -> None:

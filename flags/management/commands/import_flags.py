@@ -1,4 +1,4 @@
-"""`manage.py import_flags`: flags and segments become what a file says, all of it or nothing."""
+"""`manage.py import_flags`: write the flags and segments of a file, all of them or none."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ STANDARD = "-"
 
 
 class Command(OperatorCommand):
-    help = "Make flags and segments what a YAML or JSON file says. What the file does not name stays as it is."
+    help = "Write the flags and segments of a YAML or JSON file. Those that are not in the file stay unchanged."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", help="as export_flags writes it; - is stdin")
-        parser.add_argument("--environment", help="of the states in the file, only those of this environment")
-        parser.add_argument("--format", choices=FORMS, help="by default what the name of the file says, else yaml")
-        parser.add_argument("--dry-run", action="store_true", help="do all of it, show it, and take it back")
+        parser.add_argument("file", help="a file in the format of export_flags; - is stdin")
+        parser.add_argument("--environment", help="only the states in the environment with this key (default: all)")
+        parser.add_argument("--format", choices=FORMS, help="default: by the suffix of the file, otherwise yaml")
+        parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
         add_reason(parser)
 
     def handle(self, *, file: str, environment: str | None, dry_run: bool, reason: str, **options: Any) -> None:
         only = None if environment is None else find_environment(environment).key
         form = options["format"] or form_of(file) or "yaml"
         try:
-            found = read(_bytes_of(file), name=_name_of(file), form=form, only_environment=only)
+            content_file = read(_bytes_of(file), name=_name_of(file), form=form, only_environment=only)
             try:
                 written = import_content(
-                    found.content, actor=actor(), at=timezone.now(), reason=reason, is_dry_run=dry_run
+                    content_file.content, actor=actor(), at=timezone.now(), reason=reason, is_dry_run=dry_run
                 )
             except ValidationFailed as error:
-                raise found.refused(error.details) from error
+                raise content_file.refused(error.details) from error
         except FileRefused as refusal:
             raise CommandError(f"{refusal}\nNothing was changed.") from refusal
         for line in lines(written):
@@ -48,7 +48,7 @@ class Command(OperatorCommand):
 
 
 def _bytes_of(file: str) -> bytes:
-    """As much as may be read, and one more to tell that it is too much."""
+    """Return the bytes of the file, or of a file that is too large one byte more than is allowed."""
     if file == STANDARD:
         return sys.stdin.buffer.read(LARGEST + 1)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Any
 
@@ -230,3 +231,12 @@ flags:
 )
 def test_lines__of_a_path__are_those_of_its_innermost_part(path: str, line: int) -> None:
     assert parse(FILE, "yaml").line_of(path) == line
+
+
+@pytest.mark.parametrize("escaped", ['"\\ud83d\\ude00"', '"\\"\\\\\\ud83d\\ude00"', '"\\\\"'])
+def test_json__escapes__are_the_same_with_and_without_lines(escaped: str) -> None:
+    text = f'{{"a": 1,\n{escaped}: [\n{escaped}]}}'
+    name = json.loads(escaped)
+    found = parse(text, "json")
+    assert found.value == {"a": 1, name: [name]}
+    assert (found.line_of(name), found.line_of(f"{name}[0]")) == (2, 3)
