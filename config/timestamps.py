@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 
 # What Python reads beyond this differs from version to version.
-_HOUR, _MINUTE = r"(?:[01]\d|2[0-3])", r"[0-5]\d"
+_HOUR, _MINUTE, _SECOND = r"(?:[01]\d|2[0-3])", r"[0-5]\d", r"(?:[0-5]\d|(?P<leap>60))"
 _ISO = re.compile(
     rf"\d{{4}}-\d{{2}}-\d{{2}}"
-    rf"(?:[T ]{_HOUR}:{_MINUTE}(?::{_MINUTE}(?:[.,]\d{{1,9}})?)?(?:Z|[+-]{_HOUR}:?{_MINUTE})?)?",
+    rf"(?:[Tt ]{_HOUR}:{_MINUTE}(?::{_SECOND}(?:[.,]\d{{1,9}})?)?(?:[Zz]|[+-]{_HOUR}(?::?{_MINUTE})?)?)?",
     re.ASCII,
 )
+_LEAP_SECOND_AT = len("2026-01-31T12:00:")
 
 
 def format_timestamp(moment: datetime) -> str:
@@ -20,21 +21,26 @@ def format_timestamp(moment: datetime) -> str:
 
 
 def parse_timestamp(text: str, *, end_of_day: bool = False) -> datetime:
-    """Read ISO 8601 as an aware UTC datetime.
+    """Read an ISO 8601 or RFC 3339 timestamp as an aware UTC datetime.
 
-    A moment with no offset is UTC. A date alone is its first instant or, with `end_of_day`, its last. Raises ValueError
-    for anything else, for days that do not exist and for moments that UTC cannot hold.
+    A moment with no offset is UTC. A leap second (60) is the first second of the next minute. A date
+    alone is its first instant or, with `end_of_day`, its last. Raises ValueError for anything else,
+    for days that do not exist and for moments that UTC cannot hold.
     """
     text = text.strip()
-    if not _ISO.fullmatch(text):
+    matched = _ISO.fullmatch(text)
+    if not matched:
         raise ValueError("not an ISO 8601 timestamp")
-    moment = datetime.fromisoformat(text.replace(",", "."))
+    written = text.upper().replace(",", ".")
+    if matched["leap"]:  # Python knows none
+        written = f"{written[:_LEAP_SECOND_AT]}59{written[_LEAP_SECOND_AT + 2 :]}"
+    moment = datetime.fromisoformat(written)
     if len(text) == len("2026-01-31") and end_of_day:
         moment = datetime.combine(moment, time.max)
-    if moment.tzinfo is None:
-        return moment.replace(tzinfo=UTC)
     try:
-        return moment.astimezone(UTC)
+        if matched["leap"]:
+            moment += timedelta(seconds=1)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("outside the years 1 to 9999") from error
 

@@ -247,18 +247,21 @@ function matchesPattern(attribute, pattern, { ignoreCase }) {
 
 // --- moments, in microseconds ---
 
-const MOMENT = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d)(?:[.,](\d{1,9}))?)?(?:Z|([+-])(\d\d):?(\d\d))?)?$/;
+const MOMENT =
+  /^(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?:[Zz]|([+-])(\d\d)(?::?([0-5]\d))?)?)?$/;
 const [FIRST, END] = ["0001-01-01", "+010000-01-01"].map((date) => BigInt(Date.parse(date)) * 1_000n);
 const SECONDS = { s: 1n, m: 60n, h: 3_600n, d: 86_400n, w: 604_800n };
 
 function parseMoment(text) {
   const found = isText(text) && MOMENT.exec(text.trim());
   if (!found) return NOTHING;
-  const [, date, time = "00:00", seconds = ":00", fraction = "", sign = "+", hours = "0", minutes = "0"] = found;
-  const written = new Date(`${date}T${time}${seconds}Z`);
+  const [, date, time = "00:00", seconds = "00", fraction = "", sign = "+", hours = "0", minutes = "0"] = found;
+  // A leap second is the first second of the next minute.
+  const [second, leap] = seconds === "60" ? ["59", 1_000n] : [seconds, 0n];
+  const written = new Date(`${date}T${time}:${second}Z`);
   if (Number.isNaN(written.getTime()) || !written.toISOString().startsWith(date) || hours > 23) return NOTHING;
   const offset = BigInt(`${sign}1`) * (BigInt(hours) * 60n + BigInt(minutes)) * 60_000_000n;
-  const moment = BigInt(written.getTime()) * 1_000n + BigInt(fraction.padEnd(6, "0").slice(0, 6)) - offset;
+  const moment = (BigInt(written.getTime()) + leap) * 1_000n + BigInt(fraction.padEnd(6, "0").slice(0, 6)) - offset;
   return moment >= FIRST && moment < END ? moment : NOTHING;
 }
 
