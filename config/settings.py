@@ -136,7 +136,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 
 CORS_URLS_REGEX = (
-    r"^(/v1/(evaluate|flags/[^/]+/evaluate|experiments/[^/]+/variant|events|events/batch)"
+    r"^(/v1/(evaluate|flags/[^/]+/evaluate|experiments/[^/]+/variant|variants|events|events/batch)"
     r"|/ofrep/v1/evaluate/flags(/.+)?)$"
 )
 CORS_ALLOW_METHODS = ["POST"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from config.models import Scope
+from tests.config.api.calls import CALLS
 from tests.config.api.conftest import World
 from tests.config.api.wire import failure, send
 
@@ -12,6 +14,7 @@ OPEN = {
     "/v1/flags/known/evaluate": b'{"userId": "u"}',
     "/v1/evaluate": b'{"userId": "u"}',
     "/v1/experiments/running/variant": b'{"userId": "u"}',
+    "/v1/variants": b'{"userId": "u"}',
     "/v1/events": b'{"event": "view", "userId": "u"}',
     "/v1/events/batch": b'{"events": [{"event": "view", "userId": "u"}]}',
 }
@@ -72,6 +75,11 @@ def test_preflight__from_a_configured_origin__allows_what_clients_do(db, path):
     }  # fmt: skip
     assert "access-control-allow-credentials" not in answer.headers
     assert "origin" in answer.headers["vary"].lower()
+
+
+@pytest.mark.parametrize("path", [call.path for call in CALLS if call.scope is Scope.CLIENT])
+def test_preflight__of_what_client_keys_may_call__is_allowed(db, path):
+    assert preflight(path).headers["access-control-allow-origin"] == SHOP
 
 
 @pytest.mark.parametrize("path", OPEN)
