@@ -48,7 +48,8 @@ class EventList(ListPage):
         return {name: value for name, value in found.items() if name not in EventFilter.base_filters}
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
-        filterset = EventFilter(request.GET, queryset=super().get_queryset(request, exclude_parameters))
+        events = super().get_queryset(request, exclude_parameters)
+        filterset = EventFilter(request.GET, queryset=events, environment=current_environment(request))
         self.search_bar = [
             {
                 "name": name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from config.maintenance import register
+from events.queries.experiment_names import asking_for_names
 from events.recording.ingest import events_stored
 from events.removal.erasure import erasing_user
 from events.removal.retention import asking_for_holds
@@ -10,7 +11,7 @@ from experiments.design.segment_refs import name_segment_users
 from experiments.exposures.assignment import record, stored
 from experiments.exposures.forced_variants import leave_out_all_testers
 from experiments.exposures.forgetting import forget_user, hold_events
-from experiments.exposures.recording import record_reported
+from experiments.exposures.recording import names_of_experiment, record_reported
 from experiments.lifecycle.new_phase import open_phases_of_segments
 from experiments.results.frozen import refresh_results
 from flags.changes.references import asking_for_segment_users, segments_changed
@@ -19,6 +20,7 @@ from flags.experiment_rule import exposing
 events_stored.connect(record_reported, dispatch_uid="experiments.exposures")
 erasing_user.connect(forget_user, dispatch_uid="experiments.forgetting")
 asking_for_holds.connect(hold_events, dispatch_uid="experiments.forgetting")
+asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposures")
 asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segment_refs")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")
 exposing.register(stored=stored, record=record)

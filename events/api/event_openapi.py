@@ -75,8 +75,13 @@ list_events = extend_schema(
     parameters=[
         query("userId", NAME, "Only events of this user."),
         query("event", NAME, "Only events of this name."),
-        query("experimentId", {**NAME, "maxLength": TEXT_LENGTH}, "Only events whose `experimentId` is exactly this."),
-        query("variant", {**NAME, "maxLength": TEXT_LENGTH}, "Only those whose `variant` it is, of `experimentId`."),
+        query(
+            "experimentId",
+            {**NAME, "maxLength": TEXT_LENGTH},
+            "Only events that name this experiment, by its id or its key, whichever of the two you give. A name that "
+            "no experiment has finds the events whose `experimentId` is exactly that.",
+        ),
+        query("variant", {**NAME, "maxLength": TEXT_LENGTH}, "Only events with this `variant` of `experimentId`."),
         _PROPERTIES,
         query("from", MOMENT, "From this moment or day on."),
         query("to", MOMENT, "Until this moment, or the end of this day."),

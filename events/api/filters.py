@@ -9,8 +9,10 @@ import django_filters
 from django import forms
 
 from config.api.filters import MomentFilter, TextFilter
-from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event, EventQuerySet
+from config.models import Environment
+from events.models import VARIANT_LENGTH, Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT
+from events.queries.experiment_names import find_of_experiment
 from events.queries.property_search import PropertyIs
 
 TEXT_LENGTH = 2000
@@ -45,7 +47,9 @@ class PropertyFilter(TextFilter):
 class EventFilter(django_filters.FilterSet):
     userId = TextFilter(field_name="user_id", label="Of this user.")
     event = TextFilter(field_name="name", label="Of this name.")
-    experimentId = TextFilter(method="name_experiment", max_length=TEXT_LENGTH, label="Whose `experimentId` it is.")
+    experimentId = TextFilter(
+        method="name_experiment", max_length=TEXT_LENGTH, label="Of this experiment, by id or key."
+    )
     variant = TextFilter(method="name_variant", max_length=TEXT_LENGTH, label="Whose `variant` it is.")
     to = MomentFilter(field_name="timestamp", lookup_expr="lte", end_of_day=True, label="Until this moment or day.")
 
@@ -57,16 +61,21 @@ class EventFilter(django_filters.FilterSet):
         fields = ()
         form = EventForm
 
-    def __init__(self, data: Mapping[str, Any] | None = None, *args: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *args: Any,
+        environment: Environment | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(data, *args, **options)
+        self.environment = environment or self.request.auth.environment
         for name in data or ():
             if name.startswith(PROPERTY) and "\0" not in name:  # which no property has, and PostgreSQL refuses to read
                 self.filters[name] = PropertyFilter(field_name=name.removeprefix(PROPERTY), max_length=TEXT_LENGTH)
 
     def name_experiment(self, events: EventQuerySet, _name: str, reference: str) -> EventQuerySet:
-        # An index of those that name one at all; SQLite takes it only where the question has its very condition.
-        found = events.naming(reference[:EXPERIMENT_LENGTH]).exclude(experiment="")
-        return found if len(reference) < EXPERIMENT_LENGTH else found.filter(properties__experimentId=reference)
+        return find_of_experiment(events, self.environment, reference)
 
     def name_variant(self, events: EventQuerySet, _name: str, key: str) -> EventQuerySet:
         found = events.filter(variant=key[:VARIANT_LENGTH]).exclude(variant="")

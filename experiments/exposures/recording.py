@@ -190,6 +190,14 @@ def find_named(environment: Environment, names: Collection[str]) -> list[Experim
     return found
 
 
+def names_of_experiment(*, environment: Environment, reference: str, **_: Any) -> list[str]:
+    """Return the names by which events may call the experiment of this id or key; none if there is no such one."""
+    experiments = Experiment.objects.in_environment(environment)
+    named = experiments.filter(pk=reference).first() if is_uuid(reference) else None
+    named = named or experiments.filter(key=reference).first()
+    return named.references() if named else []
+
+
 def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
     """The events that report a variant which the experiment does not have."""
     naming = Event.objects.filter(environment=experiment.environment_id).naming(*experiment.references())

@@ -37,7 +37,9 @@ class Command(OperatorCommand):
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
         parser.add_argument("--event", dest="event", type=_text, help="only events of this name")
         parser.add_argument("--user", dest="userId", type=_text, help="only events of this user")
-        parser.add_argument("--experiment", dest="experimentId", type=_text, help="only those with this experimentId")
+        parser.add_argument(
+            "--experiment", dest="experimentId", type=_text, help="only those of this experiment, by id or key"
+        )
         parser.add_argument("--variant", dest="variant", type=_text, help="only those with this variant of it")
         parser.add_argument(
             "--property",
@@ -76,7 +78,7 @@ class Command(OperatorCommand):
 def _find(environment: Environment, options: dict[str, Any]) -> EventQuerySet:
     data = {name: options[name] for name in _OPTIONS if options[name] is not None}
     data |= {f"{PROPERTY}{name}": value for name, value in options["properties"]}
-    found = EventFilter(data, queryset=Event.objects.filter(environment=environment))
+    found = EventFilter(data, queryset=Event.objects.filter(environment=environment), environment=environment)
     if found.is_valid():
         events: EventQuerySet = found.qs
         return events

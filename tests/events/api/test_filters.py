@@ -23,6 +23,7 @@ from events.recording.rows import NewEvent
 from tests.answers import data, error
 from tests.conftest import NOON
 from tests.events.test_admin import explain, store
+from tests.factories import ExperimentFactory
 
 # --- experiments and variants ----------------------------------------------------------------------------------------
 
@@ -49,6 +50,40 @@ def test_query__variant__is_that_of_the_experiment_named(
     store(production, ("u4", "see"), experimentId="button")
     store(production, ("u5", "see"), variant="blue")
     assert {each["userId"] for each in data(api.get(f"/v1/events?{query}"))} == found
+
+
+@pytest.mark.parametrize("spelling", ["id", "key"])
+def test_query__experiment_by_id_or_key__finds_its_events_however_they_spell_it(
+    api: Any, production: Environment, staging: Environment, spelling: str
+) -> None:
+    button = ExperimentFactory(environment=production, key="button")
+    elsewhere = ExperimentFactory(environment=staging, key="button")
+    store(production, ("u1", "see"), experimentId="button", variant="blue")
+    store(production, ("u2", "see"), experimentId=str(button.pk), variant="blue")
+    store(production, ("u3", "see"), experimentId=str(elsewhere.pk), variant="blue")
+    store(production, ("u4", "see"), experimentId="Button", variant="blue")
+    asked = {"id": str(button.pk), "key": "button"}[spelling]
+    for query in ({"experimentId": asked}, {"experimentId": asked, "variant": "blue"}):
+        assert {event["userId"] for event in data(api.get("/v1/events", query))} == {"u1", "u2"}
+
+
+def test_query__experiment_of_the_longest_key__finds_its_events_by_id(api: Any, production: Environment) -> None:
+    experiment = ExperimentFactory(environment=production, key="k" * 100)
+    store(production, ("u1", "see"), experimentId="k" * 100)
+    store(production, ("u2", "see"), experimentId=str(experiment.pk))
+    store(production, ("u3", "see"), experimentId="k" * 101)
+    found = data(api.get("/v1/events", {"experimentId": str(experiment.pk)}))
+    assert {event["userId"] for event in found} == {"u1", "u2"}
+
+
+def test_query__key_that_is_the_id_of_another__means_the_id(api: Any, production: Environment) -> None:
+    first = ExperimentFactory(environment=production, key="first")
+    second = ExperimentFactory(environment=production, key=str(first.pk))
+    store(production, ("u1", "see"), experimentId="first")
+    store(production, ("u2", "see"), experimentId=str(first.pk))
+    store(production, ("u3", "see"), experimentId=str(second.pk))
+    for asked, users in ((first.key, {"u1", "u2"}), (str(first.pk), {"u1", "u2"}), (str(second.pk), {"u3"})):
+        assert {event["userId"] for event in data(api.get("/v1/events", {"experimentId": asked}))} == users
 
 
 def test_query__long_variant__is_compared_whole(api: Any, production: Environment) -> None:
@@ -233,4 +268,4 @@ def _statement_of(api: Any, query: dict[str, str], *, is_later: bool) -> str:
 
 def test_filter__without_parameters__is_everything(production: Environment) -> None:
     store(production, ("u", "see"))
-    assert EventFilter({}, queryset=Event.objects.all()).qs.count() == 1
+    assert EventFilter({}, queryset=Event.objects.all(), environment=production).qs.count() == 1
