@@ -35,7 +35,7 @@ _DIGITS_READ = 22  # enough to recognise an integer of more than 64 bits
 _number = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _surrogate = re.compile("[\ud800-\udfff]")
 _unprintable = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-_json_part = re.compile(r'[{}\[\]]|"[^"\\]*(?:\\.[^"\\]*)*"|[^ \t\n\r,:{}\[\]"]+')
+_json_part = re.compile(r'[{}\[\]]|"(?:[^"\\]++|\\.)*+"|[^ \t\n\r,:{}\[\]"]+')
 _new_yaml: Callable[[], YAML] = partial(YAML, typ="safe")
 
 
