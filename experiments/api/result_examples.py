@@ -51,7 +51,7 @@ _GREEN: Document = {
             {
                 "field": "cuped",
                 "code": "no_history",
-                "message": "Before their exposure all users were alike, so there is nothing to adjust by.",
+                "message": "All users had the same value before their exposure, so there is nothing to adjust by.",
             }
         ],
     },

@@ -1,4 +1,4 @@
-"""The whole: sums of users in, everything that the results of an experiment say out."""
+"""The whole analysis of an experiment: from the sums over its users to every number of its results."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ NOBODY = Sums()
 
 
 def analyse(inputs: Inputs) -> Analysis:
-    """Analyse every measure in every variant, guard the whole, and decide.
+    """Analyse every measure in every variant, check the sample ratio and the guardrails, and decide.
 
-    Every number of the answer is finite; a `Reason` says where there can be none. The design's control is one of its
-    variants.
+    Every number in the answer is finite; a `Reason` takes the place of a number that cannot be
+    computed. The control must be one of the design's variants.
     """
     analyses = [
         _analyse_measure(measure, sums, inputs.design)
@@ -52,7 +52,7 @@ def _analyse_measure(measure: Measure, given: Mapping[str, Sums], design: Design
 
 @dataclass(frozen=True, slots=True)
 class _Control:
-    """What every variant of one measure is compared with."""
+    """The control's side of every comparison of one measure."""
 
     measure: Measure
     design: Design
@@ -129,7 +129,7 @@ def _compare_adjusted(key: str, against: _Control) -> Cuped | Reason:
 
 
 def _adjust(inputs: Inputs, analyses: Sequence[MeasureAnalysis]) -> Sequence[MeasureAnalysis]:
-    """Adjust the p-values of all goals and treatments as one family."""
+    """Adjust the p-values of all registered goals and treatments as one family."""
     family = [
         (measure.key, variant.key, variant.comparison.difference.always_valid.p_value)
         for given, measure in zip(inputs.measures, analyses, strict=True)

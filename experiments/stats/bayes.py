@@ -1,4 +1,4 @@
-"""The chance that a treatment beats control, and what one loses on average by choosing it if it does not."""
+"""The probability that a treatment beats the control, and the expected loss of choosing it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, ndtr, xlog1py, xlogy
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(96)
-TAIL = 1e-30  # of the narrower posterior, left out on either side
+TAIL = 1e-30  # probability of the narrower posterior that the integral leaves out on either side
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`chance_to_beat`: 0 to 1. `expected_loss`: in units of the measure, 0 or more."""
+    """What choosing the treatment means: `chance_to_beat` (0 to 1) and `expected_loss`.
+
+    The loss is in units of the measure and is 0 or more.
+    """
 
     chance_to_beat: float
     expected_loss: float
@@ -23,7 +26,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Beta:
-    """What is known of a share: Beta(1 + conversions, 1 + the others), after a flat prior."""
+    """The posterior of a share after a flat prior: Beta(1 + conversions, 1 + other users)."""
 
     a: float
     b: float
@@ -40,8 +43,8 @@ class Beta:
     def variance(self) -> float:
         return self.mean * (1 - self.mean) / (self.a + self.b + 1)
 
-    def of_the_others(self) -> Beta:
-        """What is known of 1 less the share."""
+    def complement(self) -> Beta:
+        """Return the posterior of 1 minus the share."""
         return Beta(self.b, self.a)
 
     def density(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -50,16 +53,19 @@ class Beta:
 
 
 def choose_share(treatment: Beta, control: Beta, *, is_decrease_good: bool) -> Choice:
-    """Of two independent shares: exact but for the rounding of a quadrature, which is below 1e-10."""
+    """Compare two independent shares. The result is exact except for quadrature error below 1e-10."""
     return (
         _choose_larger(control, treatment)
         if not is_decrease_good
-        else _choose_larger(control.of_the_others(), treatment.of_the_others())
+        else _choose_larger(control.complement(), treatment.complement())
     )
 
 
 def choose_mean(difference: float, standard_error: float, *, is_decrease_good: bool) -> Choice:
-    """Of two means whose difference, treatment less control, is normal around its estimate (a flat prior)."""
+    """Compare two means by their `difference`, treatment minus control, in units of the measure.
+
+    With a flat prior, the true difference is normal around its estimate.
+    """
     gain = -difference if is_decrease_good else difference
     z = gain / standard_error
     loss = standard_error * math.exp(-z * z / 2) / math.sqrt(2 * math.pi) - gain * float(ndtr(-z))
@@ -67,17 +73,18 @@ def choose_mean(difference: float, standard_error: float, *, is_decrease_good: b
 
 
 def _choose_larger(control: Beta, treatment: Beta) -> Choice:
-    """Choose the treatment where larger is better: P(treatment > control) and E[max(0, control - treatment)].
+    """Return P(treatment > control) and E[max(0, control - treatment)], where larger is better.
 
-    The integral runs over the narrower posterior, of x; given x, both have a closed form in the other one.
+    The integral runs over x, the narrower of the two posteriors. Given x, both numbers have a closed
+    form in the other posterior.
     """
     if treatment.variance < control.variance:
-        control, treatment = treatment.of_the_others(), control.of_the_others()
+        control, treatment = treatment.complement(), control.complement()
     lower = float(betaincinv(control.a, control.b, TAIL))
     upper = float(betainccinv(control.a, control.b, TAIL))
     x = lower + (upper - lower) / 2 * (NODES + 1)
     mass = WEIGHTS * control.density(x)
-    mass /= mass.sum()  # which also takes out what the density of a million users owes to rounding
+    mass /= mass.sum()  # this also removes the rounding error in the density of a million users
     chance = mass @ betaincc(treatment.a, treatment.b, x)
     # E[max(0, x - T)] for T ~ Beta(a, b): (x - mean) P(T < x) + x (1 - x) density(x) / (a + b).
     loss = (x - treatment.mean) * betainc(treatment.a, treatment.b, x)

@@ -1,7 +1,7 @@
-"""Where the marks of a chart stand, computed from the numbers alone. Colours and letters are for templates.
+"""The geometry of charts, computed from the numbers alone. Colours and fonts are left to templates.
 
-Places are percentages of a drawing, from its left or its top edge: a drawing is as wide as the page lets it be, and
-its letters keep their size.
+Positions are percentages of a drawing, from its left or its top edge. So a drawing can be as wide as
+the page allows while its text keeps its size.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 _TIMES_THE_NARROWEST = 5.0
 _MARGIN = 0.06
-_ROOM_FOR_EARLIER_DAYS = 0.5  # above and below what the latest day needs
-_TINY = 1e-200  # what is closer together than this is one place, and no step between ticks
+_ROOM_FOR_EARLIER_DAYS = 0.5  # above and below the room that the latest day needs
+_TINY = 1e-200  # numbers closer together than this share one position, and have no step between ticks
 _FEWEST_TICKS = 3
-_FEWEST_IN_A_COLUMN = 2  # of a table, which is narrow
+_FEWEST_IN_A_COLUMN = 2  # the column of a table is narrow
 _STEPS = (5.0, 2.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is known of a number: an estimate within an interval, which may be wide."""
+    """An estimate within an interval, which may be wide."""
 
     lower: float
     estimate: float
@@ -30,36 +30,36 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The numbers that a drawing has room for; zero is always one of them."""
+    """The range of numbers that a drawing shows; it always includes zero."""
 
     low: float
     high: float
 
     def at(self, value: float) -> float:
-        """The place of a number: 0 for the lowest, 100 for the highest, and never outside."""
+        """Return the position of a number: 0 for the lowest, 100 for the highest, and never outside."""
         share = (value - self.low) / (self.high - self.low)
         return round(100 * min(1.0, max(0.0, share)), 2)
 
     def ticks(self, fewest: int = _FEWEST_TICKS) -> list[float]:
-        """Round numbers on the scale, zero among them: three to seven, at steps of 1, 2 or 5 times a power of 10.
+        """Return round numbers on the scale, zero among them, at steps of 1, 2 or 5 times a power of 10.
 
-        With `fewest` 2, for whom there is less room: two to five.
+        There are three to seven of them, or two to five with `fewest` 2, for narrow drawings.
         """
         size = 10.0 ** math.floor(math.log10(self.high - self.low))
         candidates = (self._multiples(step * power) for power in (size, size / 10) for step in _STEPS)
         return next(multiples for multiples in candidates if len(multiples) >= fewest)
 
     def _multiples(self, step: float) -> list[float]:
-        # A little beyond the ends, for a step such as 0.1 is not exactly that.
+        # Reach slightly beyond the ends: a step such as 0.1 is not represented exactly.
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [number * step for number in range(first, last + 1)]
 
 
 def scale_for(ranges: Sequence[Range | None]) -> Scale:
-    """A scale with zero, every estimate, and of every interval as much as leaves the others legible.
+    """Return a scale that shows zero, every estimate, and as much of every interval as is legible.
 
-    An interval of few users may be a hundred times as wide as the rest: all are cut at five times the reach of the
-    narrowest.
+    The interval of a few users may be a hundred times as wide as the others. All intervals are cut at
+    five times the reach of the narrowest.
     """
     intervals = [interval for interval in ranges if interval is not None]
     if not intervals:
@@ -72,7 +72,7 @@ def scale_for(ranges: Sequence[Range | None]) -> Scale:
 
 
 def _with_room(low: float, high: float, share: float) -> Scale:
-    """So much wider at both ends, as a share of the whole."""
+    """Return a scale from `low` to `high`, widened at both ends by a share of its range."""
     if high - low < _TINY:
         return Scale(-1.0, 1.0)
     room = share * (high - low)
@@ -81,7 +81,7 @@ def _with_room(low: float, high: float, share: float) -> Scale:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A number beside a chart, and its place."""
+    """A number beside a chart, and its position."""
 
     label: str
     at: float
@@ -89,7 +89,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An interval as a line from `start` on, `length` long, with its estimate as a point on it."""
+    """An interval as a line that begins at `start` and is `length` long, with its estimate as a point."""
 
     start: float
     length: float
@@ -104,7 +104,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class IntervalPlot:
-    """Intervals below one another on one scale, each around its estimate; None where there is nothing to draw."""
+    """Intervals below one another on one scale; a bar is None where there is nothing to draw."""
 
     zero: float
     ticks: Sequence[Tick]
@@ -112,7 +112,7 @@ class IntervalPlot:
 
 
 def plot_intervals(ranges: Sequence[Range | None], label: Callable[[float], str]) -> IntervalPlot:
-    """One bar for each range. `label` writes the numbers below."""
+    """Return one bar for each range. `label` formats the numbers below the chart."""
     scale = scale_for(ranges)
     ticks = [Tick(label(value), scale.at(value)) for value in scale.ticks(_FEWEST_IN_A_COLUMN)]
     return IntervalPlot(
@@ -133,10 +133,11 @@ def _bar(scale: Scale, interval: Range) -> Bar:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One quantity from day to day: `line` through its estimates and `band` over its intervals, as paths of SVG.
+    """One quantity from day to day, as SVG paths.
 
-    The paths are drawn in a square of 100 by 100 that is stretched to fill its place. They break where days are
-    unknown. `column` is the width of one day.
+    `line` goes through its estimates and `band` covers its intervals. The paths are drawn in a square
+    of 100 by 100, which the page stretches. They break at days without a value. `column` is the width
+    of one day.
     """
 
     line: str
@@ -146,7 +147,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPlot:
-    """Series beside one another on one scale, each in a drawing of its own."""
+    """Series beside one another on one scale, each in its own drawing."""
 
     zero: float
     ticks: Sequence[Tick]
@@ -154,14 +155,14 @@ class SeriesPlot:
 
 
 def plot_series(days: Sequence[Sequence[Range | None]], label: Callable[[float], str]) -> SeriesPlot:
-    """One series for each sequence of days. `label` writes the numbers at the side."""
+    """Return one series for each sequence of days. `label` formats the numbers at the side."""
     scale = _scale_for_days(days)
     ticks = [Tick(label(value), _height(scale, value)) for value in scale.ticks()]
     return SeriesPlot(_height(scale, 0.0), ticks, [_series(scale, series) for series in days])
 
 
 def _scale_for_days(days: Sequence[Sequence[Range | None]]) -> Scale:
-    """A scale for the latest of each series, with some room for what was known less well before."""
+    """Return a scale for the latest day of each series, with room for the wider intervals before it."""
     latest = scale_for([next((interval for interval in reversed(series) if interval), None) for series in days])
     return _with_room(latest.low, latest.high, _ROOM_FOR_EARLIER_DAYS)
 
@@ -174,19 +175,19 @@ def _series(scale: Scale, days: Sequence[Range | None]) -> Series:
     column = 100 / max(1, len(days))
     lines, bands = [], []
     for start, run in _runs(days):
-        places = _places(start, len(run), column)
-        # A day between unknown ones is drawn as wide as it is.
+        positions = _positions(start, len(run), column)
+        # A single day has two points, at its edges, so that it is drawn as wide as it is.
         drawn = [day for day in run for _ in range(2 if len(run) == 1 else 1)]
-        points = [(place, _height(scale, day.estimate)) for place, day in zip(places, drawn, strict=True)]
-        upper = [(place, _height(scale, day.upper)) for place, day in zip(places, drawn, strict=True)]
-        lower = [(place, _height(scale, day.lower)) for place, day in zip(places, drawn, strict=True)]
+        points = [(x, _height(scale, day.estimate)) for x, day in zip(positions, drawn, strict=True)]
+        upper = [(x, _height(scale, day.upper)) for x, day in zip(positions, drawn, strict=True)]
+        lower = [(x, _height(scale, day.lower)) for x, day in zip(positions, drawn, strict=True)]
         lines.append(_path(points))
         bands.append(_path([*upper, *reversed(lower)]) + "Z")
     return Series("".join(lines), "".join(bands), round(column, 4))
 
 
 def _runs(days: Sequence[Range | None]) -> Iterator[tuple[int, list[Range]]]:
-    """The days that follow one another without an unknown one between, with the number of the first."""
+    """Yield the runs of days without a gap, each with the index of its first day."""
     run: list[Range] = []
     for number, day in enumerate([*days, None]):
         if day is not None:
@@ -196,8 +197,8 @@ def _runs(days: Sequence[Range | None]) -> Iterator[tuple[int, list[Range]]]:
             run = []
 
 
-def _places(start: int, count: int, column: float) -> list[float]:
-    """The middles of days; the edges of one that is alone."""
+def _positions(start: int, count: int, column: float) -> list[float]:
+    """Return the middles of the days of a run, or both edges of a single day."""
     shifts = (0.0, 1.0) if count == 1 else [number + 0.5 for number in range(count)]
     return [round((start + shift) * column, 2) for shift in shifts]
 

@@ -1,4 +1,4 @@
-"""CUPED: comparisons from which what the users did before their exposure is taken out."""
+"""CUPED: reduce the variance of comparisons by what the users did before their exposure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from experiments.stats.samples import NO_USERS, OUT_OF_RANGE, Sample, centred, w
 from experiments.stats.types import Kind, Reason, ReasonCode, Sums
 
 NO_HISTORY = Reason(
-    ReasonCode.NO_HISTORY, "Before their exposure all users were alike, so there is nothing to adjust by."
+    ReasonCode.NO_HISTORY, "All users had the same value before their exposure, so there is nothing to adjust by."
 )
-NOT_FOR_RATIOS = Reason(ReasonCode.NOT_FOR_RATIOS, "Ratios are not adjusted by what happened before the exposure.")
+NOT_FOR_RATIOS = Reason(ReasonCode.NOT_FOR_RATIOS, "CUPED does not adjust ratios.")
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """`samples`: the adjusted mean and variance by variant, of those that have users.
+    """The adjusted samples by variant key; variants without users are left out.
 
-    `variance_reduction`: the share of y's variance within variants, 0 to 1, that x explains.
+    `variance_reduction` is the share (0 to 1) of the variance of y within variants that x explains.
     """
 
     theta: float
@@ -29,10 +29,13 @@ class Adjustment:
 
 
 def adjust(kind: Kind, sums: Mapping[str, Sums]) -> Adjustment | Reason:
-    """Replace y by y - θ (x - mean of x over all variants), θ = cov(x, y) / var(x) within variants, pooled over them.
+    """Replace y by y - θ (x - mean of x over all variants).
 
-    One θ for all variants keeps the differences unbiased (Deng, Xu, Kohavi & Walker 2013, "Improving the Sensitivity of
-    Online Controlled Experiments by Utilizing Pre-Experiment Data").
+    θ = cov(x, y) / var(x) within variants, pooled over the variants. A single θ for all variants
+    keeps the differences unbiased. Source: Deng, Xu, Kohavi & Walker 2013, "Improving the
+    Sensitivity of Online Controlled Experiments by Utilizing Pre-Experiment Data".
+
+    `sums` are by variant key. The adjusted means are in units of the measure.
     """
     if kind == "ratio":
         return NOT_FOR_RATIOS
@@ -48,9 +51,8 @@ def adjust(kind: Kind, sums: Mapping[str, Sums]) -> Adjustment | Reason:
     if yy == 0:
         return NO_VARIANCE
     theta = xy / xx
-    before = math.fsum(of_variant.x for of_variant in exposed.values()) / sum(
-        of_variant.n for of_variant in exposed.values()
-    )
+    users = sum(of_variant.n for of_variant in exposed.values())
+    before = math.fsum(of_variant.x for of_variant in exposed.values()) / users
     samples = {
         key: _adjusted(of_variant, spread, theta, before)
         for (key, of_variant), spread in zip(exposed.items(), spreads, strict=True)
@@ -62,7 +64,7 @@ def adjust(kind: Kind, sums: Mapping[str, Sums]) -> Adjustment | Reason:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """Centred sums of squares and products over the users of one variant."""
+    """The centred sums of squares and products over the users of one variant."""
 
     xx: float
     xy: float

@@ -1,4 +1,4 @@
-"""What a treatment changes: the difference of two means and the relative lift, each with both tests."""
+"""The effect of a treatment: the difference of two means and the relative lift, each with both tests."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ from experiments.stats.samples import OUT_OF_RANGE, Sample
 from experiments.stats.sequential import always_valid
 from experiments.stats.types import Design, Estimate, Reason, ReasonCode
 
-ONE_USER = Reason(ReasonCode.TOO_FEW_USERS, "A comparison needs two users at least in both variants.")
-NO_VARIANCE = Reason(ReasonCode.NO_VARIANCE, "All users have the same value, so nothing says how sure a difference is.")
-CONTROL_IS_ZERO = Reason(ReasonCode.CONTROL_IS_ZERO, "The control's value is 0, or too near to divide by.")
+ONE_USER = Reason(ReasonCode.TOO_FEW_USERS, "A comparison needs at least two users in both variants.")
+NO_VARIANCE = Reason(
+    ReasonCode.NO_VARIANCE, "All users have the same value, so the uncertainty of a difference cannot be estimated."
+)
+CONTROL_IS_ZERO = Reason(ReasonCode.CONTROL_IS_ZERO, "The control's value is 0, or too close to 0 to divide by.")
 
 
 def difference(treatment: Sample, control: Sample, design: Design) -> Estimate | Reason:
-    """Treatment's mean less control's, in the units of the measure."""
+    """Return the treatment's mean minus the control's, in units of the measure."""
     return _estimate(
         treatment.mean - control.mean, (treatment.squared_error, control.squared_error), treatment, control, design
     )
 
 
 def lift(treatment: Sample, control: Sample, design: Design) -> Estimate | Reason:
-    """The difference as a share of the control's mean; of its size where that is negative, so that up remains up.
+    """Return the difference as a share of the control's mean: 0.1 is 10 % more.
 
-    Standard error by the delta method: s² = v_t / (n_t m_c²) + v_c m_t² / (n_c m_c⁴) (Deng, Knoblich & Lu 2018). Its
-    test is not that of the difference, and its p-value differs.
+    The divisor is the absolute value of the mean, so that an increase stays positive where the mean
+    is negative. The standard error is by the delta method (Deng, Knoblich & Lu 2018):
+    s² = v_t / (n_t m_c²) + v_c m_t² / (n_c m_c⁴). The test of the lift is not the test of the
+    difference, and the two p-values differ.
     """
     if _is_zero(control):
         return CONTROL_IS_ZERO
@@ -37,9 +41,10 @@ def lift(treatment: Sample, control: Sample, design: Design) -> Estimate | Reaso
 
 
 def _is_zero(sample: Sample) -> bool:
-    """Whether the mean is 0, or may be the rounding of its sum alone: where |Σy| is up to n ε √(n Σy²).
+    """Return whether the mean is 0, or so small that rounding of its sum may account for it.
 
-    So small a mean adds nothing to Σy², which is then n times the variance.
+    Rounding may account for |Σy| up to n ε √(n Σy²). Such a small mean adds nothing to Σy², which is
+    then n times the variance.
     """
     return abs(sample.mean) <= sample.n * sys.float_info.epsilon * math.sqrt(sample.variance)
 
@@ -47,7 +52,10 @@ def _is_zero(sample: Sample) -> bool:
 def _estimate(
     estimate: float, squared_errors: tuple[float, float], treatment: Sample, control: Sample, design: Design
 ) -> Estimate | Reason:
-    """An estimate whose square error is the sum of two independent ones, the treatment's and the control's."""
+    """Return an estimate with both tests, given the squared errors of the treatment and of the control.
+
+    The two are independent, so the squared error of the estimate is their sum.
+    """
     if min(treatment.n, control.n) < 2:
         return ONE_USER
     squared = sum(squared_errors)

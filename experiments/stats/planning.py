@@ -1,6 +1,7 @@
 """How many users an experiment needs, and how small an effect its users can show.
 
-All of it is about one treatment against control, by the difference of their means, as the results test it.
+Everything is about one treatment and the control, and tests the difference of their means, as the
+results do.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from math import ceil, sqrt
 from statistics import NormalDist
 
 FEWEST_USERS = 2
-"""In each variant: without a second one nobody knows how much users differ, and no test can be made."""
+"""The least number of users in each variant: a variance, and so a test, needs two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What one user of the control gives: the mean and the standard deviation of a measure.
+    """The mean and the standard deviation of one user of the control, in units of the measure.
 
-    Without the latter it is a rate: users who count as 1 or 0, of which the mean (above 0, below 1) says all.
+    Without a standard deviation the measure is a rate: users count as 1 or 0, and the mean (above 0
+    and below 1) determines the variance.
     """
 
     mean: float
@@ -29,7 +31,7 @@ class Baseline:
         return self.standard_deviation is None
 
     def variance(self, difference: float = 0.0) -> float:
-        """The variance of one user whose mean differs by so much from the control's."""
+        """Return the variance of one user whose mean differs from the control's by `difference`."""
         if self.standard_deviation is not None:
             return self.standard_deviation**2
         rate = self.mean + difference
@@ -38,10 +40,10 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What a plan has to keep: `power` to find the effect, at most `alpha` to find one where there is none.
+    """The error rates of a plan: `power` is the chance to find the effect, `alpha` that of a false discovery.
 
-    Alpha is shared equally between the treatments (Bonferroni), which is where Holm's correction of the results begins.
-    `tuning_size` is the number of users at which always-valid intervals are narrowest.
+    The treatments share alpha equally (Bonferroni), which is the first step of Holm's correction in
+    the results. `tuning_size` is the number of users at which always-valid intervals are narrowest.
     """
 
     alpha: float = 0.05
@@ -51,24 +53,28 @@ class Demands:
 
     @property
     def level(self) -> float:
-        """The alpha of each treatment."""
+        """Return the alpha of each treatment."""
         return self.alpha / self.treatments
 
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """The smallest rise of the mean that is found with the power asked for; None: not even the greatest possible."""
+    """The smallest rise of the mean that each test finds with the given power, in units of the measure.
+
+    None where not even the largest possible rise is found.
+    """
 
     fixed_horizon: float | None
     always_valid: float | None
 
 
 def fixed_horizon_users(baseline: Baseline, difference: float, demands: Demands) -> int:
-    """Users per variant at which the t-test, done once, finds a difference of the means (not 0, of either sign).
+    """Return the users per variant at which a single t-test finds a difference of the means.
 
-    Source: the formula for the normal distribution (statsmodels' NormalIndPower with the variances of both variants),
-    and Guenther's z²/4 for what the t-distribution needs more (The American Statistician 35, 1981, 243-244). It is
-    within one user of statsmodels' TTestIndPower. At least 2, as which Welch's test needs.
+    `difference` is in units of the measure, of either sign, and not 0. The answer is at least 2, as
+    Welch's test needs. Source: the formula for the normal distribution (statsmodels' NormalIndPower
+    with the variances of both variants), plus Guenther's z²/4 for the t-distribution (The American
+    Statistician 35, 1981, 243-244). It is within one user of statsmodels' TTestIndPower.
     """
     spread = baseline.variance() + baseline.variance(difference)
     users = ceil(spread * (_fixed_errors(demands) / difference) ** 2 + _shortfall(demands))
@@ -76,19 +82,20 @@ def fixed_horizon_users(baseline: Baseline, difference: float, demands: Demands)
 
 
 def always_valid_users(baseline: Baseline, difference: float, demands: Demands) -> int:
-    """Users per variant at which somebody who may look at any time finds a difference of the means (not 0).
+    """Return the users per variant at which the always-valid test finds a difference of the means.
 
-    The smallest n for which the half-width of the always-valid interval, and a margin of z(power) standard errors, are
-    within the difference. At n users per variant the interval then excludes 0 with that power (for means of so many
-    users, which are normal); to have excluded it at some look until then is at least as likely, and mostly it is
-    earlier.
+    `difference` is in units of the measure and not 0. The answer is the smallest n for which the
+    half-width of the always-valid interval plus a margin of z(power) standard errors is within the
+    difference. At n users per variant the interval excludes 0 with that power, as the means of so
+    many users are normal. The chance that it has excluded 0 at some earlier look is at least as
+    large, and mostly it does so earlier.
     """
     spread = baseline.variance() + baseline.variance(difference)
     return _first(lambda users: _always_valid_errors(2 * users, demands) * sqrt(spread / users) <= abs(difference))
 
 
 def detectable(baseline: Baseline, control_users: float, treatment_users: float, demands: Demands) -> Detectable:
-    """What the users of a treatment and of control can show: the reverse of the two functions above."""
+    """Return the smallest effects that so many users can show: the inverse of the two functions above."""
     if min(control_users, treatment_users) < FEWEST_USERS:
         return Detectable(None, None)
     harmonic = 2 / (1 / control_users + 1 / treatment_users)
@@ -102,9 +109,11 @@ def detectable(baseline: Baseline, control_users: float, treatment_users: float,
 
 
 def _rise(baseline: Baseline, errors: float, control_users: float, treatment_users: float) -> float | None:
-    """The rise that is so many standard errors, each of which depends on the rise where it is that of a rate.
+    """Return the rise that equals `errors` standard errors.
 
-    It solves rise² = errors² (v / control_users + v(rise) / treatment_users), v(rise) being the variance after it.
+    The standard error of a rate depends on the rise. The function therefore solves
+    rise² = errors² (v / control_users + v(rise) / treatment_users), where v(rise) is the variance
+    after the rise. The answer is None where the rate would reach 1.
     """
     at_once = errors**2 * baseline.variance() * (1 / control_users + 1 / treatment_users)
     if not baseline.is_rate:
@@ -116,12 +125,12 @@ def _rise(baseline: Baseline, errors: float, control_users: float, treatment_use
 
 
 def _fixed_errors(demands: Demands) -> float:
-    """How many standard errors an effect has to be for the fixed-horizon test."""
+    """Return how many standard errors an effect must have for the fixed-horizon test to find it."""
     return -_quantile(demands.level / 2) + _quantile(demands.power)
 
 
 def _always_valid_errors(users: float, demands: Demands) -> float:
-    """The same for the always-valid one, at so many users of both variants together."""
+    """Return the same for the always-valid test, at `users` of both variants together."""
     from experiments.stats.sequential import half_width  # noqa: PLC0415 (NumPy costs memory that not every worker needs)
 
     tuning = {"tuning_size": demands.tuning_size, "alpha": demands.alpha}
@@ -129,7 +138,7 @@ def _always_valid_errors(users: float, demands: Demands) -> float:
 
 
 def _shortfall(demands: Demands) -> float:
-    """The users per variant that are lost on estimating the variance."""
+    """Return the additional users per variant that the t-distribution needs (Guenther's z²/4)."""
     return _quantile(demands.level / 2) ** 2 / 4
 
 
@@ -138,7 +147,7 @@ def _quantile(probability: float) -> float:
 
 
 def _first(suffices: Callable[[int], bool]) -> int:
-    """The smallest number of users that suffices, where all greater ones do so, too."""
+    """Return the smallest number of users that suffices. Every greater number must suffice as well."""
     high = FEWEST_USERS
     while not suffices(high):
         high *= 2

@@ -1,4 +1,7 @@
-"""Whether the variants got as many users as their weights say. If not, their users are not comparable."""
+"""The check for a sample ratio mismatch (SRM): whether the variants got the users that their weights say.
+
+The users of variants with a mismatch are not comparable.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,30 @@ from scipy.special import chdtrc, gammaln
 from experiments.stats.types import Reason, ReasonCode, SampleRatio, Split, Weight
 
 MISMATCH = 0.001
+"""A mismatch is an always-valid p-value below this."""
 CONCENTRATION = 10_000
-NO_USERS = Reason(ReasonCode.TOO_FEW_USERS, "No user was exposed yet.")
+"""The strength of the prior that is concentrated on the weights, in users."""
+NO_USERS = Reason(ReasonCode.TOO_FEW_USERS, "No user has been exposed yet.")
 
 
 def check(variants: Sequence[Weight], users: Mapping[str, int]) -> SampleRatio | Reason:
-    """Compare users by variant with the weights, of which one at least is above 0.
+    """Compare the users by variant key with the weights, at least one of which is above 0.
 
-    A mismatch is an always-valid p-value below 0.001. Users of a variant with the weight 0 are one, however few.
+    A mismatch is an always-valid p-value below 0.001. Any user of a variant with weight 0 is a
+    mismatch.
     """
     return check_phases([Split(variants, users)])
 
 
 def check_phases(splits: Sequence[Split]) -> SampleRatio | Reason:
-    """Compare the users of each phase with its own weights, and judge by the evidence of all phases together.
+    """Compare the users of each phase with its own weights, and combine the evidence of all phases.
 
-    Whoever opens a phase may have looked at everything before, and choose its weights by that. Given these, chance
-    alone splits its users: its e-value has an expectation of 1 at most, whatever was before. So has the product of
-    those of all phases, at every look (Ville's inequality holds of it too), and their logarithms add up. Chi-squares
-    of the users of several phases add up with their degrees of freedom, for a single look as ever.
+    The weights of a phase may have been chosen after looking at all the data before it. Given these
+    weights, its users are split by chance alone, so the e-value of the phase has an expectation of
+    at most 1, whatever happened before. The product of the e-values of all phases therefore has an
+    expectation of at most 1 at every look, and Ville's inequality holds for it. Their logarithms add
+    up. The chi-square statistics of the phases add up too, with their degrees of freedom; that test
+    is valid for a single look only.
     """
     by_phase = [_judge(split) for split in splits if any(split.users.get(variant.key, 0) for variant in split.variants)]
     if not by_phase:
@@ -49,7 +57,7 @@ def check_phases(splits: Sequence[Split]) -> SampleRatio | Reason:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What the users of one phase say against its weights; without end where some have a variant of weight 0."""
+    """The evidence of one phase against its weights; infinite if a variant of weight 0 has users."""
 
     expected: Mapping[str, float]
     log_e_value: float
@@ -58,7 +66,7 @@ class _Evidence:
 
 
 def _judge(split: Split) -> _Evidence:
-    """Of one user at least."""
+    """Return the evidence of a phase with at least one user."""
     total = sum(split.users.get(variant.key, 0) for variant in split.variants)
     largest = max(variant.weight for variant in split.variants)
     weights = [variant.weight / largest for variant in split.variants]
@@ -77,9 +85,11 @@ def _p_of_chi_square(statistic: float, freedom: int) -> float:
 
 
 def chi_square_p(counts: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Pearson's test, for a single look. `counts`: one row of users by variant, or many; shares above 0, adding to 1.
+    """Return the p-value of Pearson's test, which is valid for a single look.
 
-    1 for a single variant, which nothing can contradict.
+    `counts` is one row of users by variant, or many rows: the last axis is that of the variants.
+    `shares` are above 0 and add up to 1. The p-value is 1 for a single variant, which nothing can
+    contradict.
     """
     statistic = _chi_square(counts, shares)
     if len(shares) == 1:
@@ -89,17 +99,19 @@ def chi_square_p(counts: NDArray[np.float64], shares: NDArray[np.float64]) -> ND
 
 def _chi_square(counts: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     expected = counts.sum(axis=-1, keepdims=True) * shares
-    with np.errstate(over="ignore"):  # a variant that should have got next to nobody: p is 0
+    with np.errstate(over="ignore"):  # overflows if a variant should have almost no users; p is then 0
         return np.asarray(((counts - expected) ** 2 / expected).sum(axis=-1), float)
 
 
 def log_e_value(counts: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The logarithm of the evidence against the weights, which may be looked at any time: p = min(1, 1 / e).
+    """Return the logarithm of the e-value against the weights, which is valid at every look.
 
-    The Bayes factor of multinomial counts under a Dirichlet prior against the weights (Lindon & Malek 2022,
-    "Anytime-Valid Inference for Multinomial Count Data"), here under a mixture of two such priors in equal parts, which
-    is a prior as well: a flat one notices a gross mismatch among some hundred users, and one concentrated on the
-    weights a slight one among millions. `counts` and `shares` as above.
+    The always-valid p-value is min(1, 1 / e). The e-value is the Bayes factor of multinomial counts
+    under a Dirichlet prior against the weights (Lindon & Malek 2022, "Anytime-Valid Inference for
+    Multinomial Count Data"). The prior is an equal mixture of two Dirichlet priors, which is a prior
+    as well. The flat one detects a gross mismatch among some hundred users. The one that is
+    concentrated on the weights detects a slight mismatch among millions. `counts` and `shares` are
+    as in `chi_square_p`.
     """
     flat = _log_bayes_factor(counts, shares, np.ones_like(shares))
     concentrated = _log_bayes_factor(counts, shares, CONCENTRATION * shares)

@@ -1,6 +1,4 @@
-"""What the sums of one variant say of its users: number, mean and variance, of any kind of measure.
-
-Confidence intervals of one variant's own value."""
+"""The users of one variant, from their sums: mean, variance, and the confidence interval of the mean."""
 
 from __future__ import annotations
 
@@ -12,14 +10,18 @@ from scipy.special import ndtri, stdtrit
 
 from experiments.stats.types import Interval, Kind, Reason, ReasonCode, Sums
 
-NO_USERS = Reason(ReasonCode.TOO_FEW_USERS, "No user was exposed to this variant yet.")
+NO_USERS = Reason(ReasonCode.TOO_FEW_USERS, "No user has been exposed to this variant yet.")
 NO_DENOMINATOR = Reason(ReasonCode.NO_DENOMINATOR, "The denominator is 0 over all users of this variant.")
 OUT_OF_RANGE = Reason(ReasonCode.OUT_OF_RANGE, "The values are too large, or too different in size, to compute with.")
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`variance`: of one user, with n - 1; 0 for a single user. Of a ratio: of the linearised ratio."""
+    """The number of users `n`, their mean, and the variance of one user.
+
+    The variance divides by n - 1 and is 0 for a single user. For a ratio, it is the variance of the
+    linearised ratio.
+    """
 
     n: int
     mean: float
@@ -27,15 +29,16 @@ class Sample:
 
     @property
     def squared_error(self) -> float:
-        """The square of the mean's standard error."""
+        """Return the square of the mean's standard error."""
         return self.variance / self.n
 
 
 def summarise(kind: Kind, sums: Sums) -> Sample | Reason:
-    """Number, mean and variance of the users behind `sums`, in the units of the measure.
+    """Return the number, mean and variance of the users behind `sums`, in units of the measure.
 
-    A ratio is linearised by the delta method: with R = Σy / Σd, its variance is that of (y - R d) / mean(d) (Deng,
-    Knoblich & Lu 2018, "Applying the Delta Method in Metric Analytics"), whose mean over users is 0.
+    A ratio is linearised by the delta method: with R = Σy / Σd, its variance is that of
+    (y - R d) / mean(d), whose mean over users is 0. Source: Deng, Knoblich & Lu 2018, "Applying the
+    Delta Method in Metric Analytics".
     """
     if sums.n < 1:
         return NO_USERS
@@ -56,14 +59,15 @@ def summarise(kind: Kind, sums: Sums) -> Sample | Reason:
 
 
 def centred(n: int, total: float, squares: float) -> float:
-    """Σ(v - mean)² from Σv and Σv²: 0 where it drowns in the rounding of the sums, as for users who are all alike."""
+    """Return Σ(v - mean)² from Σv and Σv²; 0 where rounding may account for it, as for equal users."""
     return without_rounding(squares - total / n * total, n, squares)
 
 
 def without_rounding(value: float, n: int, magnitude: float) -> float:
-    """A difference of sums of n numbers, the sums as large as `magnitude`; 0 where it may be their rounding alone.
+    """Return `value`, a difference of sums of n numbers, or 0 where rounding may account for it.
 
-    Infinite where the sums are too large for a difference.
+    `magnitude` is the size of the sums. The answer is infinite where the sums are too large to
+    subtract.
     """
     if not math.isfinite(magnitude):
         return math.inf
@@ -71,29 +75,30 @@ def without_rounding(value: float, n: int, magnitude: float) -> float:
 
 
 def _squares_of_ratio(sums: Sums, ratio: float) -> float:
-    """Σ(y - R d)² / mean(d)²."""
+    """Return Σ(y - R d)² / mean(d)²."""
     denominator = sums.d / sums.n
-    # Divided first: the squares of large values over small ones would leave the range of floats.
+    # Divide first: the squares of large values over small ones would overflow.
     yy, yd, dd = (total / denominator / denominator for total in (sums.yy, sums.yd, sums.dd))
     return without_rounding(yy - 2 * ratio * yd + ratio * ratio * dd, sums.n, yy + ratio * ratio * dd)
 
 
 def wilson(positive: float, n: int, alpha: float) -> Interval:
-    """The 1 - alpha interval of a share, `positive` of `n` users, n >= 1; within 0 to 1.
+    """Return the 1 - alpha interval of a share, `positive` of `n` users (n >= 1), within 0 to 1.
 
-    Wilson's score interval without continuity correction (Newcombe 1998, Statistics in Medicine 17:857, method 3).
+    It is Wilson's score interval without continuity correction (Newcombe 1998, Statistics in Medicine
+    17:857, method 3).
     """
     z = -float(ndtri(alpha / 2))
     share, squared = positive / n, z * z / n
     centre = (share + squared / 2) / (1 + squared)
     half = z / (1 + squared) * math.sqrt(share * (1 - share) / n + squared / (4 * n))
-    # At 0 % and 100 % the formula gives exactly 0 and 1, but for rounding.
+    # At 0 % and 100 % the formula gives exactly 0 and 1, except for rounding.
     lower = max(0.0, centre - half) if positive > 0 else 0.0
     upper = min(1.0, centre + half) if positive < n else 1.0
     return Interval(lower, upper)
 
 
 def student(mean: float, standard_error: float, n: int, alpha: float) -> Interval:
-    """The 1 - alpha interval of a mean of n >= 2 users by Student's t, in the units of the mean."""
+    """Return the 1 - alpha interval of a mean of n >= 2 users by Student's t, in units of the mean."""
     half = float(stdtrit(n - 1, 1 - alpha / 2)) * standard_error
     return Interval(mean - half, mean + half)

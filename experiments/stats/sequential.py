@@ -1,8 +1,9 @@
-"""The test that holds whenever one looks: an asymptotic confidence sequence for a difference between two variants.
+"""The always-valid test: an asymptotic confidence sequence for a difference between two variants.
 
-Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2021, "Time-uniform central limit theory and asymptotic confidence
-sequences" (arXiv 2103.06476), theorem 2.2, for the two variants' users together: N = n_treatment + n_control. All
-functions take numbers or NumPy arrays of them, element by element.
+It is valid at every look. Source: Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2021, "Time-uniform
+central limit theory and asymptotic confidence sequences" (arXiv 2103.06476), theorem 2.2, for the
+users of both variants together: N = n_treatment + n_control. All functions take numbers or NumPy
+arrays of them, element by element.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
 
 def mixture_variance(tuning_size: float, alpha: float) -> float:
-    """ρ² of the mixture: the sequence is at its narrowest around N = `tuning_size` users."""
+    """Return ρ² of the mixture, with which the sequence is narrowest around N = `tuning_size` users."""
     spread = -2 * math.log(alpha)
     return (spread + math.log(spread + 1)) / tuning_size
 
@@ -27,9 +28,10 @@ def mixture_variance(tuning_size: float, alpha: float) -> float:
 def half_width(
     standard_error: Numbers, users: Numbers, *, tuning_size: float, alpha: float, comparisons: int = 1
 ) -> Numbers:
-    """Half the width of the 1 - alpha interval at `users` of two variants together, in units of the standard error.
+    """Return half the width of the 1 - alpha interval, in the units of the standard error.
 
-    Of each of the intervals where so many `comparisons` share alpha (Bonferroni); they are tuned as a single one is.
+    `users` is the number of both variants together. Where several `comparisons` share alpha
+    (Bonferroni), the answer is for each of them; they are tuned as a single one is.
     """
     information = users * mixture_variance(tuning_size, alpha)
     width: Numbers = standard_error * np.sqrt(
@@ -39,9 +41,10 @@ def half_width(
 
 
 def p_value(z: Numbers, users: Numbers, *, tuning_size: float, alpha: float) -> Numbers:
-    """The p-value of an estimate that is `z` standard errors from 0: below alpha exactly where the interval excludes 0.
+    """Return the p-value of an estimate that is `z` standard errors from 0.
 
-    `alpha` only says where the sequence is tuned to; the p-value is valid for every level.
+    It is below alpha exactly where the interval excludes 0. Here `alpha` only tunes the sequence; the
+    p-value is valid for every level.
     """
     information = users * mixture_variance(tuning_size, alpha)
     exponent = np.log1p(information) / 2 - information / (information + 1) * z * z / 2
@@ -50,7 +53,7 @@ def p_value(z: Numbers, users: Numbers, *, tuning_size: float, alpha: float) -> 
 
 
 def always_valid(estimate: float, standard_error: float, users: int, *, tuning_size: float, alpha: float) -> Test:
-    """Interval and p-value of one estimate; its standard error is above 0."""
+    """Return the interval and the p-value of one estimate, whose standard error is above 0."""
     half = float(half_width(standard_error, users, tuning_size=tuning_size, alpha=alpha))
     p = float(p_value(estimate / standard_error, users, tuning_size=tuning_size, alpha=alpha))
     return Test(estimate - half, estimate + half, p)

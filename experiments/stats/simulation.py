@@ -1,6 +1,8 @@
-"""How often the statistics err: users split anew at random many times, so that whatever is found is found wrongly.
+"""A/A simulation: split users at random many times, and count how often the tests find a difference.
 
-Each split goes through what a real one goes through: the published hash, sums over users, and the tests of the results.
+No split changes anything for the users, so every difference that a test finds is a false positive.
+Each split uses the same code as a real experiment: the published hash, the sums over users, and the
+tests of the results.
 """
 
 from __future__ import annotations
@@ -20,13 +22,16 @@ from experiments.stats.types import Design, Estimate, Measure, Reason, Sums
 from flags.engine.bucketing import bucket, split_bounds
 
 Numbers = NDArray[np.float64]
-Found = NDArray[np.bool_]
-"""Whether the always-valid and the fixed-horizon test have found something: by split, look, and test."""
+Detections = NDArray[np.bool_]
+"""Whether a test finds a difference, in the shape (split, look, test).
+
+The tests are the always-valid and the fixed-horizon one, in this order.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one measure counts of each user: y, d and x as in `Sums`, in the order of the users."""
+    """The values of one measure: y, d and x as in `Sums`, one number for each user, in their order."""
 
     measure: Measure
     y: Numbers
@@ -35,11 +40,11 @@ class Observed:
 
     @property
     def has_history(self) -> bool:
-        """Whether what the users did before their exposure may tell something of what they did after it."""
+        """Return whether CUPED can be tried: not for a ratio, and only if some user was active before."""
         return self.measure.kind != "ratio" and bool(self.x.any())
 
     def products(self) -> Iterator[tuple[str, Numbers]]:
-        """What the tests need the sums of, by the names that these have in `Sums`."""
+        """Yield the values that the tests need sums of, with the name of each sum in `Sums`."""
         y, d, x = self.y, self.d, self.x
         yield from {"y": y, "yy": y * y, "x": x, "xx": x * x, "xy": x * y}.items()
         if self.measure.kind == "ratio":
@@ -48,19 +53,19 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Users in the order of their exposures, and what is observed of them."""
+    """Users in the order of their exposures, and the values of each measure."""
 
     user_ids: Sequence[str]
     observed: Sequence[Observed]
 
     def seen_at(self, looks: int) -> list[int]:
-        """How many users each look sees: the same number more each time, and all at the last."""
+        """Return how many users each look sees: equal steps, up to all users at the last look."""
         return [-(-len(self.user_ids) * look // looks) for look in range(1, looks + 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A measure of a treatment against control, with CUPED or without."""
+    """A measure of a treatment compared with the control, with or without CUPED."""
 
     measure: str
     variant: str
@@ -69,7 +74,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The share of splits, 0 to 1, in which a test has found something among so many users or fewer."""
+    """The share of splits (0 to 1) in which a test has found a difference at this look or an earlier one."""
 
     users: int
     always_valid: float
@@ -78,9 +83,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRates:
-    """Of the splits that can be tested at the last look, of which there are `splits`.
+    """The error rates of one comparison over the `splits` that can be tested at the last look.
 
-    The coverages: in what share of them, 0 to 1, the interval of the last look has 0 in it.
+    The coverages are the shares (0 to 1) of these splits in which the last interval contains 0.
     """
 
     comparison: Comparison
@@ -92,9 +97,10 @@ class ErrorRates:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """`sample_ratio`: in how many splits the users seem to be split otherwise than by the weights, p < 0.001.
+    """The outcome of a simulation.
 
-    `untested` are the comparisons that no split can test, as where everybody does the same.
+    `untested` are the comparisons that no split can test, for example because all users are equal.
+    `sample_ratio` is the share of splits in which the check finds a sample ratio mismatch (p < 0.001).
     """
 
     errors: Sequence[ErrorRates]
@@ -111,9 +117,9 @@ def simulate(
     seed: int,
     on_progress: Callable[[int], object] = lambda _: None,
 ) -> Simulation:
-    """Split the users `rounds` times, and look `looks` times (as many as there are users, or fewer) at each split.
+    """Split the users `rounds` times, and look `looks` times at each split (at most once per user).
 
-    The same seed draws the same splits. `on_progress` hears of each of them.
+    The same seed gives the same splits. `on_progress` is called with 1 after each of them.
     """
     salts = random.Random(seed)  # noqa: S311 (no secret)
     detections, tested, mismatched = [], [], []
@@ -125,19 +131,25 @@ def simulate(
         mismatched.append([_finds_mismatch(sums[0], design) for sums in at_looks])
         on_progress(1)
     seen = population.seen_at(looks)
+    # From (split, look, comparison, test) to one array of Detections for each comparison.
     by_comparison = np.array(detections).transpose(2, 0, 1, 3)
-    compared = list(zip(comparisons(population, design), by_comparison, np.array(tested).T, strict=True))
+    rows = list(zip(comparisons(population, design), by_comparison, np.array(tested).T, strict=True))
     return Simulation(
-        [_error_rates(comparison, of[can], seen) for comparison, of, can in compared if can.any()],
-        [comparison for comparison, _, can in compared if not can.any()],
+        [
+            _error_rates(comparison, detected[testable], seen)
+            for comparison, detected, testable in rows
+            if testable.any()
+        ],
+        [comparison for comparison, _, testable in rows if not testable.any()],
         _looks(np.array(mismatched), seen),
     )
 
 
 def split(population: Population, design: Design, *, salt: str, looks: int) -> list[list[Mapping[str, Sums]]]:
-    """Give each user the variant that the hash gives with this salt, and sum up what each look sees.
+    """Assign each user by the hash with this salt, and return the sums that each look sees.
 
-    Returns for each look, and for each measure in turn, the sums by variant key.
+    The outer list has one entry for each look, the inner one a mapping for each measure, with the
+    sums by variant key.
     """
     keys = [variant.key for variant in design.variants]
     buckets = [bucket(f"{salt}:variant", user_id) for user_id in population.user_ids]
@@ -163,7 +175,10 @@ def split(population: Population, design: Design, *, salt: str, looks: int) -> l
 
 
 def estimates(population: Population, design: Design, sums: Sequence[Mapping[str, Sums]]) -> list[Estimate | Reason]:
-    """What one look tells of each of the `comparisons`, given for each measure in turn the sums by variant key."""
+    """Return the estimate of each of the `comparisons` at one look.
+
+    `sums` has one mapping for each measure, with the sums by variant key.
+    """
     results: list[Estimate | Reason] = []
     for observed, of_measure in zip(population.observed, sums, strict=True):
         samples = {key: summarise(observed.measure.kind, of_variant) for key, of_variant in of_measure.items()}
@@ -175,7 +190,7 @@ def estimates(population: Population, design: Design, sums: Sequence[Mapping[str
 
 
 def comparisons(population: Population, design: Design) -> list[Comparison]:
-    """Every measure of every treatment against control, and once more with CUPED where there is history."""
+    """Return the comparison of every measure and treatment, and one with CUPED where it can be tried."""
     return [
         Comparison(observed.measure.key, variant, is_cuped)
         for observed in population.observed
@@ -212,12 +227,12 @@ def _finds_mismatch(sums: Mapping[str, Sums], design: Design) -> tuple[bool, boo
     return ratio.is_mismatch, ratio.chi_square_p < sample_ratio.MISMATCH
 
 
-def _error_rates(comparison: Comparison, detected: Found, seen: Sequence[int]) -> ErrorRates:
-    # An interval has 0 in it exactly where its test finds nothing.
+def _error_rates(comparison: Comparison, detected: Detections, seen: Sequence[int]) -> ErrorRates:
+    # An interval contains 0 exactly where its test finds nothing.
     always_valid, fixed_horizon = (1 - detected[:, -1].mean(axis=0)).tolist()
     return ErrorRates(comparison, len(detected), _looks(detected, seen), always_valid, fixed_horizon)
 
 
-def _looks(detected: Found, seen: Sequence[int]) -> list[Look]:
+def _looks(detected: Detections, seen: Sequence[int]) -> list[Look]:
     until_then = np.logical_or.accumulate(detected, axis=1).mean(axis=0)
     return [Look(users, *rates) for users, rates in zip(seen, until_then.tolist(), strict=True)]

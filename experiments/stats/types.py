@@ -1,6 +1,6 @@
-"""The words of the statistics: what goes in (sums over users) and what comes out (estimates, or why there are none).
+"""The input of the statistics (sums over users) and their output (estimates, or the reasons why there are none).
 
-Every number of these is finite. Where a figure cannot be had, a `Reason` stands in its place.
+Every number in these types is finite. A `Reason` takes the place of a number that cannot be computed.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ Kind = Literal["share", "mean", "ratio"]
 Correction = Literal["holm", "benjamini-hochberg"]
 
 TUNING_SIZE = 5_000
-"""N* unless an experiment sets it: the number of users at which always-valid intervals are narrowest."""
+"""The default N*: the number of users at which always-valid intervals are narrowest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums over the exposed users of one variant; users without an event count, with zeros.
+    """Sums over the exposed users of one variant. Users without an event count too, with zeros.
 
-    `y` is what the measure counts of a user (a ratio's numerator), `d` a ratio's denominator, and `x` what `y` was
-    before the exposure. `positive` is the number of users with y > 0.
+    For each user, `y` is the value of the measure (for a ratio, its numerator) and `d` is the
+    denominator of a ratio. `x` is the value that `y` had before the exposure. A doubled letter is a
+    sum of squares or products: `yd` is Σ y·d. `n` is the number of users, and `positive` the number
+    of users with y > 0.
     """
 
     n: int = 0
@@ -41,8 +43,9 @@ class Sums:
 class Measure:
     """A metric as the statistics see it.
 
-    `kind`: a share of users (y is 0 or 1), a mean over users, or Σy / Σd. `is_post_hoc`: it was chosen when there was
-    something to see already, and so decides nothing and weighs on no other.
+    `kind` is "share" (y is 0 or 1), "mean" (of y over users) or "ratio" (Σy / Σd). `is_post_hoc`
+    marks a metric that was added after the start, when there was already something to see. Such a
+    metric decides nothing, and the p-values of other metrics are not adjusted for it.
     """
 
     key: str
@@ -53,13 +56,13 @@ class Measure:
 
     @property
     def is_registered_goal(self) -> bool:
-        """Whether it was named beforehand as what should improve."""
+        """Whether the metric was registered before the start as one that should improve."""
         return not self.is_guardrail and not self.is_post_hoc
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A variant and the share of users that it should get, in any unit."""
+    """A variant and its share of users, in any unit: only the ratio of weights matters."""
 
     key: str
     weight: float
@@ -67,7 +70,11 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """`tuning_size`: the number of users of two variants at which always-valid intervals are narrowest."""
+    """The variants of an experiment and the settings of its tests.
+
+    `tuning_size` is the number of users, in the two compared variants together, at which
+    always-valid intervals are narrowest.
+    """
 
     variants: Sequence[Weight]
     control: str
@@ -87,11 +94,15 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """`sums`: by variant key, in the order of the measures; `users`: exposed ones by variant key.
+    """Everything that an analysis reads.
 
-    `several`: users who were seen in several variants. A variant that is missing in either has no users. `splits`: the
-    users phase by phase; left out where there is one phase, of the design's weights. `is_mixed`: the phases have
-    different weights, so that what differs between their times looks like an effect.
+    `sums` has one mapping for each measure, in the same order, with the sums by variant key. `users`
+    are the exposed users by variant key. A variant that is missing from either has no users.
+    `several` is the number of users who were seen in several variants.
+
+    `splits` are the users of each phase. It is empty where there is one phase with the design's
+    weights. `is_mixed` says that the phases have different weights, so that a difference between
+    their times looks like an effect.
     """
 
     design: Design
@@ -104,7 +115,7 @@ class Inputs:
 
 
 class ReasonCode(StrEnum):
-    """Why there is no figure, or why the verdict is what it is."""
+    """Why a number is missing, or what a verdict is based on."""
 
     TOO_FEW_USERS = "too_few_users"
     TOO_FEW_CONVERSIONS = "too_few_conversions"
@@ -128,7 +139,7 @@ class ReasonCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`message`: a sentence for people."""
+    """A code for programs and a `message` for people, which is a whole sentence."""
 
     code: ReasonCode
     message: str
@@ -142,7 +153,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """Interval and p-value of one two-sided test: the interval excludes 0 exactly where the p-value is below alpha."""
+    """The interval and the p-value of one two-sided test.
+
+    The interval excludes 0 exactly where the p-value is below alpha.
+    """
 
     lower: float
     upper: float
@@ -151,7 +165,11 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`always_valid` holds whenever one looks; `fixed_horizon` only for one look at a moment chosen beforehand."""
+    """An estimate with its standard error and two tests.
+
+    `always_valid` holds at every look. `fixed_horizon` holds only for a single look, at a moment
+    that was chosen beforehand.
+    """
 
     estimate: float
     standard_error: float
@@ -161,9 +179,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Cuped:
-    """The comparison after what the users did before is taken out.
+    """A comparison that is adjusted for what the users did before their exposure.
 
-    `theta` and `variance_reduction` (0 to 1) are of all variants together; `value` is the adjusted mean.
+    `theta` and `variance_reduction` (0 to 1) are computed over all variants together. `value` is the
+    adjusted mean of the treatment.
     """
 
     theta: float
@@ -175,12 +194,14 @@ class Cuped:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A treatment against control.
+    """A treatment compared with the control.
 
-    `lift` is the difference as a share of the control's value (0.1: 10 % more). `chance_to_beat` is that of being
-    better, whichever direction is good; `expected_loss` is what one loses on average by choosing the treatment, in
-    units of the measure. `adjusted_p` is the always-valid p-value of the difference, corrected for all goals and
-    treatments; None for guardrails and where there is no difference.
+    `difference` is in units of the measure. `lift` is the difference as a share of the control's
+    value: 0.1 is 10 % more. `chance_to_beat` (0 to 1) is the probability that the treatment is
+    better, in the direction that is good. `expected_loss` is the average cost of choosing the
+    treatment, in units of the measure. `adjusted_p` is the always-valid p-value of the difference,
+    adjusted for all goals and treatments. It is None for guardrails, for post-hoc metrics, and where
+    there is no difference.
     """
 
     difference: Estimate | Reason
@@ -193,7 +214,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class VariantEstimate:
-    """`value` and `interval` are None where `reason` says why; `comparison` is None for the control itself."""
+    """One measure in one variant of `n` users.
+
+    Where `value` or `interval` is None, `reason` says why. `comparison` is None for the control.
+    """
 
     key: str
     n: int
@@ -205,7 +229,7 @@ class VariantEstimate:
 
 @dataclass(frozen=True, slots=True)
 class MeasureAnalysis:
-    """One measure in every variant, in the order of the design."""
+    """One measure in every variant; the variants are in the order of the design."""
 
     key: str
     variants: Sequence[VariantEstimate]
@@ -213,7 +237,10 @@ class MeasureAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class SampleRatio:
-    """`expected`: users by variant key, had they been split as the weights say."""
+    """The check for a sample ratio mismatch (SRM).
+
+    `expected` are the users by variant key that the weights lead one to expect.
+    """
 
     expected: Mapping[str, float]
     chi_square_p: float
@@ -231,7 +258,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`variant`: the one to ship; None for every other decision."""
+    """`variant` is the one to ship, and None for every other decision."""
 
     decision: Decision
     variant: str | None
@@ -240,7 +267,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`measures` in the order of the inputs; `harmed`: by treatment, the keys of the guardrails that it harms."""
+    """The results of one analysis.
+
+    `measures` are in the order of the inputs. `harmed` has, for each treatment, the keys of the
+    guardrails that it harms.
+    """
 
     measures: Sequence[MeasureAnalysis]
     sample_ratio: SampleRatio | Reason

@@ -1,4 +1,7 @@
-"""What to do now, and why: by the always-valid results of the first goal, the guardrails and the guards of the data."""
+"""The verdict: what to do now, and why.
+
+It follows from the always-valid results of the first goal, the guardrails, and the checks of the data.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,16 @@ from experiments.stats.types import (
 LEAST_USERS = 100
 LEAST_CONVERSIONS = 10
 MOST_IN_SEVERAL = 0.01
-# Of two values without variance, relative to the larger: what differs by less are sums that were rounded differently.
+# Two values without variance are equal if they differ, relative to the larger one, by less than this:
+# their sums may have been rounded differently.
 ROUNDING = 1e-9
-NO_GOAL = Reason(ReasonCode.NO_GOAL, "No metric is a goal, and guardrails alone decide nothing.")
+NO_GOAL = Reason(ReasonCode.NO_GOAL, "No metric is a goal, and guardrails alone do not decide.")
 MIXED_PHASES = Reason(
     ReasonCode.MIXED_PHASES,
-    "The phases split their users by different weights: what differs between their times looks like an effect. "
-    "Look at phases of one split.",
+    "The phases have different weights, so a difference between their times looks like an effect. "
+    "Select phases with the same weights.",
 )
-NO_TREATMENT = Reason(ReasonCode.TOO_FEW_USERS, "No variant but the control gets users: all others have the weight 0.")
+NO_TREATMENT = Reason(ReasonCode.TOO_FEW_USERS, "Only the control gets users: all other variants have the weight 0.")
 
 _WORDS = {
     ReasonCode.BETTER: "better",
@@ -44,12 +48,18 @@ _WORDS = {
 
 
 def decide(inputs: Inputs, measures: Sequence[MeasureAnalysis], ratio: SampleRatio | Reason) -> Verdict:
-    """Decide by the first goal that was named beforehand, whose p-values are adjusted for its treatments alone.
+    """Decide by the first goal that was registered before the start.
 
-    Others do not weigh on it, and what was added when there was something to see decides nothing. Data that cannot be
-    trusted come first, then variants too small to judge. A treatment that is better is shipped where all guardrails are
-    known and none is harmed, the best of several; nothing is where each is worse, or harmful. Variants of weight 0 are
-    left out.
+    Its p-values are adjusted for the number of treatments alone, not for other metrics. Metrics that
+    were added after the start decide nothing. The checks come in this order:
+
+    1. If the data cannot be trusted, the verdict is to check them.
+    2. If a variant is too small to judge, the experiment is undecided.
+    3. A treatment that is better is shipped if all guardrails are known and none is harmed. Of
+       several such treatments, the best is shipped.
+    4. If every treatment is worse or harms a guardrail, none is shipped.
+
+    Variants of weight 0 are left out.
     """
     if suspicions := list(_suspicions(inputs, ratio)):
         return Verdict(Decision.CHECK_DATA, None, suspicions)
@@ -71,7 +81,7 @@ def decide(inputs: Inputs, measures: Sequence[MeasureAnalysis], ratio: SampleRat
 
 
 def find_harmed(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Mapping[str, Sequence[str]]:
-    """By treatment, the keys of the guardrails that it harms, whatever else decides."""
+    """Return the keys of the guardrails that each treatment harms, by treatment key, for any verdict."""
     treatments = [variant.key for variant in inputs.design.variants if variant.key != inputs.design.control]
     return {
         key: [
@@ -84,13 +94,13 @@ def find_harmed(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Mapping[
 
 
 def _suspicions(inputs: Inputs, ratio: SampleRatio | Reason) -> Iterator[Reason]:
-    """What makes the data themselves doubtful."""
+    """Yield the reasons why the data cannot be trusted."""
     if inputs.is_mixed:
         yield MIXED_PHASES
     if isinstance(ratio, SampleRatio) and ratio.is_mismatch:
         split = ", ".join(f"{key} {inputs.users.get(key, 0)} ({users:.0f})" for key, users in ratio.expected.items())
-        message = f"Users are not split as the weights say; by variant, with those expected: {split}."
-        yield Reason(ReasonCode.SAMPLE_RATIO_MISMATCH, f"{message} Find out why: their results cannot be compared.")
+        message = f"Users are not split by the weights. Users by variant, with the expected number: {split}."
+        yield Reason(ReasonCode.SAMPLE_RATIO_MISMATCH, f"{message} Find the cause: the variants cannot be compared.")
     total = sum(inputs.users.values())
     if inputs.several > MOST_IN_SEVERAL * total:
         message = f"{inputs.several} of {total} users were seen in several variants, which is more than 1 %."
@@ -98,7 +108,7 @@ def _suspicions(inputs: Inputs, ratio: SampleRatio | Reason) -> Iterator[Reason]
 
 
 def _shortages(inputs: Inputs, primary: int) -> Iterator[Reason]:
-    """The variants that are too small to judge."""
+    """Yield a reason for each variant that is too small to judge."""
     measure = inputs.measures[primary]
     for variant in inputs.design.variants:
         sums = inputs.sums[primary].get(variant.key, Sums())
@@ -107,7 +117,7 @@ def _shortages(inputs: Inputs, primary: int) -> Iterator[Reason]:
         if sums.n < LEAST_USERS:
             message = f"{variant.key} has {_count(sums.n, 'user')}; a verdict needs {LEAST_USERS} in every variant."
             yield Reason(ReasonCode.TOO_FEW_USERS, message)
-        # Values that are mostly below 0 have no conversions to count.
+        # Where values are mostly below 0, there are no conversions to count.
         elif sums.positive < LEAST_CONVERSIONS and sums.y >= 0:
             converted = _count(sums.positive, "user")
             message = f"{measure.key}: {converted} of {variant.key} converted; a verdict needs {LEAST_CONVERSIONS}."
@@ -116,9 +126,10 @@ def _shortages(inputs: Inputs, primary: int) -> Iterator[Reason]:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What is to be said of one treatment; `gain`: its difference by the first goal, above 0 where it is good.
+    """The judgement of one treatment.
 
-    `objections`: the guardrails that it harms, and those of which nobody knows.
+    `gain` is its difference in the first goal, above 0 where the difference is good. `objections` are
+    the guardrails that it harms, and those that cannot be judged.
     """
 
     variant: str
@@ -153,7 +164,7 @@ def _judge(inputs: Inputs, measures: Sequence[MeasureAnalysis], primary: int) ->
 
 
 def _adjust(differences: Mapping[str, Estimate | Reason], correction: Correction) -> Mapping[str, float]:
-    """The always-valid p-values by treatment, adjusted for the number of treatments that can be compared."""
+    """Return the always-valid p-values by treatment, adjusted for the number of comparable treatments."""
     tests = {
         key: difference.always_valid for key, difference in differences.items() if isinstance(difference, Estimate)
     }
@@ -161,14 +172,14 @@ def _adjust(differences: Mapping[str, Estimate | Reason], correction: Correction
 
 
 def _gain(measure: Measure, amount: float) -> float:
-    """A difference, above 0 where it is good."""
+    """Return a difference with the sign changed if a decrease is good."""
     return -amount if measure.is_decrease_good else amount
 
 
 def _find(
     inputs: Inputs, measure: Measure, key: str, difference: Estimate | Reason, p_values: Mapping[str, float]
 ) -> Reason:
-    """What the first goal says of one treatment."""
+    """Return the finding of the first goal for one treatment."""
     if isinstance(difference, Reason):
         return Reason(ReasonCode.NOT_SIGNIFICANT, _incomparable(inputs, measure, key, difference))
     code = ReasonCode.BETTER if _gain(measure, difference.estimate) > 0 else ReasonCode.WORSE
@@ -182,7 +193,7 @@ def _find(
 
 
 def _objections(inputs: Inputs, measures: Sequence[MeasureAnalysis], key: str) -> Iterator[tuple[str, Reason]]:
-    """What the guardrails, by their keys, have against one treatment."""
+    """Yield the keys of the guardrails that object to one treatment, each with the reason."""
     for measure, sums, analysis in zip(inputs.measures, inputs.sums, measures, strict=True):
         difference = _comparisons(analysis)[key].difference
         if not measure.is_guardrail or measure.is_post_hoc:
@@ -194,7 +205,7 @@ def _objections(inputs: Inputs, measures: Sequence[MeasureAnalysis], key: str) -
             continue
         change = _certain_change(inputs, analysis, key, difference)
         if _gain(measure, change) < 0:
-            message = f"{_distance(inputs, measure, key, change)}, with all users of a variant alike"
+            message = f"{_distance(inputs, measure, key, change)}, and all users of a variant have the same value"
             yield measure.key, _harm(message)
         elif difference.code != ReasonCode.NO_VARIANCE and not _is_silent(sums, key, inputs.design.control):
             message = _incomparable(inputs, measure, key, difference)
@@ -206,7 +217,10 @@ def _harm(described: str) -> Reason:
 
 
 def _certain_change(inputs: Inputs, analysis: MeasureAnalysis, key: str, difference: Reason) -> float:
-    """How far a treatment is from control where all users of a variant are alike; 0 where that is not what is amiss."""
+    """Return the difference from the control where all users of a variant have the same value.
+
+    The answer is 0 where `difference` is missing for another reason.
+    """
     values = {variant.key: variant.value for variant in analysis.variants}
     treatment, control = values[key], values[inputs.design.control]
     if difference.code != ReasonCode.NO_VARIANCE or treatment is None or control is None:
@@ -215,7 +229,10 @@ def _certain_change(inputs: Inputs, analysis: MeasureAnalysis, key: str, differe
 
 
 def _is_silent(sums: Mapping[str, Sums], key: str, control_key: str) -> bool:
-    """Whether both have users, none of whom did what is counted, so that there is no harm to see."""
+    """Return whether both variants have users and none of them did what the measure counts.
+
+    Then there can be no harm.
+    """
     treatment, control = sums.get(key, Sums()), sums.get(control_key, Sums())
     counted = (treatment.y, treatment.yy, control.y, control.yy)
     return min(treatment.n, control.n) > 1 and not any(counted) and bool(treatment.d) == bool(control.d)
@@ -230,7 +247,7 @@ def _incomparable(inputs: Inputs, measure: Measure, key: str, cause: Reason) -> 
 
 
 def _describe(inputs: Inputs, measure: Measure, key: str, difference: Estimate) -> str:
-    """How far a treatment is from control, with its interval."""
+    """Describe the difference of a treatment from the control, with its interval."""
     (scale, _), test = _unit(measure), difference.always_valid
     interval = f"{test.lower * scale:.3g} to {test.upper * scale:.3g}"
     level = f"{100 * (1 - inputs.design.alpha):.3g} %"
@@ -244,7 +261,7 @@ def _distance(inputs: Inputs, measure: Measure, key: str, amount: float) -> str:
 
 
 def _unit(measure: Measure) -> tuple[int, str]:
-    """What to multiply values by for people, and what they are then."""
+    """Return the factor and the unit in which values are shown to people."""
     return (100, " percentage points") if measure.kind == "share" else (1, "")
 
 

@@ -117,20 +117,23 @@ def test_verdict__guardrail_better_or_the_same_within_chance__does_not_stand_in_
 
 
 @pytest.mark.parametrize(
-    ("guardrail", "control", "treatment", "told"),
+    ("guardrail", "control", "treatment", "described"),
     [
         (ERRORS, share(0, 200), share(200, 200), "errors of treatment is 100 percentage points above control"),
         (LOADED, share(200, 200), share(0, 200), "loaded of treatment is 100 percentage points below control"),
         (CRASHES, sums_of([0.0] * 200), sums_of([1.0] * 200), "crashes of treatment is 1 above control"),
     ],
 )
-def test_verdict__guardrail_got_worse_for_every_user__is_harmed(guardrail, control, treatment, told):
+def test_verdict__guardrail_got_worse_for_every_user__is_harmed(guardrail, control, treatment, described):
     verdict = decide(GOOD, (guardrail, {"control": control, "treatment": treatment}))
     assert (verdict.decision, codes(verdict)) == (
         Decision.DO_NOT_SHIP,
         [ReasonCode.BETTER, ReasonCode.GUARDRAIL_HARMED],
     )
-    assert verdict.reasons[1].message == f"{told}, with all users of a variant alike: a guardrail is harmed."
+    assert (
+        verdict.reasons[1].message
+        == f"{described}, and all users of a variant have the same value: a guardrail is harmed."
+    )
 
 
 @pytest.mark.parametrize("users", [{}, {"control": 100, "treatment": 900, "other": 100}])
