@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from config.database.locks import exclusively
+from config.database.locks import advisory_lock
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def maintain(now: datetime) -> Iterator[Report]:
 
 def _run(name: str, work: Work, now: datetime) -> Report:
     try:
-        with exclusively(f"maintain {name}") as is_ours:
+        with advisory_lock(f"maintain {name}") as is_ours:
             return Report(name, work(now) if is_ours else "skipped, running elsewhere")
     except Exception as error:
         logger.exception("The periodic task %r failed", name)

@@ -89,6 +89,7 @@ MIDDLEWARE = [
 
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.serving.wsgi.application"
+CHECK_LOCK_ORDER = False  # the tests switch it on; see config.database.locks
 STREAM_APPLICATION = "flags.streaming.application.application"  # ASGI, in a process of its own
 APPEND_SLASH = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -9,7 +9,7 @@ from events.removal.erasure import erasing_user
 from events.removal.retention import asking_for_holds
 from experiments.design.segment_refs import name_segment_users
 from experiments.exposures.assignment import record, stored
-from experiments.exposures.forced_variants import leave_out_all_testers
+from experiments.exposures.forced_variants import remove_all_forced_exposures
 from experiments.exposures.forgetting import forget_user, hold_events
 from experiments.exposures.recording import names_of_experiment, record_reported
 from experiments.lifecycle.new_phase import open_phases_of_segments
@@ -24,5 +24,5 @@ asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposure
 asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segment_refs")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")
 exposing.register(stored=stored, record=record)
-register("exposures of testers", leave_out_all_testers)  # before the results
+register("exposures of testers", remove_all_forced_exposures)  # before the results
 register("results of experiments", refresh_results)

@@ -25,3 +25,5 @@ if (suite := os.environ.get("TEST_SUITE")) and DATABASES["default"]["NAME"] != "
     DATABASES["default"]["TEST"] = {"NAME": f"test_{DATABASES['default']['NAME']}_{suite}"}  # noqa: F405
 # Every test client loads the middleware anew, which would look for all static files each time.
 WHITENOISE_AUTOREFRESH = True
+# Transactions that could wait for each other in a circle are found by every test that takes locks.
+CHECK_LOCK_ORDER = True

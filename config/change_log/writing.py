@@ -10,6 +10,7 @@ from datetime import datetime
 from django.db import transaction
 
 from config import signal_file
+from config.database.locks import lock_change_log
 from config.database.notifications import announce
 from config.documents import Document
 from config.models import Change, Source
@@ -69,13 +70,9 @@ class Writing:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Open a transaction in which no other process changes configuration: what several queries find belongs together.
-
-    Whoever wants that queues on the oldest row of the log, which is never deleted. (The newest would not do: whoever
-    waited for it would wake up holding a row that is no longer the newest.) SQLite has one writer at a time anyway.
-    """
+    """Open a transaction in which no other process changes configuration, so that several queries agree."""
     with transaction.atomic():
-        Change.objects.select_for_update().order_by("revision").values_list("revision").first()
+        lock_change_log()
         yield
 
 

@@ -1,34 +1,141 @@
-"""Locks by name that one process of all hosts can hold, for work that must not be done twice at a time."""
+"""Locks: every lock that a transaction may wait for, in the one order in which transactions take them.
+
+Two transactions that take the same locks in different orders wait for each other. So each lock has a rank, and a
+transaction takes locks by ascending rank. With `CHECK_LOCK_ORDER` (the tests set it) another order is refused.
+
+Advisory locks are apart: nobody waits for one.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from enum import IntEnum
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from django.conf import settings
-from django.db import Error, connection
+from django.db import Error, connection, transaction
+from django.db.models import Model, QuerySet
+
+from config.models import Change, Environment
+
+Row = TypeVar("Row", bound=Model)
+
+
+class Rank(IntEnum):
+    """The locks, in the order in which a transaction takes them. Each is held until the transaction ends."""
+
+    CHANGE_LOG = 1
+    """Held by every write of configuration, so that revisions follow the order of commits."""
+    ENVIRONMENT = 2
+    """Held by erasures and by whatever turns stored events into exposures."""
+    AGGREGATES = 3
+    """Held by whatever changes the totals and sums of an experiment."""
+    EXPERIMENTS = 4
+    """Shared by those who record exposures, so that no start or stop happens in between."""
+    EXPOSURES = 5
+    """Shared by those who report exposures again, held by those who delete them."""
+
+
+class WrongLockOrder(RuntimeError):
+    """A transaction takes a lock of a lower rank than one that it holds, and might wait in a circle with another."""
+
+
+def lock_change_log() -> None:
+    """Wait until no other transaction changes configuration, and make others wait.
+
+    The lock is on the oldest row of the log, which is never deleted. A transaction that waited for the newest row
+    would wake up holding a row that is no longer the newest. SQLite has one writer at a time anyway.
+    """
+    take(Rank.CHANGE_LOG)
+    Change.objects.select_for_update().order_by("revision").values_list("revision").first()
+
+
+def lock_environment(environment: Environment) -> None:
+    """Wait until no other transaction erases a user of this environment or starts an experiment, and make others wait.
+
+    A start makes exposures of stored events, and an erasure deletes both: side by side, neither would see what the
+    other has not committed. Recording new events needs no lock, because this one lets rows refer to the environment.
+    """
+    take(Rank.ENVIRONMENT)
+    Environment.objects.select_for_update(no_key=True).values_list("pk").get(pk=environment.pk)
+
+
+def lock_rows(rank: Rank, rows: QuerySet[Any, Row], *, no_key: bool = False) -> list[Row]:
+    """Return the rows, locked for writing. Order them, so that two transactions lock common rows in the same order.
+
+    With `no_key`, others may insert rows that refer to these meanwhile.
+    """
+    take(rank)
+    return list(rows.select_for_update(no_key=no_key))
+
+
+def share_rows(
+    rank: Rank, rows: QuerySet[Any, Any], strength: Literal["KEY SHARE", "SHARE"]
+) -> Sequence[tuple[Any, ...]]:
+    """Return the values of the rows, kept as they are for this transaction; others may share them.
+
+    KEY SHARE prevents deletion alone, SHARE every change. The ORM has neither. Needs `values_list()`.
+    """
+    take(rank)
+    if connection.vendor != "postgresql":  # SQLite has one writer at a time
+        return list(rows)
+    statement, parameters = rows.query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(f"{statement} FOR {strength}", parameters)
+        locked: list[tuple[Any, ...]] = cursor.fetchall()
+    return locked
+
+
+class _Taken(threading.local):
+    """The ranks that this thread has taken, each with the transaction that holds it until it ends."""
+
+    def __init__(self) -> None:
+        self.ranks: list[tuple[Rank, transaction.Atomic]] = []
+
+
+_taken = _Taken()
+
+
+def take(rank: Rank) -> None:
+    """Note that the transaction takes a lock of this rank. Raises WrongLockOrder where that is checked.
+
+    Taking a lock again that is held already is fine: it does not wait.
+    """
+    if not settings.CHECK_LOCK_ORDER:
+        return
+    blocks: list[Any] = connection.atomic_blocks
+    # A test's own transaction encloses many that would be transactions of their own.
+    begun = [block for block in blocks if not getattr(block, "_from_testcase", False)]
+    if not begun:
+        return
+    held = [(other, block) for other, block in _taken.ranks if any(block is each for each in blocks)]
+    ranks = {other for other, _ in held}
+    if ranks and rank < max(ranks) and rank not in ranks:
+        raise WrongLockOrder(f"{rank.name} is taken after {max(ranks).name}; take it before.")
+    _taken.ranks = [*held, (rank, begun[0])]
 
 
 @contextmanager
-def exclusively(name: str) -> Iterator[bool]:
-    """Hold the lock of this name unless somebody does: is it ours? It waits for none, and ends with its process.
+def advisory_lock(name: str) -> Iterator[bool]:
+    """Hold the lock of this name, and yield whether it is ours: False if another process of any host holds it.
 
-    It is no transaction: what is done meanwhile begins and commits its own.
+    It never waits, and ends with its process. It is no transaction: the block begins and commits its own.
     """
-    with _advisory_lock(name) if connection.vendor == "postgresql" else _file_lock(name) as is_ours:
+    with _in_postgresql(name) if connection.vendor == "postgresql" else _in_file(name) as is_ours:
         yield is_ours
 
 
 @contextmanager
-def _advisory_lock(name: str) -> Iterator[bool]:
-    """Held by a transaction, for a session's lock would be lost or left over behind PgBouncer.
+def _in_postgresql(name: str) -> Iterator[bool]:
+    """A transaction holds the lock, because a session's lock would be lost or left over behind PgBouncer.
 
-    The transaction has a connection of its own and reads nothing else, so it keeps no vacuum from its work however
-    long it lasts.
+    The transaction has a connection of its own and reads nothing else, so it does not keep VACUUM from its work.
     """
     key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
     holder = connection.copy()
@@ -46,8 +153,8 @@ def _advisory_lock(name: str) -> Iterator[bool]:
 
 
 @contextmanager
-def _file_lock(name: str) -> Iterator[bool]:
-    """SQLite serves one host, whose processes share a folder. The file stays: without it two could hold the lock."""
+def _in_file(name: str) -> Iterator[bool]:
+    """SQLite serves one host, whose processes share a folder. The file stays, or two processes could hold the lock."""
     path = settings.RUNTIME_DIR / f"{quote(name, safe='')}.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

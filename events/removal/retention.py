@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Sum
 from django.dispatch import Signal
 
-from config.database.locks import exclusively
+from config.database.locks import advisory_lock
 from config.models import Environment
 from config.timestamps import format_timestamp
 from events.counts.storage import quarter_of, start_of
@@ -105,7 +105,7 @@ def purge_by_setting(now: datetime) -> str:
     days: int | None = settings.EVENT_RETENTION_DAYS
     if days is None:
         return "nothing to do: EVENT_RETENTION_DAYS is not set"
-    with exclusively(LOCK) as is_ours:
+    with advisory_lock(LOCK) as is_ours:
         if not is_ours:
             return "skipped, a purge is under way"
         plans = [plan_purge(environment, now - timedelta(days=days)) for environment in Environment.objects.all()]

@@ -18,12 +18,12 @@ from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure
 
 
-def has_news(experiment: Experiment, mark: str) -> bool:
+def has_changes(experiment: Experiment, mark: str) -> bool:
     """Whether anything that matters has arrived since the mark was taken."""
     return _new_exposures(experiment, mark).exists() or bool(_users_of_new_events(experiment, mark, "LIMIT 1"))
 
 
-def find_news(experiment: Experiment, mark: str) -> set[str]:
+def find_changed_users(experiment: Experiment, mark: str) -> set[str]:
     """The users of whom something that matters has arrived since the mark was taken."""
     exposed = set(_new_exposures(experiment, mark).values_list("user_id", flat=True))
     return exposed.union(user_id for (user_id,) in _users_of_new_events(experiment, mark))

@@ -12,9 +12,9 @@ from django.db import OperationalError, connection, transaction
 
 from config.database.group_commit import is_conflict
 from experiments.aggregates.dialects import planned
-from experiments.aggregates.refresh import bring_up_to_date, hold
+from experiments.aggregates.refresh import refresh_locked
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
-from experiments.aggregates.update import Keeper
+from experiments.aggregates.update import AggregateUpdater
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
     NAMES,
@@ -26,7 +26,8 @@ from experiments.aggregates.variant_sums import (
     sum_by_day,
 )
 from experiments.metrics.documents import definitions_of
-from experiments.models import Experiment, Fold
+from experiments.models import AggregateState, Experiment
+from experiments.models.locks import lock_aggregates
 
 Result = TypeVar("Result")
 
@@ -57,40 +58,40 @@ def check_sums(experiment: Experiment, at: datetime) -> list[Difference]:
     Of one that is frozen nothing can be said, for its events may be gone. Whoever reads its results meanwhile waits.
     """
 
-    def compare(held: Fold) -> list[Difference]:
-        bring_up_to_date(held, at)
+    def compare(held: AggregateState) -> list[Difference]:
+        refresh_locked(held, at)
         current = Experiment.objects.get(pk=held.pk)
-        keeper, keys = Keeper(held, current), [each.key for each in definitions_of(current)]
-        right = sums_from_scratch(current, keeper.caps)
+        updater, keys = AggregateUpdater(held, current), [each.key for each in definitions_of(current)]
+        right = sums_from_scratch(current, updater.caps)
         return [
             *_other_sums("sums", keys, _kept(current), right),
-            *_other_sums("totals", keys, keeper.sums_of_totals(), right),
-            *_other_caps(keys, keeper.caps, keeper.find_caps()),
+            *_other_sums("totals", keys, updater.sums_of_totals(), right),
+            *_other_caps(keys, updater.caps, updater.find_caps()),
         ]
 
     return _in_one_snapshot(experiment, compare)
 
 
-def _in_one_snapshot(experiment: Experiment, work: Callable[[Fold], Result]) -> Result:
+def _in_one_snapshot(experiment: Experiment, work: Callable[[AggregateState], Result]) -> Result:
     """Work on an experiment whose fold is held, in a transaction of its own that sees one moment of the database.
 
     What came between two statements would else be a difference. A transaction begins to see before it can hold: where
     somebody else has changed the fold meanwhile, it begins again.
     """
     if connection.in_atomic_block:
-        return work(*hold([experiment.pk]))
+        return work(*lock_aggregates([experiment.pk]))
     for attempt in range(_MOST_ATTEMPTS):
         try:
             with transaction.atomic():
                 if connection.vendor == "postgresql":
                     with connection.cursor() as cursor:
                         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                return work(*hold([experiment.pk]))
+                return work(*lock_aggregates([experiment.pk]))
         except OperationalError as error:
             if not is_conflict(error) or attempt == _MOST_ATTEMPTS - 1:
                 raise
         with transaction.atomic():  # until whoever was first is done
-            hold([experiment.pk])
+            lock_aggregates([experiment.pk])
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -6,38 +6,37 @@ that is stored of them, so that no figure depends on the order in which things b
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import datetime, timedelta
-from uuid import UUID
 
 from django.db import transaction
 
 from config.database.commit_order import is_mark_of_here, take_mark
-from experiments.aggregates.changed_users import find_beyond, find_news, has_news
+from experiments.aggregates.changed_users import find_beyond, find_changed_users, has_changes
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.statements import is_quicker_in_one_pass
-from experiments.aggregates.update import Keeper
-from experiments.models import Experiment, Fold
+from experiments.aggregates.update import AggregateUpdater
+from experiments.models import AggregateState, Experiment
+from experiments.models.locks import lock_aggregates
 
 _MARK_GROWS_OLD = timedelta(minutes=1)
 """After this it is taken anew though nothing happened, so that the next look need not go far back."""
 
 
-def fold(experiment: Experiment, at: datetime) -> Fold:
+def refresh(experiment: Experiment, at: datetime) -> AggregateState:
     """Make the totals and sums of a started experiment exact for everything that was committed before this call.
 
     In a transaction of its own, or the caller's; where nothing is new it writes nothing. `at` is the present moment.
     """
-    stored = Fold.objects.defer("kept").filter(experiment=experiment).first()
+    stored = AggregateState.objects.defer("kept").filter(experiment=experiment).first()
     if stored is not None and _is_current(stored, experiment, at):
         return stored
     with transaction.atomic():
-        [held] = hold([experiment.pk])
+        [held] = lock_aggregates([experiment.pk])
         # Of many who wait for it, the first does the work of all.
-        return held if held.mark and _is_current(held, experiment, at) else bring_up_to_date(held, at)
+        return held if held.mark and _is_current(held, experiment, at) else refresh_locked(held, at)
 
 
-def bring_up_to_date(held: Fold, at: datetime) -> Fold:
+def refresh_locked(held: AggregateState, at: datetime) -> AggregateState:
     """Do that to an experiment whose fold is held, in the caller's transaction.
 
     Its statements may see later moments one after another: totals come from one statement each, sums from the totals
@@ -54,39 +53,25 @@ def bring_up_to_date(held: Fold, at: datetime) -> Fold:
     return held
 
 
-def hold(experiment_ids: Collection[UUID]) -> list[Fold]:
-    """The folds of these experiments, locked, in the caller's transaction: nobody else changes their totals now.
-
-    They must have been started: a draft may be deleted before its new fold is committed. Only erasures hold several,
-    before any exposures and one at a time in an environment (see `exposures.take_turn`): while those that are missing
-    are made and the others locked, nobody who holds one of them waits for another.
-    """
-    wanted = Fold.objects.filter(pk__in=experiment_ids)
-    missing = sorted({*experiment_ids}.difference(wanted.values_list("pk", flat=True)))
-    Fold.objects.bulk_create([Fold(experiment_id=each) for each in missing], ignore_conflicts=True)
-    # Without what results keep of the events, which is much, and not for those to write who change totals.
-    return list(wanted.defer("kept").order_by("pk").select_for_update())
-
-
-def _is_current(stored: Fold, experiment: Experiment, at: datetime) -> bool:
+def _is_current(stored: AggregateState, experiment: Experiment, at: datetime) -> bool:
     if experiment.frozen_at is not None:
         return True
     if not stored.mark or stored.stopped_at != experiment.stopped_at or not is_mark_of_here(stored.mark):
         return False
     if stored.folded_at is None or at - stored.folded_at > _MARK_GROWS_OLD:
         return False
-    return not has_news(experiment, stored.mark)
+    return not has_changes(experiment, stored.mark)
 
 
-def _compute_what_is_new(held: Fold, experiment: Experiment) -> None:
-    keeper = Keeper(held, experiment)
+def _compute_what_is_new(held: AggregateState, experiment: Experiment) -> None:
+    updater = AggregateUpdater(held, experiment)
     if not held.mark or not is_mark_of_here(held.mark):  # what is new cannot be told, as at the first time
-        keeper.compute_all()
+        updater.compute_all()
         return
-    users = find_news(experiment, held.mark)
+    users = find_changed_users(experiment, held.mark)
     if experiment.stopped_at is not None and held.stopped_at is None:
         users |= find_beyond(experiment, experiment.stopped_at)
     if is_quicker_in_one_pass(experiment, len(users)):
-        keeper.compute_all()
+        updater.compute_all()
     elif users:
-        keeper.compute(users)
+        updater.compute(users)

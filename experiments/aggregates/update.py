@@ -30,7 +30,7 @@ from experiments.aggregates.variant_sums import (
 )
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
-from experiments.models import Experiment, Fold, UserTotal, VariantSums
+from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
 
 USERS_AT_ONCE = 10_000
 
@@ -38,10 +38,10 @@ _OLD, _NEW = 0, 1
 _TABLE = UserTotal._meta.db_table
 
 
-class Keeper:
+class AggregateUpdater:
     """The totals and sums of one experiment. The caps in force stand in its fold, which the caller saves."""
 
-    def __init__(self, held: Fold, experiment: Experiment) -> None:
+    def __init__(self, held: AggregateState, experiment: Experiment) -> None:
         self.held, self.experiment = held, experiment
         self.definitions: Mapping[int, Definition] = dict(enumerate(definitions_of(experiment)))
         self.layout = Layout([*self.definitions.values()])

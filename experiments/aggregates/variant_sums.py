@@ -21,7 +21,7 @@ from experiments.aggregates.metric_columns import Layout, names_of
 from experiments.aggregates.statements import exposed_users
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
-from experiments.models import Experiment, Fold, UserTotal, VariantSums
+from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
 from experiments.models.fields import EXACT, ExactField, ExactSum
 
 EXPOSURES = -1
@@ -271,7 +271,7 @@ def count_mature(
 
 def read_caps(experiment: Experiment) -> Mapping[int, float]:
     """The value of each cap in force, fixed or a percentile, by the place of the metric."""
-    caps = Fold.objects.filter(experiment=experiment).values_list("caps", flat=True).first() or {}
+    caps = AggregateState.objects.filter(experiment=experiment).values_list("caps", flat=True).first() or {}
     return {int(place): cap for place, cap in caps.items()}
 
 

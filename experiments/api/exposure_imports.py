@@ -22,6 +22,7 @@ from events.imports.running import Import, Problems
 from experiments.exposures.recording import record_imported
 from experiments.exposures.reports import Report
 from experiments.models import Experiment
+from experiments.models.locks import lock_experiment
 
 COLUMNS = Columns(required=("userId", "variant", "exposedAt"), optional=(), rest="attributes")
 
@@ -75,7 +76,7 @@ def import_exposures(
     def write(chunk: Sequence[tuple[int, Exposed]]) -> None:
         with transaction.atomic():
             # Nobody stops or freezes it meanwhile, nor adds a phase or a tester.
-            held = Experiment.objects.select_for_update(no_key=True).get(pk=experiment.pk)
+            held = lock_experiment(experiment)
             exposures = list(_still_acceptable(chunk, held, at, imported.left_out))
             imported.users += record_imported(held, exposures)
         imported.lines += len(exposures)

@@ -15,9 +15,10 @@ from config.snapshot import Table
 from experiments.design.phases import assignment_source
 from experiments.exposures.assignment_cache import memory
 from experiments.exposures.recording import assign, assigned, expose
-from experiments.exposures.storage import Stored, Whose
+from experiments.exposures.storage import Stored
 from experiments.models import Experiment, Exposure, Status
 from experiments.models.documents import KIND, document
+from experiments.models.locks import ExposureKey
 from flags.engine.assignment import Assigned, Exclusion, compile_assignment
 from flags.engine.types import Context
 from flags.snapshot import configuration
@@ -147,13 +148,13 @@ class _User:
     def __init__(self, environment: Environment, user_id: str, at: datetime, attributes: Mapping[str, Any]) -> None:
         self.context = Context(user_id, attributes, configuration(environment.key), at)
 
-    def stored_in(self, experiments: Collection[Assigner]) -> Mapping[Whose, Stored]:
+    def stored_in(self, experiments: Collection[Assigner]) -> Mapping[ExposureKey, Stored]:
         """What is stored of the user, except where a variant is forced."""
         user_id = self.context.user_id
         asked = [(each.id, user_id) for each in experiments if user_id not in each.forced]
         return memory.recall(asked) if asked else {}
 
-    def assigned(self, experiment: Assigner, stored: Mapping[Whose, Stored]) -> tuple[Assignment, bool]:
+    def assigned(self, experiment: Assigner, stored: Mapping[ExposureKey, Stored]) -> tuple[Assignment, bool]:
         """The variant of the user, and whether it has to be recorded before it may be told."""
         known = stored.get((experiment.id, self.context.user_id))
         if known is not None and known.stands:

@@ -15,7 +15,8 @@ from django.db import connection
 
 from config import signal_file
 from experiments.exposures.recording import find_stored
-from experiments.exposures.storage import Stored, Whose
+from experiments.exposures.storage import Stored
+from experiments.models.locks import ExposureKey
 
 MOST = 50_000
 """Users in one page, of which there are two at a time."""
@@ -29,8 +30,8 @@ class _Page:
 
     signal: int
     until: float
-    found: dict[Whose, str] = field(default_factory=dict)
-    before: Mapping[Whose, str] = field(default_factory=dict)
+    found: dict[ExposureKey, str] = field(default_factory=dict)
+    before: Mapping[ExposureKey, str] = field(default_factory=dict)
 
 
 class Memory:
@@ -39,7 +40,7 @@ class Memory:
     def __init__(self) -> None:
         self._page = _Page(signal=0, until=0)
 
-    def recall(self, users: Sequence[Whose]) -> dict[Whose, Stored]:
+    def recall(self, users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
         """The variants of those of the users who have one, whoever said so."""
         signal = signal_file.read()  # first: what is read afterwards is at least as new
         page = self._turned(signal)
@@ -54,7 +55,7 @@ class Memory:
             self._keep(found, signal)
         return known
 
-    def _keep(self, found: Mapping[Whose, Stored], signal: int) -> None:
+    def _keep(self, found: Mapping[ExposureKey, Stored], signal: int) -> None:
         page = self._page
         if page.signal == signal and not connection.in_atomic_block:  # what is not committed may never have been
             page.found.update((whose, stored.variant) for whose, stored in found.items() if stored.stands)

@@ -10,16 +10,17 @@ from django.db import transaction
 from django.utils import timezone
 
 from config import signal_file
+from config.database.locks import Rank, lock_environment, lock_rows
 from config.models import Environment
 from config.timestamps import floor_to_second
 from events.models import Event
 from events.removal.erasure import ChangedExperiment, Erased
 from events.removal.retention import Hold
-from experiments.aggregates.refresh import hold
 from experiments.aggregates.statements import LOOKBACK
-from experiments.aggregates.update import Keeper
-from experiments.exposures.recording import events_of_unknown_variants, take_turn
-from experiments.models import Experiment, Exposure, Fold, UserTotal
+from experiments.aggregates.update import AggregateUpdater
+from experiments.exposures.recording import events_of_unknown_variants
+from experiments.models import AggregateState, Experiment, Exposure, UserTotal
+from experiments.models.locks import lock_aggregates
 
 
 def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
@@ -29,14 +30,14 @@ def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     exposures nor totals, and none becomes more than a draft before the erasure is over.
     """
     transaction.on_commit(signal_file.poke)  # for who remembers what the user was told
-    take_turn(environment)
+    lock_environment(environment)
     here = Experiment.objects.in_environment(environment)
-    folds = hold(list(here.started().values_list("pk", flat=True)))
+    folds = lock_aggregates(list(here.started().values_list("pk", flat=True)))
     experiments = list(here.filter(pk__in=[each.pk for each in folds]))
     theirs = Exposure.objects.filter(experiment__in=experiments, user_id=user_id)
     # In the order in which those who record lock them.
-    locked = theirs.order_by("experiment_id").select_for_update().values_list("experiment_id", flat=True)
-    exposed = set(locked)
+    exposures = lock_rows(Rank.EXPOSURES, theirs.order_by("experiment_id").only("experiment_id", "user_id"))
+    exposed = {exposure.experiment_id for exposure in exposures}
     theirs.filter(experiment_id__in=exposed).delete()
     _forget_totals(experiments, folds, exposed, user_id)
     counted_in = (each for each in experiments if each.pk in exposed)
@@ -48,7 +49,7 @@ def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
 
 
 def _forget_totals(
-    experiments: Sequence[Experiment], folds: Sequence[Fold], exposed: Collection[UUID], user_id: str
+    experiments: Sequence[Experiment], folds: Sequence[AggregateState], exposed: Collection[UUID], user_id: str
 ) -> None:
     """Take the user out of totals and sums.
 
@@ -60,7 +61,7 @@ def _forget_totals(
     by_id = {each.pk: each for each in experiments}
     for held in folds:
         if held.pk in counted:
-            Keeper(held, by_id[held.pk]).remove(user_id)
+            AggregateUpdater(held, by_id[held.pk]).remove(user_id)
         if held.pk in counted or held.pk in exposed:
             held.save()
 

@@ -22,11 +22,12 @@ from events.recording.rows import NewEvent
 from experiments.design.phases import number_at
 from experiments.exposures.attributes import attributes_in, kept_of
 from experiments.exposures.reports import Report, Reports, store
-from experiments.exposures.storage import Stored, Whose, insert_assigned, lock, stored_variants
+from experiments.exposures.storage import Stored, insert_assigned, stored_variants
 from experiments.metrics.documents import outcome_names
 from experiments.models import Experiment, Exposure, Origin, Status
 from experiments.models.documents import forced_until
 from experiments.models.experiment import is_uuid
+from experiments.models.locks import ExposureKey, share_experiments
 from flags.engine.assignment import compile_range
 
 _EVENTS_AT_ONCE = 1000
@@ -66,12 +67,12 @@ def assigned(
     )
 
 
-def find_stored(users: Sequence[Whose]) -> dict[Whose, Stored]:
+def find_stored(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
     """The variants of those of the users who have one, whoever said so. Those who ask at one moment share a query."""
     return reads.submit(_STORED, users)
 
 
-def expose(exposures: Sequence[Exposure]) -> dict[Whose, str]:
+def expose(exposures: Sequence[Exposure]) -> dict[ExposureKey, str]:
     """Record what is assigned now, and return what the users have: who has a variant already keeps it.
 
     It is all committed or none; those who are new at one moment share a transaction.
@@ -79,18 +80,18 @@ def expose(exposures: Sequence[Exposure]) -> dict[Whose, str]:
     return writes.submit(_ASSIGNMENTS, exposures)
 
 
-def _find_stored(asked: Sequence[Sequence[Whose]]) -> list[dict[Whose, Stored]]:
+def _find_stored(asked: Sequence[Sequence[ExposureKey]]) -> list[dict[ExposureKey, Stored]]:
     found = stored_variants([whose for users in asked for whose in users])
     return [{whose: found[whose] for whose in users if whose in found} for users in asked]
 
 
-def _record_assignments(together: Sequence[Sequence[Exposure]]) -> list[dict[Whose, str]]:
+def _record_assignments(together: Sequence[Sequence[Exposure]]) -> list[dict[ExposureKey, str]]:
     first_of = {_whose(each): each for exposures in reversed(together) for each in exposures}
     variants = insert_assigned([exposure for _, exposure in sorted(first_of.items())])
     return [{_whose(each): variants[_whose(each)] for each in exposures} for exposures in together]
 
 
-def _whose(exposure: Exposure) -> Whose:
+def _whose(exposure: Exposure) -> ExposureKey:
     return exposure.experiment_id, exposure.user_id
 
 
@@ -98,18 +99,6 @@ _STORED = Handler(_find_stored, rank=1)
 _ASSIGNMENTS = Handler(
     _record_assignments, rank=1, is_one_statement=True
 )  # before the events, which report exposures too
-
-
-def take_turn(environment: Environment) -> None:
-    """Wait until nobody else erases a user of this environment or starts an experiment, and have others wait.
-
-    A start makes exposures of stored events, and an erasure takes both away: beside each other, neither would see what
-    the other has not committed. It stands here because it is what makes exposures follow the events, for all who change
-    them by what is stored already; who records new events needs no turn, for this lock lets rows refer to the
-    environment. An erasure takes its turn before any other row. A start holds the change log by then, as does whoever
-    changes the environment itself; no erasure asks for the log. SQLite has one writer at a time anyway.
-    """
-    Environment.objects.select_for_update(no_key=True).values_list("pk").get(pk=environment.pk)
 
 
 def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_: Any) -> None:
@@ -172,11 +161,9 @@ def _is_within(until: datetime | None, moment: datetime) -> bool:
 
 
 def find_named(environment: Environment, names: Collection[str]) -> list[Experiment]:
-    """The experiments of these ids and keys. Read from the database: no exposure may miss a start.
+    """Return the experiments with these ids and keys, read from the database: no exposure may miss a start.
 
-    A draft is read once more with a lock, which waits for a start that is under way. Rows that refer to the experiment
-    are stored beside it: their check would else wait for this transaction, which may be waiting for theirs. A stopped
-    one may be about to be opened again; those who record lock it together, for old clients go on reporting for weeks.
+    Drafts and stopped experiments are read once more with a lock, because they may be about to start or to reopen.
     """
     if not names:
         return []
@@ -184,8 +171,7 @@ def find_named(environment: Environment, names: Collection[str]) -> list[Experim
     named = Experiment.objects.in_environment(environment).filter(Q(key__in=names) | Q(pk__in=ids))
     found = list(named)
     if any(experiment.status != Status.RUNNING for experiment in found):
-        list(named.filter(status=Status.DRAFT).order_by("pk").select_for_update(no_key=True))
-        lock(named.filter(status=Status.STOPPED).order_by("pk").values_list("pk"), "SHARE")
+        share_experiments(named)
         found = list(named.all())  # a new query: the first has kept its rows
     return found
 

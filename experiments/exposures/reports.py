@@ -18,8 +18,9 @@ from config.database.commit_order import CurrentArrival
 from config.documents import Document
 from experiments.design.phases import number_at
 from experiments.exposures.attributes import kept_of
-from experiments.exposures.storage import Whose, hold, insert_new
+from experiments.exposures.storage import insert_new
 from experiments.models import Exposure, Origin
+from experiments.models.locks import ExposureKey, share_exposures
 
 _NOT_TOLD = (Origin.REPORTED, Origin.IMPORTED)
 """Whose variant gives way to an earlier one, whoever knows of it; what this service has told stands."""
@@ -64,7 +65,7 @@ class Reports:
         return number_at(self.phases, report.at)
 
 
-def store(reported: dict[Whose, Reports]) -> int:
+def store(reported: dict[ExposureKey, Reports]) -> int:
     """Store them, and return how many users are new."""
     number = 0
     while reported:
@@ -72,7 +73,7 @@ def store(reported: dict[Whose, Reports]) -> int:
         new = insert_new([_exposure(*whose, reports) for whose, reports in exposing])
         number += len(new)
         known = {whose: reports for whose, reports in reported.items() if whose not in new}
-        found = {(exposure.experiment_id, exposure.user_id): exposure for exposure in hold(known)}
+        found = {(exposure.experiment_id, exposure.user_id): exposure for exposure in share_exposures(known)}
         for whose, exposure in found.items():
             _reconcile(exposure, known[whose])
         # The others were there, and then erased. They are new now.

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Q, QuerySet
 
 from config.database.insertion import as_uuid, insert
 from experiments.models import Exposure, Origin
-
-Whose = tuple[UUID, str]
-"""The key of an exposure: experiment and user."""
+from experiments.models.locks import DECISIVE, ExposureKey, users_by_experiment
 
 _TABLE = Exposure._meta.db_table
-_DECISIVE = ("experiment_id", "user_id", "variant", "exposed_at", "origin", "is_in_several_variants", "phase")
-_COLUMNS = (*_DECISIVE, "attributes")
+_COLUMNS = (*DECISIVE, "attributes")
 _STANDING = frozenset({Origin.ASSIGNED, Origin.TOLD})
 
 
@@ -28,7 +24,7 @@ class Stored(NamedTuple):
     stands: bool
 
 
-def insert_new(exposures: Sequence[Exposure]) -> set[Whose]:
+def insert_new(exposures: Sequence[Exposure]) -> set[ExposureKey]:
     """Insert those whose users have none yet in the experiment, in the caller's transaction, and return whose they are.
 
     None may stand there twice. Give them sorted by experiment and user, here as below, so that two calls with common
@@ -38,7 +34,7 @@ def insert_new(exposures: Sequence[Exposure]) -> set[Whose]:
     return {(as_uuid(experiment_id), user_id) for experiment_id, user_id in written}
 
 
-def insert_assigned(exposures: Sequence[Exposure]) -> dict[Whose, str]:
+def insert_assigned(exposures: Sequence[Exposure]) -> dict[ExposureKey, str]:
     """Insert them as above, and return the variant of each user: what was there stays, and stands from now on."""
     written = _insert(
         exposures,
@@ -52,9 +48,9 @@ def insert_assigned(exposures: Sequence[Exposure]) -> dict[Whose, str]:
     return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in written}
 
 
-def stored_variants(users: Sequence[Whose]) -> dict[Whose, Stored]:
+def stored_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
     """The variants of those of the users who have one."""
-    of_experiment = _by_experiment(users)
+    of_experiment = users_by_experiment(users)
     conditions = " OR ".join(
         f"experiment_id = %s AND user_id IN ({', '.join(['%s'] * len(each))})" for each in of_experiment.values()
     )
@@ -67,41 +63,6 @@ def stored_variants(users: Sequence[Whose]) -> dict[Whose, Stored]:
             (as_uuid(experiment_id), user_id): Stored(variant, origin in _STANDING)
             for experiment_id, user_id, variant, origin in cursor.fetchall()
         }
-
-
-def hold(users: Collection[Whose]) -> list[Exposure]:
-    """Those of the users that are there, held: an erasure waits for the caller's events and takes them too.
-
-    They come without their attributes, by which nothing is decided.
-    """
-    if not users:
-        return []
-    condition = Q()
-    for experiment_id, each in _by_experiment(users).items():
-        condition |= Q(experiment_id=experiment_id, user_id__in=each)
-    stored = Exposure.objects.filter(condition).order_by("experiment_id", "user_id").values_list(*_DECISIVE)
-    return [Exposure(**dict(zip(_DECISIVE, row, strict=True))) for row in lock(stored, "KEY SHARE")]
-
-
-def lock(found: QuerySet[Any, tuple[Any, ...]], strength: str) -> Sequence[tuple[Any, ...]]:
-    """Read rows with one of the locks that the ORM lacks, for which others who record do not wait.
-
-    KEY SHARE keeps rows there, SHARE also as they are.
-    """
-    if connection.vendor != "postgresql":  # SQLite has one writer at a time
-        return list(found)
-    statement, parameters = found.query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(f"{statement} FOR {strength}", parameters)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-    return rows
-
-
-def _by_experiment(users: Iterable[Whose]) -> dict[UUID, list[str]]:
-    found: dict[UUID, list[str]] = {}
-    for experiment_id, user_id in users:
-        found.setdefault(experiment_id, []).append(user_id)
-    return found
 
 
 def _insert(exposures: Sequence[Exposure], conflict: str) -> list[Any]:

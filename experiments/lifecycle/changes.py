@@ -12,18 +12,18 @@ from datetime import datetime
 from typing import Any
 
 from config.change_log.writing import Actor, writing
+from config.database.locks import lock_environment
 from config.documents import Document, is_same
 from config.errors import DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
 from config.slugs import check_key
-from experiments.aggregates.refresh import hold
 from experiments.design.audience import check_salts
 from experiments.design.checks import check_design
 from experiments.design.groups import require_free
 from experiments.design.phases import phase_document
 from experiments.design.segment_refs import check_segments
-from experiments.exposures.forced_variants import leave_out_testers
-from experiments.exposures.recording import record_reported_before_start, take_turn
+from experiments.exposures.forced_variants import remove_forced_exposures
+from experiments.exposures.recording import record_reported_before_start
 from experiments.lifecycle.decisions import reopen_experiment as reopen_experiment
 from experiments.lifecycle.decisions import stop_experiment as stop_experiment
 from experiments.lifecycle.flag_rule import check_flag, put_rule
@@ -34,6 +34,7 @@ from experiments.models import WHOLE, Experiment, Status
 from experiments.models.documents import KIND as KIND
 from experiments.models.documents import document as document
 from experiments.models.documents import get_experiment as get_experiment
+from experiments.models.locks import lock_aggregates
 from experiments.stats.types import TUNING_SIZE
 
 
@@ -60,7 +61,7 @@ def add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
     if metrics[:known] != experiment.metrics:
         message = f"The experiment is {experiment.status}; its metrics stay as they are, and others go after them."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
-    [held] = hold([experiment.pk])  # whoever freezes the results holds it until that is committed
+    [held] = lock_aggregates([experiment.pk])  # whoever freezes the results holds it until that is committed
     if not Experiment.objects.filter(pk=experiment.pk, frozen_at=None).exists():
         message = "The results of the experiment are frozen; nothing more can be measured."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
@@ -119,7 +120,7 @@ def update_experiment(
             before = document(experiment)
             if "forced_variants" in new:
                 experiment.forced_variants = new["forced_variants"]
-                leave_out_testers(experiment)  # by the metrics of before; and folds come before rows of experiments
+                remove_forced_exposures(experiment)  # by the metrics of before
             if is_measured:
                 new["definitions"] = add_metrics(experiment, new["metrics"])
             for name, value in new.items():
@@ -158,7 +159,7 @@ def start_experiment(
     another experiment drives it.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
-        take_turn(environment)  # what an erasure under way has deleted must not be exposed once more
+        lock_environment(environment)  # what an erasure under way has deleted must not be exposed once more
         experiment = get_experiment(key, environment)
         definitions = current_definitions(experiment.metrics)
         begun = started_at or log.at

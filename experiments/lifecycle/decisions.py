@@ -10,19 +10,19 @@ from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
-from experiments.aggregates.refresh import hold
+from experiments.aggregates.refresh import lock_aggregates
 from experiments.design.groups import require_free
 from experiments.design.segment_refs import check_segments
-from experiments.exposures.forced_variants import leave_out_testers
-from experiments.exposures.recording import record_reported_meanwhile, take_turn
+from experiments.exposures.forced_variants import remove_forced_exposures
+from experiments.exposures.recording import record_reported_meanwhile, lock_environment
 from experiments.lifecycle import flag_rule
 from experiments.lifecycle.new_phase import open_phase_after_stop
 from experiments.lifecycle.objections import Objection, objections
 from experiments.lifecycle.transitions import append, move, transit
-from experiments.models import REOPENABLE_FOR, Experiment, Fold, Status
+from experiments.models import REOPENABLE_FOR, Experiment, AggregateState, Status
 from experiments.models.documents import get_experiment
 from experiments.results.computing import analyse_experiment
-from experiments.results.frozen import fold_for_the_last_time
+from experiments.results.frozen import refresh_for_the_last_time
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.types import Estimate
 from flags.engine.shapes import check_percentage
@@ -74,11 +74,11 @@ def reopen_experiment(
     Raises DomainError `invalid_transition`, `experiment_locked` where its flag was changed since, or `in_use`.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
-        take_turn(environment)  # as with a start: what is being erased must not be exposed once more
+        lock_environment(environment)  # as with a start: what is being erased must not be exposed once more
         experiment = get_experiment(key, environment)
         stopped_at = _require_reopenable(experiment, log.at)
-        hold([experiment.pk])
-        Fold.objects.filter(pk=experiment.pk).update(mark="", stopped_at=None, kept=None)
+        lock_aggregates([experiment.pk])
+        AggregateState.objects.filter(pk=experiment.pk).update(mark="", stopped_at=None, kept=None)
         written = (experiment.decision or {}).get("flag")
         columns = {"stopped_at": None, "frozen_at": None, "winner": "", "decision": None}
         move(log, experiment, Status.STOPPED, Status.RUNNING, **columns)
@@ -86,7 +86,7 @@ def reopen_experiment(
             flag_rule.take_back(log, experiment, written)
         open_phase_after_stop(log, experiment)
         record_reported_meanwhile(experiment, stopped_at)
-        leave_out_testers(experiment)  # those who became one while the exposures stood still
+        remove_forced_exposures(experiment)  # those who became one while the exposures stood still
     return experiment
 
 
@@ -134,11 +134,11 @@ def _refuse_holdback_without_winner(holdback: float | None) -> None:
 
 def _stop_with_winner(log: Writing, experiment: Experiment, winner: str, holdback: float, ended: datetime) -> None:
     """Stop, freeze, judge, and have the flag serve the winner. Folds come before the rows of experiments."""
-    leave_out_testers(experiment)  # whom somebody assigned before they had heard that it is a tester
-    held = hold([experiment.pk]) if experiment.status == Status.RUNNING else []
+    remove_forced_exposures(experiment)  # whom somebody assigned before they had heard that it is a tester
+    held = lock_aggregates([experiment.pk]) if experiment.status == Status.RUNNING else []
     before = transit(experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, winner=winner)
     for state in held:
-        fold_for_the_last_time(state, log.at)
+        refresh_for_the_last_time(state, log.at)
     experiment.refresh_from_db()
     results = analyse_experiment(experiment, log.at)
     found = objections(results, winner)

@@ -12,10 +12,12 @@ from experiments.models.experiment import Experiment
 from experiments.models.fields import ExactField, FiguresField
 
 
-class Fold(models.Model):
-    """How far the totals of an experiment follow its events and exposures. Whoever changes totals holds this row."""
+class AggregateState(models.Model):
+    """How far the totals of an experiment follow its events and exposures. Lock this row to change the totals."""
 
-    experiment = models.OneToOneField(Experiment, on_delete=models.CASCADE, primary_key=True, related_name="fold")
+    experiment = models.OneToOneField(
+        Experiment, on_delete=models.CASCADE, primary_key=True, related_name="aggregate_state"
+    )
     mark = models.TextField(blank=True, default="")
     """Up to where in the order of commits (see `config.database.commit_order`); empty before the first time."""
     stopped_at = models.DateTimeField(null=True, default=None)
@@ -30,8 +32,11 @@ class Fold(models.Model):
     """What results say beside the sums, for when the events are gone: kept when they freeze (see `results.kept`)."""
     folded_at = models.DateTimeField(null=True, default=None)
 
+    class Meta:
+        db_table = "experiments_fold"
+
     def __str__(self) -> str:
-        return f"Fold of {self.experiment_id}"
+        return f"Aggregate state of {self.experiment_id}"
 
 
 class UserTotal(models.Model):

@@ -43,7 +43,7 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
 
     def measured_by_events(self) -> ExperimentQuerySet:
         """Those that need the events since their start: until their results freeze, and the way to these is kept."""
-        return self.started().filter(Q(frozen_at=None) | Q(fold__kept__isnull=True))
+        return self.started().filter(Q(frozen_at=None) | Q(aggregate_state__kept__isnull=True))
 
     def reopenable(self, at: datetime) -> ExperimentQuerySet:
         """Those that have not been stopped for too long to be opened again."""

@@ -20,7 +20,7 @@ import numpy as np
 from config.database.consistent_reads import at_one_moment
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Environment
-from experiments.aggregates.refresh import fold
+from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import read_users
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
@@ -146,7 +146,7 @@ def calibrate(
     _check_weights(experiment)
     definitions = definitions_of(experiment)
     places = _places(definitions, metric)
-    fold(experiment, at)
+    refresh(experiment, at)
     with at_one_moment():  # for all metrics to be of the same users
         population = Population(*_observe(experiment, definitions, places))
     users = len(population.user_ids)

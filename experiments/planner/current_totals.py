@@ -10,10 +10,10 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from config.database.consistent_reads import at_one_moment
-from experiments.aggregates.refresh import fold
+from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_daily, read_phases
 from experiments.design.phases import comparable_phases
-from experiments.exposures.forced_variants import leave_out_late_testers
+from experiments.exposures.forced_variants import remove_late_forced_exposures
 from experiments.models import Experiment
 
 
@@ -33,8 +33,8 @@ def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals |
     """With everything that is committed by now; None of a draft."""
     if experiment.started_at is None:
         return None
-    leave_out_late_testers(experiment)
-    fold(experiment, at)
+    remove_late_forced_exposures(experiment)
+    refresh(experiment, at)
     phases = comparable_phases(experiment.phases)
     with at_one_moment():
         totals, daily = pool(read_phases(experiment), phases), read_daily(experiment, phases)

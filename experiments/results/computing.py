@@ -10,7 +10,7 @@ from typing import cast, get_args
 from config.database.consistent_reads import at_one_moment
 from experiments.aggregates.breakdowns import Slice as SliceTotals
 from experiments.aggregates.breakdowns import read_breakdown
-from experiments.aggregates.refresh import fold
+from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
     Totals,
@@ -21,7 +21,7 @@ from experiments.aggregates.variant_sums import (
     read_phases,
 )
 from experiments.design.phases import chosen
-from experiments.exposures.forced_variants import leave_out_late_testers
+from experiments.exposures.forced_variants import remove_late_forced_exposures
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, Status
 from experiments.results.classification import NOBODY as NOBODY_ASSIGNED
@@ -142,8 +142,8 @@ def _is_draft(experiment: Experiment) -> bool:
 def _bring_up_to_date(experiment: Experiment, at: datetime) -> None:
     """Count everything that is committed by now, and no testers. A draft has nothing to count."""
     if not _is_draft(experiment):
-        leave_out_late_testers(experiment)
-        fold(experiment, at)
+        remove_late_forced_exposures(experiment)
+        refresh(experiment, at)
 
 
 def _read(study: Study, at: datetime, *, has_series: bool, breakdown: str | None, is_audited: bool) -> _Stored:

@@ -12,10 +12,11 @@ from config.database.consistent_reads import at_one_moment
 from config.documents import Document
 from events.removal.batches import several
 from experiments.aggregates.dialects import planned
-from experiments.aggregates.refresh import bring_up_to_date, fold, hold
+from experiments.aggregates.refresh import refresh, refresh_locked
 from experiments.exposures.recording import events_of_unknown_variants
 from experiments.metrics.documents import definitions_of
-from experiments.models import Experiment, Fold, Status
+from experiments.models import AggregateState, Experiment, Status
+from experiments.models.locks import lock_aggregates
 from experiments.results.anomalies import audit
 from experiments.results.assignment_audit import assignments_document, audit_assignments, parse_assignments
 from experiments.results.explanation import explain, explain_all
@@ -37,10 +38,10 @@ def keep(experiment: Experiment) -> None:
             "assignments": assignments_document(found.assignments),
         }
     with transaction.atomic():
-        hold([experiment.pk])
+        lock_aggregates([experiment.pk])
         # It may have been opened again meanwhile: what it tells then is no longer what it told.
         if Experiment.objects.filter(pk=experiment.pk, frozen_at=experiment.frozen_at).exists():
-            Fold.objects.filter(pk=experiment.pk, kept__isnull=True).update(kept=kept)
+            AggregateState.objects.filter(pk=experiment.pk, kept__isnull=True).update(kept=kept)
 
 
 def explain_metric(experiment: Experiment, metric: str, variant: str, phase: str | None = None) -> Document:
@@ -79,7 +80,7 @@ def audited(experiment: Experiment) -> Audit:
 def _read(experiment: Experiment) -> Document | None:
     if experiment.frozen_at is None:
         return None
-    kept: Document | None = Fold.objects.filter(experiment=experiment).values_list("kept", flat=True).first()
+    kept: Document | None = AggregateState.objects.filter(experiment=experiment).values_list("kept", flat=True).first()
     return kept
 
 
@@ -88,7 +89,7 @@ _FOR_LATE_EVENTS = timedelta(days=1)
 
 
 def refresh_results(now: datetime) -> str:
-    """Fold what is new into the results of every experiment that is not frozen, and freeze those whose time has come.
+    """Bring the results of every experiment up to date that is not frozen, and freeze those whose time has come.
 
     A periodic task: readers then find little left to fold.
     """
@@ -98,7 +99,7 @@ def refresh_results(now: datetime) -> str:
             freeze(experiment, now)
             frozen += 1
         else:
-            fold(experiment, now)
+            refresh(experiment, now)
             folded += 1
     return f"brought {several(folded, 'experiment')} up to date and froze {several(frozen, 'other')}"
 
@@ -112,20 +113,20 @@ def is_due(experiment: Experiment, now: datetime) -> bool:
 
 
 def freeze(experiment: Experiment, at: datetime) -> None:
-    """Fold a stopped experiment for the last time, and keep how its figures came about.
+    """Refresh a stopped experiment for the last time, and keep how its figures came about.
 
     Explaining millions of events takes a while, in which nobody should have to wait for the totals. The events stay
     until the explanation is kept; one that broke off is made by the next call.
     """
     with transaction.atomic():
-        [held] = hold([experiment.pk])
-        fold_for_the_last_time(held, at)
+        [held] = lock_aggregates([experiment.pk])
+        refresh_for_the_last_time(held, at)
     frozen = Experiment.objects.filter(pk=experiment.pk).exclude(frozen_at=None).first()
     if frozen is not None:
         keep(frozen)
 
 
-def fold_for_the_last_time(held: Fold, at: datetime) -> None:
+def refresh_for_the_last_time(held: AggregateState, at: datetime) -> None:
     """Freeze the totals of a stopped experiment whose fold is held. What `keep` keeps is for when that is committed."""
-    bring_up_to_date(held, at)
+    refresh_locked(held, at)
     Experiment.objects.filter(pk=held.pk, status=Status.STOPPED, frozen_at=None).update(frozen_at=at)

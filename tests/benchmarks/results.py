@@ -95,7 +95,7 @@ def main() -> None:
     from config.change_log.writing import Actor  # noqa: PLC0415
     from config.models import Environment, Source  # noqa: PLC0415
     from experiments.aggregates.checking import sums_from_scratch  # noqa: PLC0415
-    from experiments.aggregates.refresh import fold  # noqa: PLC0415
+    from experiments.aggregates.refresh import refresh  # noqa: PLC0415
     from experiments.aggregates.variant_sums import read_caps  # noqa: PLC0415
     from experiments.lifecycle.changes import create_experiment, start_experiment  # noqa: PLC0415
     from experiments.metrics.changes import create_metric  # noqa: PLC0415
@@ -113,7 +113,7 @@ def main() -> None:
     experiment = start_experiment(started_at=datetime(2026, 1, 1, tzinfo=UTC), **whose)
 
     taken = {"filling": timed(lambda: fill(experiment))}
-    taken["first fold"] = timed(lambda: fold(experiment, NOW))
+    taken["first fold"] = timed(lambda: refresh(experiment, NOW))
     run("VACUUM (ANALYZE)")
     analyse_experiment(experiment, NOW)  # the first one loads the statistics
     caps, scratch, totals = read_caps(experiment), [], []
@@ -132,11 +132,11 @@ def main() -> None:
 
 def fold_new_events(experiment: Any, first: int, users: int) -> float:
     """The seconds that folding takes when so many users have done something, from this one on."""
-    from experiments.aggregates.refresh import fold  # noqa: PLC0415
+    from experiments.aggregates.refresh import refresh  # noqa: PLC0415
 
     run(_NEW_EVENTS, environment=experiment.environment_id, users=users, **{"from": first})
     run("CHECKPOINT")  # which would come some minutes later, and not now
-    return timed(lambda: fold(experiment, NOW))
+    return timed(lambda: refresh(experiment, NOW))
 
 
 def fill(experiment: Any) -> None:

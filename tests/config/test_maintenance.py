@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from django.db import OperationalError
 
 from config import maintenance
-from config.database.locks import exclusively
+from config.database.locks import advisory_lock
 from tests.conftest import NOON
 
 pytestmark = pytest.mark.django_db
@@ -48,7 +48,7 @@ def test_maintain__several_tasks__run_once_in_the_order_of_their_registration(ti
 def test_maintain__a_task_runs_elsewhere__is_skipped_and_the_others_run():
     maintenance.register("purge", fail)
     maintenance.register("counts", lambda _: "nothing to do")
-    with exclusively("maintain purge"):
+    with advisory_lock("maintain purge"):
         assert run() == ("purge: skipped, running elsewhere\ncounts: nothing to do\n", "", "")
 
 
@@ -66,7 +66,7 @@ def test_maintain__a_task_fails__the_others_run_and_the_command_fails_without_it
 def test_maintain__a_task_has_failed__its_lock_is_free_again():
     maintenance.register("purge", fail)
     run()
-    with exclusively("maintain purge") as is_ours:
+    with advisory_lock("maintain purge") as is_ours:
         assert is_ours
 
 

@@ -10,7 +10,7 @@ import time_machine
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from config.database.locks import exclusively
+from config.database.locks import advisory_lock
 from config.models import Environment
 from events.models import Event
 from events.removal.retention import LOCK
@@ -150,7 +150,7 @@ class TestPurgeEvents:
     @pytest.mark.django_db(transaction=True)
     def test_purge_events__while_another_is_under_way__is_refused_and_a_dry_run_is_not(self):
         EventFactory(environment=Environment.objects.default())
-        with exclusively(LOCK):
+        with advisory_lock(LOCK):
             with pytest.raises(CommandError, match=r"^Another purge is under way; this one has done nothing\.$"):
                 run("purge_events", "--before", "2026-02-01")
             assert Event.objects.count() == 1

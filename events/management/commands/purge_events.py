@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 from tqdm import tqdm
 
-from config.database.locks import exclusively
+from config.database.locks import advisory_lock
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
@@ -35,7 +35,7 @@ class Command(OperatorCommand):
         if dry_run:
             self._show([plan_purge(each, moment) for each in environments])
             return
-        with exclusively(LOCK) as is_ours:
+        with advisory_lock(LOCK) as is_ours:
             if not is_ours:
                 raise CommandError("Another purge is under way; this one has done nothing.")
             self._purge([plan_purge(each, moment) for each in environments])

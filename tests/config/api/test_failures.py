@@ -24,7 +24,7 @@ def _break(monkeypatch: Any, error: BaseException) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr("flags.api.flag_views.changes.get_flag", fail)
+    monkeypatch.setattr("flags.changes.flag_changes.get_flag", fail)
 
 
 @pytest.mark.parametrize("defect", [ZeroDivisionError("division"), KeyError("x"), DataError("bad"), AssertionError()])

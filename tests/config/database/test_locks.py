@@ -7,7 +7,7 @@ import threading
 import pytest
 from django.db import connection, connections
 
-from config.database.locks import exclusively
+from config.database.locks import advisory_lock
 
 # The holders of these locks are other connections, which see only what is committed; and so must this one.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,7 +18,7 @@ def try_elsewhere(name: str) -> bool:
     found = []
 
     def run() -> None:
-        with exclusively(name) as is_ours:
+        with advisory_lock(name) as is_ours:
             found.append(is_ours)
         connections.close_all()
 
@@ -29,36 +29,36 @@ def try_elsewhere(name: str) -> bool:
 
 
 def test_exclusively__nobody_holds_it__is_ours():
-    with exclusively("purge") as is_ours:
+    with advisory_lock("purge") as is_ours:
         assert is_ours
 
 
 def test_exclusively__somebody_holds_it__is_theirs_at_once():
-    with exclusively("purge"):
+    with advisory_lock("purge"):
         assert not try_elsewhere("purge")
-        with exclusively("purge") as is_ours:
+        with advisory_lock("purge") as is_ours:
             assert not is_ours
 
 
 def test_exclusively__another_name__is_ours():
-    with exclusively("purge"):
+    with advisory_lock("purge"):
         assert try_elsewhere("purge/../other name")
 
 
 def test_exclusively__holder_has_ended__is_ours_again():
-    with exclusively("purge"):
+    with advisory_lock("purge"):
         pass
     assert try_elsewhere("purge")
 
 
 def test_exclusively__holder_has_failed__is_ours_again_and_the_failure_goes_on():
-    with pytest.raises(ZeroDivisionError), exclusively("purge"):
+    with pytest.raises(ZeroDivisionError), advisory_lock("purge"):
         raise ZeroDivisionError
     assert try_elsewhere("purge")
 
 
 def test_exclusively__work_inside__commits_transactions_of_its_own():
-    with exclusively("purge"):
+    with advisory_lock("purge"):
         assert not connection.in_atomic_block
         assert connection.get_autocommit()
 
@@ -75,13 +75,13 @@ class TestAdvisoryLock:
             return cursor.fetchall()
 
     def test_lock__while_it_is_held__keeps_no_vacuum_from_its_work(self):
-        with exclusively("purge"):
+        with advisory_lock("purge"):
             [(_, holds_nothing_else)] = self.holders()
         assert holds_nothing_else
         assert self.holders() == []
 
     def test_lock__connection_breaks__is_let_go_and_what_was_done_stands(self):
-        with exclusively("purge") as is_ours:
+        with advisory_lock("purge") as is_ours:
             [(pid, _)] = self.holders()
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])

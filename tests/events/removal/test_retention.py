@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from config.database.locks import exclusively
+from config.database.locks import advisory_lock
 from config.maintenance import tasks
 from config.models import Environment
 from events.models import Event
@@ -187,6 +187,6 @@ class TestBySetting:
 def test_purge__while_another_is_under_way__is_left_to_it(settings: Any) -> None:
     settings.EVENT_RETENTION_DAYS = 1
     EventFactory(timestamp=NOON - timedelta(days=2))
-    with exclusively(LOCK):
+    with advisory_lock(LOCK):
         assert purge_by_setting(NOON) == "skipped, a purge is under way"
     assert Event.objects.count() == 1

@@ -11,7 +11,7 @@ import pytest
 
 from config.models import Environment
 from experiments.aggregates.breakdowns import Slice, read_breakdown
-from experiments.aggregates.refresh import fold
+from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import EXPOSURES, NAMES, VariantTotals, read_caps, read_sums
 from experiments.exposures.recording import assign
 from experiments.models import Experiment, Exposure
@@ -35,7 +35,7 @@ def test_read_breakdown__values_of_every_type__are_told_apart(production: Enviro
     experiment = ExperimentFactory(running=True)
     expose(experiment, a="pro", b="pro", c=True, d=1, e=2.5, f="true", g="1", h=None, i=1.0, j=False, k='"é"')
     EventFactory(user_id="b", name="purchase")
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
 
     found = {(kind_of(each.value), each.value): each for each in read(experiment, ODD_NAME)}
     assert {key: each.users for key, each in found.items()} == {
@@ -73,7 +73,7 @@ def test_read_breakdown__numbers_of_one_value__are_one_exact_slice(
 ) -> None:
     experiment = ExperimentFactory(running=True)
     expose(experiment, **{f"user-{place}": number for place, number in enumerate(numbers)}, text=str(value))
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
 
     found = read(experiment, ODD_NAME)
     assert {repr(each.value): each.users for each in found} == {repr(value): len(numbers), repr(str(value)): 1}
@@ -87,7 +87,7 @@ def kind_of(value: object) -> type:
 def test_read_breakdown__more_values_than_wanted__puts_the_rarer_together(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
     expose(experiment, a="x", b="x", c="x", d="y", e="y", f="z", g="w", h=None, i=None, j=None, k=None)
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
 
     found = read(experiment, ODD_NAME, most=2)
     assert [(each.value, each.is_rest, each.users) for each in found] == [
@@ -101,7 +101,7 @@ def test_read_breakdown__more_values_than_wanted__puts_the_rarer_together(produc
 def test_read_breakdown__attribute_that_nobody_has__is_one_slice_of_all(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
     expose(experiment, a="x", b=None)
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
 
     assert [(each.value, each.is_rest, each.users) for each in read(experiment, "100")] == [(None, False, 2)]
 
@@ -112,7 +112,7 @@ def test_read_breakdown__one_phase__has_its_users_and_the_values_that_most_of_th
     experiment = ExperimentFactory(running=True)
     expose(experiment, a="x", b="x", c="x", d="y", e="y", f="z", g=None)
     Exposure.objects.filter(user_id__in="cdefg").update(phase=2)
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
 
     found = read(experiment, ODD_NAME, phases=[2], most=1)
     assert [(each.value, each.is_rest, each.users) for each in found] == [
@@ -132,7 +132,7 @@ def test_read_breakdown__after_a_history__adds_up_to_the_sums(production: Enviro
     for exposure in Exposure.objects.all():
         exposure.attributes = {"plan": history.chance.choice(["a", "b", 3])}
         exposure.save(update_fields=["attributes"])
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
 
     slices: dict[tuple[int, str], list[VariantTotals]] = {}
     for each in read(experiment, "plan", most=1):

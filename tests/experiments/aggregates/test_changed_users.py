@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from config.database.commit_order import take_mark
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.aggregates.changed_users import find_beyond, find_news, has_news
+from experiments.aggregates.changed_users import find_beyond, find_changed_users, has_changes
 from experiments.exposures.recording import assign
 from experiments.models import Experiment
 from tests.conftest import NOON
@@ -28,23 +28,23 @@ def experiment(production: Any) -> Experiment:
     return experiment
 
 
-def test_find_news__purchases_of_two_users__are_those_of_the_exposed_one(
+def test_find_changed_users__purchases_of_two_users__are_those_of_the_exposed_one(
     experiment: Experiment, production: Any
 ) -> None:
     mark = take_mark()
     record([NewEvent(new_id(), user, "purchase", NOON, NOON, {}) for user in ("u", "unexposed")], production)
-    assert find_news(experiment, mark) == {"u"}
-    assert has_news(experiment, mark)
+    assert find_changed_users(experiment, mark) == {"u"}
+    assert has_changes(experiment, mark)
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite goes by the index that fits best")
 @pytest.mark.parametrize(
     "find",
     [
-        lambda experiment: find_news(experiment, take_mark()),
+        lambda experiment: find_changed_users(experiment, take_mark()),
         lambda experiment: find_beyond(experiment, NOON),
     ],
-    ids=["find_news", "find_beyond"],
+    ids=["find_changed_users", "find_beyond"],
 )
 def test_users_of_events__experiment_without_statistics__are_each_looked_up_by_their_id(
     experiment: Experiment, find: Any

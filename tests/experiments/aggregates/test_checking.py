@@ -12,10 +12,10 @@ from django.core.management import CommandError, call_command
 from config.models import Environment
 from events.removal.erasure import erase_user
 from experiments.aggregates.checking import Difference, check_sums
-from experiments.aggregates.refresh import fold
+from experiments.aggregates.refresh import refresh
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import Experiment, Fold, UserTotal, VariantSums
+from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
 from experiments.results.frozen import freeze
 from tests.conftest import NOON
 from tests.experiments.aggregates.histories import History, make_experiment
@@ -31,7 +31,7 @@ def experiment(production: Environment) -> Experiment:
     assign(experiment.pk, "u", "green", NOON)
     for amount in (0.1, 0.2):
         EventFactory(user_id="u", name="buy", timestamp=NOON, properties={"amount": amount})
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     return experiment
 
 
@@ -48,7 +48,7 @@ def test_check_sums__any_history__finds_nothing(production: Environment, seed: i
     for _ in range(40):
         history.happen()
         if history.chance.random() < 0.3:
-            fold(experiment, NOON)
+            refresh(experiment, NOON)
 
     assert check_sums(experiment, NOON) == []
 
@@ -88,8 +88,8 @@ def test_check_sums__cap_that_is_another__is_found(production: Environment) -> N
     experiment = make_experiment(production, capped)
     assign(experiment.pk, "u", "green", NOON)
     EventFactory(user_id="u", name="buy", timestamp=NOON, properties={"amount": 5})
-    fold(experiment, NOON)
-    Fold.objects.update(caps={"0": 6.0})
+    refresh(experiment, NOON)
+    AggregateState.objects.update(caps={"0": 6.0})
 
     assert check_sums(experiment, NOON) == [Difference("caps", "spent", None, "cap", 6, 5)]
 
@@ -153,7 +153,7 @@ def test_sums__amounts_that_leave__leave_nothing_behind(experiment: Experiment) 
     before = list(VariantSums.objects.order_by("pk").values())
     assign(experiment.pk, "rich", "green", NOON)
     EventFactory(user_id="rich", name="buy", timestamp=NOON, properties={"amount": 1e40})
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     assert UserTotal.objects.count() == 2
     erase_user("rich", experiment.environment)
     assert list(VariantSums.objects.order_by("pk").values()) == before

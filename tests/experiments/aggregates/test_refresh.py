@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from config.models import Environment
 from experiments.aggregates import statements, update
 from experiments.aggregates.metric_columns import names_of
-from experiments.aggregates.refresh import fold
+from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import KEY, NAMES, Totals, VariantTotals, read_sums
 from experiments.design.checks import MOST_METRICS
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.documents import definitions_of
-from experiments.models import Experiment, Fold, UserTotal, VariantSums
+from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
 from tests.conftest import ACTOR, NOON
 from tests.experiments.aggregates.by_hand import Sums, Total, sums_by_hand, totals_by_hand
 from tests.experiments.aggregates.histories import History, make_experiment
@@ -95,19 +95,19 @@ def as_near(value: Any) -> Any:
 
 
 def look(experiment: Experiment) -> None:
-    fold(experiment, LATER)
+    refresh(experiment, LATER)
     check(experiment)
 
 
 def fold_anew(experiment: Experiment) -> None:
-    Fold.objects.filter(experiment=experiment).update(mark="")
-    fold(experiment, LATER)
+    AggregateState.objects.filter(experiment=experiment).update(mark="")
+    refresh(experiment, LATER)
 
 
 @pytest.mark.usefixtures("_way")
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chance=st.randoms(use_true_random=False))
-def test_fold__any_history__is_what_counting_by_hand_gives(production: Environment, chance: Random) -> None:
+def test_refresh__any_history__is_what_counting_by_hand_gives(production: Environment, chance: Random) -> None:
     with rolled_back():
         walk(production, chance, steps=20)
 
@@ -115,7 +115,7 @@ def test_fold__any_history__is_what_counting_by_hand_gives(production: Environme
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("_way")
 @pytest.mark.parametrize("seed", range(4))
-def test_fold__any_history_of_short_transactions__is_what_counting_by_hand_gives(
+def test_refresh__any_history_of_short_transactions__is_what_counting_by_hand_gives(
     production: Environment, seed: int
 ) -> None:
     walk(production, Random(seed), steps=60)
@@ -139,7 +139,7 @@ def experiment(production: Environment) -> Experiment:
     """Running, with one user in green since half a second after NOON, folded."""
     experiment: Experiment = ExperimentFactory(key="e", running=True)
     assign(experiment.pk, "u", "green", NOON + timedelta(seconds=0.5))
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     return experiment
 
 
@@ -151,36 +151,36 @@ def measure(experiment: Experiment, definition: Definition) -> None:
 
 def total(experiment: Experiment) -> tuple[float, ...]:
     """y, d, x, events and foreign of the one user who has a total."""
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     [figures] = UserTotal.objects.values_list("figures", flat=True)
     [of_metric] = by_metric(experiment, figures)
     return of_metric
 
 
 @pytest.mark.django_db(transaction=True)
-def test_fold__nothing_new__writes_nothing(experiment: Experiment) -> None:
+def test_refresh__nothing_new__writes_nothing(experiment: Experiment) -> None:
     with CaptureQueriesContext(connection) as captured:
-        fold(experiment, NOON + timedelta(minutes=1))
+        refresh(experiment, NOON + timedelta(minutes=1))
 
     assert {query["sql"].split()[0] for query in captured} == {"SELECT"}
     assert len(captured) <= 4
 
 
-def test_fold__mark_older_than_a_minute__is_taken_anew(experiment: Experiment) -> None:
+def test_refresh__mark_older_than_a_minute__is_taken_anew(experiment: Experiment) -> None:
     at = NOON + timedelta(seconds=61)
-    fold(experiment, at)
+    refresh(experiment, at)
 
-    assert Fold.objects.get().folded_at == at
+    assert AggregateState.objects.get().folded_at == at
 
 
 @pytest.mark.parametrize("mark", ["1 100:100: 0", ""])
-def test_fold__mark_of_another_database__computes_everything_anew(experiment: Experiment, mark: str) -> None:
+def test_refresh__mark_of_another_database__computes_everything_anew(experiment: Experiment, mark: str) -> None:
     EventFactory(user_id="u", name="purchase", timestamp=NOON)
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     UserTotal.objects.update(figures=[7, 7, 7], user_id="nobody")
     VariantSums.objects.update(y=7)
-    Fold.objects.update(mark=mark)
-    fold(experiment, NOON)
+    AggregateState.objects.update(mark=mark)
+    refresh(experiment, NOON)
 
     check(experiment)
     assert set(UserTotal.objects.values_list("user_id", flat=True)) == {"u"}
@@ -201,7 +201,7 @@ def test_fold__mark_of_another_database__computes_everything_anew(experiment: Ex
         (86400.1, 0, 0, 0),
     ],
 )
-def test_fold__event_at_a_moment__counts_in_the_window_since_the_exposure_or_before_it(
+def test_refresh__event_at_a_moment__counts_in_the_window_since_the_exposure_or_before_it(
     experiment: Experiment, seconds: float, y: int, x: int, events: int
 ) -> None:
     hour = timedelta(hours=1)
@@ -213,7 +213,7 @@ def test_fold__event_at_a_moment__counts_in_the_window_since_the_exposure_or_bef
     assert total(stopped) == (y, 0, x, events, 0)
 
 
-def test_fold__ratio_of_a_user_with_denominators_alone__has_a_total(experiment: Experiment) -> None:
+def test_refresh__ratio_of_a_user_with_denominators_alone__has_a_total(experiment: Experiment) -> None:
     measure(experiment, Definition("m", 1, "ratio", Quantity("purchase"), Quantity("page_viewed")))
     for second in (-1, 1, 2):
         EventFactory(user_id="u", timestamp=NOON + timedelta(seconds=second))
@@ -224,7 +224,9 @@ def test_fold__ratio_of_a_user_with_denominators_alone__has_a_total(experiment: 
 @pytest.mark.parametrize(
     ("amount", "y"), [("1e400", 1e100), ("-1e400", -1e100), ("12345678901234567890123", 1.2345678901234568e22)]
 )
-def test_fold__number_beyond_all_others__counts_as_the_largest(experiment: Experiment, amount: str, y: float) -> None:
+def test_refresh__number_beyond_all_others__counts_as_the_largest(
+    experiment: Experiment, amount: str, y: float
+) -> None:
     measure(experiment, Definition("m", 1, "sum", Quantity("purchase", "amount")))
     EventFactory(user_id="u", name="purchase", timestamp=NOON)
     with connection.cursor() as cursor:  # through no door of today
@@ -237,7 +239,7 @@ def test_fold__number_beyond_all_others__counts_as_the_largest(experiment: Exper
 @pytest.mark.parametrize(
     ("amount", "cap", "y"), [(1e-170, None, 0), (2e-100, None, 2e-100), (-1e-170, None, 0), (5, 1e-170, 5)]
 )
-def test_fold__numbers_next_to_nothing__add_up(
+def test_refresh__numbers_next_to_nothing__add_up(
     experiment: Experiment, amount: float, cap: float | None, y: float
 ) -> None:
     measure(experiment, Definition("m", 1, "sum", Quantity("purchase", "amount"), cap_value=cap))
@@ -249,7 +251,7 @@ def test_fold__numbers_next_to_nothing__add_up(
     check(experiment)
 
 
-def test_fold__as_many_metrics_as_there_may_be__has_the_figures_of_each(production: Environment) -> None:
+def test_refresh__as_many_metrics_as_there_may_be__has_the_figures_of_each(production: Environment) -> None:
     definitions = [
         Definition(f"m{number}", 1, "ratio", Quantity("buy", f"p{number}"), Quantity("buy"), cap_percentile=90)
         for number in range(MOST_METRICS)
@@ -258,7 +260,7 @@ def test_fold__as_many_metrics_as_there_may_be__has_the_figures_of_each(producti
     assign(experiment.pk, "u", "green", NOON)
     EventFactory(user_id="u", name="buy", timestamp=NOON, properties={f"p{MOST_METRICS - 1}": 2.5})
 
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     check(experiment)
     assert read_sums(experiment)[MOST_METRICS - 1]["green"].y == Decimal("2.5")
 
@@ -278,7 +280,7 @@ def check_is_finite() -> None:
         ({"revenue": 0, "currency": "EUR"}, 0, 0),
     ],
 )
-def test_fold__revenue__adds_one_currency_and_counts_amounts_in_others(
+def test_refresh__revenue__adds_one_currency_and_counts_amounts_in_others(
     experiment: Experiment, properties: dict[str, Any], y: float, foreign: int
 ) -> None:
     measure(experiment, Definition("m", 1, "revenue", Quantity("purchase", "revenue", "EUR")))
@@ -287,18 +289,18 @@ def test_fold__revenue__adds_one_currency_and_counts_amounts_in_others(
     assert total(experiment) == (y, 0, 0, 1, foreign)
 
 
-def test_fold__percentile_cap_among_more_refunds_than_purchases__is_none(experiment: Experiment) -> None:
+def test_refresh__percentile_cap_among_more_refunds_than_purchases__is_none(experiment: Experiment) -> None:
     euros = Quantity("purchase", "revenue", "EUR")
     measure(experiment, Definition("m", 1, "revenue", euros, cap_percentile=60))
     for user, revenue in (("u", 5), ("v", -5), ("w", -5)):
         assign(experiment.pk, user, "green", NOON)
         EventFactory(user_id=user, name="purchase", properties={"revenue": revenue, "currency": "EUR"})
 
-    assert fold(experiment, NOON).caps == {}
+    assert refresh(experiment, NOON).caps == {}
     assert VariantSums.objects.get(metric=0).y == -5
 
 
-def test_fold__key_that_is_the_id_of_another__counts_only_what_means_it(production: Environment) -> None:
+def test_refresh__key_that_is_the_id_of_another__counts_only_what_means_it(production: Environment) -> None:
     first = ExperimentFactory(running=True)
     second = ExperimentFactory(key=str(first.pk), running=True)
     for each in (first, second):
@@ -309,5 +311,5 @@ def test_fold__key_that_is_the_id_of_another__counts_only_what_means_it(producti
 
 
 def read(experiment: Experiment) -> Totals:
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     return read_sums(experiment)

@@ -15,11 +15,12 @@ from django.db import connection, transaction
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
 from events.removal.erasure import erase_user
-from experiments.aggregates import refresh, update
-from experiments.aggregates.refresh import fold
+from experiments.aggregates import refresh as refreshing
+from experiments.aggregates import update
+from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import EXPOSURES, VariantTotals, read_sums
 from experiments.exposures.recording import assign
-from experiments.models import Experiment, Exposure, Fold, UserTotal
+from experiments.models import AggregateState, Experiment, Exposure, UserTotal
 from tests.conftest import NOON
 from tests.experiments.aggregates.histories import History, make_experiment
 from tests.experiments.aggregates.test_refresh import check
@@ -75,7 +76,7 @@ def seen(user: str, at: datetime) -> NewEvent:
 
 def counted(experiment: Experiment) -> tuple[int, int]:
     """Exposed users in green, and their purchases."""
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     found = read_sums(experiment)
     return tuple(
         getattr(found.get(place, {}).get("green", VariantTotals()), name)
@@ -84,7 +85,7 @@ def counted(experiment: Experiment) -> tuple[int, int]:
 
 
 @on_postgresql
-def test_fold__event_of_a_transaction_that_ends_later__is_counted_by_the_next_one(
+def test_refresh__event_of_a_transaction_that_ends_later__is_counted_by_the_next_one(
     production: Environment, experiment: Experiment, threads: Threads
 ) -> None:
     gate = Gate()
@@ -105,10 +106,10 @@ def test_fold__event_of_a_transaction_that_ends_later__is_counted_by_the_next_on
 
 
 @on_postgresql
-def test_fold__event_that_comes_while_it_works__is_counted_by_the_next_one(
+def test_refresh__event_that_comes_while_it_works__is_counted_by_the_next_one(
     production: Environment, experiment: Experiment, threads: Threads, gate: Gate
 ) -> None:
-    working: Future[Any] = threads.start(fold, experiment, NOON)
+    working: Future[Any] = threads.start(refresh, experiment, NOON)
     gate.wait_for_arrival()
     recording: Future[Any] = threads.start(record, buy(), production)
     assigning: Future[Any] = threads.start(assign, experiment.pk, "v", "green", NOON)
@@ -121,13 +122,13 @@ def test_fold__event_that_comes_while_it_works__is_counted_by_the_next_one(
 
 
 @on_postgresql
-def test_fold__exposure_moved_to_another_day_while_it_works__is_counted_on_one_day(
+def test_refresh__exposure_moved_to_another_day_while_it_works__is_counted_on_one_day(
     production: Environment, experiment: Experiment, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, find_news = Gate(), refresh.find_news
+    gate, find_changed_users = Gate(), refreshing.find_changed_users
 
     def find_and_wait(*arguments: Any) -> Any:
-        found = find_news(*arguments)
+        found = find_changed_users(*arguments)
         gate.pass_through()
         return found
 
@@ -136,9 +137,9 @@ def test_fold__exposure_moved_to_another_day_while_it_works__is_counted_on_one_d
     others = [event for number in range(50) for event in buy(f"other-{number}")]  # so that few users are few
     record([seen("w", NOON), *buy("w"), *others], production)
     assert counted(experiment) == (2, 1)
-    monkeypatch.setattr(refresh, "find_news", find_and_wait)
+    monkeypatch.setattr(refreshing, "find_changed_users", find_and_wait)
     record(buy("w"), production)
-    working: Future[Any] = threads.start(fold, experiment, NOON)
+    working: Future[Any] = threads.start(refresh, experiment, NOON)
     gate.wait_for_arrival()
     record([seen("w", NOON - timedelta(days=1))], production)
     gate.open()
@@ -148,31 +149,31 @@ def test_fold__exposure_moved_to_another_day_while_it_works__is_counted_on_one_d
 
 
 @on_postgresql
-def test_fold__many_readers_at_once__all_get_there(
+def test_refresh__many_readers_at_once__all_get_there(
     production: Environment, experiment: Experiment, threads: Threads
 ) -> None:
     for number in range(4):
         record(buy(), production)
-        readers: list[Future[Any]] = [threads.start(fold, experiment, NOON) for _ in range(24)]
+        readers: list[Future[Any]] = [threads.start(refresh, experiment, NOON) for _ in range(24)]
         for reader in readers:
             reader.result(SECONDS)
         assert counted(experiment) == (1, number + 1)
 
 
-def test_fold__two_at_once_for_the_first_time__make_one_and_count_once(
+def test_refresh__two_at_once_for_the_first_time__make_one_and_count_once(
     production: Environment, experiment: Experiment, threads: Threads, gate: Gate
 ) -> None:
     record(buy(), production)
-    first: Future[Any] = threads.start(fold, experiment, NOON)
+    first: Future[Any] = threads.start(refresh, experiment, NOON)
     gate.wait_for_arrival()
-    second: Future[Any] = threads.start(fold, experiment, NOON)
+    second: Future[Any] = threads.start(refresh, experiment, NOON)
     with pytest.raises(TimeoutError):
         second.result(0.3)
     gate.open()
     first.result(SECONDS)
     second.result(SECONDS)
 
-    assert Fold.objects.count() == 1
+    assert AggregateState.objects.count() == 1
     assert counted(experiment) == (1, 1)
 
 
@@ -180,7 +181,7 @@ def test_erase_user__while_a_fold_is_under_way__waits_and_takes_its_totals_too(
     production: Environment, experiment: Experiment, threads: Threads, gate: Gate
 ) -> None:
     record(buy(), production)
-    working: Future[Any] = threads.start(fold, experiment, NOON)
+    working: Future[Any] = threads.start(refresh, experiment, NOON)
     gate.wait_for_arrival()
     erasing: Future[Any] = threads.start(erase_user, "u", production)
     with pytest.raises(TimeoutError):
@@ -194,16 +195,16 @@ def test_erase_user__while_a_fold_is_under_way__waits_and_takes_its_totals_too(
 
 
 @pytest.mark.parametrize("is_folded", [True, False])
-def test_fold__while_an_erasure_is_under_way__waits_and_counts_without_the_user(
+def test_refresh__while_an_erasure_is_under_way__waits_and_counts_without_the_user(
     production: Environment, experiment: Experiment, threads: Threads, is_folded: bool
 ) -> None:
     record(buy(), production)
     if is_folded:
-        fold(experiment, NOON)
+        refresh(experiment, NOON)
         record(buy(), production)
     with transaction.atomic():
         erase_user("u", production)
-        working: Future[Any] = threads.start(fold, experiment, NOON)
+        working: Future[Any] = threads.start(refresh, experiment, NOON)
         with pytest.raises(TimeoutError):
             working.result(0.3)
     working.result(SECONDS)
@@ -212,17 +213,17 @@ def test_fold__while_an_erasure_is_under_way__waits_and_counts_without_the_user(
     assert counted(experiment) == (0, 0)
 
 
-def test_fold__beside_many_who_write_and_erase__is_what_counting_by_hand_gives(
+def test_refresh__beside_many_who_write_and_erase__is_what_counting_by_hand_gives(
     production: Environment, threads: Threads
 ) -> None:
     experiment = make_experiment(production)
     writing: list[Future[None]] = [threads.start(write, experiment, seed) for seed in range(3)]
     while not all(each.done() for each in writing):
-        fold(experiment, NOON)
+        refresh(experiment, NOON)
     for each in writing:
         each.result(SECONDS)
 
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     check(experiment)
     assert Exposure.objects.filter(experiment=experiment).exists()
 

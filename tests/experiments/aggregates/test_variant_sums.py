@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from experiments.aggregates.refresh import fold
+from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import (
     VariantTotals,
     count_mature,
@@ -48,7 +48,7 @@ def experiment(production: Environment) -> Experiment:
         EventFactory(user_id=f"buyer {euros}", name="buy", timestamp=at, received_at=at, properties=bought)
     who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
     stopped = stop_experiment(**who, stopped_at=NOON + timedelta(hours=100))
-    fold(stopped, NOON)
+    refresh(stopped, NOON)
     return stopped
 
 
@@ -156,7 +156,7 @@ def test_count_mature__whole_seconds_since_the_exposure__count_those_whose_span_
     experiment = ExperimentFactory(running=True)
     assign(experiment.pk, "u", "green", NOON + timedelta(seconds=-2))
     assign(experiment.pk, "v", "green", NOON + timedelta(seconds=0.9))
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
 
     hour = timedelta(hours=1)
     counted = count_mature(experiment, [hour, timedelta(days=300)], NOON + timedelta(seconds=seconds))

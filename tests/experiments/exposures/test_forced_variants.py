@@ -11,8 +11,8 @@ from config.models import Environment
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from experiments.aggregates.checking import check_sums
-from experiments.aggregates.refresh import fold
-from experiments.exposures.forced_variants import leave_out_all_testers
+from experiments.aggregates.refresh import refresh
+from experiments.exposures.forced_variants import remove_all_forced_exposures
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import create_experiment, start_experiment, stop_experiment, update_experiment
 from experiments.models import Experiment, Exposure, UserTotal
@@ -69,7 +69,7 @@ def test_force__exposed_users__count_no_more(production: Environment, state: Any
     for user in ("u", "v", "w"):
         record([see(user), happen(user, "purchase", second=2)], production)
     if is_folded:
-        fold(experiment, NOON)
+        refresh(experiment, NOON)
     force(production, "u", "w", "never seen")
 
     assert exposed() == {"v"}
@@ -81,7 +81,7 @@ def test_force__with_another_metric_in_one_write__counts_the_others_by_all_metri
     experiment = ExperimentFactory(key="e", running=True)
     for user in ("u", "v"):
         record([see(user), happen(user, "purchase", second=2), happen(user, "sign_up", second=3)], production)
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     changes = {"metrics": ["purchase", "sign_up"], "forced_variants": {"u": "control"}}
     experiment = update_experiment(key="e", environment=production, changes=changes, actor=ACTOR, at=NOON)
 
@@ -128,9 +128,9 @@ def test_maintain__testers_recorded_while_they_became_so__are_left_out(productio
     assign(experiment.pk, "qa", "green", NOON)
     assign(experiment.pk, "u", "green", NOON)
 
-    assert leave_out_all_testers(NOON) == "left out 1 exposure of testers"
+    assert remove_all_forced_exposures(NOON) == "left out 1 exposure of testers"
     assert exposed() == {"u"}
-    assert leave_out_all_testers(NOON) == "left out 0 exposures of testers"
+    assert remove_all_forced_exposures(NOON) == "left out 0 exposures of testers"
 
 
 @pytest.mark.parametrize("is_folded", [True, False])
@@ -140,25 +140,25 @@ def test_results__tester_assigned_by_somebody_who_had_not_heard_of_it__does_not_
     experiment = ExperimentFactory(key="e", running=True)
     assign(experiment.pk, "u", "green", NOON)
     if is_folded:
-        fold(experiment, NOON)
+        refresh(experiment, NOON)
     experiment = force(production, "qa")
     assign(experiment.pk, "qa", "green", NOON)
     if is_folded:
-        fold(experiment, NOON)
+        refresh(experiment, NOON)
 
     assert compute_results(experiment, NOON)["green"].sample_size == 1
     assert exposed() == {"u"}
 
 
-def test_leave_out_all_testers__stopped_experiment__changes_what_is_not_frozen_yet(
+def test_remove_all_forced_exposures__stopped_experiment__changes_what_is_not_frozen_yet(
     production: Environment,
 ) -> None:
     experiment = ExperimentFactory(key="e", stopped=True, forced_variants={"qa": "green"})
     assign(experiment.pk, "qa", "green", NOON)
     assign(experiment.pk, "u", "green", NOON)
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
 
-    assert leave_out_all_testers(NOON) == "left out 1 exposure of testers"
+    assert remove_all_forced_exposures(NOON) == "left out 1 exposure of testers"
     assert compute_results(experiment, NOON)["green"].sample_size == 1
 
 

@@ -13,9 +13,9 @@ from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal.erasure import erase_user
 from events.removal.retention import plan_purge, purge
-from experiments.aggregates.refresh import fold
+from experiments.aggregates.refresh import refresh
 from experiments.exposures.recording import assign
-from experiments.models import Experiment, Exposure, Fold, UserTotal
+from experiments.models import AggregateState, Experiment, Exposure, UserTotal
 from experiments.results.computing import VariantResult, analyse_experiment, compute_results
 from experiments.results.frozen import freeze
 from tests.conftest import NOON
@@ -113,7 +113,7 @@ def test_erase_user__folded_before__leaves_no_total_and_no_trace_in_the_sums(
     experiment = ExperimentFactory(key="e", **{"running" if state == "running" else "stopped": True})
     for user in ("u", "v"):
         record([see(user, "e"), happen(user, "purchase", second=2)], production)
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     assert compute_results(experiment, NOON)["green"] == VariantResult(2, 2)
     if state == "frozen":
         freeze(experiment, NOON + timedelta(days=2))
@@ -127,7 +127,7 @@ def test_erase_user__folded_before__leaves_no_total_and_no_trace_in_the_sums(
 def test_erase_user__back_at_once__counts_by_what_is_new(production: Environment) -> None:
     experiment = ExperimentFactory(key="e", running=True)
     record([see("u", "e"), happen("u", "purchase", second=2)], production)
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     erase_user("u", production)
     record([see("u", "e", "control", second=3)], production)
 
@@ -193,12 +193,12 @@ def test_purge__started_experiment__keeps_events_from_two_weeks_before_the_secon
     assert plan.obstacles() == ["Experiment e keeps 4 older events, from 2026-01-17T12:00:00.000000Z on."]
     assert purge(plan) == 1
     UserTotal.objects.all().delete()
-    Fold.objects.update(mark="")
+    AggregateState.objects.update(mark="")
     assert totals(experiment) == before
 
 
 def totals(experiment: Experiment) -> dict[str, Any]:
-    fold(experiment, NOON)
+    refresh(experiment, NOON)
     return UserTotal.objects.values().get()
 
 

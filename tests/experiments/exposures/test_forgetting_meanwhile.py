@@ -19,10 +19,10 @@ from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal import erasure
 from events.removal.erasure import Erased, erase_user
-from experiments.aggregates.refresh import fold
+from experiments.aggregates.refresh import refresh
 from experiments.exposures import reports, storage
 from experiments.lifecycle.changes import create_experiment, delete_experiment, start_experiment
-from experiments.models import Experiment, Exposure, Fold
+from experiments.models import AggregateState, Experiment, Exposure
 from tests.conftest import ACTOR, NOON
 from tests.events.counts.counting import real_counts, stored_counts
 from tests.factories import ExperimentFactory
@@ -211,7 +211,7 @@ def test_erase_user__batch_that_names_a_draft_waits_for_it__is_erased_at_once(
 
     recording.result(SECONDS)
     assert Event.objects.get().user_id == "v"
-    assert not Fold.objects.exists()
+    assert not AggregateState.objects.exists()
 
 
 @on_postgresql
@@ -249,7 +249,7 @@ def test_erase_user__batch_that_waited_for_a_start_waits_for_it__is_erased_at_on
 def test_erase_user__another_between_its_rounds_and_a_new_experiment__both_succeed(
     production: Environment, threads: Threads, gate: Gate
 ) -> None:
-    fold(ExperimentFactory(key="d", running=True), NOON)
+    refresh(ExperimentFactory(key="d", running=True), NOON)
     record([happen("u"), happen("v")], production)
     first: Future[Erased] = threads.start(erase_user, "u", production)
     gate.wait_for_arrival()

@@ -9,7 +9,7 @@ from typing import Any
 from config.models import Change, Environment
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.lifecycle.changes import get_experiment
-from experiments.models import Experiment, Fold
+from experiments.models import AggregateState, Experiment
 from flags.changes.flag_changes import get_flag
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory
@@ -66,7 +66,7 @@ def state(environment: Environment) -> tuple[Any, ...]:
     """All that a decision writes, for whoever wants to know that nothing has changed."""
     experiment = get_experiment("e", environment)
     columns = (experiment.status, experiment.stopped_at, experiment.frozen_at, experiment.winner, experiment.decision)
-    folds = list(Fold.objects.values_list("stopped_at", "kept"))
+    folds = list(AggregateState.objects.values_list("stopped_at", "kept"))
     exposures = sorted(experiment.exposures.values_list("user_id", "variant", "exposed_at"))
     driven = get_flag(experiment.flag["key"], environment).rules if experiment.flag else None
     return (columns, folds, exposures, driven, Change.objects.latest_revision())

@@ -13,7 +13,7 @@ from events.recording.ingest import record
 from experiments.lifecycle import decisions, flag_rule
 from experiments.lifecycle.changes import get_experiment, start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric
-from experiments.models import Experiment, Fold
+from experiments.models import Experiment, AggregateState
 from experiments.results.computing import VariantResult, compute_results
 from experiments.results.frozen import refresh_results
 from flags.changes.flag_changes import create_flag, get_flag
@@ -60,7 +60,7 @@ def test_stop__winner_by_the_verdict__stops_freezes_and_ships_at_once(production
     assert (stopped.status, stopped.winner, stopped.frozen_at) == ("stopped", "green", stopped.stopped_at)
     assert rules(production) == [{"type": "percentage", "percentage": 100}]
     assert get_flag("button", production).enabled
-    assert Fold.objects.get(pk=experiment.pk).stopped_at == stopped.stopped_at
+    assert AggregateState.objects.get(pk=experiment.pk).stopped_at == stopped.stopped_at
     told = {change.kind: change for change in Change.objects.since(before)}
     assert told.keys() == {"experiment", "flag"}
     assert told["experiment"].after is not None
@@ -187,7 +187,7 @@ def test_stop__winner_that_something_speaks_against__demands_a_reason_and_keeps_
         assert (detail.field, detail.code) == ("reason", "required")
         assert words in detail.message
     assert (get_experiment("e", production).status, state(production)[-2:]) == ("running", before[-2:])
-    assert Fold.objects.get().kept is None
+    assert AggregateState.objects.get().kept is None
 
     decision = stop_experiment(**who(production, **values, reason="We know better.")).decision
     assert decision is not None
@@ -287,10 +287,10 @@ def test_stop__with_a_winner__leaves_explaining_to_maintenance(production: Envir
     convince(production)
     stop_experiment(**who(production, winner="green"))
     assert get_experiment("e", production).frozen_at is not None
-    assert Fold.objects.get().kept is None
+    assert AggregateState.objects.get().kept is None
 
     refresh_results(A_DAY_LATER)
-    assert Fold.objects.get().kept is not None
+    assert AggregateState.objects.get().kept is not None
 
 
 def test_stop__treatments_that_are_worse__lets_the_control_win_without_a_reason(production: Environment) -> None:

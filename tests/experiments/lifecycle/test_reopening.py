@@ -18,7 +18,7 @@ from events.recording.rows import NewEvent
 from events.removal.retention import plan_purge
 from experiments.lifecycle import decisions
 from experiments.lifecycle.changes import get_experiment, reopen_experiment, stop_experiment, update_experiment
-from experiments.models import Experiment, Exposure, Fold, UserTotal
+from experiments.models import AggregateState, Experiment, Exposure, UserTotal
 from experiments.results import frozen
 from experiments.results.computing import VariantResult, analyse_experiment, compute_results
 from experiments.results.frozen import freeze, refresh_results
@@ -96,15 +96,15 @@ def test_reopen__frozen_by_maintenance__counts_afresh_and_can_freeze_again(produ
     convince(production)
     stopped_at = stop(production)
     freeze(get_experiment("e", production), stopped_at + timedelta(days=2))
-    assert Fold.objects.get().kept is not None
+    assert AggregateState.objects.get().kept is not None
 
     reopened = reopen_experiment(**who(production, at=stopped_at + timedelta(days=3)))
-    assert (Fold.objects.get().kept, reopened.frozen_at) == (None, None)
+    assert (AggregateState.objects.get().kept, reopened.frozen_at) == (None, None)
     visit(production, "control", 160, 30)
     assert compute_results(reopened, stopped_at)["control"].sample_size == 160
     assert stop_experiment(**who(production, winner="green")).frozen_at is not None
     refresh_results(NOON)
-    assert Fold.objects.get().kept is not None
+    assert AggregateState.objects.get().kept is not None
 
 
 def test_reopen__testers_changed_meanwhile__are_in_the_rule_of_the_flag(production: Environment) -> None:
@@ -345,9 +345,9 @@ def test_keep__opened_again_while_explaining__keeps_nothing(
         stop(production, winner="green")
         refresh_results(NOON)
 
-    assert (get_experiment("e", production).status, Fold.objects.get().kept) == ("running", None)
+    assert (get_experiment("e", production).status, AggregateState.objects.get().kept) == ("running", None)
     refresh_results(NOON)
-    assert Fold.objects.get().kept is None
+    assert AggregateState.objects.get().kept is None
 
 
 # --- at the same time -------------------------------------------------------------------------------------------------

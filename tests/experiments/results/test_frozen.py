@@ -11,7 +11,7 @@ from config.models import Environment
 from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal.retention import plan_purge
-from experiments.models import Experiment, Fold
+from experiments.models import AggregateState, Experiment
 from experiments.results import frozen as kept
 from experiments.results.computing import VariantResult, analyse_experiment, compute_results
 from experiments.results.frozen import explain_metric, freeze, refresh_results
@@ -54,7 +54,7 @@ def test_freeze__running__folds_and_freezes_nothing(production: Environment) -> 
     freeze(experiment, TWO_DAYS_LATER)
 
     assert Experiment.objects.get().frozen_at is None
-    assert Fold.objects.get().kept is None
+    assert AggregateState.objects.get().kept is None
 
 
 def test_freeze__events_that_come_later__change_neither_figure_nor_explanation(

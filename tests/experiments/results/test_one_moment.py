@@ -15,7 +15,7 @@ from django.db import connection
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.aggregates.refresh import fold
+from experiments.aggregates.refresh import refresh
 from experiments.models import Experiment, UserTotal, VariantSums
 from experiments.planner import calibration, history
 from experiments.planner.calibration import calibrate
@@ -56,13 +56,13 @@ def shop(production: Environment) -> Iterator[Experiment]:
     """With the totals of all who are there, and others to come."""
     with time_machine.travel(LATER, tick=False):
         experiment = open_shop(production, THERE)
-        fold(experiment, LATER)
+        refresh(experiment, LATER)
         yield experiment
 
 
 def more_come(experiment: Experiment) -> None:
     record([event for shopper in TO_COME for event in shopper.events()], experiment.environment)
-    fold(experiment, LATER)
+    refresh(experiment, LATER)
 
 
 @contextmanager

@@ -1,0 +1,22 @@
+"""The system checks and periodic work of the project, and the environments of a new database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models.signals import post_migrate
+from django.dispatch import receiver
+from django.utils import timezone
+
+from config import checks, maintenance  # noqa: F401 (registers the checks)
+from config.database.idempotency import forget_expired
+from config.keys.environments import create_first_environments
+
+maintenance.register("idempotency keys", forget_expired)
+
+
+@receiver(post_migrate, dispatch_uid="config.environments")
+def fill_new_database(*, app_config: Any, using: str, **_: Any) -> None:
+    """Create the first environments once the tables of this app exist."""
+    if app_config.name == "config" and using == "default":
+        create_first_environments(at=timezone.now())
