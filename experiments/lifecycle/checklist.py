@@ -19,7 +19,7 @@ from experiments.lifecycle.flag_rule import check_flag
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import definitions_of
 from experiments.models import Calibration, Experiment, Status
-from experiments.planner.calibration import newest_calibrations
+from experiments.planner.calibration_outcomes import newest_calibrations
 from experiments.planner.current_totals import read_current_totals, variant_shares
 from experiments.planner.history import history_of, pace_of
 from flags.changes.driven_rules import driver

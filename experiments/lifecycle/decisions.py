@@ -14,12 +14,12 @@ from experiments.aggregates.refresh import lock_aggregates
 from experiments.design.groups import require_free
 from experiments.design.segment_refs import check_segments
 from experiments.exposures.forced_variants import remove_forced_exposures
-from experiments.exposures.recording import record_reported_meanwhile, lock_environment
+from experiments.exposures.recording import lock_environment, record_reported_meanwhile
 from experiments.lifecycle import flag_rule
 from experiments.lifecycle.new_phase import open_phase_after_stop
 from experiments.lifecycle.objections import Objection, objections
 from experiments.lifecycle.transitions import append, move, transit
-from experiments.models import REOPENABLE_FOR, Experiment, AggregateState, Status
+from experiments.models import REOPENABLE_FOR, AggregateState, Experiment, Status
 from experiments.models.documents import get_experiment
 from experiments.results.computing import analyse_experiment
 from experiments.results.frozen import refresh_for_the_last_time

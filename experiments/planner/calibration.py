@@ -1,16 +1,11 @@
-"""What came of calibrations, metric by metric, kept for whoever wants to know whether its tests can be relied on.
-
-Not here: how one is made (`calibration`, which loads the statistics).
-
-
-The statistics put to the test with real users: those of an experiment, simulated as if nothing had been changed.
+"""The statistics put to the test with real users: those of an experiment, simulated as if nothing had been changed.
 
 It loads NumPy and SciPy: only the command imports it, and no server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,53 +14,15 @@ import numpy as np
 
 from config.database.consistent_reads import at_one_moment
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from config.models import Environment
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import read_users
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
-from experiments.models import Calibration, Experiment, Status
+from experiments.models import Experiment, Status
+from experiments.planner.calibration_outcomes import Outcome
 from experiments.results.to_stats import Study, measure_of
 from experiments.stats.sample_ratio import MISMATCH
 from experiments.stats.simulation import Comparison, ErrorRates, Look, Observed, Population, Simulation, simulate
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Of one metric: in what share of the splits an always-valid test erred, and whether that is as it promises."""
-
-    definition: Definition
-    rounds: int
-    false_positives: float
-    is_as_promised: bool
-
-
-def keep_outcomes(outcomes: Sequence[Outcome], environment: Environment, at: datetime) -> None:
-    """Keep what came of a calibration, beside what came of earlier ones."""
-    Calibration.objects.bulk_create(
-        Calibration(
-            environment=environment,
-            metric=outcome.definition.key,
-            definition=outcome.definition.document(),
-            at=at,
-            rounds=outcome.rounds,
-            false_positives=outcome.false_positives,
-            is_as_promised=outcome.is_as_promised,
-        )
-        for outcome in outcomes
-    )
-
-
-def newest_calibrations(definitions: Sequence[Definition], environment: Environment) -> Mapping[str, Calibration]:
-    """The newest calibration of each metric that was calibrated with this very definition, by its key. One query."""
-    by_key = {definition.key: definition for definition in definitions}
-    calibrations = Calibration.objects.filter(environment=environment, metric__in=by_key).order_by("at", "id")
-    return {
-        calibration.metric: calibration
-        for calibration in calibrations
-        if Definition.parse(calibration.definition) == by_key[calibration.metric]
-    }
-
 
 FEWEST_USERS = 100
 FEWEST_SPLITS = 200

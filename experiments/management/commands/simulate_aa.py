@@ -14,7 +14,8 @@ from tqdm import tqdm
 
 from config.management.operator import OperatorCommand, find_environment
 from experiments.lifecycle.changes import get_experiment
-from experiments.planner.calibration import FEWEST_SPLITS, CalibrationReport, calibrate, keep_outcomes
+from experiments.planner.calibration import FEWEST_SPLITS, CalibrationReport, calibrate
+from experiments.planner.calibration_outcomes import keep_outcomes
 from experiments.stats.sample_ratio import MISMATCH
 from experiments.stats.simulation import Comparison, Look
 

@@ -36,7 +36,7 @@ NO_CONFIGURATION: Mapping[str, str] = {
     "events.EventCount": "what happened, not what is to happen",
     "config.Epoch": "part of the order in which things arrive",
     "experiments.Exposure": "what happened, not what is to happen",
-    "experiments.Fold": "worked out from what happened",
+    "experiments.AggregateState": "worked out from what happened",
     "experiments.UserTotal": "worked out from what happened",
     "experiments.Calibration": "worked out from what happened",
     "experiments.VariantSums": "worked out from what happened",

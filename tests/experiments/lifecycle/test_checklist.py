@@ -14,7 +14,7 @@ from experiments.lifecycle.new_phase import open_phase
 from experiments.metrics.changes import create_metric, update_metric
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
-from experiments.planner.calibration import Outcome, keep_outcomes
+from experiments.planner.calibration_outcomes import Outcome, keep_outcomes
 from flags.models import FlagState
 from tests.answers import data, error
 from tests.conftest import ACTOR, NOON

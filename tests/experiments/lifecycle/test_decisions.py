@@ -13,7 +13,7 @@ from events.recording.ingest import record
 from experiments.lifecycle import decisions, flag_rule
 from experiments.lifecycle.changes import get_experiment, start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric
-from experiments.models import Experiment, AggregateState
+from experiments.models import AggregateState, Experiment
 from experiments.results.computing import VariantResult, compute_results
 from experiments.results.frozen import refresh_results
 from flags.changes.flag_changes import create_flag, get_flag
