@@ -7,20 +7,21 @@ from datetime import datetime
 from typing import Any
 
 from config.change_log.writing import Actor, Writing, writing
+from config.database.locks import lock_environment
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
-from experiments.aggregates.refresh import lock_aggregates
 from experiments.design.groups import require_free
 from experiments.design.segment_refs import check_segments
 from experiments.exposures.forced_variants import remove_forced_exposures
-from experiments.exposures.recording import lock_environment, record_reported_meanwhile
+from experiments.exposures.recording import record_reported_meanwhile
 from experiments.lifecycle import flag_rule
 from experiments.lifecycle.new_phase import open_phase_after_stop
 from experiments.lifecycle.objections import Objection, objections
 from experiments.lifecycle.transitions import append, move, transit
 from experiments.models import REOPENABLE_FOR, AggregateState, Experiment, Status
 from experiments.models.documents import get_experiment
+from experiments.models.locks import lock_aggregates
 from experiments.results.computing import analyse_experiment
 from experiments.results.frozen import refresh_for_the_last_time
 from experiments.results.types import MetricFigures, Results
