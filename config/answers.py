@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from config.documents import Document
 from config.slugs import KEY_LENGTH, NAME_LENGTH
 
 KEY: dict[str, Any] = {
@@ -30,8 +31,13 @@ Count = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
-class Answer(msgspec.Struct, rename="camel", frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Answer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """An object of an answer: closed, with properties in camel case."""
+
+    def document(self) -> Document:
+        """Return the answer as JSON."""
+        document: Document = msgspec.to_builtins(self)
+        return document
 
 
 def described(description: str) -> Meta:

@@ -51,6 +51,8 @@ def _as_openapi(schema: Any) -> Any:
     converted = {name: _as_openapi(part) for name, part in schema.items() if name not in ("title", "properties")}
     if "properties" in schema:  # names of properties are no keywords
         converted["properties"] = {name: _as_openapi(part) for name, part in schema["properties"].items()}
+    if all(isinstance(value, str) for value in converted.get("enum", [None])):  # the tag of a struct has no type
+        converted["type"] = "string"
     if "description" in converted:
         converted["description"] = cleandoc(converted["description"])
     return _join(converted) if "anyOf" in converted else converted

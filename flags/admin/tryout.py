@@ -114,7 +114,7 @@ def _try(flag: Flag, environment: Environment, asked: Mapping[str, Any]) -> Tryo
         exposing.recall(environment, context, [flag.key], until=at if at < now else None)
     return Tryout(
         user_id=asked["user_id"],
-        told=tell_trace(explain(configuration.flags[flag.key], context), environment.name),
+        told=tell_trace(explain(configuration.flags[flag.key], context).document(), environment.name),
         at=at,
         is_now=asked["at"] is None,
         revision=revision,

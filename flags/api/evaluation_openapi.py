@@ -1,32 +1,29 @@
-"""How the OpenAPI document describes the operations that evaluate. `explanation_schema` has what they answer."""
+"""How the OpenAPI document describes the operations that evaluate and explain flags."""
 
 from __future__ import annotations
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
-from config.api.schema import REVISION, Schema, answer, closed_object, component, errors, key_in_path
+from config.api.schema import REVISION, Schema, answer, component, errors, key_in_path
+from config.api.structs import schema_of
 from config.errors import ErrorCode
 from flags.api.evaluation_serializers import (
     EvaluationRequestSerializer,
     EvaluationsRequestSerializer,
+    Explanation,
     ExplanationRequestSerializer,
+    UnknownFlag,
 )
-from flags.api.explanation_schema import ANSWER, EXPLANATION, SERVED
+from flags.engine.trace import Evaluation
 
 _KEY = key_in_path("flag_key", "flag")
-EVALUATION = component("Evaluation", closed_object(ANSWER, "What a flag is for a user, and why.", optional=SERVED))
-
-_UNKNOWN = closed_object(
-    {"code": {"type": "string", "enum": [ErrorCode.FLAG_NOT_FOUND.value]}, "message": {"type": "string"}}
-)
+_EVALUATION = schema_of(Evaluation)
 _EVALUATIONS: Schema = component(
     "EvaluationsByKey",
     {
         "type": "object",
-        "description": "By the key of each flag what it is for the user, or that there is no such flag.",
-        "additionalProperties": {
-            "anyOf": [EVALUATION, component("UnknownFlag", closed_object({"error": _UNKNOWN}))],
-        },
+        "description": "The evaluation of each flag by its key, or the error that no flag has this key.",
+        "additionalProperties": {"anyOf": [_EVALUATION, schema_of(UnknownFlag)]},
     },
 )
 
@@ -34,22 +31,16 @@ _EVALUATIONS: Schema = component(
 
 _USER = {"userId": "user-17", "attributes": {"plan": "pro"}}
 _MATCH = {"enabled": True, "reason": "rule_match"}
-_REASONS = (
-    "`disabled` (off in this environment, or archived), `prerequisite_failed` (a flag that it needs is not on for the "
-    "user), `rule_match` (the first rule that takes the user in), `no_rule_match` (none does), `default` (on, without "
-    "rules)"
-)
-
 evaluate = extend_schema(
     operation_id="evaluate_flag",
     summary="Evaluate a flag",
-    description=f"Whether the flag is on for a user, and why: {_REASONS}. A flag with variants answers the one that it "
-    "serves, and its value, besides. Where an experiment drives the flag, it is on as the user's variant says, which "
-    "stays the one first shown; that the user was exposed is recorded before the answer.",
+    description="Returns whether the flag is on for a user, and why. A flag with variants also has the variant that it "
+    "serves, and its value. If an experiment drives the flag, the user's variant in the experiment decides, and the "
+    "user keeps the variant seen first. The exposure is recorded before the answer.",
     parameters=[_KEY, REVISION],
     request=EvaluationRequestSerializer,
     responses={
-        200: answer(EVALUATION, "The evaluation.", _MATCH),
+        200: answer(_EVALUATION, "The evaluation.", _MATCH),
         **errors(ErrorCode.FLAG_NOT_FOUND, has_body=True),
     },
     examples=[OpenApiExample("A user", value=_USER, request_only=True)],
@@ -58,9 +49,9 @@ evaluate = extend_schema(
 evaluate_all = extend_schema(
     operation_id="evaluate_flags",
     summary="Evaluate several flags",
-    description="All flags that are not archived, or those named in `flags`, for one user under one configuration. "
-    "Each answer is what evaluating that flag alone answers, but exposures to experiments are not recorded. A key that "
-    "no flag has gets an error in its place, and does no harm to the others.",
+    description="Returns all flags that are not archived, or those named in `flags`, for one user and one revision of "
+    "the configuration. Each evaluation is the same as that of the flag alone, but exposures to experiments are not "
+    "recorded. A key that no flag has gets an error as its entry; the other flags are evaluated.",
     parameters=[REVISION],
     request=EvaluationsRequestSerializer,
     responses={
@@ -90,7 +81,7 @@ explain = extend_schema(
     request=ExplanationRequestSerializer,
     responses={
         200: answer(
-            EXPLANATION,
+            schema_of(Explanation),
             "The explanation.",
             {
                 "flag": "new-checkout",

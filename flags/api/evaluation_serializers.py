@@ -1,4 +1,4 @@
-"""Whom flags are evaluated for, as JSON. The answers are made by the engine, and described by `evaluation_openapi`."""
+"""Requests and answers of the operations that evaluate. The engine's `trace` has most of an answer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 
 from config.api.bodies import Name
 from config.api.serializers import ArrayField, ObjectField, StrictSerializer, TextField, TimestampField
-from config.errors import DetailCode
+from config.api.structs import Answer, Count, Key, Moment, described, one_of
+from config.errors import DetailCode, ErrorCode
 from config.slugs import KEY_LENGTH, NAME_LENGTH
+from flags.engine.trace import Trace
 
 MOST_FLAGS = 1000
 
-_Key = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_LENGTH)]
-_Keys = Annotated[list[_Key], msgspec.Meta(min_length=1, max_length=MOST_FLAGS)]
+_FlagKey = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_LENGTH)]
+_FlagKeys = Annotated[list[_FlagKey], msgspec.Meta(min_length=1, max_length=MOST_FLAGS)]
 
 
 class EvaluationRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -24,7 +26,7 @@ class EvaluationRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class EvaluationsRequest(EvaluationRequest, forbid_unknown_fields=True):
-    flags: _Keys | msgspec.UnsetType = msgspec.UNSET
+    flags: _FlagKeys | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         if self.flags and len(set(self.flags)) < len(self.flags):
@@ -35,34 +37,57 @@ class EvaluationRequestSerializer(StrictSerializer):
     """The user to evaluate a flag for."""
 
     userId = TextField(min_length=1, max_length=NAME_LENGTH)
-    attributes = ObjectField(required=False, help_text="What rules may ask about the user.")
+    attributes = ObjectField(required=False, help_text="The attributes of the user, which conditions read.")
 
 
 class EvaluationsRequestSerializer(EvaluationRequestSerializer):
-    """The user to evaluate flags for, and which."""
+    """The user to evaluate flags for, and the flags."""
 
     flags = ArrayField(
         child=TextField(min_length=1, max_length=KEY_LENGTH),
         min_length=1,
         max_length=MOST_FLAGS,
         required=False,
-        help_text="Keys of flags, each once; without them, all flags that are not archived are evaluated.",
+        help_text="Distinct keys of flags. Without it, all flags that are not archived are evaluated.",
     )
 
     def validate_flags(self, flags: list[str]) -> list[str]:
         seen: set[str] = set()
-        for at, key in enumerate(flags):
+        for index, key in enumerate(flags):
             if key in seen:
-                error = ErrorDetail("Must stand there once.", DetailCode.DUPLICATE)
-                raise ValidationError({at: [error]})  # type: ignore[dict-item]  # the failures flatten it to flags[1]
+                error = ErrorDetail("Must appear only once.", DetailCode.DUPLICATE)
+                # The answer to a failure flattens this to `flags[1]`.
+                raise ValidationError({index: [error]})  # type: ignore[dict-item]
             seen.add(key)
         return flags
 
 
 class ExplanationRequestSerializer(EvaluationRequestSerializer):
-    """The user to explain a flag for, and when."""
+    """The user to explain a flag for, and the moment."""
 
     at = TimestampField(
         required=False,
-        help_text="In the past, the flag is taken as it was then; in the future, as it is now, by the clock of then.",
+        help_text="The moment to evaluate the flag at. If it is in the past, the flag is taken as it was then; if it "
+        "is in the future, as it is now. Default: now.",
     )
+
+
+class UnknownFlagError(Answer):
+    """Why there is no evaluation."""
+
+    code: Annotated[str, one_of([ErrorCode.FLAG_NOT_FOUND]), described("Switch on this.")]
+    message: Annotated[str, described("For people: what went wrong.")]
+
+
+class UnknownFlag(Answer):
+    """The entry of a key that no flag has."""
+
+    error: Annotated[UnknownFlagError, described("The error, as that of a single evaluation.")]
+
+
+class Explanation(Trace, kw_only=True):
+    """What a flag is for a user, with everything that led to it."""
+
+    environment: Annotated[Key, described("The key of the environment.")]
+    at: Annotated[Moment, described("The moment of the evaluation.")]
+    revision: Annotated[Count, described("The revision of the configuration that was evaluated.")]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from drf_spectacular.utils import extend_schema
+from msgspec.structs import asdict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -27,6 +28,7 @@ from flags.api.evaluation_serializers import (
     EvaluationRequestSerializer,
     EvaluationsRequest,
     EvaluationsRequestSerializer,
+    Explanation,
     ExplanationRequestSerializer,
 )
 from flags.changes import past
@@ -90,7 +92,7 @@ class EvaluationViewSet(ApiViewSet):
         body = self.validated(request.data, ExplanationRequestSerializer)
         headers = _revision()
         at = body.get("at", self.now)
-        configuration, of_then = self._configuration_at(flag_key, at)
+        configuration, at_revision = self._configuration_at(flag_key, at)
         flag = configuration.flags.get(flag_key)
         if flag is None:
             raise _not_found(flag_key)
@@ -98,8 +100,10 @@ class EvaluationViewSet(ApiViewSet):
         if configuration.experiments:
             exposing.recall(self.environment, context, [flag_key], until=at if at < self.now else None)
         trace = explain(flag, context)
-        moment = {"environment": self.environment.key, "at": format_timestamp(at), "revision": of_then}
-        return Response({**trace, **moment}, headers=headers)
+        explanation = Explanation(
+            **asdict(trace), environment=self.environment.key, at=format_timestamp(at), revision=at_revision
+        )
+        return Response(explanation.document(), headers=headers)
 
     def _configuration_at(self, flag_key: str, at: datetime) -> tuple[Configuration, int]:
         """What the flag goes by at a moment, and the revision of it: as of then, or, in the future, as of now."""

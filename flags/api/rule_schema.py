@@ -9,6 +9,7 @@ from collections import defaultdict
 from typing import Any
 
 from config.api.schema import KEY, MOMENT, NAME, Schema, closed_object, component
+from config.api.structs import schema_of
 from flags.engine.experiment_rule import MOST_FORCED
 from flags.engine.operators import (
     OPERATORS,
@@ -20,6 +21,7 @@ from flags.engine.operators import (
 )
 from flags.engine.rule_checks import MOST_RULES
 from flags.engine.shapes import MOST_VARIANTS, MOST_WEIGHT, check_key, check_number, check_scalar, check_text
+from flags.engine.trace import SplitPart
 from flags.engine.types import RuleType
 
 _SCALAR: Schema = {"type": ["string", "number", "boolean"]}
@@ -106,10 +108,7 @@ _RAMP: Schema = {
 }
 _SPLIT: Schema = {
     "type": "array",
-    "items": component(
-        "SplitPart",
-        closed_object({"variant": KEY, "weight": {"type": "number", "minimum": 0, "maximum": MOST_WEIGHT}}),
-    ),
+    "items": schema_of(SplitPart),
     "minItems": 1,
     "maxItems": 50,
     "description": "Variants of the flag, each once, with weights of a sum above 0: who gets which is a matter of the "

@@ -237,7 +237,7 @@ def test_resolve__nobody_known_by_name__cannot_be_told_what_the_hash_decides(mor
 
 
 def explained(configuration: Configuration, *who: Any, **attributes: Any) -> Any:
-    trace = explain(configuration.flags["f"], context(configuration, *who, **attributes))
+    trace = explain(configuration.flags["f"], context(configuration, *who, **attributes)).document()
     assert trace["rules"][0]["matches"]
     assert trace["rules"][0]["isServed"]
     return trace["rules"][0]

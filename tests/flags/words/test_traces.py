@@ -24,7 +24,7 @@ def told(rules: list[dict[str, Any]], attributes: dict[str, Any] | None = None, 
     parent = parse_flag({"key": "parent", "enabled": False, "rules": []})
     testers = parse_segment({"key": "testers", "conditions": [PRO], "userIds": ["ada"]})
     among = Configuration({"asked": flag, "parent": parent}, {"testers": testers})
-    return tell_trace(explain(flag, Context("lin", attributes or {}, among, NOW)), "Production")
+    return tell_trace(explain(flag, Context("lin", attributes or {}, among, NOW)).document(), "Production")
 
 
 def steps(rule: dict[str, Any], attributes: dict[str, Any] | None = None) -> list[ToldStep]:
@@ -133,7 +133,7 @@ def test_rule__of_an_experiment__tells_its_audience_as_steps() -> None:
 def test_rule__of_an_experiment__tells_that_the_user_was_in_it_before() -> None:
     flag = parse_flag({"key": "asked", "enabled": True, "rules": [experiment_rule(percentage=0)]})
     context = Context("lin", {}, Configuration({"asked": flag}, {}), NOW, assigned={"checkout": "treatment"})
-    [rule] = tell_trace(explain(flag, context), "Production").rules
+    [rule] = tell_trace(explain(flag, context).document(), "Production").rules
     assert rule.note == "The user was shown treatment before, and stays in the experiment with it."
 
 
