@@ -1,18 +1,22 @@
 """What an answer is made of: structs whose fields are annotated with their descriptions and limits. Pure.
 
-`config.api.structs` makes the JSON and the OpenAPI components of them, and shows how an answer is written.
+`config.api.structs` makes the OpenAPI components of them, and shows how an answer is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, Self, get_args, get_type_hints
 
 import msgspec
-from msgspec import Meta
+import msgspec.structs
+from msgspec import UNSET, Meta
 
 from config.documents import Document
 from config.slugs import KEY_LENGTH, NAME_LENGTH
+from config.timestamps import format_timestamp
 
 KEY: dict[str, Any] = {
     "type": "string",
@@ -34,10 +38,55 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 class Answer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """An object of an answer: closed, with properties in camel case."""
 
+    @classmethod
+    def of(cls, source: Any, **others: Any) -> Self:
+        """Return the answer with these properties, and those that the source has as attributes of the same names.
+
+        Objects become the answers that the fields name, moments become texts, and a property that may be left out is
+        left out if its value is None or an empty sequence.
+        """
+        names = [name for name in cls.__struct_fields__ if name not in others and hasattr(source, name)]
+        values = {name: getattr(source, name) for name in names} | others
+        kinds, optional = _kinds(cls), _optional(cls)
+        return cls(
+            **{
+                name: _filled(value, kinds.get(name))
+                for name, value in values.items()
+                if name not in optional or not (value is None or value == () or value == [])
+            }
+        )
+
     def document(self) -> Document:
         """Return the answer as JSON."""
         document: Document = msgspec.to_builtins(self)
         return document
+
+
+def _filled(value: Any, kind: type[Answer] | None) -> Any:
+    if isinstance(value, datetime):
+        return format_timestamp(value)
+    if kind is None or value is None or isinstance(value, Answer):
+        return value
+    return [_filled(part, kind) for part in value] if isinstance(value, (list, tuple)) else kind.of(value)
+
+
+@cache
+def _kinds(struct: type[Answer]) -> dict[str, type[Answer]]:
+    """Return the answers that the fields hold, alone or in lists."""
+    kinds = ((name, next(_answers_in(hint), None)) for name, hint in get_type_hints(struct).items())
+    return {name: kind for name, kind in kinds if kind is not None}
+
+
+def _answers_in(hint: Any) -> Iterator[type[Answer]]:
+    if isinstance(hint, type) and issubclass(hint, Answer):
+        yield hint
+    for part in get_args(hint):
+        yield from _answers_in(part)
+
+
+@cache
+def _optional(struct: type[Answer]) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(struct) if field.default is UNSET)
 
 
 def described(description: str) -> Meta:

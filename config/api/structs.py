@@ -13,9 +13,9 @@ of the component, and each property is an annotated field, in the order of the J
         series: Annotated[list[Day] | UnsetType, described("With `series=daily`.")] = UNSET  # left out unless it is set
 
 A view declares it with `answer(schema_of(VariantUsers), ...)`, or `schema_of(list[VariantUsers])`, and answers
-`Response(msgspec.to_builtins(value))`. `msgspec.convert(value, VariantUsers, from_attributes=True)` makes one from an
-object that has attributes of the same names (in snake case); it turns the integers of `float` properties into floats,
-which the constructor leaves as they are.
+`Response(VariantUsers.of(source).document())`, where the source is an object with attributes of the same names (in
+snake case). Neither `of` nor the constructor checks the values or converts numbers. A property that may be left out
+comes last, or the class says `kw_only=True`.
 """
 
 from __future__ import annotations

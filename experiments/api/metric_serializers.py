@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from drf_spectacular.utils import extend_schema_field
+from msgspec import UNSET, UnsetType
 from rest_framework import serializers
 
-from config.api.schema import KEY, NAME, closed_object, component
+from config.api.schema import NAME
 from config.api.serializers import (
     ChoiceField,
     KeyField,
@@ -18,34 +19,57 @@ from config.api.serializers import (
     TimestampField,
     WholeNumberField,
 )
+from config.api.structs import Answer, Count, Key, Name, described, one_of, schema_of, shaped
 from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
 from experiments.metrics.changes import uses_of
 from experiments.metrics.checks import CURRENCY_PATTERN, LEAST_PERCENTILE, MOST_DAYS, MOST_HOURS, MOST_PERCENTILE
 from experiments.models import Direction, Metric, MetricType, Role, Status
 
-_PROPERTY = {**NAME, "minLength": 0}
-_CURRENCY = {"type": "string", "pattern": f"{CURRENCY_PATTERN[:-1]}$|^$"}
-_QUANTITY = component(
-    "Quantity",
-    closed_object(
-        {"event": NAME, "property": _PROPERTY, "currency": _CURRENCY},
-        "The number of a user's events of this name or, with a property, the sum of that.",
-        optional=("property", "currency"),
-    ),
-)
-_DENOMINATOR = {"allOf": [_QUANTITY], "description": "What a ratio divides by."}
-_USE = closed_object(
-    {
-        "experiment": KEY,
-        "status": {"type": "string", "enum": Status.values},
-        "version": {"type": "integer", "minimum": 0, "description": "0: as it was before anybody defined it."},
-    }
-)
+_CURRENCY = {"pattern": f"{CURRENCY_PATTERN[:-1]}$|^$"}
+
+
+class Quantity(Answer):
+    """The number of a user's events of this name or, with a property, the sum of that."""
+
+    event: Name
+    property: Annotated[str | UnsetType, shaped({**NAME, "minLength": 0})] = UNSET
+    currency: Annotated[str | UnsetType, shaped(_CURRENCY)] = UNSET
+
+
+class MetricUse(Answer):
+    """An experiment that names the metric."""
+
+    experiment: Key
+    status: Annotated[str, one_of(Status.values)]
+    version: Annotated[Count, described("0: the name as it was before it was defined.")]
+
+
+class MetricDefinition(Answer):
+    """A metric as an experiment measures it."""
+
+    key: Name
+    version: Annotated[Count, described("0: a name that is not defined.")]
+    type: Annotated[str, one_of(MetricType.values)]
+    event: Name
+    property: str
+    currency: str
+    denominator: Quantity | None
+    window_hours: Count | None
+    delay_hours: Count
+    from_day: Count | None
+    to_day: Count | None
+    cap_value: float | None
+    cap_percentile: float | None
+    direction: Annotated[str, one_of(Direction.values)]
+    role: Annotated[str, one_of(Role.values)]
+    is_post_hoc: Annotated[bool, described("Whether it was added after the start. If so, it decides nothing.")]
+
+
+_DENOMINATOR = {"allOf": [schema_of(Quantity)], "description": "What a ratio divides by."}
 _USES = {
-    "type": "array",
-    "items": component("MetricUse", _USE),
-    "description": "The experiments of this environment that name it, newest first, with the version that each "
-    "measures: a draft the one of its start, which would be the current one.",
+    **schema_of(list[MetricUse]),
+    "description": "The experiments of this environment that name it, the newest first, with the version that each "
+    "measures. For a draft, that is the current version, which it takes over when it starts.",
 }
 
 
@@ -139,13 +163,14 @@ class MetricSerializer(MetricEntrySerializer):
 
     @extend_schema_field(_USES)
     def get_usedBy(self, metric: Metric) -> list[dict[str, Any]]:
+        uses = uses_of(metric.key, self.context["environment"])
         return [
-            {
-                "experiment": use.experiment.key,
-                "status": use.experiment.status,
-                "version": metric.version if use.version is None else use.version,
-            }
-            for use in uses_of(metric.key, self.context["environment"])
+            MetricUse(
+                experiment=use.experiment.key,
+                status=use.experiment.status,
+                version=metric.version if use.version is None else use.version,
+            ).document()
+            for use in uses
         ]
 
 

@@ -49,7 +49,7 @@ COLUMNS = (
 
 
 def results_csv(results: Document) -> bytes:
-    """The table, with its head, of a document that `results_document` made."""
+    """The table, with its head, of the JSON that `ResultsOfExperiment` gives."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()

@@ -15,7 +15,7 @@ from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
 from experiments.api import result_openapi
-from experiments.api.result_documents import explanation_document, results_document
+from experiments.api.result_answers import ResultsOfExperiment, explanation_document
 from experiments.api.result_table import results_csv
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH
 from experiments.lifecycle import changes
@@ -81,7 +81,7 @@ class ResultViewSet(ApiViewSet):
             is_audited=bool(asked_for["audit"]),
             phase=asked_for["phase"] or None,
         )
-        document = results_document(results)
+        document = ResultsOfExperiment.of(results).document()
         if is_table:
             return HttpResponse(results_csv(document), content_type=f"{result_openapi.CSV}; charset=utf-8")
         return Response(document)

@@ -197,7 +197,7 @@ def _with_maturity(metrics: Sequence[MetricFigures], stored: _Stored) -> list[Me
         mature = None if span is None else stored.mature.get(span)
         # Users may have come since the totals were brought up to date.
         variants = [
-            replace(each, mature=each.users if mature is None else min(each.users, mature.get(each.key, 0)))
+            replace(each, mature_users=each.users if mature is None else min(each.users, mature.get(each.key, 0)))
             for each in figures.variants
         ]
         found.append(replace(figures, variants=variants))

@@ -195,7 +195,7 @@ def sums_of(users: int, totals: VariantTotals) -> Sums:
 
 
 def _variant(estimate: VariantEstimate, totals: VariantTotals) -> VariantFigures:
-    return VariantFigures(estimate, estimate.n, mature=None, events=totals.events, foreign=totals.foreign)
+    return VariantFigures(estimate, estimate.n, None, totals.events, other_currency_events=totals.foreign)
 
 
 def _on(day: date, estimate: VariantEstimate) -> DayFigures:
@@ -257,7 +257,7 @@ def users_of_variants(study: Study, phases: Sequence[PhaseFigures]) -> list[Vari
             variant.key,
             variant.weight,
             sum(phase[variant.key].users for phase in covered),
-            sum(phase[variant.key].expected for phase in covered),
+            sum(phase[variant.key].expected_users for phase in covered),
         )
         for variant in study.variants
     ]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from config.documents import Document
+from experiments.design.phases import whole
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
 from experiments.results.classification import Assignments
-from experiments.stats.types import Estimate, Interval, Reason, SampleRatio, VariantEstimate, Verdict
+from experiments.stats.types import Comparison, Estimate, Interval, Reason, SampleRatio, VariantEstimate, Verdict
 
 AttributeValue = str | bool | float | None
 """What was recorded of a user by the name of an attribute; None: nothing."""
@@ -23,7 +24,7 @@ class VariantUsers:
     key: str
     weight: float
     users: int
-    expected: float
+    expected_users: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,22 @@ class PhaseFigures:
     @property
     def users(self) -> int:
         return sum(variant.users for variant in self.variants)
+
+    @property
+    def started_at(self) -> str:
+        return str(self.configuration["startedAt"])
+
+    @property
+    def percentage(self) -> float:
+        return whole(self.configuration["percentage"])
+
+    @property
+    def conditions(self) -> list[Document]:
+        return list(self.configuration["conditions"])
+
+    @property
+    def reason(self) -> str:
+        return str(self.configuration["reason"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +76,16 @@ class DayFigures:
 class VariantFigures:
     """One variant by one metric. `estimate` is what the statistics say; the others are plain counts.
 
-    `mature` users are those whose whole window has passed; None in a slice, where they are not counted. `events` are
-    those of the metric's name since the exposures, and `foreign` those in the window that are amounts in another
-    currency. `series` is empty where nobody asked for it.
+    `mature_users` are those whose whole window has passed; None in a slice, where they are not counted. `events` are
+    those of the metric's name since the exposures, and `other_currency_events` those in the window that are amounts in
+    another currency. `series` is empty unless it was asked for.
     """
 
     estimate: VariantEstimate
     users: int
-    mature: int | None
+    mature_users: int | None
     events: int
-    foreign: int
+    other_currency_events: int
     series: Sequence[DayFigures] = ()
 
     @property
@@ -76,8 +93,24 @@ class VariantFigures:
         return self.estimate.key
 
     @property
-    def immature(self) -> int | None:
-        return None if self.mature is None else self.users - self.mature
+    def immature_users(self) -> int | None:
+        return None if self.mature_users is None else self.users - self.mature_users
+
+    @property
+    def value(self) -> float | None:
+        return self.estimate.value
+
+    @property
+    def interval(self) -> Interval | None:
+        return self.estimate.interval
+
+    @property
+    def reason(self) -> Reason | None:
+        return self.estimate.reason
+
+    @property
+    def comparison(self) -> Comparison | None:
+        return self.estimate.comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +123,10 @@ class MetricFigures:
     cap: float | None
     variants: Sequence[VariantFigures]
 
+    @property
+    def key(self) -> str:
+        return self.definition.key
+
 
 @dataclass(frozen=True, slots=True)
 class Guards:
@@ -99,6 +136,18 @@ class Guards:
     users_in_several_variants: int
     events_of_unknown_variants: int
     audit: Audit | None = None
+
+    @property
+    def events_before_exposure(self) -> int | None:
+        return None if self.audit is None else self.audit.events_before_exposure
+
+    @property
+    def assignments(self) -> Assignments | None:
+        return None if self.audit is None else self.audit.assignments
+
+    @property
+    def unexpected_variants(self) -> int | None:
+        return None if self.audit is None else self.audit.assignments.alarming
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +179,7 @@ class Breakdown:
     """
 
     attribute: str
-    slices: Sequence[Slice]
+    values: Sequence[Slice]
 
 
 @dataclass(frozen=True, slots=True)

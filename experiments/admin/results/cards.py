@@ -76,9 +76,9 @@ def metric_card(figures: MetricFigures, breakdown: Breakdown | None = None) -> M
 
 def _notes(figures: MetricFigures, rows: Sequence[VariantRow]) -> list[str]:
     notes = []
-    if foreign := sum(each.foreign for each in figures.variants):
+    if foreign := sum(each.other_currency_events for each in figures.variants):
         notes.append(f"{counted(foreign, 'event')} in another currency or in none: not counted, never converted.")
-    if immature := sum(each.immature or 0 for each in figures.variants):
+    if immature := sum(each.immature_users or 0 for each in figures.variants):
         notes.append(f"{counted(immature, 'user')} not mature: they did not have their whole window yet.")
     if any(row.compared.is_lift_open for row in rows if row.compared):
         notes.append(
@@ -88,21 +88,21 @@ def _notes(figures: MetricFigures, rows: Sequence[VariantRow]) -> list[str]:
 
 
 def _slices(figures: MetricFigures, breakdown: Breakdown) -> Slices:
-    treatments = [_treatments_of(each, figures.metric_index) for each in breakdown.slices]
+    treatments = [_treatments_of(each, figures.metric_index) for each in breakdown.values]
     plot = plot_intervals([lift_range(each) for of_slice in treatments for each in of_slice], short_percent)
     bars = iter(plot.bars)
     groups = [
         SliceRows(
             _label(each), f"{each.users:,}", [variant_row(figures.definition, one, next(bars)) for one in of_slice]
         )
-        for each, of_slice in zip(breakdown.slices, treatments, strict=True)
+        for each, of_slice in zip(breakdown.values, treatments, strict=True)
     ]
     return Slices(breakdown.attribute, plot, groups)
 
 
 def _treatments_of(part: Slice, metric_index: int) -> list[VariantFigures]:
     figures = next(each for each in part.metrics if each.metric_index == metric_index)
-    return [each for each in figures.variants if each.estimate.comparison]
+    return [each for each in figures.variants if each.comparison]
 
 
 def _label(part: Slice) -> str:

@@ -49,7 +49,7 @@ class Daily:
 
 def daily_of(figures: MetricFigures) -> Daily | None:
     """None where nobody asked for the series."""
-    treatments = [each for each in figures.variants if each.series and each.estimate.comparison]
+    treatments = [each for each in figures.variants if each.series and each.comparison]
     if not treatments:
         return None
     definition = figures.definition

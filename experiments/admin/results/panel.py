@@ -75,7 +75,7 @@ class Panel:
     @property
     def variants(self) -> Sequence[tuple[str, str, str]]:
         """Key, users, and how many the weights let expect."""
-        return [(each.key, f"{each.users:,}", f"{each.expected:,.0f}") for each in self.results.variants]
+        return [(each.key, f"{each.users:,}", f"{each.expected_users:,.0f}") for each in self.results.variants]
 
 
 def panel_of(results: Results) -> Panel:

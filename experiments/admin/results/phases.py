@@ -55,7 +55,7 @@ def _row(figures: PhaseFigures, before: PhaseFigures | None) -> PhaseRow:
         started_at=parse_timestamp(figures.configuration["startedAt"]),
         changes=list(_changes(figures, before)),
         reason=figures.configuration["reason"],
-        users=[(each.key, f"{each.users:,}", f"{each.expected:,.0f}") for each in figures.variants],
+        users=[(each.key, f"{each.users:,}", f"{each.expected_users:,.0f}") for each in figures.variants],
         ratio=_p(ratio.always_valid_p) if isinstance(ratio, SampleRatio) else "nobody came",
         is_mismatch=isinstance(ratio, SampleRatio) and ratio.is_mismatch,
         is_covered=figures.is_covered,

@@ -59,7 +59,7 @@ class VariantRow:
 
 
 def lift_range(figures: VariantFigures) -> Range | None:
-    compared = figures.estimate.comparison
+    compared = figures.comparison
     return range_of(compared.lift) if compared else None
 
 
@@ -70,11 +70,11 @@ def range_of(estimate: Estimate | Reason | None) -> Range | None:
 
 
 def variant_row(definition: Definition, figures: VariantFigures, bar: Bar | None) -> VariantRow:
-    comparison = figures.estimate.comparison
+    comparison = figures.comparison
     return VariantRow(
         key=figures.key,
         users=f"{figures.users:,}",
-        mature=f"{figures.mature:,} mature" if figures.immature else "",
+        mature=f"{figures.mature_users:,} mature" if figures.immature_users else "",
         value=_value(definition, figures),
         compared=_compared(definition, comparison) if comparison else None,
         bar=bar,

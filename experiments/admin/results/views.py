@@ -17,7 +17,7 @@ from config.documents import Document
 from config.errors import DomainError
 from experiments.admin.results.explained import explained
 from experiments.admin.results.panel import panel_of
-from experiments.api.result_documents import results_document
+from experiments.api.result_answers import ResultsOfExperiment
 from experiments.api.result_table import results_csv
 from experiments.design.phases import choices
 from experiments.metrics.definition import primary_of
@@ -100,7 +100,7 @@ class ResultPages(DomainAdmin):
             results = _results(request, experiment)
         except DomainError as refusal:
             raise Http404(refusal.message) from refusal
-        content = write(results_document(results))
+        content = write(ResultsOfExperiment.of(results).document())
         disposition = f'attachment; filename="{experiment.key}.{suffix}"'
         return HttpResponse(content, content_type, headers={"Content-Disposition": disposition})
 

@@ -102,7 +102,7 @@ def test_series__more_come_meanwhile__end_with_the_whole(interrupted: Results) -
 
 def test_slices__more_come_meanwhile__add_up(interrupted: Results) -> None:
     assert interrupted.breakdown is not None
-    slices = interrupted.breakdown.slices
+    slices = interrupted.breakdown.values
     assert sum(each.users for each in slices) == interrupted.users == len(THERE)
     for at, metric in enumerate(interrupted.metrics):
         of_slices = [variant.events for each in slices for variant in each.metrics[at].variants]

@@ -55,7 +55,7 @@ def variant(key: str, value: float | None, comparison: Comparison | None = None,
     interval = None if value is None else Interval(0.9 * value, 1.1 * value)
     reason = TOO_FEW if value is None else None
     found = VariantEstimate(key, users, value, interval, reason, comparison)
-    counts = {"users": users, "mature": users, "events": users, "foreign": 0, **others}
+    counts = {"users": users, "mature_users": users, "events": users, "other_currency_events": 0, **others}
     return VariantFigures(found, **counts)
 
 

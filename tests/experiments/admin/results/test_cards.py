@@ -99,7 +99,7 @@ def test_treatment__with_history__tells_what_cuped_makes_of_it() -> None:
 
 
 def test_card__with_open_windows_and_other_currencies__says_so() -> None:
-    card = metric_card(metric(REVENUE, variant("blue", 4.2, users=1_500, mature=1_200, foreign=1)))
+    card = metric_card(metric(REVENUE, variant("blue", 4.2, users=1_500, mature_users=1_200, other_currency_events=1)))
     assert [row.mature for row in card.rows] == ["1,200 mature"]
     assert card.notes == [
         "1 event in another currency or in none: not counted, never converted.",
