@@ -15,6 +15,15 @@ def rolled_back(blocker: DjangoDbBlocker) -> Iterator[None]:
 
     Tests of such a module run in savepoints. None of them may need an empty database or transactions of its own.
     """
-    with blocker.unblock(), transaction.atomic():
+    with blocker.unblock(), undone():
+        yield
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Undo what the block writes. Like a test's own transaction, it encloses many and holds no lock of its own."""
+    enclosing = transaction.atomic()
+    enclosing._from_testcase = True  # as Django's TestCase marks its transactions
+    with enclosing:
         yield
         transaction.set_rollback(True)

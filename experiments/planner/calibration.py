@@ -14,8 +14,8 @@ import numpy as np
 
 from config.database.consistent_reads import at_one_moment
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import read_users
+from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
@@ -103,7 +103,7 @@ def calibrate(
     _check_weights(experiment)
     definitions = definitions_of(experiment)
     places = _places(definitions, metric)
-    refresh(experiment, at)
+    bring_up_to_date(experiment, at)
     with at_one_moment():  # for all metrics to be of the same users
         population = Population(*_observe(experiment, definitions, places))
     users = len(population.user_ids)

@@ -10,10 +10,9 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from config.database.consistent_reads import at_one_moment
-from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_daily, read_phases
 from experiments.design.phases import comparable_phases
-from experiments.exposures.forced_variants import remove_late_forced_exposures
+from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.models import Experiment
 
 
@@ -33,8 +32,7 @@ def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals |
     """With everything that is committed by now; None of a draft."""
     if experiment.started_at is None:
         return None
-    remove_late_forced_exposures(experiment)
-    refresh(experiment, at)
+    bring_up_to_date(experiment, at)
     phases = comparable_phases(experiment.phases)
     with at_one_moment():
         totals, daily = pool(read_phases(experiment), phases), read_daily(experiment, phases)

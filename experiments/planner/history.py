@@ -9,9 +9,9 @@ from math import sqrt
 
 from config.database.consistent_reads import at_one_moment
 from config.models import Environment
-from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_phases
 from experiments.design.phases import comparable_phases, comparable_since, mean_reach, reach_of
+from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
@@ -97,7 +97,7 @@ def _measuring(
         yield first.experiment, first.totals
     for experiment in Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id"):
         if definition in definitions_of(experiment) and (first is None or experiment.pk != first.experiment.pk):
-            refresh(experiment, at)
+            bring_up_to_date(experiment, at)
             yield experiment, pool(read_phases(experiment), comparable_phases(experiment.phases))
 
 

@@ -10,7 +10,6 @@ from typing import cast, get_args
 from config.database.consistent_reads import at_one_moment
 from experiments.aggregates.breakdowns import Slice as SliceTotals
 from experiments.aggregates.breakdowns import read_breakdown
-from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
     Totals,
@@ -21,7 +20,7 @@ from experiments.aggregates.variant_sums import (
     read_phases,
 )
 from experiments.design.phases import chosen
-from experiments.exposures.forced_variants import remove_late_forced_exposures
+from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, Status
 from experiments.results.classification import NOBODY as NOBODY_ASSIGNED
@@ -72,7 +71,7 @@ def compute_results(experiment: Experiment, at: datetime) -> Mapping[str, Varian
     A user converts with one event of the first metric's name since the exposure, whatever else the metric asks for.
     These are plain counts over all phases; to compare variants by them is for `analyse_experiment`.
     """
-    _bring_up_to_date(experiment, at)
+    bring_up_to_date(experiment, at)
     totals = pool(_read_phases(experiment))
     exposed, converted = totals.get(EXPOSURES, {}), totals.get(0, {})
     return {
@@ -139,17 +138,10 @@ def _is_draft(experiment: Experiment) -> bool:
     return experiment.status == Status.DRAFT
 
 
-def _bring_up_to_date(experiment: Experiment, at: datetime) -> None:
-    """Count everything that is committed by now, and no testers. A draft has nothing to count."""
-    if not _is_draft(experiment):
-        remove_late_forced_exposures(experiment)
-        refresh(experiment, at)
-
-
 def _read(study: Study, at: datetime, *, has_series: bool, breakdown: str | None, is_audited: bool) -> _Stored:
     """All of one moment, in which everything counts that is committed by now."""
     experiment = study.experiment
-    _bring_up_to_date(experiment, at)
+    bring_up_to_date(experiment, at)
     with at_one_moment():
         caps, by_phase = read_caps(experiment), _read_phases(experiment)
         return _Stored(

@@ -12,8 +12,9 @@ from config.database.consistent_reads import at_one_moment
 from config.documents import Document
 from events.removal.batches import several
 from experiments.aggregates.dialects import planned
-from experiments.aggregates.refresh import refresh, refresh_locked
+from experiments.aggregates.refresh import refresh_locked
 from experiments.exposures.recording import events_of_unknown_variants
+from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, Experiment, Status
 from experiments.models.locks import lock_aggregates
@@ -99,7 +100,7 @@ def refresh_results(now: datetime) -> str:
             freeze(experiment, now)
             frozen += 1
         else:
-            refresh(experiment, now)
+            bring_up_to_date(experiment, now)
             folded += 1
     return f"brought {several(folded, 'experiment')} up to date and froze {several(frozen, 'other')}"
 

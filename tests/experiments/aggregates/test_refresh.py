@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import astuple
 from datetime import timedelta
 from decimal import Decimal
@@ -12,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -32,6 +31,7 @@ from tests.conftest import ACTOR, NOON
 from tests.experiments.aggregates.by_hand import Sums, Total, sums_by_hand, totals_by_hand
 from tests.experiments.aggregates.histories import History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
+from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
 
@@ -43,13 +43,6 @@ def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     """Have the events of each user found by an index, or all gone through, or now the one and now the other."""
     monkeypatch.setattr(statements, "_EVENTS_A_USER", request.param)
     monkeypatch.setattr(update, "USERS_AT_ONCE", 2)
-
-
-@contextmanager
-def rolled_back() -> Iterator[None]:
-    with transaction.atomic():
-        yield
-        transaction.set_rollback(True)
 
 
 def stored_totals(experiment: Experiment) -> dict[tuple[int, str], Total]:
@@ -108,7 +101,7 @@ def fold_anew(experiment: Experiment) -> None:
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chance=st.randoms(use_true_random=False))
 def test_refresh__any_history__is_what_counting_by_hand_gives(production: Environment, chance: Random) -> None:
-    with rolled_back():
+    with undone():
         walk(production, chance, steps=20)
 
 

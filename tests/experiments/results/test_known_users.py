@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from django.db import transaction
 from pytest_django import DjangoDbBlocker
 from scipy import integrate, stats
 
@@ -17,6 +16,7 @@ from config.models import Environment, Scope
 from tests.answers import data
 from tests.conftest import ACTOR, NOON, CommittingClient
 from tests.experiments.results.shop import Shopper, make_shoppers, open_shop
+from tests.transactions import rolled_back
 
 pytestmark = pytest.mark.django_db
 
@@ -49,13 +49,12 @@ def spent_before(shopper: Shopper) -> float:
 @pytest.fixture(scope="module")
 def results(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[dict[str, Any]]:
     """Answered once for all tests, which only read."""
-    with django_db_blocker.unblock(), transaction.atomic():
+    with rolled_back(django_db_blocker):
         production = Environment.objects.get(key="production")
         open_shop(production, SHOPPERS)
         _, secret = create_key(name="reader", environment=production, scope=Scope.SERVER, actor=ACTOR, at=NOON)
         client = CommittingClient(HTTP_AUTHORIZATION=f"Bearer {secret}")
         yield data(client.get("/v1/experiments/shop/results"))
-        transaction.set_rollback(True)
 
 
 def variants_of(results: dict[str, Any], key: str) -> tuple[dict[str, Any], dict[str, Any]]:
