@@ -31,4 +31,9 @@ def is_chosen(item: pytest.Item) -> bool:
     """Return whether the test runs although another database runs it too. The answer is the same in every run."""
     if item.get_closest_marker("once"):
         return False
-    return not item.get_closest_marker("broad") or zlib.crc32(item.nodeid.encode()) % SHARE == 0
+    return not item.get_closest_marker("broad") or is_in_share(item.nodeid)
+
+
+def is_in_share(name: str) -> bool:
+    """Return whether a hash puts the name into the fixed tenth."""
+    return zlib.crc32(name.encode()) % SHARE == 0
