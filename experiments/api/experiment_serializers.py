@@ -39,7 +39,7 @@ from experiments.design.checks import (
     MOST_TUNING_SIZE,
     MOST_VARIANTS,
 )
-from experiments.design.phases import whole
+from experiments.design.phases import integer_if_whole
 from experiments.exposures.assignment import REASONS, WINNER
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH, MOST_ATTRIBUTES, TEXT_LENGTH
 from experiments.models import WHOLE, Experiment, Status
@@ -127,7 +127,7 @@ class ExperimentSerializer(StrictSerializer):
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
         shown = super().to_representation(instance)
-        shown["percentage"] = None if instance.percentage == WHOLE else whole(instance.percentage)
+        shown["percentage"] = None if instance.percentage == WHOLE else integer_if_whole(instance.percentage)
         shown["phases"] = shown_phases(instance.phases)
         return {
             name: value
@@ -141,7 +141,7 @@ def shown_phases(phases: list[Document]) -> list[Document]:
     if len(phases) == 1 and phases[0]["percentage"] == WHOLE and not phases[0]["conditions"]:
         return []
     numbered = enumerate(phases, start=1)
-    return [{"number": number, **each, "percentage": whole(each["percentage"])} for number, each in numbered]
+    return [{"number": number, **each, "percentage": integer_if_whole(each["percentage"])} for number, each in numbered]
 
 
 class ExperimentUpdateSerializer(ExperimentSerializer):

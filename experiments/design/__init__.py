@@ -1,1 +1,1 @@
-"""What an experiment is made of: variants, audience, groups, phases. Checks for every caller; no HTTP."""
+"""The parts of an experiment: variants, audience, groups and phases, and their checks. No HTTP."""

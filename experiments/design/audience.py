@@ -1,6 +1,7 @@
-"""Whom an experiment takes in, and what it drives: share, conditions, group, testers, flag, checked for every door.
+"""The checks of an experiment's audience, forced variants, planned size and flag. Pure.
 
-Pure. Whether the segments, the flag and the part of the group that they name can be had is for `lifecycle`.
+Whether the segments and the flag exist, and whether the part of the group is free, is checked in
+`segment_refs`, `groups` and `experiments.lifecycle.flag_rule`.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ def check_conditions(conditions: Any) -> Iterator[Detail]:
 
 
 def check_group(group: Any) -> Iterator[Detail]:
-    """Say what is wrong with a part of a group; None for an experiment of no group."""
+    """Yield what is wrong with a part of a group; None is an experiment without a group."""
     return iter(()) if group is None else check_group_of(group, "group")
 
 
 def check_salts(key: str, group: Any) -> Iterator[Detail]:
-    """Say that a group of the experiment's own key would share out the same users as its percentage does."""
+    """Check that the group's key differs from the experiment's, because both are salts.
+
+    With the same salt, the group would select the same users as the percentage does.
+    """
     if isinstance(group, Mapping) and group.get("key") == key:
-        message = "Must differ from the key of the experiment, for both are salts: its percentage would be another."
+        message = "Must differ from the experiment's key: both are salts, so the percentage would select other users."
         yield Detail("group.key", DetailCode.INVALID_VALUE, message)
 
 
@@ -49,12 +53,12 @@ def check_planned_size(size: Any) -> Iterator[Detail]:
 
 
 def check_forced_variants(forced: Any, variants: Any) -> Iterator[Detail]:
-    """Say what is wrong with variants by user id, given the variants that there are."""
+    """Yield what is wrong with forced variants by user id, given the experiment's variants."""
     return check_forced(forced, "forcedVariants", keys_of(variants))
 
 
 def check_flag(flag: Any, variants: Any) -> Iterator[Detail]:
-    """Say what is wrong with a flag to drive: its key, and what it serves for each of the variants that there are."""
+    """Yield what is wrong with a flag to drive: its key, and what it serves for each variant."""
     if flag is None:
         return
 
@@ -72,7 +76,8 @@ def _check_serves(serves: object, field: str, variants: Collection[str]) -> Iter
         return
     for variant in variants:
         if variant not in serves:
-            yield Detail(f"{field}.{variant}", DetailCode.REQUIRED, "Is missing; say what the flag serves for it.")
+            message = "Is missing; add what the flag serves for this variant."
+            yield Detail(f"{field}.{variant}", DetailCode.REQUIRED, message)
     for variant, served in serves.items():
         path = f"{field}.{echo(variant)}"
         if variant not in variants:

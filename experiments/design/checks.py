@@ -1,6 +1,6 @@
-"""What an experiment may be made of, checked for every door alike. Pure.
+"""The checks of an experiment's design, for every caller. Pure.
 
-Here are its description, variants and metrics; whom it takes in and what it drives is checked in `audience`.
+Description, variants, metrics and tuning size are checked here, everything else in `audience`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VARIANT_FIELDS = ("key", "weight")
 
 
 def check_design(design: Mapping[str, Any]) -> list[Detail]:
-    """Say all that is wrong with an experiment, given everything that can be said of one but its key."""
+    """Return everything that is wrong with a design: all properties of an experiment except its key."""
     variants = design["variants"]
     return [
         *check_description(design["description"]),
@@ -40,7 +40,7 @@ def check_design(design: Mapping[str, Any]) -> list[Detail]:
 
 
 def check_variants(variants: Any) -> Iterator[Detail]:
-    """Say what is wrong with variants: two or more, with distinct keys, and one weight at least above 0."""
+    """Yield what is wrong with variants: two or more, with distinct keys, and at least one weight above 0."""
     if not isinstance(variants, list):
         yield Detail("variants", DetailCode.INVALID_TYPE, "Must be an array of objects with key and weight.")
         return
@@ -51,7 +51,7 @@ def check_variants(variants: Any) -> Iterator[Detail]:
     for index, variant in enumerate(variants[: MOST_VARIANTS + 1]):
         yield from _check_variant(variant, f"variants[{index}]", seen)
     if variants and all(_weight(variant) == 0 for variant in variants):
-        yield Detail("variants", DetailCode.OUT_OF_RANGE, "Must have a weight above 0 for one variant at least.")
+        yield Detail("variants", DetailCode.OUT_OF_RANGE, "Must have a weight above 0 for at least one variant.")
 
 
 def _check_variant(variant: Any, field: str, seen: set[str]) -> Iterator[Detail]:
@@ -88,11 +88,14 @@ def _check_weight(weight: Any, field: str) -> Iterator[Detail]:
 
 
 def check_weights_of_flag(variants: Any) -> Iterator[Detail]:
-    """Say which weights the rule that an experiment writes into its flag cannot have; others say what else is wrong."""
+    """Yield the weights that are too large for the rule which an experiment writes into its flag.
+
+    `check_variants` reports everything else that is wrong with weights.
+    """
     for index, variant in enumerate(variants[:MOST_VARIANTS] if isinstance(variants, list) else ()):
         weight = _weight(variant)
         if isinstance(weight, (int, float)) and MOST_WEIGHT < weight < math.inf:
-            message = f"Must be from 0 to {MOST_WEIGHT:,} where a flag is driven."
+            message = f"Must be from 0 to {MOST_WEIGHT:,} in an experiment that drives a flag."
             yield Detail(f"variants[{index}].weight", DetailCode.OUT_OF_RANGE, message)
 
 
@@ -101,7 +104,7 @@ def _weight(variant: Any) -> Any:
 
 
 def check_metrics(metrics: Any) -> Iterator[Detail]:
-    """Say what is wrong with metrics: names, each once; the first is the one that `results` reports."""
+    """Yield what is wrong with metrics: they must be names, and each may appear only once."""
     if not isinstance(metrics, list):
         yield Detail("metrics", DetailCode.INVALID_TYPE, "Must be an array of strings.")
         return
@@ -118,12 +121,12 @@ def check_metrics(metrics: Any) -> Iterator[Detail]:
         if len(name) > NAME_LENGTH:
             yield Detail(field, DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")
         if name in seen:
-            yield Detail(field, DetailCode.DUPLICATE, "Must be named once.")
+            yield Detail(field, DetailCode.DUPLICATE, "Must appear only once.")
         seen.add(name)
 
 
 def check_tuning_size(size: Any) -> Iterator[Detail]:
-    """Say what is wrong with the number of users at which the always-valid intervals are to be narrowest."""
+    """Yield what is wrong with a tuning size: the users at which always-valid intervals are narrowest."""
     if isinstance(size, bool) or not isinstance(size, int):
         yield Detail("tuningSampleSize", DetailCode.INVALID_TYPE, "Must be a whole number.")
     elif not LEAST_TUNING_SIZE <= size <= MOST_TUNING_SIZE:

@@ -1,7 +1,7 @@
-"""Groups of mutually exclusive experiments: each of them has a part of the users, and no two have the same part.
+"""Groups of mutually exclusive experiments: each has a part of the users, and no two parts overlap.
 
-A part is an experiment's from its creation until it stops. Whoever writes one holds the change log, so that what was
-found free stays so until they are done.
+An experiment holds its part from its creation until it stops. Every write of an experiment locks the
+change log, so a part that was found free stays free until the write is done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from flags.engine.bucketing import BUCKETS, threshold
 
 
 def require_free(experiment: Experiment) -> None:
-    """Raise DomainError `in_use` where another experiment has some of the experiment's part of its group."""
+    """Check that no other experiment overlaps the experiment's part of its group.
+
+    Raises DomainError `in_use`.
+    """
     group = experiment.group
     if group is None:
         return
@@ -26,25 +29,27 @@ def require_free(experiment: Experiment) -> None:
         assert other.group is not None  # noqa: S101 (it is a member)
         other_start, other_end = _buckets(other.group)
         if start < other_end and other_start < end:
-            message = f"{_percent(other_start)} to {_percent(other_end)} % of the group belong to the experiment "
-            message += f"{other.key}, which is {other.status}; free is {_free(taken)}."
+            message = (
+                f"{_percent(other_start)} to {_percent(other_end)} % of the group belong to the experiment "
+                f"{other.key}, which is {other.status}; free parts: {_free(taken)}."
+            )
             detail = Detail("group", DetailCode.INVALID_VALUE, message)
             raise DomainError(ErrorCode.IN_USE, f"group: {message}", [detail])
 
 
 def free_in(environment: Environment, key: str) -> str:
-    """What is free of a group in an environment, in words."""
+    """Return the free parts of a group in an environment, as text."""
     return _free(list(_members(environment, key)))
 
 
 def _free(taken: Sequence[Experiment]) -> str:
-    """What experiments of a group leave free of it, in words."""
+    """Return the parts of a group that these experiments leave free, as text."""
     parts = list(_gaps(sorted(_buckets(member.group) for member in taken if member.group is not None)))
     return ", ".join(f"{_percent(start)} to {_percent(end)} %" for start, end in parts) or "nothing"
 
 
 def _members(environment: Environment, key: str) -> Iterator[Experiment]:
-    """The drafts and running experiments of a group."""
+    """Return the drafts and running experiments of a group."""
     holding = Experiment.objects.in_environment(environment).exclude(status=Status.STOPPED).order_by("key")
     return (experiment for experiment in holding if experiment.group is not None and experiment.group["key"] == key)
 

@@ -1,4 +1,7 @@
-"""The phases of an experiment: how users have been assigned, and since when. What an exposure counts for, they tell."""
+"""The phases of an experiment: how users were assigned, and since when.
+
+Each exposure counts for the phase in which the user was assigned.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,12 @@ from config.documents import Document
 from config.timestamps import format_timestamp, parse_timestamp
 from experiments.models import WHOLE
 
-"""Percent: all of the audience."""
 ALL = "all"
-"""What to ask for where results are to cover every phase."""
+"""The choice of results that cover every phase."""
 
 
 class Ranged(Protocol):
-    """What of an experiment says how many of all users it lets in."""
+    """The properties of an experiment that decide what share of all users it lets in."""
 
     percentage: float
     group: Document | None
@@ -27,7 +29,7 @@ class Ranged(Protocol):
 
 
 class Configured(Protocol):
-    """What of an experiment a phase is made of."""
+    """The properties of an experiment that a phase stores."""
 
     variants: list[dict[str, Any]]
     percentage: float
@@ -35,7 +37,7 @@ class Configured(Protocol):
 
 
 def phase_document(configured: Configured, at: datetime, reason: str = "") -> Document:
-    """The phase that begins at a moment with the configuration as it is then, as it is stored."""
+    """Return the stored form of a phase that begins at `at` with this configuration."""
     return {
         "startedAt": format_timestamp(at),
         "variants": configured.variants,
@@ -45,62 +47,68 @@ def phase_document(configured: Configured, at: datetime, reason: str = "") -> Do
     }
 
 
-def whole(number: float) -> float:
-    """A number without a fraction as the integer that it was sent as."""
+def integer_if_whole(number: float) -> float:
+    """Return a number without a fraction as an integer, which is how it was sent."""
     return int(number) if number == int(number) else number
 
 
 def number_at(phases: list[Document], moment: datetime) -> int:
-    """The number of the phase, from 1, that a moment belongs to; the first one where it is earlier than all."""
+    """Return the number of the phase, from 1, that a moment belongs to.
+
+    A moment before all phases belongs to the first one.
+    """
     starts = [parse_timestamp(phase["startedAt"]) for phase in phases]
     return max(1, bisect_right(starts, moment))
 
 
 def numbers(phases: Sequence[Document]) -> list[int]:
+    """Return the numbers of all phases, from 1."""
     return [*range(1, len(phases) + 1)]
 
 
 def comparable_phases(phases: Sequence[Document]) -> list[int]:
-    """The numbers of the newest phase and of those directly before it that split their users alike.
+    """Return the numbers of the newest phase and of those directly before it with the same split.
 
-    Who is let in may differ among these: that touches all variants alike. Of other weights, the users of one variant
-    would come from other times than those of another, and what differs between the times would look like an effect.
+    Percentage and conditions may differ among them, because that affects all variants alike. With
+    different weights, the users of one variant would come from other times than those of another,
+    and a difference between the times would look like an effect.
     """
-    alike = takewhile(lambda number: split_of(phases[number - 1]) == split_of(phases[-1]), reversed(numbers(phases)))
-    return sorted(alike)
+    newest = split_of(phases[-1]) if phases else ()
+    same_split = takewhile(lambda number: split_of(phases[number - 1]) == newest, reversed(numbers(phases)))
+    return sorted(same_split)
 
 
 def comparable_since(phases: Sequence[Document]) -> datetime | None:
-    """When the first of those began; None of a draft."""
+    """Return when the first of the comparable phases began, or None for a draft."""
     return parse_timestamp(phases[comparable_phases(phases)[0] - 1]["startedAt"]) if phases else None
 
 
 def choices(phases: Sequence[Document]) -> list[str]:
-    """What may be asked for instead of those: all of them, or one."""
+    """Return the choices of phases that results can cover instead: all of them, or a single one."""
     return [ALL, *map(str, numbers(phases))]
 
 
 def chosen(phases: Sequence[Document], choice: str | None) -> list[int]:
-    """The numbers of the phases that one of these choices means; None: those that are covered unless one chooses."""
+    """Return the numbers of the phases of a choice. None stands for the comparable phases."""
     if choice is None:
         return comparable_phases(phases)
     return numbers(phases) if choice == ALL else [int(choice)]
 
 
 def reach_of(experiment: Ranged) -> float:
-    """The share of all users, 0 to 1, that percentage and group of an experiment let in by now."""
+    """Return the share of all users (0 to 1) that the percentage and the group let in now."""
     return experiment.percentage / WHOLE * _part(experiment.group)
 
 
 def mean_reach(experiment: Ranged, begun: datetime, end: datetime) -> float:
-    """The same on average between two moments, by the phases of then."""
+    """Return the average share of all users (0 to 1) between two moments, by the phases of that time."""
     starts = [*(max(begun, parse_timestamp(phase["startedAt"])) for phase in experiment.phases), end]
     spans = [max(timedelta(0), until - since) for since, until in pairwise(starts)]
     if not any(spans):
         return reach_of(experiment)
-    whole = sum(spans, timedelta(0))
+    total = sum(spans, timedelta(0))
     shares = (
-        span / whole * configured["percentage"] for span, configured in zip(spans, experiment.phases, strict=True)
+        span / total * configured["percentage"] for span, configured in zip(spans, experiment.phases, strict=True)
     )
     return float(sum(shares)) / WHOLE * _part(experiment.group)
 
@@ -110,13 +118,13 @@ def _part(group: Document | None) -> float:
 
 
 def split_of(phase: Document) -> tuple[Fraction, ...]:
-    """The share of each variant, exact, so that weights of 1 and 1 are the same as those of 50 and 50."""
+    """Return the exact share of each variant, so that weights of 1 and 1 equal those of 50 and 50."""
     weights = [Fraction(str(variant["weight"])) for variant in phase["variants"]]
     return tuple(weight / sum(weights) for weight in weights)
 
 
 def assignment_source(experiment: Mapping[str, Any]) -> Document:
-    """What `compile_assignment` reads, of an experiment's document as the change log keeps it."""
+    """Return the input of `compile_assignment`, from an experiment's document in the change log."""
     return {
         "experiment": experiment["key"],
         "variants": experiment["variants"],

@@ -1,6 +1,6 @@
-"""The segments that experiments name: that they are there, and that they stay. The flag is for `driving`.
+"""The references from experiments to segments: a segment must exist and cannot be deleted while in use.
 
-Called by writers while they hold the change log.
+Callers hold the lock of the change log.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from flags.engine.parsing import references
 
 
 def check_segments(experiment: Experiment) -> None:
-    """Check that the segments which the conditions name are there. Raises ValidationFailed."""
+    """Check that the segments in the experiment's conditions exist. Raises ValidationFailed."""
     check_conditions(experiment.conditions)
 
 
 def name_segment_users(*, segment: str, **_: Any) -> list[str]:
-    """The drafts and running experiments whose conditions ask for a segment, for whoever wants to delete it."""
-    holding = Experiment.objects.exclude(status=Status.STOPPED).select_related("environment")
-    found = (
-        experiment
-        for experiment in holding
+    """Return the drafts and running experiments whose conditions use a segment, as text for a refusal."""
+    experiments = Experiment.objects.exclude(status=Status.STOPPED).select_related("environment")
+    return [
+        f"the experiment {experiment.key} ({experiment.environment.key})"
+        for experiment in experiments
         if any(reference.key == segment for reference in references({"conditions": experiment.conditions}))
-    )
-    return [f"the experiment {user.key} ({user.environment.key})" for user in found]
+    ]

@@ -1,1 +1,1 @@
-"""What metrics are: their definitions, how these change, and the doors to them."""
+"""Metrics: their definitions, the checks of these, and how they change."""

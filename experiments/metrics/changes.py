@@ -1,6 +1,8 @@
-"""Which experiments measure a metric, and in which of its versions.
+"""Every write of a metric, and the experiments that use one.
 
-Every write of a metric, whichever door it came through. Each appends the whole metric to the change log."""
+Each write appends the whole metric to the change log. A started experiment keeps the version of a
+metric that it took at its start, so a write says which experiments are affected.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from config.change_log.preconditions import (
-    check_version as check_version,  # for doors, which ask before they read a body
+    check_version as check_version,  # exported for the API, which checks it before it reads a body
 )
 from config.change_log.writing import Actor, writing
 from config.documents import Document, is_same
@@ -21,51 +23,8 @@ from experiments.metrics.checks import QUANTITY, check_meaning
 from experiments.metrics.documents import COLUMNS, meaning
 from experiments.models import Experiment, Metric, Status
 
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """An experiment that names a metric. `version` is what it has taken at its start; a draft has taken none yet."""
-
-    experiment: Experiment
-    version: int | None
-
-
-def uses_of(key: str, environment: Environment | None = None) -> list[Use]:
-    """The experiments of an environment, or of all, that name this metric, newest first. One query."""
-    experiments = Experiment.objects.naming(key).select_related("environment")
-    if environment is not None:
-        experiments = experiments.in_environment(environment)
-    return [Use(experiment, _version(experiment, key)) for experiment in experiments if key in experiment.metrics]
-
-
-def experiments_measuring(metric: Metric) -> list[Experiment]:
-    """The started experiments that measure the metric as it is defined now."""
-    return [use.experiment for use in uses_of(metric.key) if use.version == metric.version]
-
-
-def newest_version_in_use(key: str) -> int:
-    """The newest version of any metric of this key that a started experiment measures; 0 where none does."""
-    return max((use.version or 0 for use in uses_of(key)), default=0)
-
-
-def name_experiments(experiments: Sequence[Experiment]) -> str:
-    """Experiments by name, as many as somebody reads."""
-    names = [f"{experiment.key} ({experiment.environment.key})" for experiment in experiments[:_SHOWN]]
-    more = len(experiments) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
-
-
-_SHOWN = 5
-
-
-def _version(experiment: Experiment, key: str) -> int | None:
-    if experiment.status == Status.DRAFT:
-        return None
-    # One that was started before metrics could be defined has no definitions.
-    return next((definition["version"] for definition in experiment.definitions if definition["key"] == key), 0)
-
-
 KIND = "metric"
+_MOST_NAMED = 5
 _NEW: Mapping[str, Any] = {
     "description": "",
     "type": "",
@@ -85,7 +44,7 @@ _NEW: Mapping[str, Any] = {
 
 
 def get_metric(key: str) -> Metric:
-    """The metric with this key. Raises DomainError `not_found`."""
+    """Return the metric with this key. Raises DomainError `not_found`."""
     metric = Metric.objects.filter(key=key).first() if is_key(key) else None
     if metric is None:
         message = f"No metric has the key {key[:100]!r}; list them with GET /v1/metrics."
@@ -94,19 +53,19 @@ def get_metric(key: str) -> Metric:
 
 
 def create_metric(*, key: str, actor: Actor, at: datetime, reason: str = "", **values: Any) -> Metric:
-    """Define what a name computes. `values` are columns of a metric, of which type and event are required.
+    """Define a metric. `values` are its columns, of which type and event are required.
 
-    Started experiments that name it already go on computing what they did. Raises ValidationFailed with every field
-    that is to blame, or DomainError `already_exists`.
+    Started experiments that already use the key keep computing what they did. Raises
+    ValidationFailed with every invalid field, or DomainError `already_exists`.
     """
-    accepted = _checked(values, found=check_key(key))
+    accepted = _checked(values, key_details=check_key(key))
     with writing(actor=actor, at=at, reason=reason) as log:
         if Metric.objects.filter(key=key).exists():
-            message = f"A metric with the key {key} exists already; choose another key."
+            message = f"A metric with the key {key} already exists; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
         metric = Metric.objects.create(
             key=key,
-            # Of an earlier metric of this name, which is gone, experiments may have kept versions.
+            # Experiments may still use versions of a deleted metric with this key.
             version=newest_version_in_use(key) + 1,
             created_at=log.at,
             updated_at=log.at,
@@ -127,10 +86,11 @@ def update_metric(
     may_make_version: bool = True,
     reason: str = "",
 ) -> Metric:
-    """Merge `changes`, columns of a metric, into it. What is equal changes nothing.
+    """Merge `changes`, columns of a metric, into it. Equal values change nothing.
 
-    Where a started experiment measures the metric as it is, another meaning is a new version: the experiment keeps the
-    one it has. `may_make_version` tells whether whoever writes knows that; if not, it is refused.
+    If a started experiment measures the current version, a new definition becomes a new version, and
+    the experiment keeps its own. `may_make_version` says whether the caller has confirmed that.
+    Raises ValidationFailed where it is not confirmed.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         metric = get_metric(key)
@@ -147,14 +107,17 @@ def update_metric(
 
 
 def delete_metric(*, key: str, actor: Actor, at: datetime, if_match: str | None = None, reason: str = "") -> None:
-    """Delete a metric, unless an experiment names it that may still run. Its history stays."""
+    """Delete a metric. Its history stays.
+
+    Raises DomainError `in_use` if a draft or a running experiment uses it.
+    """
     with writing(actor=actor, at=at, reason=reason) as log:
         metric = get_metric(key)
         check_version(metric, if_match)
         if users := [use.experiment for use in uses_of(key) if use.experiment.status != Status.STOPPED]:
             message = (
-                f"The metric is used by {name_experiments(users)}; "
-                "stop these, or take it out there, before you delete it."
+                f"The metric is used by {name_experiments(users)}. "
+                "Stop these experiments or remove the metric from them first."
             )
             raise DomainError(ErrorCode.IN_USE, message)
         before, metric_id = document(metric), metric.pk
@@ -162,8 +125,47 @@ def delete_metric(*, key: str, actor: Actor, at: datetime, if_match: str | None 
         log.append(KIND, object_id=metric_id, key=key, before=before, after=None)
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """An experiment that uses a metric.
+
+    `version` is the version that it took at its start, and None for a draft.
+    """
+
+    experiment: Experiment
+    version: int | None
+
+
+def uses_of(key: str, environment: Environment | None = None) -> list[Use]:
+    """Return the experiments that use this metric, newest first, with one query.
+
+    They are those of one environment, or of all environments if `environment` is None.
+    """
+    experiments = Experiment.objects.mentioning(key).select_related("environment")
+    if environment is not None:
+        experiments = experiments.in_environment(environment)
+    return [Use(experiment, _version(experiment, key)) for experiment in experiments if key in experiment.metrics]
+
+
+def experiments_measuring(metric: Metric) -> list[Experiment]:
+    """Return the started experiments that measure the current version of the metric."""
+    return [use.experiment for use in uses_of(metric.key) if use.version == metric.version]
+
+
+def newest_version_in_use(key: str) -> int:
+    """Return the newest version of this key that a started experiment measures, or 0 without one."""
+    return max((use.version or 0 for use in uses_of(key)), default=0)
+
+
+def name_experiments(experiments: Sequence[Experiment]) -> str:
+    """Return the names of the first experiments, and the number of the others, as text."""
+    names = [f"{experiment.key} ({experiment.environment.key})" for experiment in experiments[:_MOST_NAMED]]
+    more = len(experiments) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
 def document(metric: Metric) -> Document:
-    """The whole metric, as the change log keeps it."""
+    """Return the whole metric as the change log stores it."""
     return {
         "id": str(metric.pk),
         "key": metric.key,
@@ -173,12 +175,19 @@ def document(metric: Metric) -> Document:
     }
 
 
+def _version(experiment: Experiment, key: str) -> int | None:
+    if experiment.status == Status.DRAFT:
+        return None
+    # An experiment that started before metrics could be defined has no definitions.
+    return next((definition["version"] for definition in experiment.definitions if definition["key"] == key), 0)
+
+
 def _version_of_another_meaning(metric: Metric, may_make_version: bool) -> int:
     users = experiments_measuring(metric)
     if users and not may_make_version:
         message = (
-            f"{name_experiments(users)} measured version {metric.version} and will not follow; confirm that this makes "
-            f"version {metric.version + 1}, for experiments that start from now on."
+            f"{name_experiments(users)} measured version {metric.version} and will keep it. "
+            f"Confirm that this makes version {metric.version + 1}, for experiments that start from now on."
         )
         raise ValidationFailed([Detail("newVersion", DetailCode.REQUIRED, message)])
     return metric.version + 1 if users else metric.version
@@ -191,20 +200,23 @@ def _save(metric: Metric, columns: Mapping[str, Any]) -> None:
 
 
 def _checked(
-    changes: Mapping[str, Any], *, to: Mapping[str, Any] = _NEW, found: list[Detail] | None = None
+    changes: Mapping[str, Any], *, to: Mapping[str, Any] = _NEW, key_details: Sequence[Detail] = ()
 ) -> dict[str, Any]:
-    """The columns of a metric with the changes in their place. Raises ValidationFailed with all that is to blame."""
+    """Return the columns of a metric with the changes applied.
+
+    Raises ValidationFailed with every invalid field, after the problems of the key.
+    """
     if unknown := changes.keys() - _NEW.keys():
         raise TypeError(f"A metric has no {', '.join(sorted(unknown))}.")
     merged = {**to, **changes}
     described = {name: merged[column] for name, column in COLUMNS.items()}
-    if details := [*(found or ()), *check_description(merged["description"]), *check_meaning(described)]:
+    if details := [*key_details, *check_description(merged["description"]), *check_meaning(described)]:
         raise ValidationFailed(details)
     return {**merged, **_uniform(merged)}
 
 
 def _uniform(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """What may be written in several ways, in the one in which it is kept."""
+    """Return the columns that can be written in several ways, in the form that is stored."""
     denominator = columns["denominator"]
     caps = {name: columns[name] for name in ("cap_value", "cap_percentile")}
     return {

@@ -1,4 +1,4 @@
-"""What a metric may be: which of its properties go with which type, and what each may hold. Pure."""
+"""The checks of a metric: which properties each type may have, and which values are valid. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CURRENCY_PATTERN = "^[A-Z]{3}$"
 QUANTITY = ("event", "property", "currency")
 
 _NOTHING: Mapping[str, Any] = {"property": "", "currency": "", "delayHours": 0}
-"""What a property holds that a metric does not have; null, where it does not stand here."""
+"""The value of a property that a metric does not have; null for properties that are not listed."""
 _ALL_BUT_RETENTION = tuple(kind for kind in TYPES if kind != "retention")
 _CAPPED = ("count", "revenue", "sum")
 _TYPES_WITH: Mapping[str, tuple[str, ...]] = {
@@ -45,16 +45,19 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
 _currency = re.compile(CURRENCY_PATTERN[1:-1], re.ASCII)
 
 Meaning = Mapping[str, Any]
-"""The properties of a metric that say what it computes, by the names that they have in JSON: all of them."""
+"""All properties that say what a metric computes, by their JSON names."""
 
 
 def types_with(name: str) -> tuple[str, ...]:
-    """The types of metrics that may have a property of this name."""
+    """Return the types of metrics that may have the property of this name."""
     return _TYPES_WITH.get(name, TYPES)
 
 
 def check_meaning(meaning: Meaning) -> Iterator[Detail]:
-    """Say everything that is wrong with a metric. What does not go with its type is told as that, and no further."""
+    """Yield everything that is wrong with a metric.
+
+    A property that does not belong to the metric's type is reported as such, and not checked further.
+    """
     yield from _check_choice("type", meaning["type"], TYPES)
     yield from _check_choice("direction", meaning["direction"], DIRECTIONS)
     yield from _check_choice("role", meaning["role"], ROLES)
@@ -65,7 +68,7 @@ def check_meaning(meaning: Meaning) -> Iterator[Detail]:
     yield from (_misplaced(name, meaning["type"]) for name in _TYPES_WITH if name in misplaced)
     for name in _REQUIRED.get(meaning["type"], ()):
         if _is_nothing(meaning, name):
-            message = f"A metric of type {meaning['type']} needs it; add it."
+            message = f"A metric of type {meaning['type']} requires this; add it."
             yield Detail(name, DetailCode.REQUIRED, message)
     for name, check in _CHECKS.items():
         if name not in misplaced and not _is_nothing(meaning, name):
@@ -74,16 +77,18 @@ def check_meaning(meaning: Meaning) -> Iterator[Detail]:
 
 
 def _check_together(meaning: Meaning, misplaced: Collection[str]) -> Iterator[Detail]:
-    """What depends on several properties, each of which is acceptable by itself."""
+    """Yield what is wrong with combinations of properties, each of which is valid by itself."""
     if "currency" not in misplaced:
         yield from _check_currency("", meaning, needs_one=meaning["type"] == REVENUE)
     if meaning["type"] == "ratio" and isinstance(meaning["denominator"], Mapping):
         yield from _check_one_currency(meaning, meaning["denominator"])
     first, end = meaning["fromDay"], meaning["toDay"]
     if meaning["type"] == "retention" and _is_whole(first) and _is_whole(end) and first >= end:
-        yield Detail("toDay", DetailCode.OUT_OF_RANGE, "Must be greater than fromDay; it is the first day after.")
+        yield Detail(
+            "toDay", DetailCode.OUT_OF_RANGE, "Must be greater than fromDay; it is the first day after the period."
+        )
     if meaning["type"] in _CAPPED and meaning["capValue"] is not None and meaning["capPercentile"] is not None:
-        message = "Goes not with capValue; set one of the two, and send null for the other."
+        message = "Cannot be combined with capValue; set one of the two, and send null for the other."
         yield Detail("capPercentile", DetailCode.INVALID_VALUE, message)
 
 
@@ -99,9 +104,9 @@ def _is_misplaced(meaning: Meaning, name: str) -> bool:
 
 def _misplaced(name: str, kind: str) -> Detail:
     nothing = {None: "null", "": 'an empty text ("")', 0: "0"}[_NOTHING.get(name)]
-    message = f"A metric of type {kind} has none; leave it out, or send {nothing} to take it away."
+    message = f"A metric of type {kind} does not have this; leave it out, or send {nothing} to remove it."
     if kind == REVENUE and name == "property":
-        message = f"A metric of type {kind} sums the property {REVENUE} anyway; leave it out."
+        message = f"A metric of type {kind} always sums the property {REVENUE}; leave it out."
     return Detail(name, DetailCode.INVALID_VALUE, message)
 
 
@@ -126,16 +131,16 @@ def _check_name(field: str, name: Any) -> Iterator[Detail]:
 
 
 def _check_currency(prefix: str, quantity: Meaning, *, needs_one: bool = False) -> Iterator[Detail]:
-    """A currency stands where an amount of money is summed, and only there."""
+    """Check that there is a currency where an amount of money is summed, and only there."""
     field, currency = f"{prefix}currency", quantity.get("currency", "")
     is_money = needs_one or quantity.get("property", "") == REVENUE
     if not isinstance(currency, str):
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
     elif is_money and not currency:
-        message = "Is needed for revenue, of which only amounts in one currency are added; send one such as EUR."
+        message = "Is required for revenue, because only amounts in one currency can be added; send one such as EUR."
         yield Detail(field, DetailCode.REQUIRED, message)
     elif currency and not is_money:
-        message = f"Goes with the property {REVENUE} only; leave it out."
+        message = f"Requires the property {REVENUE}; leave it out."
         yield Detail(field, DetailCode.INVALID_VALUE, message)
     elif currency and _currency.fullmatch(currency) is None:
         yield Detail(field, DetailCode.INVALID_VALUE, "Must be three capital letters such as EUR.")
@@ -144,13 +149,13 @@ def _check_currency(prefix: str, quantity: Meaning, *, needs_one: bool = False) 
 def _check_one_currency(numerator: Meaning, denominator: Meaning) -> Iterator[Detail]:
     currency, other = numerator["currency"], denominator.get("currency")
     if currency and other and currency != other:
-        message = f"Must be that of the numerator, {currency}: amounts in two currencies have no ratio."
+        message = f"Must be the currency of the numerator, {currency}: amounts in two currencies have no ratio."
         yield Detail("denominator.currency", DetailCode.INVALID_VALUE, message)
 
 
 def _check_denominator(field: str, denominator: Any) -> Iterator[Detail]:
     if not isinstance(denominator, Mapping):
-        message = "Must be an object with event and, if you like, property and currency."
+        message = "Must be an object with event and, optionally, property and currency."
         yield Detail(field, DetailCode.INVALID_TYPE, message)
         return
     for name in denominator:

@@ -1,4 +1,4 @@
-"""What a metric computes of one user's events. Pure: how it is stored, and who may change it, is for others."""
+"""The definition of a metric: what it computes from one user's events. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 REVENUE = "revenue"
-"""The property of an event that is an amount of money, in the currency that its property `currency` names."""
+"""The event property that holds an amount of money. The event's property `currency` is its currency."""
 
 _SHARES = ("conversion", "retention")
 _HOUR = timedelta(hours=1)
@@ -17,9 +17,10 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What is taken of one user's events of this name: their number, or the sum of a property where it is a number.
+    """A quantity of one user's events of one name.
 
-    Of the property `revenue` only amounts in `currency` count.
+    It is their number, or the sum of a property over the events where it is a number. For the
+    property `revenue`, only amounts in `currency` count.
     """
 
     event: str
@@ -32,10 +33,12 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One metric as an experiment measures it, from `delay` after the exposure on, for as long as `window`, if any.
+    """A metric as an experiment measures it.
 
-    `version` counts the meanings that a metric of this key has had; 0 stands for a name that nobody has defined.
-    `is_post_hoc`: the experiment has measured it since after its start, which makes it no other metric.
+    It counts events from `delay` after the exposure on, for the length of `window`, or without an end
+    if that is None. `version` numbers the definitions that a metric of this key has had; 0 is a name
+    without a definition. `is_post_hoc` says that the metric was added after the start of the
+    experiment. It does not affect equality.
     """
 
     key: str
@@ -53,33 +56,33 @@ class Definition:
 
     @property
     def is_registered_goal(self) -> bool:
-        """Whether it was named beforehand as what should improve."""
+        """Return whether the metric was registered before the start as one that should improve."""
         return not self.is_guardrail and not self.is_post_hoc
 
     @property
     def is_share(self) -> bool:
-        """Whether a user counts as 0 or 1."""
+        """Return whether each user counts as 0 or 1."""
         return self.type in _SHARES
 
     @property
     def events(self) -> frozenset[str]:
-        """The names of all events that it looks at."""
+        """Return the names of all events that the metric reads."""
         return frozenset(quantity.event for quantity in (self.quantity, self.denominator) if quantity)
 
     @property
     def span(self) -> timedelta | None:
-        """How long after the exposure the window ends; None where it has no end."""
+        """Return how long after the exposure the window ends; None where it has no end."""
         return None if self.window is None else self.delay + self.window
 
     def document(self) -> dict[str, Any]:
-        """The definition as JSON, with the properties that a metric has under /v1/metrics."""
+        """Return the definition as JSON, with the properties of a metric under /v1/metrics."""
         is_retention = self.type == "retention"
         return {
             "key": self.key,
             "version": self.version,
             "type": self.type,
             **self.quantity.document(),
-            # What the type says already, the metric does not say again.
+            # The type revenue implies the property.
             "property": "" if self.type == REVENUE else self.quantity.property,
             "denominator": self.denominator.document() if self.denominator else None,
             "windowHours": None if is_retention or self.window is None else self.window // _HOUR,
@@ -95,7 +98,7 @@ class Definition:
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Definition:
-        """The definition that `document()` made, or any other that `metrics.checks` finds nothing wrong with."""
+        """Return the definition from a document that `document()` made or that `check_meaning` accepts."""
         delay, window = _span(document)
         denominator = document["denominator"]
         return cls(
@@ -119,17 +122,17 @@ class Definition:
 
 
 def primary_of(definitions: Iterable[Definition]) -> Definition | None:
-    """The metric that decides an experiment: the first of the goals that were named beforehand."""
+    """Return the primary metric, which decides an experiment: the first registered goal."""
     return next((definition for definition in definitions if definition.is_registered_goal), None)
 
 
 def undefined(name: str) -> Definition:
-    """What a name measures that nobody has defined: the share of users with at least one event of that name."""
+    """Return the definition of a name without a metric: the share of users with an event of that name."""
     return Definition(key=name, version=0, type="conversion", quantity=Quantity(name))
 
 
 def _span(document: Mapping[str, Any]) -> tuple[timedelta, timedelta | None]:
-    """How long after the exposure a metric begins to count, and for how long it does."""
+    """Return how long after the exposure a metric begins to count, and for how long."""
     if document["type"] == "retention":
         return document["fromDay"] * _DAY, (document["toDay"] - document["fromDay"]) * _DAY
     hours = document["windowHours"]

@@ -1,6 +1,7 @@
-"""Metrics as documents: what the columns of a row are called in JSON.
+"""Metrics as JSON documents, and the definitions that an experiment uses.
 
-What the metrics of an experiment compute: as they were defined at its start, or for a draft as they stand now."""
+A started experiment uses the definitions of its start, a draft the current ones.
+"""
 
 from __future__ import annotations
 
@@ -23,32 +24,37 @@ COLUMNS = {
     "direction": "direction",
     "role": "role",
 }
-"""The column of each property that a metric's meaning consists of."""
+"""The column of each JSON property that says what a metric computes."""
 
 
 def meaning(metric: Metric) -> Document:
-    """What a metric computes: all of it but its key, its description and its version."""
+    """Return what a metric computes: everything except its key, its description and its version."""
     return {name: getattr(metric, column) for name, column in COLUMNS.items()}
 
 
 def definition_of(metric: Metric) -> Definition:
+    """Return the current definition of a metric."""
     return Definition.parse({"key": metric.key, "version": metric.version, **meaning(metric)})
 
 
 def definitions_of(experiment: Experiment) -> list[Definition]:
-    """One definition for each of the experiment's metrics, in their order. A started one asks no database."""
+    """Return the definitions of the experiment's metrics, in their order.
+
+    For a started experiment this needs no query.
+    """
     if experiment.status == Status.DRAFT:
         return current_definitions(experiment.metrics)
-    if not experiment.definitions:  # it was started before metrics could be defined
+    if not experiment.definitions:  # started before metrics could be defined
         return [undefined(name) for name in experiment.metrics]
     return [Definition.parse(document) for document in experiment.definitions]
 
 
 def outcome_names(experiment: Experiment) -> frozenset[str]:
-    """The names of events that are outcomes and so no exposures: those of the metrics, and of what these count.
+    """Return the names of events that are outcomes, which never create exposures.
 
-    What a ratio divides by may well be the exposure. What is measured post hoc changes nothing: who was exposed by
-    such an event is so still, and those who come are exposed as those before them were.
+    These are the keys of the metrics and the names of the events that they count. The denominator of
+    a ratio is not among them, because it may be the exposure itself. Post-hoc metrics change nothing:
+    users who were exposed by such an event stay exposed, and new users are exposed in the same way.
     """
     registered = [definition for definition in definitions_of(experiment) if not definition.is_post_hoc]
     return frozenset(definition.key for definition in registered).union(
@@ -57,6 +63,6 @@ def outcome_names(experiment: Experiment) -> frozenset[str]:
 
 
 def current_definitions(names: list[str]) -> list[Definition]:
-    """What these names mean now. One query, or none where there are no names."""
+    """Return the current definitions of these names, with one query, or none if there are no names."""
     metrics = {metric.key: metric for metric in Metric.objects.filter(key__in=names)} if names else {}
     return [definition_of(metrics[name]) if name in metrics else undefined(name) for name in names]

@@ -1,4 +1,4 @@
-"""The tables of the app: experiments, metrics, exposures, and what is computed from events."""
+"""The tables of the app: experiments, metrics, exposures, and the totals computed from events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of what is computed from events: totals of users, sums of variants, and how far these are up to date."""
+"""The tables computed from events: totals of users, sums of variants, and how far both are up to date."""
 
 from __future__ import annotations
 
@@ -13,23 +13,32 @@ from experiments.models.fields import ExactField, FiguresField
 
 
 class AggregateState(models.Model):
-    """How far the totals of an experiment follow its events and exposures. Lock this row to change the totals."""
+    """How far the totals of an experiment follow its events and exposures.
+
+    Every change of the totals locks this row.
+    """
 
     experiment = models.OneToOneField(
         Experiment, on_delete=models.CASCADE, primary_key=True, related_name="aggregate_state"
     )
     mark = models.TextField(blank=True, default="")
-    """Up to where in the order of commits (see `config.database.commit_order`); empty before the first time."""
+    """The position in the commit order (see `config.database.commit_order`) that the totals have reached.
+
+    It is empty before the first time, and after a change that requires computing everything again.
+    """
     stopped_at = models.DateTimeField(null=True, default=None)
-    """The stop that the totals reckon with."""
+    """The stop of the experiment that the totals are computed for."""
     caps: models.JSONField[dict[str, float], dict[str, float]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict
     )
-    """The value of each cap, fixed or a percentile, by the place of the metric, as it stands in the sums."""
+    """The value of each cap, fixed or from a percentile, as the sums use it, by the index of the metric."""
     kept: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, default=None
     )
-    """What results say beside the sums, for when the events are gone: kept when they freeze (see `results.kept`)."""
+    """The parts of the results that are not sums, stored when the results freeze.
+
+    They are needed once the events are gone (see `experiments.results.frozen`).
+    """
     folded_at = models.DateTimeField(null=True, default=None)
 
     class Meta:
@@ -40,26 +49,30 @@ class AggregateState(models.Model):
 
 
 class UserTotal(models.Model):
-    """What the metrics of an experiment make of one exposed user, who counts with zeros where no event matters.
+    """The values of an experiment's metrics for one exposed user, with zeros where no event counts.
 
-    Nothing here is capped: where a cap lies may depend on all users.
+    Nothing here is capped, because a percentile cap depends on all users.
     """
 
     pk = models.CompositePrimaryKey("experiment_id", "user_id")
     experiment = models.ForeignKey(
         Experiment, on_delete=models.PROTECT, related_name="totals", db_index=False, db_constraint=False
-    )  # checked for each of millions of rows, a constraint would take longer than writing them
+    )  # no constraint: checking it for millions of rows would take longer than writing them
     user_id = models.CharField(max_length=NAME_LENGTH)
     variant = models.CharField(max_length=KEY_LENGTH)
     phase = models.PositiveSmallIntegerField(default=1, db_default=1)
     exposed_at = models.DateTimeField()
     is_in_several_variants = models.BooleanField()
     figures = FiguresField()
-    """One after the other for each metric, in their order, those that it has (see `totals.figures`).
+    """The columns of each metric, in the order of the metrics (see `experiments.aggregates.metric_columns`).
 
-    y: the value, or the numerator of a ratio; d: the denominator of a ratio; x: what y was before the exposure, where
-    it is no ratio; events: of the metric's name, from the exposure to the stop, in any window; foreign: of those in the
-    window, how many are in another currency.
+    A metric has those of the following columns that apply to it:
+
+    - y: the value, or the numerator of a ratio;
+    - d: the denominator of a ratio;
+    - x: the value of y before the exposure, for metrics other than ratios;
+    - events: the number of events of the metric's name, from the exposure to the stop, in any window;
+    - foreign: the number of events within the window that are in another currency.
     """
 
     def __str__(self) -> str:
@@ -67,24 +80,24 @@ class UserTotal(models.Model):
 
 
 class VariantSums(models.Model):
-    """Sums over the users of one variant who were exposed in one phase on one day: all that statistics need.
+    """The sums over the users of one variant who were exposed in one phase on one day.
 
-    The metric -1 stands for the exposures themselves; its rows have `users` and `several`, all others sum `UserTotal`,
-    capped.
+    The statistics need nothing else. The metric -1 stands for the exposures themselves; its rows have
+    `users` and `several`. All other rows sum the capped values of `UserTotal`.
     """
 
     pk = models.CompositePrimaryKey("experiment_id", "metric", "variant", "phase", "day")
     experiment = models.ForeignKey(
         Experiment, on_delete=models.PROTECT, related_name="sums", db_index=False, db_constraint=False
     )
-    metric = models.SmallIntegerField()  # its place among the metrics of the experiment
+    metric = models.SmallIntegerField()  # the index among the metrics of the experiment
     variant = models.CharField(max_length=KEY_LENGTH)
     phase = models.PositiveSmallIntegerField(default=1, db_default=1)  # of the exposures
     day = models.DateField()  # of the exposures, in UTC
-    users = models.IntegerField()  # exposed ones, or those with at least one event of the name since their exposure
+    users = models.IntegerField()  # exposed users, or users with an event of the name since their exposure
     several = models.IntegerField(default=0)  # users who were seen in several variants
     positive = models.IntegerField(default=0)  # users with y > 0
-    measured = models.IntegerField(default=0)  # users with y other than 0, where the cap is a percentile of these
+    measured = models.IntegerField(default=0)  # users with y other than 0, for caps at a percentile of these users
     y = ExactField(default=0)
     yy = ExactField(default=0)
     d = ExactField(default=0)

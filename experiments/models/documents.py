@@ -1,4 +1,7 @@
-"""Experiments as the change log keeps them, and reading one by its key. Writing them is for `experiments.lifecycle`."""
+"""Reading experiments: one by its key, and one as a document of the change log.
+
+Only `experiments.lifecycle` writes experiments.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ KIND = "experiment"
 
 
 def get_experiment(key: str, environment: Environment) -> Experiment:
-    """The experiment of this environment with this key. Raises DomainError `experiment_not_found`."""
+    """Return the experiment with this key. Raises DomainError `experiment_not_found`."""
     experiment = Experiment.objects.in_environment(environment).filter(key=key).first() if is_key(key) else None
     if experiment is None:
         message = f"No experiment has the key {key[:100]!r}; list them with GET /v1/experiments."
@@ -24,7 +27,7 @@ def get_experiment(key: str, environment: Environment) -> Experiment:
 
 
 def document(experiment: Experiment) -> Document:
-    """The whole experiment, as the change log keeps it."""
+    """Return the whole experiment as the change log stores it."""
     return {
         "id": str(experiment.pk),
         "key": experiment.key,
@@ -41,7 +44,7 @@ def document(experiment: Experiment) -> Document:
 
 
 def forced_until(experiment: Experiment) -> dict[str, datetime]:
-    """Who was ever forced by a configuration that another one has replaced, and when the last such was replaced."""
+    """Return the users in `forcedVariants` of earlier configurations, with the time each was last replaced."""
     replaced = Change.objects.of(KIND, experiment.pk).filter(before__has_key="forcedVariants").order_by("revision")
     until: dict[str, datetime] = {}
     for forced, at in replaced.values_list("before__forcedVariants", "at").iterator(chunk_size=10):
@@ -50,7 +53,7 @@ def forced_until(experiment: Experiment) -> dict[str, datetime]:
 
 
 def _extras(experiment: Experiment) -> Document:
-    """What most experiments do not have, and is left out of their documents then."""
+    """Return the properties that most experiments lack. Empty ones are left out of the document."""
     return {
         "percentage": experiment.percentage if experiment.percentage != WHOLE else None,
         "conditions": experiment.conditions,

@@ -17,13 +17,13 @@ from config.slugs import DESCRIPTION_LENGTH, KEY_LENGTH, KEY_PATTERN, NAME_LENGT
 from experiments.stats.types import TUNING_SIZE
 
 WHOLE = 100
-"""The percentage that takes in all users of the audience."""
+"""The percentage that includes all users of the audience."""
 REOPENABLE_FOR = timedelta(days=30)
-"""How long after its stop an experiment can be opened again; its events are held until then."""
+"""How long a stopped experiment can be reopened. Its events are retained until then."""
 
 
 class Status(models.TextChoices):
-    """An experiment goes through these once, in this order."""
+    """The statuses of an experiment, in their order. Reopening leads from stopped back to running."""
 
     DRAFT = "draft", "Draft"
     RUNNING = "running", "Running"
@@ -37,21 +37,27 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
     def started(self) -> ExperimentQuerySet:
         return self.exclude(status=Status.DRAFT)
 
-    def naming(self, metric: str) -> ExperimentQuerySet:
-        """Those whose metrics may hold this key; look into them to be sure. Both databases can search so."""
+    def mentioning(self, metric: str) -> ExperimentQuerySet:
+        """Filter by a text search for a metric key, which works on both databases.
+
+        The search may find more experiments than name the metric: check `metrics` of each.
+        """
         return self.alias(named=Cast("metrics", models.TextField())).filter(named__contains=f'"{metric}"')
 
     def measured_by_events(self) -> ExperimentQuerySet:
-        """Those that need the events since their start: until their results freeze, and the way to these is kept."""
+        """Filter experiments that still need the events since their start.
+
+        They need them until their results are frozen and stored.
+        """
         return self.started().filter(Q(frozen_at=None) | Q(aggregate_state__kept__isnull=True))
 
     def reopenable(self, at: datetime) -> ExperimentQuerySet:
-        """Those that have not been stopped for too long to be opened again."""
+        """Filter stopped experiments that can still be reopened."""
         return self.filter(stopped_at__gte=at - REOPENABLE_FOR)
 
 
 class Experiment(models.Model):
-    """A question put to users: which of these variants is better, by these metrics?"""
+    """An experiment: variants, the users who see them, and the metrics by which they are compared."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="experiments")
@@ -67,48 +73,54 @@ class Experiment(models.Model):
     definitions: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
         decoder=StoredJSONDecoder, default=list, blank=True, editable=False
     )
-    """What each of the metrics computes, in their order, as it was defined at the start; empty for a draft."""
+    """The definition of each metric at the start, in the order of `metrics`; empty for a draft."""
     percentage = models.FloatField(default=WHOLE)
-    """The share of the users in the audience that is taken in."""
+    """The percentage of the users in the audience who take part."""
     conditions: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
         decoder=StoredJSONDecoder, default=list, blank=True
     )
-    """What users must be like to be taken in, as in the rules of flags."""
+    """The conditions that users must meet to take part, as in the rules of flags."""
     group: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, blank=True, default=None
     )
-    """The part of a group of mutually exclusive experiments that is this one's: key, from and to, in percent."""
+    """This experiment's part of a group of mutually exclusive experiments: key, from and to, in percent."""
     forced_variants: models.JSONField[dict[str, str], dict[str, str]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict, blank=True
     )
-    """The variants that testers see, by user id; they never count."""
+    """The variants that testers see, by user id. Testers never count in results."""
     flag: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, blank=True, default=None
     )
-    """The flag that it drives while it runs: key, and `serves`, what the flag serves for each variant."""
+    """The flag that the experiment drives while it runs: its key, and what it `serves` for each variant."""
     planned_size = models.PositiveIntegerField(null=True, blank=True, default=None)
-    """How many users, in all variants together, it is meant to have before anybody decides."""
+    """The number of users, in all variants together, that are planned before a decision."""
     registration: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, default=None, editable=False
     )
-    """What was fixed at the start: by what is decided, and when; None for a draft."""
+    """The plan as registered at the start: the primary metric and the planned size; None for a draft."""
     phases: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
         decoder=StoredJSONDecoder, default=list, editable=False
     )
-    """How users have been assigned since when, the newest last (see `experiments.design.phases`); empty for a draft."""
+    """How users were assigned, and since when; the newest phase is last (see `experiments.design.phases`).
+
+    It is empty for a draft.
+    """
     winner = models.CharField(max_length=KEY_LENGTH, blank=True, default="", editable=False)
-    """The variant that everybody sees since the stop, if that was decided."""
+    """The variant that was shipped at the stop, if any."""
     decision: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, default=None, editable=False
     )
-    """What the stop went by, for whoever wants to understand it or to take it back."""
+    """The record of the stop: what was decided and known, and what a reopening needs."""
     tuning_size = models.PositiveIntegerField(default=TUNING_SIZE)
-    """N* of the always-valid intervals: the number of users at which they are narrowest, fixed before anybody looks."""
+    """N* of the always-valid intervals: the number of users at which they are narrowest.
+
+    It is fixed before the experiment starts.
+    """
     created_at = models.DateTimeField(editable=False)
     started_at = models.DateTimeField(null=True, editable=False)
     stopped_at = models.DateTimeField(null=True, editable=False)
     frozen_at = models.DateTimeField(null=True, editable=False)
-    """Since when the totals below stand still: what is stored later changes no result."""
+    """When the results were frozen. Events that are stored later do not change them."""
 
     objects = ExperimentQuerySet.as_manager()
 
@@ -137,29 +149,35 @@ class Experiment(models.Model):
         return [variant["key"] for variant in self.variants]
 
     def references(self) -> list[str]:
-        """What events may call this experiment: its id, and its key, unless that is the id of another one."""
+        """Return the names by which events may refer to this experiment: its id and its key.
+
+        The key is left out if it is the id of another experiment.
+        """
         if is_uuid(self.key) and Experiment.objects.filter(pk=self.key).exists():
             return [str(self.pk)]
         return [str(self.pk), self.key]
 
     @property
     def holdback(self) -> float | None:
-        """The percentage of its flag's users who do not see the winner; None where nobody is held back."""
+        """Return the percentage of the flag's users who do not see the winner; None without a holdback."""
         return (self.decision or {}).get("holdback") or None
 
 
 class Calibration(models.Model):
-    """How often the tests of a metric erred when users were split at random; the newest of a metric counts."""
+    """How often the tests of a metric erred when users were split at random.
+
+    Only the newest calibration of a metric counts.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+", db_index=False)
     metric = models.CharField(max_length=NAME_LENGTH)
     definition: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(decoder=StoredJSONDecoder)
-    """What the metric computed then. With another one it is not calibrated."""
+    """The metric's definition at that time. With any other definition the metric is not calibrated."""
     at = models.DateTimeField()
     rounds = models.PositiveIntegerField()
     false_positives = models.FloatField()
-    """The share of splits in which an always-valid test found a difference: that of the treatment with the most."""
+    """The share of splits in which an always-valid test found a difference; the highest of any treatment."""
     is_as_promised = models.BooleanField()
 
     class Meta:
@@ -170,7 +188,7 @@ class Calibration(models.Model):
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a reference to an experiment can be its id."""
+    """Return whether a reference to an experiment can be its id."""
     try:
         UUID(text)
     except ValueError:

@@ -14,7 +14,7 @@ from experiments.models.experiment import Experiment
 
 
 class Origin(models.TextChoices):
-    """How we know of an exposure."""
+    """The source of an exposure."""
 
     ASSIGNED = "assigned", "Assigned by this service"
     REPORTED = "reported", "Reported by an event"
@@ -23,7 +23,7 @@ class Origin(models.TextChoices):
 
 
 class Exposure(models.Model):
-    """The variant that a user counts for, and since when: the one row of this user in this experiment."""
+    """The variant that a user counts for, and since when. A user has one row in each experiment."""
 
     pk = models.CompositePrimaryKey("experiment_id", "user_id")
     experiment = models.ForeignKey(Experiment, on_delete=models.PROTECT, related_name="exposures", db_index=False)
@@ -37,7 +37,7 @@ class Exposure(models.Model):
     attributes: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, default=None
     )
-    """What was known of the user at the exposure, by name: texts, numbers and booleans to break results down by."""
+    """The user's attributes at the exposure: strings, numbers and booleans, for breakdowns of results."""
     arrival = ArrivalField()
 
     class Meta:

@@ -1,6 +1,6 @@
-"""Columns for what is computed of users: the figures of one, and sums over many that are exact.
+"""Column types for computed values: an array of the numbers of one user, and exact sums over users.
 
-Sums are exact so that the figures of users can be taken out of them again, and nothing is left of what was never there.
+Sums are exact so that the values of a user can be subtracted again without leaving a rounding error.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from django.db import models
 from django.db.backends.signals import connection_created
 
 EXACT = Context(prec=2000, Emax=MAX_EMAX, Emin=MIN_EMIN)
-"""For sums of floats and of their squares: no digit of these is ever lost."""
+"""The context for sums of floats and of their squares. It is precise enough that no digit is lost."""
 
 
 class FiguresField(models.Field):  # type: ignore[type-arg]  # not generic at run time
-    """Some floats, in an order that its model knows: an array on PostgreSQL, on SQLite JSON."""
+    """A list of floats: an array on PostgreSQL, JSON on SQLite. The model defines their order."""
 
     def db_type(self, connection: Any) -> str:
         return "double precision[]" if connection.vendor == "postgresql" else "text"
@@ -30,7 +30,7 @@ class FiguresField(models.Field):  # type: ignore[type-arg]  # not generic at ru
 
 
 class ExactField(models.Field):  # type: ignore[type-arg]  # not generic at run time
-    """A decimal number of any length: a numeric on PostgreSQL, on SQLite a text."""
+    """A decimal number of any length: a numeric on PostgreSQL, text on SQLite."""
 
     def db_type(self, connection: Any) -> str:
         return "numeric" if connection.vendor == "postgresql" else "text"
@@ -56,7 +56,7 @@ _EXACT_SUM = "exact_sum"
 
 
 class _ExactSum:
-    """SQLite's own SUM knows only floats."""
+    """An exact SUM for SQLite, whose own SUM supports only floats."""
 
     def __init__(self) -> None:
         self.sum = Decimal(0)

@@ -1,4 +1,4 @@
-"""The table of metrics: what to compute for a name among the metrics of an experiment."""
+"""The table of metrics: what an experiment computes for a name among its metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from config.slugs import DESCRIPTION_LENGTH, KEY_LENGTH, KEY_PATTERN, NAME_LENGT
 
 
 class MetricType(models.TextChoices):
-    """What a metric makes of one user's events."""
+    """How a metric turns one user's events into a value."""
 
     CONVERSION = "conversion", "Conversion: did it happen?"
     COUNT = "count", "Count: how often?"
@@ -26,21 +26,21 @@ class MetricType(models.TextChoices):
 
 
 class Direction(models.TextChoices):
-    """Which way is good."""
+    """Which direction of change is good."""
 
     INCREASE = "increase", "More is better"
     DECREASE = "decrease", "Less is better"
 
 
 class Role(models.TextChoices):
-    """What a metric is there for."""
+    """The purpose of a metric."""
 
     GOAL = "goal", "Goal: what the experiment should improve"
     GUARDRAIL = "guardrail", "Guardrail: what must not get worse"
 
 
 class Metric(models.Model):
-    """What to compute for a name among an experiment's metrics. What may stand together is for `metrics.definition`."""
+    """The definition of a metric. `experiments.metrics.checks` says which combinations are valid."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
@@ -61,11 +61,11 @@ class Metric(models.Model):
     direction = models.CharField(max_length=10, choices=Direction.choices, default=Direction.INCREASE)
     role = models.CharField(max_length=10, choices=Role.choices, default=Role.GOAL)
     version = models.PositiveIntegerField(default=1, editable=False)
-    """Grows when the meaning changes that a started experiment has taken with it."""
+    """It grows by one when the definition changes and a started experiment has used the previous one."""
     created_at = models.DateTimeField(editable=False)
     updated_at = models.DateTimeField(editable=False)
     revision = models.BigIntegerField(editable=False)
-    """Of the change that wrote it last."""
+    """The revision of the change that wrote the metric last."""
 
     class Meta:
         ordering = ("key",)
@@ -80,6 +80,6 @@ class Metric(models.Model):
     def __str__(self) -> str:
         return self.key
 
-    @builtins.property  # the plain name is that of a field here
+    @builtins.property  # here, `property` is the name of a field
     def etag(self) -> str:
         return f'"{self.revision}"'

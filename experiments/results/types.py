@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from config.documents import Document
-from experiments.design.phases import whole
+from experiments.design.phases import integer_if_whole
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
 from experiments.results.classification import Assignments
@@ -47,7 +47,7 @@ class PhaseFigures:
 
     @property
     def percentage(self) -> float:
-        return whole(self.configuration["percentage"])
+        return integer_if_whole(self.configuration["percentage"])
 
     @property
     def conditions(self) -> list[Document]:

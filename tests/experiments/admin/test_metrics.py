@@ -135,22 +135,26 @@ def test_change__of_another_version__is_refused(metric: Metric) -> None:
         (
             {"type": "count", "cap_value": "9", "cap_percentile": "99"},
             "cap_percentile",
-            'Goes not with "Cap at value"; set one of the two.',
+            'Cannot be combined with "Cap at value"; set one of the two.',
         ),
         (
             {"type": "retention", "from_day": "7", "to_day": "7"},
             "to_day",
-            'Must be greater than "From day"; it is the first day after.',
+            'Must be greater than "From day"; it is the first day after the period.',
         ),
-        ({"type": "count", "from_day": "7"}, "from_day", "A metric of type count has none; leave it empty."),
-        ({"type": "count", "property": "x"}, "property", "A metric of type count has none; leave it empty."),
+        ({"type": "count", "from_day": "7"}, "from_day", "A metric of type count does not have this; leave it empty."),
+        ({"type": "count", "property": "x"}, "property", "A metric of type count does not have this; leave it empty."),
         ({"type": "count", "delay_hours": "7.5"}, "delay_hours", "Must be a whole number."),
         ({"type": "count", "cap_percentile": "50"}, "cap_percentile", "Must be above 50 and below 100, such as 99."),
-        ({"type": "count", "currency": "EUR"}, "currency", "A metric of type count has none; leave it empty."),
+        (
+            {"type": "count", "currency": "EUR"},
+            "currency",
+            "A metric of type count does not have this; leave it empty.",
+        ),
         (
             {"type": "ratio", "denominator_event": "view", "denominator_currency": "EUR"},
             "denominator_currency",
-            "Goes with the property revenue only; leave it empty.",
+            "Requires the property revenue; leave it empty.",
         ),
     ],
 )
@@ -225,7 +229,7 @@ def test_change_of_meaning__while_an_experiment_measures_it__asks_first(metric: 
     assert "Make version 2 e (production) measured version 1, and will not follow." in text_of(client.get(page))
     before = revision()
     refused = client.post(page, filled(client, page, window_hours="24"))
-    assert "confirm that this makes version 2" in errors_of(refused)["new_version"][0]
+    assert "Confirm that this makes version 2" in errors_of(refused)["new_version"][0]
     assert revision() == before
 
     assert client.post(page, filled(client, page, window_hours="24", new_version="on")).status_code == 302
@@ -248,7 +252,7 @@ def test_change_of_meaning__that_an_experiment_has_taken_since_the_page_was_open
     assert "new_version" not in sent
     ExperimentFactory(metrics=["spent"], running=True)
     refused = client.post(page, sent)
-    assert "confirm that this makes version 2" in errors_of(refused)["new_version"][0]
+    assert "Confirm that this makes version 2" in errors_of(refused)["new_version"][0]
     assert get_metric("spent").window_hours == 168
 
 

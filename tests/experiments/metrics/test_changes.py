@@ -222,7 +222,7 @@ def test_update__by_somebody_who_wants_no_new_version__is_refused_where_one_woul
         update_metric(key="spent", changes={"window_hours": 24}, may_make_version=False, **WRITE)
 
     assert refused.value.message == (
-        "newVersion: e (production) measured version 1 and will not follow; confirm that this makes version 2, for "
+        "newVersion: e (production) measured version 1 and will keep it. Confirm that this makes version 2, for "
         "experiments that start from now on."
     )
     assert revision() == before
@@ -250,7 +250,7 @@ def test_delete__named_by_drafts_and_running_experiments__is_refused_with_their_
         delete_metric(key="spent", **WRITE)
 
     assert refused.value.code == "in_use"
-    names = refused.value.message.removeprefix("The metric is used by ").split(";")[0].split(", ")
+    names = refused.value.message.removeprefix("The metric is used by ").split(". ")[0].split(", ")
     assert sorted(names) == ["draft (staging)", "running (production)"]
     assert revision() == before
 
@@ -258,7 +258,7 @@ def test_delete__named_by_drafts_and_running_experiments__is_refused_with_their_
 def test_delete__named_by_very_many__names_the_first_of_them(metric: Metric) -> None:
     for number in range(7):
         measured_by("spent", f"e{number}")
-    with pytest.raises(DomainError, match=r"\(production\) and 2 more; stop these"):
+    with pytest.raises(DomainError, match=r"\(production\) and 2 more\. Stop these experiments"):
         delete_metric(key="spent", **WRITE)
 
 

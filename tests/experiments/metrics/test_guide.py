@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from experiments.metrics.serializers import MetricSerializer
 
-from config.keys import check_key
+from config.slugs import check_key
+from experiments.api.metric_serializers import MetricSerializer
 from experiments.metrics.checks import TYPES, check_meaning
 from experiments.metrics.definition import Definition
 from tests.experiments.metrics.test_definition import BLANK
