@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.stats import bayes, cuped, effects, multiplicity, sample_ratio, samples
+from experiments.stats import bayes, cuped, effects, multiplicity, sample_ratio
 from experiments.stats.samples import OUT_OF_RANGE, Sample, summarise
 from experiments.stats.types import (
     Analysis,
@@ -75,12 +75,12 @@ def _estimate(key: str, sums: Sums, against: _Control) -> VariantEstimate:
 def _interval(sample: Sample, sums: Sums, against: _Control) -> Interval | Reason:
     alpha = against.design.alpha
     if against.measure.kind == "share":
-        return samples.wilson(sums.y, sums.n, alpha)
+        return intervals.wilson(sums.y, sums.n, alpha)
     if sample.n < 2:
         return effects.ONE_USER
     if sample.variance == 0:
         return effects.NO_VARIANCE
-    interval = samples.student(sample.mean, math.sqrt(sample.squared_error), sample.n, alpha)
+    interval = intervals.student(sample.mean, math.sqrt(sample.squared_error), sample.n, alpha)
     return interval if math.isfinite(interval.lower) and math.isfinite(interval.upper) else OUT_OF_RANGE
 
 

@@ -1,4 +1,4 @@
-"""The users of one variant, from their sums: mean, variance, and the confidence interval of the mean."""
+"""The users of one variant, from their sums: number, mean and variance."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 
-from scipy.special import ndtri, stdtrit
-
-from experiments.stats.types import Interval, Kind, Reason, ReasonCode, Sums
+from experiments.stats.types import Kind, Reason, ReasonCode, Sums
 
 NO_USERS = Reason(ReasonCode.TOO_FEW_USERS, "No user has been exposed to this variant yet.")
 NO_DENOMINATOR = Reason(ReasonCode.NO_DENOMINATOR, "The denominator is 0 over all users of this variant.")
@@ -80,25 +78,3 @@ def _squares_of_ratio(sums: Sums, ratio: float) -> float:
     # Divide first: the squares of large values over small ones would overflow.
     yy, yd, dd = (total / denominator / denominator for total in (sums.yy, sums.yd, sums.dd))
     return without_rounding(yy - 2 * ratio * yd + ratio * ratio * dd, sums.n, yy + ratio * ratio * dd)
-
-
-def wilson(positive: float, n: int, alpha: float) -> Interval:
-    """Return the 1 - alpha interval of a share, `positive` of `n` users (n >= 1), within 0 to 1.
-
-    It is Wilson's score interval without continuity correction (Newcombe 1998, Statistics in Medicine
-    17:857, method 3).
-    """
-    z = -float(ndtri(alpha / 2))
-    share, squared = positive / n, z * z / n
-    centre = (share + squared / 2) / (1 + squared)
-    half = z / (1 + squared) * math.sqrt(share * (1 - share) / n + squared / (4 * n))
-    # At 0 % and 100 % the formula gives exactly 0 and 1, except for rounding.
-    lower = max(0.0, centre - half) if positive > 0 else 0.0
-    upper = min(1.0, centre + half) if positive < n else 1.0
-    return Interval(lower, upper)
-
-
-def student(mean: float, standard_error: float, n: int, alpha: float) -> Interval:
-    """Return the 1 - alpha interval of a mean of n >= 2 users by Student's t, in units of the mean."""
-    half = float(stdtrit(n - 1, 1 - alpha / 2)) * standard_error
-    return Interval(mean - half, mean + half)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from experiments.stats.samples import student, wilson
+from experiments.stats.intervals import student, wilson
 
 
 @pytest.mark.parametrize(

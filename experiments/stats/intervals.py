@@ -1,0 +1,31 @@
+"""Confidence intervals of one variant's own value. Loads SciPy, which servers do without until results are read."""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import ndtri, stdtrit
+
+from experiments.stats.types import Interval
+
+
+def wilson(positive: float, n: int, alpha: float) -> Interval:
+    """Return the 1 - alpha interval of a share, `positive` of `n` users (n >= 1), within 0 to 1.
+
+    It is Wilson's score interval without continuity correction (Newcombe 1998, Statistics in Medicine
+    17:857, method 3).
+    """
+    z = -float(ndtri(alpha / 2))
+    share, squared = positive / n, z * z / n
+    centre = (share + squared / 2) / (1 + squared)
+    half = z / (1 + squared) * math.sqrt(share * (1 - share) / n + squared / (4 * n))
+    # At 0 % and 100 % the formula gives exactly 0 and 1, except for rounding.
+    lower = max(0.0, centre - half) if positive > 0 else 0.0
+    upper = min(1.0, centre + half) if positive < n else 1.0
+    return Interval(lower, upper)
+
+
+def student(mean: float, standard_error: float, n: int, alpha: float) -> Interval:
+    """Return the 1 - alpha interval of a mean of n >= 2 users by Student's t, in units of the mean."""
+    half = float(stdtrit(n - 1, 1 - alpha / 2)) * standard_error
+    return Interval(mean - half, mean + half)
