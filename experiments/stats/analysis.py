@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.stats import bayes, cuped, effects, multiplicity, sample_ratio
+from experiments.stats import bayes, cuped, effects, intervals, multiplicity, sample_ratio
 from experiments.stats.samples import OUT_OF_RANGE, Sample, summarise
 from experiments.stats.types import (
     Analysis,
