@@ -4,6 +4,7 @@ PYTHON ?= python3
 PORT ?= 8000
 BIN := .venv/bin
 OPENFEATURE := tests/system/openfeature
+TYPESCRIPT := tests/benchmarks/typescript
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .PHONY: help install run test test-system check format bench lock freeze-migrations
@@ -38,6 +39,13 @@ $(OPENFEATURE)/node_modules/installed: $(OPENFEATURE)/package-lock.json
 	@cd $(OPENFEATURE) && npm ci --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null
 	@touch $@
 
+# What makes and checks types from the OpenAPI document, which the benchmarks alone run.
+$(TYPESCRIPT)/node_modules/installed: $(TYPESCRIPT)/package-lock.json
+	@command -v npm >/dev/null || { echo "The benchmarks make a client in TypeScript: install node and npm." >&2; exit 1; }
+	@echo "Installing the compiler of TypeScript into $(TYPESCRIPT)/node_modules ..."
+	@cd $(TYPESCRIPT) && npm ci --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null
+	@touch $@
+
 # A secret of its own for every checkout; anonymous access is for this machine alone.
 .env: | .venv/installed
 	@umask 077 && $(BIN)/python -c 'import secrets; print(f"DEBUG=true\nANONYMOUS_SCOPE=manage\nSECRET_KEY={secrets.token_urlsafe(50)}")' > $@.new
@@ -67,7 +75,7 @@ format: .venv/installed-dev ## Mend what ruff can mend, and format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/installed-bench ## Run the benchmarks.
+bench: .venv/installed-bench $(TYPESCRIPT)/node_modules/installed ## Run the benchmarks.
 	@$(BIN)/python -m tests.benchmarks
 
 # For every Python from 3.11 on.

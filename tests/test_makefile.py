@@ -101,8 +101,12 @@ def test_test_system__clients_not_installed__are_installed_as_they_are_locked(ch
 def test_bench__peers_not_installed__are_installed_as_they_are_locked_without_what_they_ask_for(checkout):
     for lock in ("requirements-dev.lock", "requirements-bench.lock"):
         (checkout / lock).touch()
+    folder = checkout / "tests" / "benchmarks" / "typescript"
+    folder.mkdir(parents=True)
+    (folder / "package-lock.json").touch()
     printed = make(checkout, "--dry-run", "bench").stdout
     assert "--no-deps --require-hashes --requirement requirements-bench.lock" in printed
+    assert "cd tests/benchmarks/typescript && npm ci " in printed
 
 
 @pytest.mark.parametrize("target", ["run", "test", "check"])
