@@ -25,6 +25,8 @@ KEY: dict[str, Any] = {
     "pattern": rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{KEY_LENGTH - 1}}}$",
 }
 NAME: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": NAME_LENGTH, "pattern": r"^[^\u0000]*$"}
+MOMENT: dict[str, Any] = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]}
+"""A point in time as callers send it."""
 
 Key = Annotated[str, Meta(extra_json_schema=KEY)]
 Name = Annotated[str, Meta(extra_json_schema=NAME)]
@@ -87,6 +89,11 @@ def _answers_in(hint: Any) -> Iterator[type[Answer]]:
 @cache
 def _optional(struct: type[Answer]) -> frozenset[str]:
     return frozenset(field.name for field in msgspec.structs.fields(struct) if field.default is UNSET)
+
+
+def reference(name: str) -> dict[str, Any]:
+    """Return the schema that stands for a component of the OpenAPI document."""
+    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def described(description: str) -> Meta:

@@ -14,6 +14,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from rest_framework import serializers
 
 from config.answers import KEY as KEY
+from config.answers import MOMENT as MOMENT
 from config.answers import NAME as NAME
 from config.api.change_reason import REASON_LENGTH
 from config.api.idempotency import KEY_LENGTH as IDEMPOTENCY_KEY_LENGTH
@@ -23,8 +24,6 @@ from config.errors import DetailCode, ErrorCode
 from config.slugs import KEY_RULE
 
 Schema = dict[str, Any]
-
-MOMENT: Schema = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]}
 
 _components: dict[str, Schema] = {}
 

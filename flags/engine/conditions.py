@@ -19,6 +19,7 @@ from flags.engine.timetable import MOST_VALUES, NEVER, Flip, Times
 from flags.engine.types import Context, Test
 
 USER_ID = "userId"
+MOST_CONDITIONS = 100
 _EXAMPLE = '{"attribute": "plan", "operator": "equals", "value": "pro"}'
 
 
@@ -37,7 +38,7 @@ class Condition:
 
 def check_conditions(value: object, field: str) -> Iterator[Detail]:
     """Take a list of at most 100 conditions."""
-    return check_list(value, field, least=0, most=100, noun="conditions", check=_check_condition)
+    return check_list(value, field, least=0, most=MOST_CONDITIONS, noun="conditions", check=_check_condition)
 
 
 def compile_condition(source: Mapping[str, Any]) -> Condition:

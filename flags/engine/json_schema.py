@@ -18,7 +18,7 @@ from jsonschema.validators import extend
 from referencing import Registry
 
 from config.errors import Detail, DetailCode
-from flags.engine.operators import check_pattern, compile_pattern
+from flags.engine.operands import check_pattern, compile_pattern
 from flags.engine.shapes import echo
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

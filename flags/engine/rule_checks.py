@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from config.answers import KEY, MOMENT, NAME, reference
 from config.errors import Detail, DetailCode
 from config.timestamps import parse_timestamp
-from flags.engine.conditions import check_conditions
+from flags.engine.conditions import MOST_CONDITIONS, check_conditions
 from flags.engine.experiment_rule import check_experiment_rule
 from flags.engine.shapes import (
     MOST_VARIANTS,
     Check,
+    Field,
     check_choice,
     check_distinct,
     check_key,
@@ -31,6 +33,8 @@ from flags.engine.shapes import (
 from flags.engine.types import RuleType
 
 MOST_RULES = 200
+MOST_RULE_USER_IDS = 10_000
+MOST_RAMP_STEPS = 100
 
 
 def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iterator[Detail]:
@@ -43,7 +47,7 @@ def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iter
     return check_list(value, field, least=0, most=MOST_RULES, noun="rules", check=check)
 
 
-def check_user_ids(value: object, field: str, *, least: int = 1, most: int = 10_000) -> Iterator[Detail]:
+def check_user_ids(value: object, field: str, *, least: int = 1, most: int = MOST_RULE_USER_IDS) -> Iterator[Detail]:
     """Take a list of distinct user ids."""
     yield from check_list(value, field, least=least, most=most, noun="user ids", check=check_name)
     if isinstance(value, list) and least <= len(value) <= most:
@@ -60,7 +64,7 @@ def _check_ramp(value: object, field: str) -> Iterator[Detail]:
         example = '{"at": "2026-01-31T12:00:00Z", "percentage": 10}'
         return check_object(step, step_field, checks=checks, required=checks, example=example)
 
-    found = list(check_list(value, field, least=1, most=100, noun="steps", check=check_step))
+    found = list(check_list(value, field, least=1, most=MOST_RAMP_STEPS, noun="steps", check=check_step))
     yield from found
     if found or not isinstance(value, list):
         return
@@ -87,22 +91,83 @@ def _check_split(value: object, field: str) -> Iterator[Detail]:
     yield from check_sum([part["weight"] for part in value], field)
 
 
-_COMMON: Mapping[str, Check] = {
-    "type": _check_rule_type,
-    "name": check_name,
-    "enabled": check_switch,
-    "percentage": check_percentage,
-    "conditions": check_conditions,
-    "startAt": check_moment,
-    "endAt": check_moment,
-    "salt": check_name,
-    "bucketBy": check_name,
-    "ramp": _check_ramp,
-    "variant": check_key,
-    "split": _check_split,
+PERCENTAGE: dict[str, Any] = {
+    "type": "number",
+    "minimum": 0,
+    "maximum": 100,
+    "multipleOf": 0.001,
+    "description": "The share of the audience that the rule matches, in percent. If it is left out, it is 100, or 0 "
+    "before the first step of a `ramp`.",
 }
-_SPECIAL: Mapping[str, Check] = {"userIds": check_user_ids, "segment": check_key}
-_FIELDS: Mapping[str, Check] = {**_COMMON, **_SPECIAL}
+CONDITIONS: dict[str, Any] = {"type": "array", "items": reference("Condition"), "maxItems": MOST_CONDITIONS}
+_COMMON: Mapping[str, Field] = {
+    "type": Field(_check_rule_type, {"type": "string", "enum": [str(kind) for kind in RuleType]}),
+    "name": Field(check_name, {**NAME, "description": "The name of the rule, for people."}),
+    "enabled": Field(
+        check_switch,
+        {
+            "type": "boolean",
+            "description": "Whether the rule is on. It is if this is left out; a rule that is off matches nobody.",
+        },
+    ),
+    "percentage": Field(check_percentage, PERCENTAGE),
+    "conditions": Field(check_conditions, CONDITIONS),
+    "startAt": Field(check_moment, {**MOMENT, "description": "The rule matches nobody before this moment."}),
+    "endAt": Field(
+        check_moment,
+        {**MOMENT, "description": "The rule matches nobody from this moment on. It must be later than `startAt`."},
+    ),
+    "salt": Field(check_name, {**NAME, "description": "The salt of the hash. If left out, the flag's key."}),
+    "bucketBy": Field(
+        check_name,
+        {
+            **NAME,
+            "description": "An attribute to hash instead of the user id, such as a company. Its value must be a text "
+            "or a whole number; the rule does not match users without it.",
+        },
+    ),
+    "ramp": Field(
+        _check_ramp,
+        {
+            "type": "array",
+            "items": reference("RampStep"),
+            "minItems": 1,
+            "maxItems": MOST_RAMP_STEPS,
+            "description": "Steps in order of time. The percentage of a step applies from its moment on; before the "
+            "first step, that of the rule does, or 0.",
+        },
+    ),
+    "variant": Field(
+        check_key, {**KEY, "description": "The variant of the flag that the rule serves, instead of `defaultVariant`."}
+    ),
+    "split": Field(
+        _check_split,
+        {
+            "type": "array",
+            "items": reference("SplitPart"),
+            "minItems": 1,
+            "maxItems": MOST_VARIANTS,
+            "description": "Distinct variants of the flag, with weights whose sum is above 0. The user's bucket, "
+            "hashed with the rule's salt followed by `:variant`, chooses among them.",
+        },
+    ),
+}
+_SPECIAL: Mapping[str, Field] = {
+    "userIds": Field(
+        check_user_ids,
+        {
+            "type": "array",
+            "items": NAME,
+            "minItems": 1,
+            "maxItems": MOST_RULE_USER_IDS,
+            "uniqueItems": True,
+            "description": "The ids of the users in the audience.",
+        },
+    ),
+    "segment": Field(check_key, {**KEY, "description": "The key of the segment whose members are the audience."}),
+}
+RULE_FIELDS: Mapping[str, Field] = {**_COMMON, **_SPECIAL}
+_CHECKS: Mapping[str, Check] = {name: field.check for name, field in RULE_FIELDS.items()}
 _REQUIRED: Mapping[str, str] = {
     RuleType.PERCENTAGE: "percentage",
     RuleType.ATTRIBUTE: "conditions",
@@ -118,7 +183,7 @@ def _check_rule(rule: object, field: str, variants: Collection[str]) -> Iterator
     # A rule of no known type may have the fields of any, so that one answer names every mistake in them.
     known = [*_COMMON, *(name for name in _SPECIAL if special in (name, None))]
     required = ["type"] if special is None or _is_ramped(rule, special) else ["type", special]
-    found = list(check_object(rule, field, checks=_FIELDS, known=known, required=required, example=_EXAMPLE))
+    found = list(check_object(rule, field, checks=_CHECKS, known=known, required=required, example=_EXAMPLE))
     yield from found
     if not isinstance(rule, dict):
         return

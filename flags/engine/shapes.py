@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeGuard
 
@@ -22,6 +23,15 @@ from flags.engine.bucketing import Number, split_bounds, threshold
 
 Check = Callable[[object, str], Iterator[Detail]]
 """Given a value of decoded JSON and the caller's name for the field, yields what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a rule: `check` yields what is wrong with its value, and `schema` describes it as JSON Schema."""
+
+    check: Check
+    schema: dict[str, Any]
+
 
 ECHOED = 50
 

@@ -63,7 +63,7 @@ def test_evaluation__rules_operators_and_reasons__are_all_in_the_tables() -> Non
 
 def common_fields_of_rules() -> set[str]:
     """Return the fields that a rule of every type that people write may have, apart from its type."""
-    names = [reference["$ref"].rpartition("/")[2] for reference in schemas()["Rule"]["oneOf"]]
+    names = [reference["$ref"].rpartition("/")[2] for reference in schemas()["Rule"]["anyOf"]]
     # Only experiments write a rule of their type, and its fields are its own.
     rules = [schemas()[name]["properties"].keys() for name in names if name != "ExperimentRule"]
     # A rule of type percentage needs either a percentage or a ramp, so the schema does not list it as common.
