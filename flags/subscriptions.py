@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from config import maintenance
-from config.serving.signals import worker_ends, worker_starts
+from config.serving.worker_process import worker_ends, worker_starts
 from flags.usage import storage
 
 worker_starts.connect(storage.start, dispatch_uid="flags.usage")

@@ -1,4 +1,4 @@
-"""What runs in the process of `manage.py serve` that serves event streams, which stay open for hours."""
+"""The code of the process that serves event streams, which stay open for hours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any, Protocol
 
-from config.serving.worker import end_with_parent  # first: it sets up Django, which an application may need at import
+# First: it sets up Django, which an application may need at import.
+from config.serving.worker import end_with_parent
 
 # isort: split
 from django.conf import settings
@@ -20,11 +21,11 @@ from django.utils.module_loading import import_string
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT)
 _PATIENCE_SECONDS = 3
-"""How long a client that does not read may keep the end of its stream waiting."""
+"""How long a client that does not read may delay the end of the process."""
 
 
 class StreamApplication(Protocol):
-    """An ASGI application that can be asked to end its answers, which have no end of their own."""
+    """An ASGI application with endless responses, which `end` completes."""
 
     def end(self) -> None: ...
 
@@ -32,29 +33,29 @@ class StreamApplication(Protocol):
 
 
 def load() -> StreamApplication:
-    """Make the application, and see to it that the process ends when it is asked to, or when its parent is gone."""
-    # As in every worker.
+    """Return the application, and make the process end on a signal or when its parent is gone."""
+    # The same as in every worker: a thread of granian's that wakes up late would abort the process.
     atexit.register(os._exit, 0)
-    _allow_as_many_connections_as_possible()
+    _raise_limit_of_open_files()
     application: StreamApplication = import_string(settings.STREAM_APPLICATION)
-    # granian stops once every answer is complete. So the signal is not for granian before the streams have heard of it;
-    # threads that are started later, granian's too, take this over.
+    # granian stops only once every response is complete, so the streams must end before it gets the signal. Threads
+    # that start later, granian's included, inherit the blocked signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
-    threading.Thread(target=_end_when_asked, args=(application,), name="stream-ender", daemon=True).start()
+    threading.Thread(target=_end_on_signal, args=(application,), name="stream-ender", daemon=True).start()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
     return application
 
 
-def _end_when_asked(application: StreamApplication) -> None:
-    asked = signal.sigwait(_ENDINGS)
+def _end_on_signal(application: StreamApplication) -> None:
+    received = signal.sigwait(_ENDINGS)
     application.end()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
-    os.kill(os.getpid(), asked)
+    os.kill(os.getpid(), received)
     time.sleep(_PATIENCE_SECONDS)
     os._exit(0)
 
 
-def _allow_as_many_connections_as_possible() -> None:
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with suppress(ValueError, OSError):  # a system may refuse what it calls its own limit
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+def _raise_limit_of_open_files() -> None:
+    hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with suppress(ValueError, OSError):  # a system may refuse the very limit that it reports
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))

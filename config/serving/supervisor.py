@@ -1,6 +1,6 @@
-"""The process behind `manage.py serve`: it owns the sockets, replaces dead workers, and loses no request when it stops.
+"""The parent process of `manage.py serve`: owns the sockets, replaces dead workers, and loses no request when it stops.
 
-granian serves; what is added to it here leans on its internals, which tests/system/test_serve.py holds in place.
+It extends private classes of granian; see the docstring of `config.serving`.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ from config.serving import stream_worker, worker
 from config.serving.listening import BACKLOG, count_waiting, refuse_new_connections
 
 _PATIENCE_SECONDS = 30
-"""How long requests may take once the server was asked to stop."""
+"""How long requests in progress may take after the server was asked to stop."""
 _LULL_SECONDS = 1.0
-"""How long a kept connection has to hear, with its next answer, that it is going to be closed, and a new one to ask."""
+"""During this pause of a stop, the next response on an idle connection can announce that it closes, and a client that
+was just accepted can send its request."""
 _MOST_DEATHS, _DEATH_SECONDS = 10, 60
-"""More workers dying in this time than this is no accident, and better seen by whoever watches this process."""
+"""If more workers die in this time, the server gives up, so that an operator or a process manager notices."""
 
 _MOST_STREAMS = 100_000
-"""At once. The system's limit of open files comes first; who is over it waits in the queue."""
+"""Open at the same time. The system's limit of open files comes first; clients beyond it wait in the queue."""
 
-_processes = multiprocessing.get_context("spawn")  # children that start afresh share no connection and no lock
+# Spawned children share no connection and no lock with this process.
+_processes = multiprocessing.get_context("spawn")
 
 
 def _is_not_about_threads(record: logging.LogRecord) -> bool:
-    """granian warns of more threads than cores can compute on. Ours wait for commits most of the time."""
+    """Drop granian's warning about more threads than cores: these threads mostly wait for commits."""
     return "Python threads, which seems quite high" not in record.getMessage()
 
 
 class Supervisor(MPServer):
-    """granian with sockets that outlive a worker: who waits in the queue of a dead one is served by its successor."""
+    """granian with sockets that outlive a worker, whose successor serves the clients that still wait in the queue."""
 
     def __init__(self, sockets: Sequence[socket.socket], stream_socket: socket.socket) -> None:
         host, port = sockets[0].getsockname()[:2]
@@ -73,24 +75,26 @@ class Supervisor(MPServer):
         self.serve(target_loader=loader, wrap_loader=False)
 
     def _init_shared_socket(self) -> None:
-        pass  # the sockets are there
+        pass  # the sockets are open already
 
     def _spawn_workers(self, spawn_target: Any, target_loader: Any) -> None:
         super()._spawn_workers(spawn_target, target_loader)  # type: ignore[no-untyped-call]
-        # The last one serves streams. It is watched and replaced as any worker.
+        # The last one serves streams. It is watched and replaced like any worker.
         streaming = self._spawn_worker(len(self.sockets), spawn_target, target_loader)
         streaming.start()  # type: ignore[no-untyped-call]
         self.wrks.append(streaming)
 
-    def _spawn_worker(self, idx: int, target: Any, callback_loader: Any) -> WorkerProcess:  # type: ignore[override]  # as MPServer's
+    def _spawn_worker(  # type: ignore[override]  # the same as MPServer's
+        self, idx: int, target: Any, callback_loader: Any
+    ) -> WorkerProcess:
         if idx == len(self.sockets):
             return self._streams.spawn(self, idx)
-        self._sso = self.sockets[idx]  # sees to it that the child inherits the descriptor
+        self._sso = self.sockets[idx]  # makes the child inherit the descriptor
         self._shd = SocketHolder(self._sso.fileno(), False, BACKLOG)  # type: ignore[assignment, call-arg]  # untyped
         return super()._spawn_worker(idx, target, callback_loader)
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        deaths, deaths_of_streams = _Deaths(), _Deaths()
+        worker_deaths, stream_deaths = _Deaths(), _Deaths()
         streams, streams_due = len(self.sockets), float("inf")
         while True:
             self.main_loop_interrupt.wait(min(max(streams_due - time.monotonic(), 0), threading.TIMEOUT_MAX))
@@ -98,34 +102,34 @@ class Supervisor(MPServer):
             if self.interrupt_signal or self.reload_signal:
                 return
             while self.interrupt_children:
-                died = self.interrupt_children.pop(0)
-                if died == streams:
-                    streams_due = self._when_to_replace_streams(deaths_of_streams)
-                elif deaths.are_too_many():
+                index = self.interrupt_children.pop(0)
+                if index == streams:
+                    streams_due = self._when_to_replace_streams(stream_deaths)
+                elif worker_deaths.are_too_many():
                     logger.error(f"More than {_MOST_DEATHS} workers died within {_DEATH_SECONDS} seconds; giving up.")
                     self.has_given_up = True
                     return
                 else:
-                    self._respawn_workers([died], spawn_target, target_loader)
+                    self._respawn_workers([index], spawn_target, target_loader)
             if streams_due <= time.monotonic():
                 streams_due = float("inf")
                 self._respawn_workers([streams], spawn_target, target_loader)
 
     def _when_to_replace_streams(self, deaths: _Deaths) -> float:
-        """At once, or later where they keep dying: clients can do without, and nobody can do without the workers."""
+        """Return the time: at once, or later if streams keep dying. Clients can poll instead, so workers go on."""
         if not deaths.are_too_many():
             return time.monotonic()
         logger.error(
             f"The event streams ended more than {_MOST_DEATHS} times within {_DEATH_SECONDS} seconds; "
-            f"they are served again in {_DEATH_SECONDS} seconds."
+            f"they start again in {_DEATH_SECONDS} seconds."
         )
         return time.monotonic() + _DEATH_SECONDS
 
     def shutdown(self, exit_code: int = 0) -> None:
-        """Stop without losing a request: take in whom the queues hold, finish what is under way, then close."""
-        for each in self.wrks:
-            each.interrupt_by_parent = True  # from here on none of them ends unexpectedly
-        self.wrks[-1].terminate()  # type: ignore[no-untyped-call]  # streams have no end of their own to wait for
+        """Stop without losing a request: accept queued connections, finish requests in progress, then close."""
+        for process in self.wrks:
+            process.interrupt_by_parent = True  # from now on, none of them ends unexpectedly
+        self.wrks[-1].terminate()  # type: ignore[no-untyped-call]  # streams never end by themselves
         self.is_stopping.value = 1
         refuse_new_connections(self.sockets)
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -135,29 +139,29 @@ class Supervisor(MPServer):
         super().shutdown(exit_code or int(self.has_given_up))  # type: ignore[no-untyped-call]
 
     def _has_workers(self) -> bool:
-        return any(each.inner.is_alive() for each in self.wrks[:-1])
+        return any(process.inner.is_alive() for process in self.wrks[:-1])
 
     def _drop_shared_socket(self) -> None:
-        for each in (*self.sockets, self._streams.socket):
-            each.close()
+        for listening in (*self.sockets, self._streams.socket):
+            listening.close()
 
 
 class _Deaths:
-    """How often processes of one kind have died lately."""
+    """The recent deaths of processes of one kind."""
 
     def __init__(self) -> None:
         self._moments: deque[float] = deque(maxlen=_MOST_DEATHS)
 
     def are_too_many(self) -> bool:
-        """Note one more, and tell whether it is no accident."""
+        """Record a death, and return whether there were more than _MOST_DEATHS in _DEATH_SECONDS."""
         now = time.monotonic()
-        is_one_too_many = len(self._moments) == _MOST_DEATHS and now - self._moments[0] < _DEATH_SECONDS
+        are_too_many = len(self._moments) == _MOST_DEATHS and now - self._moments[0] < _DEATH_SECONDS
         self._moments.append(now)
-        return is_one_too_many
+        return are_too_many
 
 
 class _StreamServer(MPServer):
-    """What granian starts the process of the event streams from. It serves nothing by itself."""
+    """The settings from which granian starts the process of the event streams. It serves nothing by itself."""
 
     def __init__(self, listening: socket.socket) -> None:
         host, port = listening.getsockname()[:2]
@@ -178,7 +182,7 @@ class _StreamServer(MPServer):
         self._shd = SocketHolder(listening.fileno(), False, BACKLOG)  # type: ignore[assignment, call-arg]  # untyped
 
     def spawn(self, parent: Supervisor, idx: int) -> WorkerProcess:
-        """Make the process, to be watched by another server as its worker of this number."""
-        made = super()._spawn_worker(idx, MPServer._spawn_asgi_lifespan_worker, stream_worker.load)
-        made.parent = parent
-        return made
+        """Return the process. `parent` watches it as its worker of this number."""
+        process = super()._spawn_worker(idx, MPServer._spawn_asgi_lifespan_worker, stream_worker.load)
+        process.parent = parent
+        return process

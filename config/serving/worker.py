@@ -1,4 +1,4 @@
-"""What runs in each worker process of `manage.py serve`: the application, until the process that started it ends."""
+"""The code of each worker process of `manage.py serve`, which ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import config.serving.wsgi  # first: it sets up Django, without which no model can be imported
-from config.serving import signals
-from config.serving.signals import worker_ends, worker_starts
+from config.serving import worker_process
 from config.serving.watcher import watch_other_hosts
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 10_000
@@ -28,17 +27,18 @@ class Flag(Protocol):
 
 
 def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
-    """Make the WSGI application of a worker. While the server stops, each answer is the last one on its connection."""
-    signals.port = stream_port
-    # A thread of granian's that woke up while Python winds itself up would abort the process.
+    """Return the WSGI application of a worker. While the server stops, each response closes its connection."""
+    worker_process.stream_port = stream_port
+    # A thread of granian's that wakes up while Python shuts down would abort the process.
     atexit.register(os._exit, 0)
-    atexit.register(worker_ends.send_robust, sender=None)  # what is registered later runs earlier
-    # In every worker, not once for all: where the runtime folder is removed under a server, its processes find each
-    # other again in the file that is made anew, each by itself.
+    # What is registered later runs earlier.
+    atexit.register(worker_process.worker_ends.send_robust, sender=None)
+    # Every worker has a watcher. If the runtime folder is removed while the server runs, each process finds the new
+    # signal file by itself.
     watch_other_hosts()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
-    worker_starts.send(sender=None)
-    spare_what_is_loaded()
+    worker_process.worker_starts.send(sender=None)
+    exempt_loaded_objects_from_collection()
 
     application = config.serving.wsgi.application
 
@@ -50,8 +50,8 @@ def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
     return serve
 
 
-def spare_what_is_loaded() -> None:
-    """Let the garbage collector look at what requests leave behind only, and less often: it took 5 % of the time."""
+def exempt_loaded_objects_from_collection() -> None:
+    """Let the garbage collector look only at objects of requests, and less often: it took 5 % of the time."""
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
 
@@ -64,7 +64,7 @@ def _closing(start_response: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def end_with_parent() -> None:
-    """A worker whose parent was killed would hold the port for ever."""
+    """Wait for the parent to end, and then end: an orphaned worker would occupy the port forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -17,49 +17,49 @@ from django.utils.http import parse_header_parameters
 
 
 class Request(WSGIRequest):
-    """A request whose body may come in chunks. WSGI gives those no length, and Django would read nothing.
+    """A request whose body may be chunked, and whose text is UTF-8.
 
-    Its text is UTF-8. Django would decode even the query string by the `charset` of `Content-Type`, and fail where it
-    is one such as `base64`, before anything could answer.
+    A chunked body has no length in WSGI, and Django would read nothing of it. Django would also decode the query string
+    by the `charset` of `Content-Type`, and fail before any error handler if that is one such as `base64`.
     """
 
     def __init__(self, environ: dict[str, Any]) -> None:
         if "HTTP_TRANSFER_ENCODING" in environ:
-            # Read later, by whoever knows that the caller may send a body, and up to one byte over the bound.
+            # Read later, by code that knows whether the caller may send a body, up to one byte beyond the limit.
             environ["CONTENT_LENGTH"] = str(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
         self.has_broken_path = not _is_utf8(environ["PATH_INFO"])
-        """Django makes percent signs of what is not UTF-8 in a path, and forgets that somebody else had sent them."""
+        """Whether the path is not UTF-8. Django replaces such bytes by percent signs, which hides them."""
         super().__init__(environ)
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
         try:
             self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
         except (ValueError, TypeError, LookupError):
-            # The header is parsed once more by whoever reads the body, and would fail there, too.
+            # Parsers of the body read the header again and would fail as well, so it is removed.
             meta["CONTENT_TYPE"] = self.content_type = ""
             self.content_params = {}
 
     def read_rest(self) -> bool:
-        """Read what is left of the body, unless that is too much: is all of it read?
+        """Read the rest of the body unless it is too large, and return whether all of it was read.
 
-        The server closes a connection on which a request was answered before all of its body was there, and the next
-        request, which the caller may have sent by then, would be lost.
+        granian closes a connection if the response comes before the whole body. The client may already have sent its
+        next request on it, which would be lost.
         """
         announced = self.META.get("CONTENT_LENGTH", "")
         if announced in ("", "0"):
             return True
         length = int(announced) if announced.isdecimal() else 0
-        most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        if length > most and "HTTP_TRANSFER_ENCODING" not in self.META:
+        limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        if length > limit and "HTTP_TRANSFER_ENCODING" not in self.META:
             return False
         try:
-            return len(self.environ["wsgi.input"].read(most + 1)) <= most
+            return len(self.environ["wsgi.input"].read(limit + 1)) <= limit
         except OSError:
             return False
 
 
 def _is_utf8(text: str) -> bool:
-    """Of bytes, as WSGI gives them."""
+    """Return whether a text that WSGI made from bytes, by Latin-1, is UTF-8."""
     try:
         text.encode("latin-1").decode()
     except UnicodeError:
@@ -79,7 +79,7 @@ class Application(WSGIHandler):
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
-# What Django tidies up around each request although nothing of it is used here: a twentieth of a request's time.
+# Django cleans these up around each request. Nothing here uses them, and it takes a twentieth of a request's time.
 signals.request_finished.disconnect(close_caches)
 if not settings.DEBUG:
     signals.request_started.disconnect(reset_queries)

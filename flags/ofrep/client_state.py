@@ -20,7 +20,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.request import split_domain_port
 
-from config.serving import signals
+from config.serving import worker_process
 from flags.ofrep import tokens
 
 
@@ -56,10 +56,10 @@ def origin(request: HttpRequest) -> str | None:
     """
     if settings.STREAM_URL:
         return str(settings.STREAM_URL).rstrip("/")
-    if signals.port is None or request.is_secure():
+    if worker_process.stream_port is None or request.is_secure():
         return None
     host, _ = split_domain_port(request.get_host())
-    return f"http://{host}:{signals.port}"
+    return f"http://{host}:{worker_process.stream_port}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _LISTENERS = "FROM pg_stat_activity WHERE application_name = 'halyard-watcher' A
 
 _OTHERS = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
 
-_AWAY, _BACK = "Cannot look for changes of other hosts", "Changes of other hosts are looked for again"
+_AWAY, _BACK = "Cannot look for changes of other hosts", "Looking for changes of other hosts again"
 
 
 @pytest.fixture

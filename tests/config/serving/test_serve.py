@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from config.serving import signals, worker
+from config.serving import worker, worker_process
 from config.serving.listening import CannotListen, count_waiting, listen, listen_for_streams, refuse_new_connections
 
 
@@ -19,8 +19,8 @@ from config.serving.listening import CannotListen, count_waiting, listen, listen
 def sockets() -> Iterator[list[socket.socket]]:
     opened = listen("127.0.0.1", 0, count=3)
     yield opened
-    for each in opened:
-        each.close()
+    for listening in opened:
+        listening.close()
 
 
 def connect(sockets: list[socket.socket], timeout: float = 5) -> socket.socket:
@@ -28,8 +28,8 @@ def connect(sockets: list[socket.socket], timeout: float = 5) -> socket.socket:
 
 
 def test_listen__several_workers__have_a_socket_each_on_one_port(sockets: list[socket.socket]) -> None:
-    assert len({each.getsockname() for each in sockets}) == 1
-    assert len({each.fileno() for each in sockets}) == 3
+    assert len({listening.getsockname() for listening in sockets}) == 1
+    assert len({listening.fileno() for listening in sockets}) == 3
 
 
 def test_listen__port_in_use__is_refused_although_its_sockets_could_be_shared(sockets: list[socket.socket]) -> None:
@@ -39,13 +39,13 @@ def test_listen__port_in_use__is_refused_although_its_sockets_could_be_shared(so
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, 10**12])
-def test_listen__port_that_is_none__is_refused(port: int) -> None:
+def test_listen__invalid_port__is_refused(port: int) -> None:
     with pytest.raises(CannotListen, match="ports go from 0 to 65535"):
         listen("127.0.0.1", port, count=1)
 
 
 @pytest.mark.parametrize("host", ["host.invalid", "192.0.2.1", "x" * 300, "a..b"])
-def test_listen__host_that_is_not_here__is_refused(host: str) -> None:
+def test_listen__host_of_another_machine__is_refused(host: str) -> None:
     with pytest.raises(CannotListen, match="Cannot listen on"):
         listen(host, 0, count=1)
 
@@ -106,7 +106,7 @@ def test_refusing__clients_in_the_queue__are_served_and_new_ones_are_not_let_in(
         refuse_new_connections(sockets)
         with pytest.raises(TimeoutError):
             connect(sockets, timeout=0.2)
-        accepted = next(each for each in sockets if count_waiting([each])).accept()[0]
+        accepted = next(listening for listening in sockets if count_waiting([listening])).accept()[0]
         with accepted:
             early.sendall(b"question")
             assert accepted.recv(100) == b"question"
@@ -134,10 +134,10 @@ def test_worker__while_the_server_stops__closes_each_connection_with_its_answer(
     monkeypatch.setattr("config.serving.wsgi.application", answer)
     monkeypatch.setattr(worker.atexit, "register", lambda *_, **__: None)
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
-    monkeypatch.setattr(signals, "port", None)
+    monkeypatch.setattr(worker_process, "stream_port", None)
     flag, headers = Flag(), []
     application = worker.load(flag, 8001)
-    assert signals.port == 8001
+    assert worker_process.stream_port == 8001
     flag.value = is_stopping
     assert application({}, lambda _, sent: headers.extend(sent)) == [b"ok"]
     assert headers == expected

@@ -1,4 +1,4 @@
-"""What `serve` does about processes that die: workers are replaced while that helps, and streams never end the rest."""
+"""`serve` replaces workers that die until too many do, and the stream process never ends the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STREAMS = WORKERS
 
 
 class Clock:
-    """Time passes only while the server waits, and then so much that something happens: a death, or what was due."""
+    """A clock that advances only while the server waits, up to the next event: a death, or a planned restart."""
 
     def __init__(self, server: Supervisor, deaths: Sequence[int]) -> None:
         self.now = 0.0
@@ -40,23 +40,23 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
     sockets = listen("127.0.0.1", 0, count=WORKERS)
     streams = listen_for_streams("127.0.0.1", 0, beside=sockets[0].getsockname()[1])
     yield Supervisor(sockets, streams)
-    for each in (*sockets, streams):
-        each.close()
+    for listening in (*sockets, streams):
+        listening.close()
 
 
 def replaced(server: Supervisor, deaths: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float]]:
-    """Which processes the server replaced, and at what time, until it gave up or was asked to stop."""
-    found: list[tuple[int, float]] = []
+    """Return which processes the server replaced and when, until it gave up or was asked to stop."""
+    replacements: list[tuple[int, float]] = []
     clock = Clock(server, deaths)
     monkeypatch.setattr(time, "monotonic", lambda: clock.now)
     monkeypatch.setattr(server, "main_loop_interrupt", clock)
 
     def respawn(which: list[int], *_: Any) -> None:
-        found.extend((each, clock.now) for each in which)
+        replacements.extend((index, clock.now) for index in which)
 
     monkeypatch.setattr(server, "_respawn_workers", respawn)
     server._serve_loop(None, None)
-    return found
+    return replacements
 
 
 def test_workers__that_die_now_and_then__are_replaced_at_once(
@@ -74,7 +74,7 @@ def test_workers__that_keep_dying__make_the_server_give_up(server: Supervisor, m
 def test_streams__that_keep_dying__are_served_again_later_and_the_rest_goes_on(
     server: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = replaced(server, [*[STREAMS] * 11, 0, 1], monkeypatch)
-    assert found[:10] == [(STREAMS, at / 2) for at in range(1, 11)]
-    assert found[10:] == [(0, 6.0), (1, 6.5), (STREAMS, 65.5)]
+    replacements = replaced(server, [*[STREAMS] * 11, 0, 1], monkeypatch)
+    assert replacements[:10] == [(STREAMS, at / 2) for at in range(1, 11)]
+    assert replacements[10:] == [(0, 6.0), (1, 6.5), (STREAMS, 65.5)]
     assert not server.has_given_up

@@ -111,12 +111,12 @@ def test_watcher__database_gone_for_a_while__goes_on_looking_and_says_so_once(
     before, broken, still_broken, after, later = look(break_down, nothing, recover, nothing)
     assert before == broken == still_broken != after == later
     assert [record.getMessage() for record in caplog.records] == [
-        f"Cannot look for changes of other hosts, and will go on trying: {error}",
-        "Changes of other hosts are looked for again",
+        f"Cannot look for changes of other hosts; trying again every second: {error}",
+        "Looking for changes of other hosts again",
     ]
 
 
-def test_watcher__second_outage__is_told_of_too(
+def test_watcher__second_outage__is_logged_too(
     look: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = type(watcher.Change.objects.all())
@@ -133,7 +133,7 @@ def test_watcher__second_outage__is_told_of_too(
 
     monkeypatch.setattr(watcher.connection, "close", lambda: None)
     look(break_down, recover, break_down, recover)
-    assert caplog.text.count("Cannot look") == caplog.text.count("looked for again") == 2
+    assert caplog.text.count("Cannot look") == caplog.text.count("Looking for changes") == 2
 
 
 def test_watcher__started__looks_in_a_thread_that_does_not_hold_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_watcher__started__looks_in_a_thread_that_does_not_hold_the_process(monk
     assert thread.daemon
 
 
-# --- with its ear at PostgreSQL ---------------------------------------------------------------------------------------
+# --- listening to PostgreSQL ------------------------------------------------------------------------------------------
 
 
 class Patient(Listener):

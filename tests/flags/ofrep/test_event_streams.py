@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.test import RequestFactory
 
-from config.serving import signals
+from config.serving import worker_process
 from flags.ofrep import tokens
 from flags.ofrep.client_state import Offer, heard_revision, origin
 from tests.conftest import NOON
@@ -18,7 +18,7 @@ OFFER = Offer("http://testserver:8001", "production", "17")
 
 @pytest.fixture(autouse=True)
 def _own_port(monkeypatch):
-    monkeypatch.setattr(signals, "port", 8001)
+    monkeypatch.setattr(worker_process, "stream_port", 8001)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_origin__of_a_request_over_tls__is_unknown():
 
 
 def test_origin__where_no_streams_are_served__is_unknown(monkeypatch):
-    monkeypatch.setattr(signals, "port", None)
+    monkeypatch.setattr(worker_process, "stream_port", None)
     assert origin(RequestFactory().post("/")) is None
 
 
@@ -49,7 +49,7 @@ def test_origin__where_no_streams_are_served__is_unknown(monkeypatch):
 @pytest.mark.parametrize("secure", [True, False])
 def test_origin__that_an_operator_has_set__is_that(settings, monkeypatch, url, port, secure):
     settings.STREAM_URL = url
-    monkeypatch.setattr(signals, "port", port)
+    monkeypatch.setattr(worker_process, "stream_port", port)
     assert origin(RequestFactory().post("/", secure=secure)) == "https://flags.example.com"
 
 

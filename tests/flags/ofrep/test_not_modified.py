@@ -12,7 +12,7 @@ import time_machine
 from config import snapshot
 from config.keys.api_keys import create_key
 from config.models import Scope
-from config.serving import signals
+from config.serving import worker_process
 from flags.ofrep import answers, tokens
 from tests.answers import data
 from tests.conftest import ACTOR, NOON, CommittingClient
@@ -229,7 +229,7 @@ def test_tag__attribute_that_is_no_moment__never_turns(api, clock, signed_up_at)
 
 
 def test_tag__where_streams_are_served__holds_while_the_token_that_came_with_it_is_good(api, clock, monkeypatch):
-    monkeypatch.setattr(signals, "port", 8001)
+    monkeypatch.setattr(worker_process, "stream_port", 8001)
     create(api)
     known, began = tag(api), NEW_YEAR
     for minutes in range(300):
@@ -246,11 +246,11 @@ def test_tag__streams_at_another_address_or_of_another_key__make_another(api, cl
     other = client_of(Scope.MANAGE)
     create(api)
     without = tag(api)
-    monkeypatch.setattr(signals, "port", 8001)
+    monkeypatch.setattr(worker_process, "stream_port", 8001)
     known = tag(api)
     assert known != without
     assert not holds(other, known)
-    monkeypatch.setattr(signals, "port", 8002)
+    monkeypatch.setattr(worker_process, "stream_port", 8002)
     assert not holds(api, known)
 
 

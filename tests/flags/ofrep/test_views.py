@@ -8,7 +8,7 @@ import pytest
 import time_machine
 
 from config.models import Change, Scope
-from config.serving import signals
+from config.serving import worker_process
 from flags.ofrep import tokens
 from tests.answers import data
 from tests.conftest import NOON, CommittingClient
@@ -199,7 +199,7 @@ def test_rule__for_keys_of_scope_client__is_never_told(api, client_of):
 
 
 def test_event_streams__where_some_are_served__come_with_all_flags(api, monkeypatch):
-    monkeypatch.setattr(signals, "port", 8001)
+    monkeypatch.setattr(worker_process, "stream_port", 8001)
     create(api)
     with time_machine.travel(NOON, tick=False):
         answer = ask_all(api)
@@ -212,7 +212,7 @@ def test_event_streams__where_some_are_served__come_with_all_flags(api, monkeypa
 
 def test_event_streams__of_a_caller_without_a_key__name_none(settings, db, monkeypatch):
     settings.ANONYMOUS_SCOPE = "client"
-    monkeypatch.setattr(signals, "port", 8001)
+    monkeypatch.setattr(worker_process, "stream_port", 8001)
     FlagFactory(key="f")
     client = CommittingClient()
     client.default_format = "json"
@@ -230,7 +230,7 @@ def test_event_streams__where_none_are_served__are_left_out(api):
 
 
 def test_evaluations__of_any_kind__ask_the_database_nothing(api, monkeypatch, django_assert_num_queries):
-    monkeypatch.setattr(signals, "port", 8001)
+    monkeypatch.setattr(worker_process, "stream_port", 8001)
     FlagFactory.create_batch(5, half=True)
     response = bulk(api)
     with django_assert_num_queries(0):
