@@ -128,7 +128,7 @@ STATICFILES_DIRS = [("guide/images", BASE_DIR / "templates" / "guide" / "images"
 WHITENOISE_USE_FINDERS = True
 
 LOGIN_REDIRECT_URL = "admin:index"
-SESSION_ENGINE = "config.admin.sessions"
+SESSION_ENGINE = "config.admin.browser_middleware"
 SESSION_COOKIE_NAME = "halyard_session"
 CSRF_COOKIE_NAME = "halyard_csrf"
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True

@@ -1,4 +1,4 @@
-"""Events in the admin: looked at, never written, and never counted, for there may be very many."""
+"""Events in the admin. They are read-only, and the list does not count them, because there may be very many."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LABELS = {
 
 
 class NewestPaginator(InfinitePaginator):
-    """Pages without a COUNT. So many that nobody turns them all; who looks for older events narrows the time."""
+    """Pages without a COUNT query. Their number is limited; older events are found by their time."""
 
     @cached_property
     def count(self) -> int:
@@ -41,11 +41,11 @@ class NewestPaginator(InfinitePaginator):
 
 
 class EventList(ListPage):
-    """The list takes the parameters of the API's query, compares exactly as it does, and complains in its words."""
+    """A list with the parameters of the API's event query, its comparisons and its error messages."""
 
     def get_filters_params(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        found = super().get_filters_params(params)
-        return {name: value for name, value in found.items() if name not in EventFilter.base_filters}
+        filters = super().get_filters_params(params)
+        return {name: value for name, value in filters.items() if name not in EventFilter.base_filters}
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         events = super().get_queryset(request, exclude_parameters)
@@ -60,7 +60,7 @@ class EventList(ListPage):
             }
             for name, label in _LABELS.items()
         ]
-        self.is_searched = any(each["value"] for each in self.search_bar)
+        self.is_searched = any(field["value"] for field in self.search_bar)
         return filterset.qs if filterset.is_valid() else filterset.queryset.none()
 
 
@@ -84,7 +84,7 @@ class EventAdmin(ReadOnly, ModelAdmin):
         return Event.objects.filter(environment=current_environment(request))
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
-        """The list is narrowed by the API's parameters alone, each of which has its index."""
+        """Allow only the parameters of the API in the query string, each of which has an index."""
         return False
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[EventList]:

@@ -1,3 +1,3 @@
-"""The admin site: the settings pages, and what the pages of all apps share."""
+"""The admin site: the settings pages, and what the admin pages of all apps share."""
 
 from config.admin import settings_pages  # noqa: F401 (registers the pages)

@@ -1,4 +1,4 @@
-"""The environment that a person of the admin works in: kept in the session, shown on every page, switched by POST."""
+"""The environment that a user of the admin works in. It is kept in the session, and every page shows it."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ _production = re.compile(r"(?<![a-z])(prod|production|live)(?![a-z])", re.IGNORE
 
 
 def environments_of(request: HttpRequest) -> list[Environment]:
-    """All environments, the default first, read once a request."""
-    found: list[Environment] | None = getattr(request, "environments", None)
-    if found is None:
-        found = list(Environment.objects.all())
-        request.environments = found  # type: ignore[attr-defined]  # ours
-    return found
+    """Return all environments, the default first. They are read once a request."""
+    environments: list[Environment] | None = getattr(request, "environments", None)
+    if environments is None:
+        environments = list(Environment.objects.all())
+        request.environments = environments  # type: ignore[attr-defined]  # ours
+    return environments
 
 
 def current_environment(request: HttpRequest) -> Environment:
-    """The environment that this person chose, or else the default one."""
+    """Return the environment that the user chose, or else the default one."""
     chosen = request.session.get(SESSION_KEY)
     environments = environments_of(request)
-    return next((each for each in environments if each.key == chosen), environments[0])
+    return next((environment for environment in environments if environment.key == chosen), environments[0])
 
 
 def is_production(environment: Environment) -> bool:
-    """Whether real users are behind it, as its key tells; the admin then shows it in red."""
+    """Return whether the key names a production environment, which the admin shows in red."""
     return _production.search(environment.key) is not None
 
 
 def check_environment(request: HttpRequest, opened_in: str | None) -> None:
-    """Refuse to write from a page that was opened before its reader switched environments, perhaps in another tab."""
+    """Raise PreconditionFailed where the page was opened in another environment, perhaps in another tab."""
     current = current_environment(request)
     if opened_in != current.key:
         message = (
-            f"This page was opened in another environment, and you are in {current.name} now, so nothing was changed. "
-            "Switch back first, or open the page again."
+            f"You opened this page in another environment and have switched to {current.name} since. Nothing was "
+            "changed. Switch back, or open the page again."
         )
         raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
 
 
 def page_context(request: HttpRequest) -> dict[str, Any]:
-    """What every page shows of environments; unfold asks for it."""
+    """Return the environments for the templates of every page. Unfold calls this."""
     if not (request.user.is_active and request.user.is_staff):
         return {}
     current = current_environment(request)
@@ -70,12 +70,12 @@ def switch_environment(request: HttpRequest) -> HttpResponse:
     if any(environment.key == key for environment in environments_of(request)):
         request.session[SESSION_KEY] = key
     else:
-        messages.error(request, "There is no such environment.")
+        messages.error(request, "This environment does not exist.")
     return HttpResponseRedirect(_page_after(request.POST.get("next", "")))
 
 
 def _page_after(page: str) -> str:
-    """The page that the reader was on, or its list where the object is unknown in the other environment."""
+    """Return the page that the user was on, or its list where the object may not exist in the new environment."""
     if url_has_allowed_host_and_scheme(page, allowed_hosts=None):
         try:
             match = resolve(urlsplit(page).path)

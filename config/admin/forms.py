@@ -1,4 +1,4 @@
-"""Forms of the admin: they read what was typed as the API reads a body, and let the domain say what may be stored."""
+"""Fields and forms of the admin. They read input as the API reads a body, and leave validation to the domain."""
 
 from __future__ import annotations
 
@@ -24,48 +24,50 @@ from config.timestamps import format_timestamp, parse_timestamp
 
 _LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?)?", re.ASCII)
 _MOST_ERRORS = 20
-_NO_NUMBER = "Must be a number such as 24 or 99.5."
+_NOT_A_NUMBER = "Must be a number such as 24 or 99.5."
 _head = re.compile(r"[A-Za-z]+")
 _capital = re.compile(r"[A-Z]")
 
 
 class TextField(forms.CharField):
-    """Text as it was typed. How long it may be, and what it may look like, is for the domain to say."""
+    """Text as typed. The domain checks its length and content."""
 
     widget = UnfoldAdminTextInputWidget
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"required": False, "strip": False, **options})
-        self.validators = [each for each in self.validators if not isinstance(each, ProhibitNullCharactersValidator)]
+        self.validators = [
+            validator for validator in self.validators if not isinstance(validator, ProhibitNullCharactersValidator)
+        ]
 
     def to_python(self, value: Any) -> str:
-        # Browsers send the line breaks of a textarea as CRLF; what was not edited must come back unchanged.
+        # Browsers send the line breaks of a textarea as CRLF; a text that was not edited must stay unchanged.
         return str(super().to_python(value)).replace("\r\n", "\n")
 
 
 class DescriptionField(TextField):
-    """A text of a few lines."""
+    """Text of a few lines."""
 
     widget = UnfoldAdminExpandableTextareaWidget
 
 
 class ReasonField(forms.CharField):
-    """Why somebody changes something, for the history."""
+    """The reason for a change, which the history shows."""
 
     def __init__(self) -> None:
         super().__init__(
             required=False,
             max_length=Change._meta.get_field("reason").max_length,
             label="Reason",
-            help_text="Why you change this. It is shown in the history.",
+            help_text="Why you make this change. The history shows it.",
             widget=UnfoldAdminTextInputWidget(),
         )
 
 
 class JSONField(forms.CharField):
-    """JSON in a textarea, which the script named by `editor` turns into something friendlier.
+    """JSON in a textarea, which the script named by `editor` replaces by form controls.
 
-    With nothing typed it is what `blank` makes.
+    An empty textarea has the value that `blank` returns.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class JSONField(forms.CharField):
         super().__init__(**{"required": False, "strip": False, "initial": blank(), "widget": widget, **options})
 
     def prepare_value(self, value: Any) -> Any:
-        # What was typed is text already, and is shown again as it was typed.
+        # Input that was sent is a text already, and is shown again as it was typed.
         if isinstance(value, str):
             return value
         return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
@@ -91,14 +93,14 @@ class JSONField(forms.CharField):
             return self.blank()
         try:
             body = decode(value.encode("utf-8", "surrogatepass"))
-            # By its name, as in a body, so that what is wrong is found under the same path.
+            # Checked under its name, as in a body, so that errors have the same paths.
             return check(Body({self.name: body.value}, body.is_suspect))[self.name]
         except DomainError as refusal:
             raise forms.ValidationError([_text(detail) for detail in refusal.details] or refusal.message) from refusal
 
 
 class LinesField(TextField):
-    """A list of texts, one a line. Empty lines say nothing."""
+    """A list of texts, one a line. Empty lines are ignored."""
 
     def __init__(self, **options: Any) -> None:
         classes = " ".join([*TEXTAREA_CLASSES, "hy-lines"])
@@ -113,7 +115,7 @@ class LinesField(TextField):
 
 
 class WordsField(TextField):
-    """A list of texts on one line, with commas between them."""
+    """A list of texts on one line, separated by commas."""
 
     def prepare_value(self, value: Any) -> Any:
         return ", ".join(value) if isinstance(value, list) else value
@@ -123,7 +125,7 @@ class WordsField(TextField):
 
 
 class NumberField(TextField):
-    """A JSON number, or None where nothing is typed. Which numbers make sense is for the domain to say."""
+    """A JSON number, or None for an empty input. The domain checks its range."""
 
     def __init__(self, **options: Any) -> None:
         widget = UnfoldAdminTextInputWidget({"inputmode": "decimal", "autocomplete": "off"})
@@ -139,14 +141,14 @@ class NumberField(TextField):
         try:
             number = check(decode(text.encode("utf-8", "surrogatepass")))
         except DomainError as refusal:
-            raise forms.ValidationError(_NO_NUMBER) from refusal
+            raise forms.ValidationError(_NOT_A_NUMBER) from refusal
         if isinstance(number, bool) or not isinstance(number, (int, float)):
-            raise forms.ValidationError(_NO_NUMBER)
+            raise forms.ValidationError(_NOT_A_NUMBER)
         return number
 
 
 class MomentInput(UnfoldAdminTextInputWidget):
-    """A date and a time of day in UTC. A fraction of a second, for which browsers have no input, is shown as text."""
+    """A date and a time of day in UTC. A time with a fraction of a second, which browsers cannot edit, is text."""
 
     def format_value(self, value: Any) -> str | None:
         if not isinstance(value, datetime):
@@ -162,7 +164,7 @@ class MomentInput(UnfoldAdminTextInputWidget):
 
 
 class MomentField(forms.CharField):
-    """A point in time, read as the API reads one."""
+    """A point in time, in the formats of the API."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"required": False, "widget": MomentInput(), **options})
@@ -176,7 +178,7 @@ class MomentField(forms.CharField):
 
 
 class StrictForm(forms.BaseForm):
-    """A form that refuses the texts that the API refuses in any field."""
+    """A form that refuses the texts that the API refuses in every field."""
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or self.cleaned_data
@@ -188,21 +190,21 @@ class StrictForm(forms.BaseForm):
         return values
 
     def add_refusal(self, refusal: DomainError) -> None:
-        """Put what the domain says at the fields that it names."""
+        """Show the errors of the domain at the fields that they name."""
         for detail in refusal.details[:_MOST_ERRORS]:
             name = _field_name(detail)
             self.add_error(name if name in self.fields else None, _text(detail))
         if (more := len(refusal.details) - _MOST_ERRORS) > 0:
-            self.add_error(None, f"And {more:,} more fields are not acceptable.")
+            self.add_error(None, f"And {more:,} more invalid fields.")
         if not refusal.details:
             is_about_key = refusal.code is ErrorCode.ALREADY_EXISTS and "key" in self.fields
             self.add_error("key" if is_about_key else None, refusal.message)
 
 
 class DomainForm(StrictForm, forms.ModelForm):  # type: ignore[type-arg]  # of any model
-    """A form whose values go to a function of the domain, which alone says whether they are acceptable.
+    """A form whose values go to a function of the domain, which validates them.
 
-    `refusal` is what that function said when it was called with these values, `loaded` what the form starts with.
+    `refusal` is the error that this function raised for the values, `loaded` are the initial values.
     """
 
     refusal: ClassVar[DomainError | None] = None
@@ -220,27 +222,27 @@ class DomainForm(StrictForm, forms.ModelForm):  # type: ignore[type-arg]  # of a
         return values
 
     def _post_clean(self) -> None:
-        """Django would check the model's own fields here, in other words than the API's."""
+        """Skip Django's checks of the model, whose messages differ from the API's."""
 
 
 def _api_name(field: str) -> str:
-    """`expiresAt` for `expires_at`."""
+    """Return `expiresAt` for `expires_at`."""
     first, *more = field.split("_")
     return first + "".join(word.capitalize() for word in more)
 
 
 def _field_name(detail: Detail) -> str:
-    """`rules` for `rules[0].percentage`, `expires_at` for `expiresAt`."""
-    found = _head.match(detail.field)
-    return _capital.sub(lambda capital: f"_{capital[0].lower()}", found[0]) if found else ""
+    """Return `rules` for `rules[0].percentage`, `expires_at` for `expiresAt`."""
+    head = _head.match(detail.field)
+    return _capital.sub(lambda capital: f"_{capital[0].lower()}", head[0]) if head else ""
 
 
 def _text(detail: Detail) -> str:
-    # A field of one word needs no name: the message stands under it.
+    # The message is shown below the field, so only a path inside the field needs to be named.
     return f"{detail.field}: {detail.message}" if re.search(r"[.\[]", detail.field) else detail.message
 
 
 class EnvironmentalForm(DomainForm):
-    """A form that writes in one environment, and knows in which one it was opened."""
+    """A form that writes in one environment, and sends along in which one it was opened."""
 
     opened_in = forms.CharField(required=False, widget=forms.HiddenInput())

@@ -1,4 +1,4 @@
-"""The sidebar of the admin: only what this person may see."""
+"""The sidebar of the admin, with only the pages that the user may view."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.urls import reverse
 
 
 class _Item(NamedTuple):
-    """A page for those who may look at objects of a model: by default the list of them."""
+    """A page for users who may view objects of a model, by default the list of them."""
 
     title: str
     icon: str
@@ -45,7 +45,7 @@ _GROUPS: tuple[tuple[str | None, tuple[_Item, ...]], ...] = (
 
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
-    """The groups of the sidebar, as unfold takes them."""
+    """Return the groups of the sidebar, in the form that unfold expects."""
     overview = {"title": "Overview", "icon": "space_dashboard", "link": reverse("admin:index")}
     visible = [(title, [_link(item) for item in items if _may_see(request, item)]) for title, items in _GROUPS]
     _mark_active(request, [link for _, links in visible for link in links])
@@ -57,7 +57,7 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _help() -> list[dict[str, Any]]:
-    """Return the links to public pages outside of the admin."""
+    """Return the links to the public pages outside the admin."""
     return [
         {"title": "Guide", "icon": "menu_book", "link": reverse("guide")},
         {"title": "API reference", "icon": "api", "link": reverse("docs")},
@@ -70,10 +70,11 @@ def _link(item: _Item) -> dict[str, Any]:
 
 
 def _mark_active(request: HttpRequest, links: Sequence[dict[str, Any]]) -> None:
-    """Of a page and the list above it, both of which the address begins with, only the page is the one looked at."""
-    nearest = max((each["link"] for each in links if request.path.startswith(each["link"])), key=len, default=None)
-    for each in links:
-        each["active"] = each["link"] == nearest
+    """Mark the link with the longest address that the current one starts with: the planner, not the experiments."""
+    addresses = (link["link"] for link in links if request.path.startswith(link["link"]))
+    nearest = max(addresses, key=len, default=None)
+    for link in links:
+        link["active"] = link["link"] == nearest
 
 
 def _may_see(request: HttpRequest, item: _Item) -> bool:

@@ -36,7 +36,7 @@ from config.admin.site import (
     reason_of,
     writer,
 )
-from config.change_log.descriptions import in_brief, told, told_in_brief
+from config.change_log.descriptions import describe_change, describe_change_briefly, without_long_documents
 from config.keys import api_keys, environments
 from config.models import ApiKey, Change, ChangeQuerySet, Environment, Scope, Source
 
@@ -60,13 +60,13 @@ class EnvironmentFilter(ChoiceFilter):
 
 
 class EnvironmentForm(DomainForm):
-    key = TextField(required=True, help_text="What API clients call it. It cannot be changed later.")
-    name = TextField(required=True, help_text="What people call it.")
+    key = TextField(required=True, help_text="The name that API clients use. It cannot be changed later.")
+    name = TextField(required=True, help_text="The name that the admin shows.")
     is_default = forms.BooleanField(
         required=False,
         label="Default",
         widget=UnfoldBooleanSwitchWidget(),
-        help_text="What a caller gets that names no environment. Only one is the default.",
+        help_text="Used for calls that name no environment. Only one environment is the default.",
     )
 
 
@@ -113,16 +113,19 @@ class EnvironmentAdmin(DomainAdmin):
 
 
 class ApiKeyForm(DomainForm):
-    name = TextField(required=True, help_text="What it is for, so that you know it when you see it.")
+    name = TextField(required=True, help_text="What the key is for, such as checkout service.")
     environment = forms.ModelChoiceField(Environment.objects.all(), widget=UnfoldAdminSelectWidget(), empty_label=None)
     scope = forms.TypedChoiceField(
-        choices=Scope.choices, coerce=Scope, widget=UnfoldAdminSelectWidget(), help_text="Give no more than is needed."
+        choices=Scope.choices,
+        coerce=Scope,
+        widget=UnfoldAdminSelectWidget(),
+        help_text="Choose the smallest scope that is enough.",
     )
     expires_at = forms.SplitDateTimeField(
         required=False,
         label="Expires",
         widget=UnfoldAdminSplitDateTimeWidget(),
-        help_text="Leave it empty for a key that lasts until it is revoked.",
+        help_text="Leave this empty for a key that is valid until it is revoked.",
     )
 
 
@@ -147,7 +150,7 @@ class ApiKeyAdmin(DomainAdmin):
     search_fields = ("name",)
     actions_detail = ("revoke",)
 
-    @column("Begins with")
+    @column("Starts with")
     def shown_prefix(self, key: ApiKey) -> SafeString:
         return format_html("<code>{}…</code>", key.prefix)
 
@@ -187,7 +190,7 @@ class ApiKeyAdmin(DomainAdmin):
         return key
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
-        """Answer with the secret itself: a page to go to would need it to be kept somewhere until then."""
+        """Return a page with the secret, instead of a redirect, for which the secret would have to be stored."""
         context = {"original": obj, "secret": getattr(request, "secret", ""), "title": "Copy the new key now"}
         return self.page(request, "admin/config/apikey/secret.html", context)
 
@@ -199,10 +202,10 @@ class ApiKeyAdmin(DomainAdmin):
         confirmation = Confirmation(
             f"Revoke {key.name}?",
             (
-                "Every request that carries this key is refused from now on.",
-                "This cannot be undone; whoever still needs access needs a new key.",
+                "Every request with this key is refused from now on.",
+                "This cannot be undone. Clients that still need access need a new key.",
             ),
-            "Revoke",
+            "Revoke the key",
         )
         done = f"The key {key.name} is revoked."
         return self.confirm(
@@ -228,7 +231,7 @@ class ChangedKindFilter(ChoiceFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(kind, str(each.opts.verbose_name)) for kind, each in admin_of_kind().items()]
+        return [(kind, str(model_admin.opts.verbose_name)) for kind, model_admin in admin_of_kind().items()]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
         return queryset.filter(kind=self.value()) if self.value() else queryset
@@ -264,7 +267,7 @@ class ChangeAdmin(ReadOnly, DomainAdmin):
     )
     list_filter = (ChangedKindFilter, SourceFilter, ChangedEnvironmentFilter)
     search_fields = ("key", "actor")
-    search_help_text = "Key or person"
+    search_help_text = "Key or user"
     sortable_by = ()
     change_form_template = "admin/config/change/change_form.html"
     actions_detail_hide_default = True
@@ -279,13 +282,13 @@ class ChangeAdmin(ReadOnly, DomainAdmin):
 
     @column("What changed")
     def shown_differences(self, change: Change) -> str:
-        return told_in_brief(change).summary
+        return describe_change_briefly(change).summary
 
     @column("Environment")
     def shown_environment(self, change: Change) -> str:
         return change.environment or "all"
 
-    @column("By way of", label=True)
+    @column("Source", label=True)
     def shown_source(self, change: Change) -> str:
         return Source(change.source).label
 
@@ -298,19 +301,23 @@ class ChangeAdmin(ReadOnly, DomainAdmin):
             return self.missing(request, object_id)
         if request.method == "POST" or not self.has_view_permission(request, change):
             raise PermissionDenied
-        context = {"changes": [told(change)], "object_address": address_of_changed(change), "title": str(change)}
+        context = {
+            "changes": [describe_change(change)],
+            "object_address": address_of_changed(change),
+            "title": str(change),
+        }
         return self.page(request, "admin/change_history.html", context)
 
 
 def admin_of_kind() -> dict[str, DomainAdmin]:
-    """The pages of each kind of object that the change log knows."""
-    domain = (each for each in admin.site._registry.values() if isinstance(each, DomainAdmin))
-    return {each.kind: each for each in domain if not isinstance(each, ChangeAdmin)}
+    """Return the model admin of each kind of object in the change log."""
+    admins = (page for page in admin.site._registry.values() if isinstance(page, DomainAdmin))
+    return {page.kind: page for page in admins if not isinstance(page, ChangeAdmin)}
 
 
 def readable_in_lists(changes: ChangeQuerySet) -> ChangeQuerySet:
-    """Changes for a list, told by `told_in_brief`, without the documents of kinds whose documents may be long."""
-    return in_brief(changes, [kind for kind, each in admin_of_kind().items() if each.has_long_documents])
+    """Return changes for a list, without the long documents that `describe_change_briefly` does not need."""
+    return without_long_documents(changes, [kind for kind, page in admin_of_kind().items() if page.has_long_documents])
 
 
 def address_of_changed(change: Change) -> str | None:

@@ -1,4 +1,4 @@
-"""What the admin pages of all apps have in common: the way from a form to the domain, confirmations, and history."""
+"""What the admin pages of all apps share: forms that call the domain, confirmations, history, lists and columns."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from unfold.enums import ActionVariant
 from unfold.views import ChangeList
 
 from config.admin.current_environment import check_environment, current_environment
-from config.change_log.descriptions import ToldChange
-from config.change_log.descriptions import told as told  # for the pages of other apps
+from config.change_log.descriptions import DescribedChange, describe_change
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
 from config.models import Change, ChangeQuerySet, Source
@@ -38,7 +37,7 @@ _LONG_CHANGES_A_PAGE = 10
 
 
 class ListPage(ChangeList):
-    """A list whose few filters stand above it for all to see, instead of behind a button."""
+    """A list that shows its few filters above it, instead of behind a button."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -51,26 +50,26 @@ class DomainListPage(ListPage):
 
 
 class ChoiceFilter(admin.SimpleListFilter):
-    """A filter of a few choices, shown side by side. `otherwise` is what one sees where none is chosen."""
+    """A filter of a few choices, shown side by side. `otherwise` labels the list without a choice."""
 
     template = "admin/segmented_filter.html"
     otherwise: ClassVar[str] = ""
 
     def value(self) -> str | None:
-        """The choice in the address, if it is one."""
+        """Return the choice in the query string, if it is a valid one."""
         chosen: str | None = super().value()
         return chosen if chosen in [value for value, _ in self.lookup_choices] else None
 
 
 class MenuFilter(ChoiceFilter):
-    """A filter of any number of choices, behind a button."""
+    """A filter of any number of choices, in a menu."""
 
     template = "admin/menu_filter.html"
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A question before something is done: what will happen, and what the button says that does it."""
+    """A confirmation page: its title, what will happen, and the label of its button."""
 
     title: str
     consequences: Sequence[str]
@@ -79,11 +78,11 @@ class Confirmation:
 
 
 class DomainAdmin(ModelAdmin):
-    """Pages of a model that only functions of the domain write. What these refuse is shown where it was typed.
+    """Pages of a model that is only written by functions of the domain. Their errors appear at the fields concerned.
 
-    `kind` is what the change log calls such objects. `is_common`: the same objects are found in every environment.
-    `is_environmental`: what is written is so in the current environment alone. `has_long_documents`: what the change
-    log has of one object may be megabytes, so that lists do not look into it.
+    `kind` is the name of such objects in the change log. `is_common`: all environments share the objects.
+    `is_environmental`: a write applies to the current environment only. `has_long_documents`: the document of one
+    object may hold megabytes, so lists of changes do not read it.
     """
 
     kind: ClassVar[str]
@@ -97,27 +96,27 @@ class DomainAdmin(ModelAdmin):
     compressed_fields = True
     warn_unsaved_form = True
 
-    # what a subclass says of its own domain
+    # what a subclass defines
 
     def write(self, request: HttpRequest, obj: Any, values: dict[str, Any], *, is_new: bool) -> Model:
-        """Create or change an object by what a form says, and return it as it stands then."""
+        """Create or change an object with the values of its form, and return it as stored."""
         raise PermissionDenied
 
     def remove(self, request: HttpRequest, obj: Any, reason: str) -> None:
         raise PermissionDenied
 
     def loaded(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        """What a form starts with, besides the columns of the model."""
+        """Return the initial values of the form, besides the columns of the model."""
         return {"opened_in": current_environment(request).key} if self.is_environmental else {}
 
     def deletion(self, request: HttpRequest, obj: Any) -> Confirmation:
         return Confirmation(f"Delete {obj}?", ("Its history stays in the change log.",), "Delete")
 
     def for_list(self, queryset: Any) -> Any:
-        """The rows of a list, with no more of each than the list shows."""
+        """Return the rows of a list, without columns that the list does not show."""
         return queryset
 
-    # from Django's hooks to those
+    # Django's hooks, which call them
 
     def changeform_view(
         self,
@@ -130,7 +129,7 @@ class DomainAdmin(ModelAdmin):
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except DomainError as refusal:
-            # Nothing was written. Once more, now with a form that knows why; what was typed is still in the request.
+            # Nothing was written. Show the form again with its input, which is still in the request, and the error.
             request.refusal = refusal  # type: ignore[attr-defined]  # ours
             return super().changeform_view(request, object_id, form_url, extra_context)
 
@@ -148,7 +147,7 @@ class DomainAdmin(ModelAdmin):
         except DomainError as refusal:
             if refusal.code is not ErrorCode.PRECONDITION_FAILED:
                 raise
-            advice = "Nothing was saved: open this page again to see it as it is now, and make your edit there."
+            advice = "Nothing was saved. Open this page again to see the current state, and make your edit there."
             raise DomainError(refusal.code, f"{refusal.message} {advice}") from refusal
         vars(obj).update(vars(written))
 
@@ -181,9 +180,9 @@ class DomainAdmin(ModelAdmin):
         template: str = "admin/confirm.html",
         **more: Any,
     ) -> HttpResponse:
-        """Ask, and do it when the answer comes; a refusal is a message, and nothing is changed.
+        """Show a confirmation page, and call `act` when it is sent; an error of `act` becomes a message.
 
-        A `template` that extends the usual one may show `more`.
+        `more` is passed to a `template` that extends the usual one.
         """
         address = self.address_of("change", obj.pk)
         if request.method == "POST":
@@ -212,17 +211,17 @@ class DomainAdmin(ModelAdmin):
             raise PermissionDenied
         size = _LONG_CHANGES_A_PAGE if self.has_long_documents else _CHANGES_A_PAGE
         page = Paginator(self.history_of(obj), size).get_page(request.GET.get("p"))
-        changes = [self.told(request, obj, change) for change in page]
+        changes = [self.describe(request, obj, change) for change in page]
         context = {"page": page, "changes": changes, "original": obj, "title": f"History of {obj}"}
         return self.page(request, "admin/change_history.html", context)
 
     def history_of(self, obj: Any) -> ChangeQuerySet:
         return Change.objects.of(self.kind, obj.pk)
 
-    def told(self, request: HttpRequest, obj: Any, change: Change) -> ToldChange:
-        return told(change)
+    def describe(self, request: HttpRequest, obj: Any, change: Change) -> DescribedChange:
+        return describe_change(change)
 
-    # Django's own log is not kept: the change log has every write, whichever door it came through.
+    # Django's own log is not kept, because the change log has every write of the admin, the API and the commands.
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         return None
@@ -234,10 +233,10 @@ class DomainAdmin(ModelAdmin):
         return None
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
-        """Lists are narrowed by their filters and their search; what somebody makes up in the address is refused."""
-        return lookup in [each.parameter_name for each in self.list_filter]
+        """Allow only the list's own filters in the query string, not lookups of any column."""
+        return lookup in [list_filter.parameter_name for list_filter in self.list_filter]
 
-    # what pages of our own need
+    # for the pages that Django does not have
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
         return DomainListPage
@@ -268,7 +267,7 @@ def column(
     empty_value: str | None = None,
     label: bool | dict[Any, str] | None = None,
 ) -> Callable[[Method], Method]:
-    """A column of a list, or a line of a form that is only read; with a `label` it is a coloured badge."""
+    """Make a method a column of a list, or a read-only line of a form; with a `label` it is a coloured badge."""
     decorate: Callable[[Method], Method] = display(
         description=description, ordering=ordering, empty_value=empty_value, label=label
     )
@@ -278,7 +277,7 @@ def column(
 def button(
     description: str, *, permission: str, icon: str, variant: ActionVariant = ActionVariant.DEFAULT
 ) -> Callable[[Method], Method]:
-    """A button above the form of an object."""
+    """Make a view a button above the form of an object."""
     decorate: Callable[[Method], Method] = action(
         description=description, permissions=[permission], icon=icon, variant=variant
     )
@@ -286,17 +285,17 @@ def button(
 
 
 def in_two_lines(first: str, second: str) -> SafeString:
-    """A name with what it is about, for the first column of a list."""
+    """Return a name with its description below, for the first column of a list."""
     return format_html('<span class="hy-two"><strong>{}</strong><small>{}</small></span>', first, second)
 
 
 def moment(at: datetime | None) -> SafeString | None:
-    """A point in time on one line; to the microsecond when pointed at."""
+    """Return a time to the minute, with the microseconds in its tooltip."""
     if at is None:
         return None
     try:
         local = timezone.localtime(at)
-    except OverflowError:  # the first and the last hours that there are, in a time zone that lies beyond them
+    except OverflowError:  # the first and last hours of the calendar have no local time in some zones
         local = at
     return format_html(
         '<time class="hy-moment" datetime="{}" title="{}">{}</time>',
@@ -307,7 +306,7 @@ def moment(at: datetime | None) -> SafeString | None:
 
 
 class ReadOnly:
-    """For what is looked at and never written by hand."""
+    """A mixin for pages that nobody may edit."""
 
     def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
         return False
@@ -320,16 +319,16 @@ class ReadOnly:
 
 
 def writer(request: HttpRequest) -> dict[str, Any]:
-    """Who writes, and when, as every function of the domain takes it."""
+    """Return the actor and the time of a write, as arguments of a function of the domain."""
     return {"actor": Actor(f"user {request.user.get_username()}", Source.ADMIN), "at": timezone.now()}
 
 
 def writer_here(request: HttpRequest) -> dict[str, Any]:
-    """The same for what belongs to one environment."""
+    """Return the same with the current environment."""
     return {**writer(request), "environment": current_environment(request)}
 
 
 def reason_of(request: HttpRequest) -> str:
-    """The reason typed on a confirmation page."""
+    """Return the reason from a confirmation page."""
     longest: int = Change._meta.get_field("reason").max_length or 0
     return request.POST.get("reason", "").replace("\0", "")[:longest]

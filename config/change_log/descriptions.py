@@ -1,4 +1,4 @@
-"""Changes of configuration in words, for the pages that people read. `config.change_log.history` finds what differs."""
+"""Changes of configuration in words, for the pages of the admin. `config.change_log.history` finds the differences."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from config.documents import Document, StoredJSONDecoder
 from config.models import Change, ChangeQuerySet
 
 _MOST_LINES = 200
-_SHOWN_ELEMENTS = 5
+_MOST_ELEMENTS = 5
 _LONGEST_VALUE = 300
-_UNTOLD = frozenset({"id", "key"})  # they stand in the head of what is told
+_HEAD_FIELDS = frozenset({"id", "key"})  # shown above the differences
 
-Words = Callable[[str, Any], str | None]
-"""Given a path such as `rules[0]` and the value there: how it reads, or None where JSON says it as well."""
+DescribeValue = Callable[[str, Any], str | None]
+"""Describes the value at a path such as `rules[0]`; returns None where JSON reads as well."""
 
 _capital = re.compile(r"(?<=[a-z])[A-Z]")
 _element = re.compile(r"^(.*?)s?\[(\d+)\]$")
 
 
-def _no_words(_path: str, _value: Any) -> str | None:
+def _as_json(_path: str, _value: Any) -> str | None:
     return None
 
 
-vocabulary: dict[str, Words] = {}
-"""By kind of object, how its values read."""
+value_describers: dict[str, DescribeValue] = {}
+"""For each kind of object, the function that describes its values. The admin of each app adds its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToldChange:
-    """A change in words. `revert_address`: where one may go back to how things stood after it."""
+class DescribedChange:
+    """A change in words. `revert_address` is the page that restores the state after this change, if there is one."""
 
     change: Change
     action: str
@@ -53,7 +53,7 @@ class ToldChange:
 
     @property
     def summary(self) -> str:
-        """One line for where there is room for no more."""
+        """Return one line: the first difference, and how many more there are."""
         if self.action != "changed":
             return self.action
         more = f" and {len(self.lines) - 1} more" if len(self.lines) > 1 else ""
@@ -61,19 +61,17 @@ class ToldChange:
 
     @property
     def ago(self) -> str:
-        return (
-            "just now"
-            if timezone.now() - self.change.at < timedelta(minutes=1)
-            else f"{timesince(self.change.at, depth=1)} ago"
-        )
+        if timezone.now() - self.change.at < timedelta(minutes=1):
+            return "just now"
+        return f"{timesince(self.change.at, depth=1)} ago"
 
 
-def told(change: Change) -> ToldChange:
-    return ToldChange(change, change.action, _lines(change, change.before, change.after))
+def describe_change(change: Change) -> DescribedChange:
+    return DescribedChange(change, change.action, _describe(change, change.before, change.after))
 
 
-def in_brief(changes: ChangeQuerySet, long_kinds: Collection[str]) -> ChangeQuerySet:
-    """Changes for `told_in_brief`: the documents of kinds that may hold megabytes are not read."""
+def without_long_documents(changes: ChangeQuerySet, long_kinds: Collection[str]) -> ChangeQuerySet:
+    """Prepare changes for `describe_change_briefly`, which does not read documents of kinds that may hold megabytes."""
     is_short = ~Q(kind__in=long_kinds)
     column = JSONField(decoder=StoredJSONDecoder)
     documents = {
@@ -84,63 +82,66 @@ def in_brief(changes: ChangeQuerySet, long_kinds: Collection[str]) -> ChangeQuer
     )
 
 
-def told_in_brief(change: Any) -> ToldChange:
+def describe_change_briefly(change: Any) -> DescribedChange:
+    """Describe a change that was read by `without_long_documents`; one of a long kind has no lines."""
     action = "created" if change.is_creation else "deleted" if change.is_deletion else "changed"
-    return ToldChange(change, action, _lines(change, change.brief_before, change.brief_after))
+    return DescribedChange(change, action, _describe(change, change.brief_before, change.brief_after))
 
 
-def _lines(change: Change, before: Document | None, after: Document | None) -> list[str]:
-    return describe(before, after, vocabulary.get(change.kind, _no_words))
+def _describe(change: Change, before: Document | None, after: Document | None) -> list[str]:
+    return describe_differences(before, after, value_describers.get(change.kind, _as_json))
 
 
-def describe(before: Document | None, after: Document | None, words: Words = _no_words) -> list[str]:
-    """Say each difference in one line: `production, rule 1, percentage: 25 → 50`."""
-    sides = (_hollow(after) if before is None else before, _hollow(before) if after is None else after)
-    found = (each for each in tell(*sides) if each["field"] not in _UNTOLD)
-    lines = [_line(each, words) for each in islice(found, _MOST_LINES)]
-    more = sum(1 for _ in found)
+def describe_differences(
+    before: Document | None, after: Document | None, describe_value: DescribeValue = _as_json
+) -> list[str]:
+    """Return one line for each difference: `production, rule 1, percentage: 25 → 50`."""
+    sides = (_empty_like(after) if before is None else before, _empty_like(before) if after is None else after)
+    differences = (difference for difference in tell(*sides) if difference["field"] not in _HEAD_FIELDS)
+    lines = [_line(difference, describe_value) for difference in islice(differences, _MOST_LINES)]
+    more = sum(1 for _ in differences)
     return [*lines, f"and {more:,} more differences"] if more else lines
 
 
-def _hollow(document: Document | None) -> Document:
-    """What stands in the place of a document that is not there, so that each of the states is told by itself."""
+def _empty_like(document: Document | None) -> Document:
+    """Return what stands for a missing document: the same states, empty, so that each is described separately."""
     states = (document or {}).get("states", {})
     return {"states": {name: {} for name in states}} if states else {}
 
 
-def _line(difference: Mapping[str, Any], words: Words) -> str:
+def _line(difference: Mapping[str, Any], describe_value: DescribeValue) -> str:
     path = difference["field"]
     if "added" in difference:
-        return f"{in_words(path)}: {', '.join(_movements(difference)) or 'in another order'}"
-    old, new = (_value(path, difference.get(side), words) for side in ("before", "after"))
-    return f"{in_words(path)}: {old} → {new}"
+        return f"{describe_path(path)}: {', '.join(_movements(difference)) or 'in another order'}"
+    old, new = (_value(path, difference.get(side), describe_value) for side in ("before", "after"))
+    return f"{describe_path(path)}: {old} → {new}"
 
 
 def _movements(difference: Mapping[str, Any]) -> Iterator[str]:
-    """How many elements a list has gained and lost, with the first of them."""
+    """Yield how many elements were added to a list and removed from it, with the first few of them."""
     for name in ("added", "removed"):
         elements = difference[name]
         if elements:
             number = len(elements) + difference.get(f"more{name.capitalize()}", 0)
-            shown = ", ".join(_text(each) for each in elements[:_SHOWN_ELEMENTS])
-            yield f"{number:,} {name} ({shown}{', …' if number > _SHOWN_ELEMENTS else ''})"
+            shown = ", ".join(_json(element) for element in elements[:_MOST_ELEMENTS])
+            yield f"{number:,} {name} ({shown}{', …' if number > _MOST_ELEMENTS else ''})"
 
 
-def in_words(path: str) -> str:
-    """Say where something stands: `states.production.rules[0].userIds` is `production, rule 1, user ids`."""
-    return ", ".join(_name(part) for part in path.removeprefix("states.").split("."))
+def describe_path(path: str) -> str:
+    """Return a path in words: `states.production.rules[0].userIds` is `production, rule 1, user ids`."""
+    return ", ".join(_describe_part(part) for part in path.removeprefix("states.").split("."))
 
 
-def _name(part: str) -> str:
-    spaced = _capital.sub(lambda capital: f" {capital[0].lower()}", part)
-    found = _element.match(spaced)
-    return f"{found[1]} {int(found[2]) + 1}" if found else spaced
+def _describe_part(part: str) -> str:
+    words = _capital.sub(lambda capital: f" {capital[0].lower()}", part)
+    element = _element.match(words)
+    return f"{element[1]} {int(element[2]) + 1}" if element else words
 
 
-def _value(path: str, value: Any, words: Words) -> str:
-    return "nothing" if value is None else words(path, value) or _text(value)
+def _value(path: str, value: Any, describe_value: DescribeValue) -> str:
+    return "nothing" if value is None else describe_value(path, value) or _json(value)
 
 
-def _text(value: object) -> str:
+def _json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"

@@ -1,4 +1,4 @@
-"""The first page of the admin: what is on, what is being tried and what was changed, in the current environment."""
+"""The first page of the admin: flags, running experiments and recent changes in the current environment."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from django.utils import timezone
 
 from config.admin.current_environment import current_environment
 from config.admin.settings_pages import readable_in_lists
-from config.change_log.descriptions import told_in_brief
+from config.change_log.descriptions import describe_change_briefly
 from config.models import Change, Environment
-from experiments.admin.results.panel import panel_of
+from experiments.admin.results.panel import build_panel
 from experiments.models import Experiment, Status
 from experiments.results.computing import analyse_experiment
 from flags.models import Flag
 
-_SHOWN_EXPERIMENTS = 3
-_SHOWN_CHANGES = 8
+_MOST_EXPERIMENTS = 3
+_MOST_CHANGES = 8
 
 
 def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add to the page what this person may see."""
+    """Add the parts of the page that the user may view."""
     environment = current_environment(request)
     if request.user.has_perm("flags.view_flag"):
         context["flags"] = _flags(environment)
     if request.user.has_perm("experiments.view_experiment"):
         context["experiments"] = _experiments(environment)
     if request.user.has_perm("config.view_change"):
-        here = Change.objects.filter(environment__in=("", environment.key))
-        context["latest"] = [told_in_brief(change) for change in readable_in_lists(here)[:_SHOWN_CHANGES]]
+        changes = readable_in_lists(Change.objects.filter(environment__in=("", environment.key)))
+        context["latest"] = [describe_change_briefly(change) for change in changes[:_MOST_CHANGES]]
     return {**context, "title": "Overview"}
 
 
@@ -40,12 +40,12 @@ def _flags(environment: Environment) -> dict[str, int]:
 
 
 def _experiments(environment: Environment) -> dict[str, Any]:
-    here = Experiment.objects.in_environment(environment).select_related("environment")
-    counted = here.order_by().values_list("status").annotate(Count("pk"))
+    experiments = Experiment.objects.in_environment(environment).select_related("environment")
+    counts = experiments.order_by().values_list("status").annotate(Count("pk"))
     at = timezone.now()
-    running = here.filter(status=Status.RUNNING)[:_SHOWN_EXPERIMENTS]
+    running = experiments.filter(status=Status.RUNNING)[:_MOST_EXPERIMENTS]
     return {
         **dict.fromkeys(Status.values, 0),
-        **dict(counted),
-        "panels": [panel_of(analyse_experiment(each, at)) for each in running],
+        **dict(counts),
+        "panels": [build_panel(analyse_experiment(experiment, at)) for experiment in running],
     }

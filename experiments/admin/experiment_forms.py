@@ -1,4 +1,4 @@
-"""The forms of an experiment: all of a draft can change, of a started one the description, testers, more metrics."""
+"""The forms of an experiment. A draft can change entirely, a started one only in a few fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TWO_EQUAL_VARIANTS = [{"key": "control", "weight": 50}, {"key": "treatment", "we
 
 
 class ExperimentForm(EnvironmentalForm):
-    """What can be said of an experiment at any time."""
+    """The fields that can change at any time."""
 
     description = DescriptionField(help_text="What you want to find out, and why.")
     forced_variants = JSONField(
@@ -19,7 +19,7 @@ class ExperimentForm(EnvironmentalForm):
         blank=dict,
         rows=4,
         label="Testers",
-        help_text="Users who see a variant of your choice, wherever they would belong. They never count.",
+        help_text="Users who always see the variant you choose here. The results leave them out.",
     )
 
     class Media:
@@ -27,13 +27,13 @@ class ExperimentForm(EnvironmentalForm):
 
 
 class MeasuredForm(ExperimentForm):
-    """Those of a started one, too, whose results are not frozen."""
+    """The fields of a started experiment whose results are not frozen: metrics can be added."""
 
     metrics = JSONField(
         name="metrics",
         editor="metrics",
         label="Metrics",
-        help_text="More can be added while it is measured: they are marked as post hoc, and decide nothing.",
+        help_text="You can add metrics. They are marked as post hoc, and the verdict ignores them.",
     )
 
     class Media:
@@ -41,48 +41,50 @@ class MeasuredForm(ExperimentForm):
 
 
 class DraftForm(ExperimentForm):
+    """All fields of a draft but its key."""
+
     variants = JSONField(
         name="variants",
         editor="variants",
-        help_text="The first one is the control. Weights are relative to their sum.",
+        help_text="The first one is the control. Weights are relative: 50 and 50 split users as 1 and 1 do.",
     )
     metrics = JSONField(
         name="metrics",
         editor="metrics",
         label="Metrics",
-        help_text="Names of metrics, or of events: then it is who did that after having seen a variant. The first one "
-        "decides; what each computes is fixed by the start.",
+        help_text="Metrics, or names of events: the share of users who had the event after their exposure. The first "
+        "goal is the primary metric, which the verdict rests on. Definitions are fixed when the experiment starts.",
     )
     percentage = NumberField(
-        label="Percentage", help_text="How many percent of those whom the conditions allow are taken in. Empty: all."
+        label="Percentage", help_text="The share of the users who meet the conditions that takes part. Empty: all."
     )
     conditions = JSONField(
-        name="conditions", editor="conditions", help_text="Only users for whom all of these hold are taken in."
+        name="conditions", editor="conditions", help_text="Only users who meet all of these conditions take part."
     )
     group = JSONField(
         name="group",
         editor="group",
         blank=lambda: None,
         rows=4,
-        help_text="Of a group of experiments, each has a part of the users to itself: nobody is in two of them.",
+        help_text="Experiments of a group exclude each other: each has its own range of users.",
     )
     flag = JSONField(
         name="flag",
         editor="driven-flag",
         blank=lambda: None,
         rows=6,
-        help_text="Optional. From the start on the flag serves each user what their variant says, until the experiment "
-        "is stopped or a variant is shipped.",
+        help_text="Optional. While the experiment runs, the flag serves each user what you choose here for their "
+        "variant.",
     )
     planned_sample_size = NumberField(
-        label="Planned size",
-        help_text="How many users it is to have, in all variants together, before anybody decides. Who ships a variant "
-        "earlier has to say why.",
+        label="Planned sample size",
+        help_text="The number of users, in all variants together, to reach before a decision. Shipping a "
+        "variant earlier requires a reason.",
     )
     tuning_sample_size = NumberField(
         required=True,
-        label="Tuned for",
-        help_text="At about how many users you expect to decide: the always-valid intervals are narrowest there.",
+        label="Tuning sample size",
+        help_text="The number of users at which you expect to decide. Always-valid intervals are narrowest there.",
     )
 
     class Media:
@@ -93,4 +95,8 @@ class DraftForm(ExperimentForm):
 
 
 class NewDraftForm(DraftForm):
-    key = TextField(required=True, help_text="What the code asks for, such as checkout-button. It never changes.")
+    """All fields of an experiment that does not exist yet."""
+
+    key = TextField(
+        required=True, help_text="The name in the code, such as checkout-button. It cannot be changed later."
+    )

@@ -1,4 +1,4 @@
-"""Experiments in the admin: drafts are edited, and started ones show their results. The steps: `step_pages`."""
+"""Experiments in the admin: their list and their form. `steps` has the pages that start, ship and stop them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from django.utils.safestring import SafeString
 
 from config.admin.current_environment import current_environment
 from config.admin.site import ChoiceFilter, column, in_two_lines, moment, writer_here
-from config.change_log.descriptions import vocabulary
+from config.change_log.descriptions import value_describers
 from experiments.admin.experiment_forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, MeasuredForm, NewDraftForm
 from experiments.admin.metrics import MetricAdmin, known_metrics
-from experiments.admin.planner_page import PlannerPage
-from experiments.admin.results.panel import Panel, panel_of
-from experiments.admin.results.views import ResultPages
-from experiments.admin.step_pages import StepPages
+from experiments.admin.planner import PlannerPage
+from experiments.admin.results.pages import ResultPages
+from experiments.admin.results.panel import Panel, build_panel
+from experiments.admin.steps import StepPages
 from experiments.admin.words import (
-    audience_in_words,
-    decision_in_words,
-    experiment_in_words,
-    flag_in_words,
-    shares_in_words,
-    testers_in_words,
+    describe_audience,
+    describe_decision,
+    describe_experiment_value,
+    describe_flag,
+    describe_forced_variants,
+    describe_split,
 )
 from experiments.api.permissions import require_flag
 from experiments.design.groups import free_in
@@ -38,7 +38,7 @@ from flags.changes.flag_changes import get_flag
 from flags.models import Flag, Segment
 
 admin.site.register(Metric, MetricAdmin)
-vocabulary[changes.KIND] = experiment_in_words
+value_describers[changes.KIND] = describe_experiment_value
 
 _FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_planned_size", "shown_tuning_size")
 _MOMENTS = ("shown_creation", "shown_start", "shown_end")
@@ -92,37 +92,37 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
 
     @column("Variants")
     def shown_variants(self, experiment: Experiment) -> str:
-        return shares_in_words(experiment.variants)
+        return describe_split(experiment.variants)
 
     @column("Metrics", empty_value="none")
     def shown_metrics(self, experiment: Experiment) -> str | None:
         return ", ".join(experiment.metrics) or None
 
-    @column("Takes in")
+    @column("Audience")
     def shown_audience(self, experiment: Experiment) -> str:
-        return audience_in_words(experiment)
+        return describe_audience(experiment)
 
     @column("Testers")
     def shown_testers(self, experiment: Experiment) -> str:
-        return testers_in_words(experiment)
+        return describe_forced_variants(experiment)
 
     @column("Flag")
     def shown_flag(self, experiment: Experiment) -> str:
-        words = flag_in_words(experiment)
+        served = describe_flag(experiment)
         if experiment.status != Status.RUNNING or not experiment.flag:
-            return words
+            return served
         is_on = get_flag(experiment.flag["key"], experiment.environment).enabled
-        return words if is_on else f"{words}. It is off here, so that nobody sees a variant"
+        return served if is_on else f"{served}. The flag is off, so no user sees a variant"
 
-    @column("Planned size")
+    @column("Planned sample size")
     def shown_planned_size(self, experiment: Experiment) -> str:
         return f"{experiment.planned_size:,} users" if experiment.planned_size else "none"
 
     @column("Decision")
     def shown_decision(self, experiment: Experiment) -> str:
-        return decision_in_words(experiment)
+        return describe_decision(experiment)
 
-    @column("Tuned for")
+    @column("Tuning sample size")
     def shown_tuning_size(self, experiment: Experiment) -> str:
         return f"{experiment.tuning_size:,} users"
 
@@ -147,12 +147,12 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         return super().get_form(request, obj, change, **{"form": form, **options})
 
     def get_fieldsets(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
-        if obj is None or (_is_of_draft(request, obj) and self.has_change_permission(request, obj)):
+        if obj is None or (_is_draft_page(request, obj) and self.has_change_permission(request, obj)):
             return [
                 (None, {"fields": ["key", "description", "variants", "metrics"]}),
-                ("Who takes part", {"fields": ["percentage", "conditions", "group", "forced_variants"]}),
-                ("The flag that it drives", {"fields": ["flag"]}),
-                ("How many users", {"fields": ["planned_sample_size", "tuning_sample_size", "reason"]}),
+                ("Audience", {"fields": ["percentage", "conditions", "group", "forced_variants"]}),
+                ("Flag", {"fields": ["flag"]}),
+                ("Sample size", {"fields": ["planned_sample_size", "tuning_sample_size", "reason"]}),
             ]
         moments = {"shown_creation": obj.created_at, "shown_start": obj.started_at, "shown_end": obj.stopped_at}
         past = [name for name, at in moments.items() if at is not None]
@@ -160,24 +160,24 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         if self.has_change_permission(request, obj):
             measured = ["metrics"] if _form_of(request, obj) is MeasuredForm else []
             editable = ["description", *measured, "forced_variants", "reason"]
-            facts = [each for each in facts if not (measured and each == "shown_metrics")]
+            facts = [name for name in facts if not (measured and name == "shown_metrics")]
         else:
             editable, facts = ["description"], [*facts, "shown_testers"]
-        title = None if obj.status == Status.DRAFT else "Fixed since it was started"
+        title = None if obj.status == Status.DRAFT else "Fixed since the start"
         return [(None, {"fields": editable}), (title, {"fields": facts})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
         if obj is None:
             return []
-        if _is_of_draft(request, obj) and self.has_change_permission(request, obj):
+        if _is_draft_page(request, obj) and self.has_change_permission(request, obj):
             return ["key"]
         return ["key", "shown_status", "shown_decision", *_FACTS, "shown_testers", *_MOMENTS]
 
     def loaded(self, request: HttpRequest, obj: Experiment | None) -> dict[str, Any]:
-        here = super().loaded(request, obj)
+        initial = super().loaded(request, obj)
         if obj is None:
-            return {**here, "variants": TWO_EQUAL_VARIANTS, "tuning_sample_size": TUNING_SIZE}
-        return {**here, "tuning_sample_size": obj.tuning_size, "planned_sample_size": obj.planned_size}
+            return {**initial, "variants": TWO_EQUAL_VARIANTS, "tuning_sample_size": TUNING_SIZE}
+        return {**initial, "tuning_sample_size": obj.tuning_size, "planned_sample_size": obj.planned_size}
 
     def changeform_view(
         self,
@@ -197,7 +197,7 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> Any:
-        # Not computed before Django knows that there is such an experiment.
+        # Functions, which the template calls only when the experiment exists.
         context = {
             "panel": partial(self._panel, request, object_id),
             "fixed_metrics": partial(self._fixed_metrics, request, object_id),
@@ -205,18 +205,18 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     def _panel(self, request: HttpRequest, object_id: str) -> Panel | None:
-        """What has come of it so far; None for a draft, which has nothing to show."""
+        """Return the results so far; None for a draft."""
         experiment = self.find(request, object_id)
         if experiment is None or experiment.status == Status.DRAFT:
             return None
-        return panel_of(analyse_experiment(experiment, timezone.now()))
+        return build_panel(analyse_experiment(experiment, timezone.now()))
 
     def _fixed_metrics(self, request: HttpRequest, object_id: str) -> list[bool]:
-        """Of the metrics of a started experiment, in their order, whether each is post hoc."""
+        """Return, for each metric of a started experiment in their order, whether it is post hoc."""
         experiment = self.find(request, object_id)
         if experiment is None or experiment.status == Status.DRAFT:
             return []
-        return [each.is_post_hoc for each in definitions_of(experiment)]
+        return [definition.is_post_hoc for definition in definitions_of(experiment)]
 
     # the domain
 
@@ -233,21 +233,23 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         changes.delete_experiment(key=obj.key, reason=reason, **writer_here(request))
 
     def has_delete_permission(self, request: HttpRequest, obj: Experiment | None = None) -> bool:
-        # What was started has results, and stays.
+        # A started experiment has results, so it cannot be deleted.
         return super().has_delete_permission(request, obj) and (obj is None or obj.status == Status.DRAFT)
 
 
 def _known_groups(request: HttpRequest) -> dict[str, str]:
-    """The groups that experiments here have parts of, and what is free of each."""
-    here = current_environment(request)
-    groups = Experiment.objects.in_environment(here).exclude(status=Status.STOPPED).values_list("group", flat=True)
-    return {key: free_in(here, key) for key in sorted({group["key"] for group in groups if group})}
+    """Return the groups of experiments in this environment, each with its free ranges."""
+    environment = current_environment(request)
+    groups = (
+        Experiment.objects.in_environment(environment).exclude(status=Status.STOPPED).values_list("group", flat=True)
+    )
+    return {key: free_in(environment, key) for key in sorted({group["key"] for group in groups if group})}
 
 
 def _known_flags() -> dict[str, list[str]]:
-    """The flags that an experiment may drive, each with the keys of its variants."""
+    """Return the flags that an experiment may drive, each with the keys of its variants."""
     rows = Flag.objects.current().values_list("key", "variants")
-    return {key: [each["key"] for each in variants] for key, variants in rows}
+    return {key: [variant["key"] for variant in variants] for key, variants in rows}
 
 
 def _known_segments() -> list[str]:
@@ -255,12 +257,12 @@ def _known_segments() -> list[str]:
 
 
 def _form_of(request: HttpRequest, experiment: Experiment) -> type[ExperimentForm]:
-    """With what can be changed, or could when the page was opened."""
-    if _is_of_draft(request, experiment):
+    """Return the form with the fields that can change, or could when the page was opened."""
+    if _is_draft_page(request, experiment):
         return DraftForm
     return MeasuredForm if experiment.frozen_at is None or "metrics" in request.POST else ExperimentForm
 
 
-def _is_of_draft(request: HttpRequest, experiment: Experiment | None) -> bool:
-    """Whether a page is that of a draft, or was when it was opened: then the domain answers what came of its edits."""
+def _is_draft_page(request: HttpRequest, experiment: Experiment | None) -> bool:
+    """Return whether the experiment is a draft, or was when the page was opened; the domain then refuses the edit."""
     return experiment is None or experiment.status == Status.DRAFT or "variants" in request.POST

@@ -1,4 +1,4 @@
-"""Pages of a flag besides its form: switching it in the list, archiving, restoring, and going back to what it was."""
+"""What a flag's list and buttons do: switch it on and off, archive, restore and revert it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from django.urls import path
 
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.site import Confirmation, DomainAdmin, button, reason_of, writer_here
-from config.change_log.descriptions import ToldChange, describe
+from config.change_log.descriptions import DescribedChange, describe_differences
 from config.change_log.history import concerning
 from config.errors import DomainError
 from config.models import Change
 from flags.changes import flag_changes
 from flags.changes.driven_rules import keeping
 from flags.models import Flag
-from flags.words.rules import rules_in_words
+from flags.words.rules import describe_flag_value
 
 _MOST_CONSEQUENCES = 12
 
 
 class FlagPages(DomainAdmin):
-    """What can be done to a flag without its form, each as one call of the domain."""
+    """Changes of a flag without its form, each one call of the domain."""
 
     def get_urls(self) -> list[Any]:
         own = (("toggle/", self.toggle_view, "toggle"), ("revert/<int:revision>/", self.revert_view, "revert"))
@@ -40,7 +40,7 @@ class FlagPages(DomainAdmin):
     # on and off
 
     def toggle_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Switch to the state that the button named: whoever presses it twice does not switch back."""
+        """Switch to the state that the button names, so that pressing it twice does not switch back."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_change_permission(request):
@@ -50,13 +50,13 @@ class FlagPages(DomainAdmin):
             return self.missing(request, object_id)
         opened_in, _, wanted = request.POST.get("switch", "").partition(":")
         if wanted not in ("on", "off"):
-            return HttpResponseBadRequest("The button says neither on nor off.")
+            return HttpResponseBadRequest("The button must name the state on or off.")
         self._switch(request, [flag], opened_in, wanted)
         query = request.GET.urlencode()
         return HttpResponseRedirect(self.address_of("changelist") + (f"?{query}" if query else ""))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Switching all that are selected. The names tell the environment, for the page may have become an old one."""
+        """Offer to switch the selected flags. The names have the environment, which may have changed since."""
         if not self.has_change_permission(request):
             return {}
         here = current_environment(request)
@@ -81,7 +81,7 @@ class FlagPages(DomainAdmin):
         return answer
 
     def _switch(self, request: HttpRequest, flags: Any, opened_in: str, wanted: str) -> None:
-        """Switch each flag in a transaction of its own; say what became of them."""
+        """Switch each flag in its own transaction, and report what was done."""
         keys = []
         for flag in flags:
             try:
@@ -93,7 +93,7 @@ class FlagPages(DomainAdmin):
                 keys.append(flag.key)
         if keys:
             what = f"{keys[0]} is" if len(keys) == 1 else f"{len(keys)} flags are"
-            messages.success(request, f"{what} {wanted} in {current_environment(request).name}.")
+            messages.success(request, f"{what} now {wanted} in {current_environment(request).name}.")
 
     # the archive
 
@@ -105,8 +105,8 @@ class FlagPages(DomainAdmin):
         confirmation = Confirmation(
             f"Archive {flag.key}?",
             (
-                "From now on it is off for everyone, in every environment.",
-                "It leaves the lists. Its rules, values and history stay as they are.",
+                "The flag is off for everyone, in every environment, from now on.",
+                "Lists no longer show it. Its rules, values and history are kept.",
                 "You can restore it at any time.",
             ),
             "Archive the flag",
@@ -123,8 +123,8 @@ class FlagPages(DomainAdmin):
         confirmation = Confirmation(
             f"Restore {flag.key}?",
             (
-                "It comes back as it was when it was archived, in every environment.",
-                f"Here, in {current_environment(request).name}, it will be {state}.",
+                "The flag gets back the state and the rules it had when it was archived, in every environment.",
+                f"In {current_environment(request).name} it will be {state}.",
             ),
             "Restore the flag",
             is_dangerous=False,
@@ -137,14 +137,14 @@ class FlagPages(DomainAdmin):
 
     # history
 
-    def told(self, request: HttpRequest, obj: Flag, change: Change) -> ToldChange:
-        told = super().told(request, obj, change)
-        is_of_here = change.environment in ("", current_environment(request).key)
-        # After the last one that concerned this environment it is what it is now.
+    def describe(self, request: HttpRequest, obj: Flag, change: Change) -> DescribedChange:
+        """Add the address of the revert page to changes that are not the current state of this environment."""
+        described = super().describe(request, obj, change)
+        concerns_environment = change.environment in ("", current_environment(request).key)
         is_past = change.after is not None and change.revision < obj.version
-        if not (is_of_here and is_past and self.has_change_permission(request)):
-            return told
-        return replace(told, revert_address=self.address_of("revert", obj.pk, change.revision))
+        if not (concerns_environment and is_past and self.has_change_permission(request)):
+            return described
+        return replace(described, revert_address=self.address_of("revert", obj.pk, change.revision))
 
     def revert_view(self, request: HttpRequest, object_id: str, revision: int) -> HttpResponse:
         if not self.has_change_permission(request):
@@ -153,28 +153,30 @@ class FlagPages(DomainAdmin):
         if flag is None:
             return self.missing(request, object_id)
         confirmation = Confirmation(
-            f"Make {flag.key} what it was after revision {revision}?",
+            f"Revert {flag.key} to revision {revision}?",
             self._consequences(request, flag, revision),
-            "Revert",
+            "Revert the flag",
             is_dangerous=False,
         )
         act = partial(self._move, request, flag, flag_changes.revert_flag, revision=revision)
-        return self.confirm(request, flag, confirmation, act, f"{flag.key} is what it was after revision {revision}.")
+        return self.confirm(request, flag, confirmation, act, f"{flag.key} is reverted to revision {revision}.")
 
     def _consequences(self, request: HttpRequest, flag: Flag, revision: int) -> list[str]:
-        """What would be different here: states of other environments, and the archive, are left as they are."""
-        here = current_environment(request).key
-        then = concerning(self.history_of(flag), here).filter(revision=revision).first()
-        if then is None or then.after is None:
-            return ["The history of this flag has no such revision here."]
-        now, back = (_seen_from(here, document) for document in (flag_changes.document(flag), then.after))
-        back["rules"] = keeping(now["rules"], back["rules"])
-        lines = describe(now, back, rules_in_words)
+        """Describe what a revert would change. It leaves other environments, and archiving, as they are."""
+        environment = current_environment(request)
+        change = concerning(self.history_of(flag), environment.key).filter(revision=revision).first()
+        if change is None or change.after is None:
+            return [f"Revision {revision} is not in the history of this flag in {environment.name}."]
+        before, after = (
+            _in_environment(environment.key, document) for document in (flag_changes.document(flag), change.after)
+        )
+        after["rules"] = keeping(before["rules"], after["rules"])
+        lines = describe_differences(before, after, describe_flag_value)
         more = len(lines) - _MOST_CONSEQUENCES
         shown = [*lines[:_MOST_CONSEQUENCES], f"and {more} more differences"] if more > 0 else lines
-        return shown or ["Nothing would change: it is so now."]
+        return shown or ["Nothing would change: the flag has these values now."]
 
 
-def _seen_from(environment_key: str, document: dict[str, Any]) -> dict[str, Any]:
+def _in_environment(environment_key: str, document: dict[str, Any]) -> dict[str, Any]:
     common = {name: value for name, value in document.items() if name not in ("states", "archivedAt")}
     return {**common, **document["states"].get(environment_key, {"enabled": False, "rules": []})}

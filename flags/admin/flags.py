@@ -1,4 +1,4 @@
-"""Flags in the admin, as they stand in the environment that one works in: their list and their form."""
+"""Flags in the admin, as they are in the current environment: their list and their form."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from config.admin.current_environment import current_environment
-from config.admin.site import Confirmation, column, in_two_lines, moment, writer_here
-from config.change_log.descriptions import vocabulary
+from config.admin.site import ChoiceFilter, Confirmation, MenuFilter, column, in_two_lines, moment, writer_here
+from config.change_log.descriptions import value_describers
 from config.documents import is_same
 from config.models import Environment
-from flags.admin.filters import EnabledFilter, OwnerFilter, ShelfFilter, TagFilter
 from flags.admin.flag_pages import FlagPages
 from flags.admin.forms import FlagForm
 from flags.admin.promotion import PromotionPage
@@ -25,9 +24,62 @@ from flags.admin.segments import SegmentAdmin
 from flags.admin.tryout import TryoutPage
 from flags.admin.usage import usage_panel
 from flags.changes import flag_changes, segment_changes
-from flags.models import Flag, FlagQuerySet, FlagState, Segment
-from flags.usage.staleness import stale_reasons, with_stale_reasons
-from flags.words.rules import rules_in_words, summarise
+from flags.models import Flag, FlagQuerySet, FlagState, FlagTag, Segment
+from flags.usage.staleness import stale, stale_reasons, with_stale_reasons
+from flags.words.rules import describe_flag_value, summarise_rules
+
+
+class EnabledFilter(ChoiceFilter):
+    title = "state"
+    parameter_name = "enabled"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("true", "On"), ("false", "Off")]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(enabled=self.value() == "true") if self.value() else queryset
+
+
+class ShelfFilter(ChoiceFilter):
+    """Flags in use, unless the stale or the archived ones are chosen."""
+
+    title = "shelf"
+    parameter_name = "shelf"
+    otherwise = "In use"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("stale", "Stale"), ("archived", "Archived")]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        if self.value() == "archived":
+            return queryset.archived()
+        return stale(queryset) if self.value() == "stale" else queryset.current()
+
+
+class TagFilter(MenuFilter):
+    title = "tag"
+    parameter_name = "tag"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        names = FlagTag.objects.order_by("name").values_list("name", flat=True).distinct()
+        return [(name, name) for name in names]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        tag = self.value()
+        return queryset.tagged(tag) if tag else queryset
+
+
+class OwnerFilter(MenuFilter):
+    title = "owner"
+    parameter_name = "owner"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        names = Flag.objects.exclude(owner="").order_by("owner").values_list("owner", flat=True).distinct()
+        return [(name, name) for name in names]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(owner=self.value()) if self.value() else queryset
+
 
 _VALUES = ("type", "variants", "default_variant", "off_variant", "schema")
 _ABOUT = ("tags", "owner", "expires_at")
@@ -35,7 +87,7 @@ _WRITTEN = ("description", "enabled", "rules", *_VALUES, "prerequisites", *_ABOU
 _TYPES = {"boolean": "true or false", "string": "text", "number": "number", "object": "JSON"}
 _LONG = ("variants", "schema", "prerequisites")
 
-vocabulary[flag_changes.KIND] = vocabulary[segment_changes.KIND] = rules_in_words
+value_describers[flag_changes.KIND] = value_describers[segment_changes.KIND] = describe_flag_value
 admin.site.register(Segment, SegmentAdmin)
 
 
@@ -53,9 +105,9 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
     actions_detail = ("try_it", "promote", "archive", "restore")
 
     def get_queryset(self, request: HttpRequest) -> FlagQuerySet:
-        here = current_environment(request)
-        flags = Flag.objects.in_environment(here).prefetch_related("tag_rows")
-        return with_stale_reasons(flags, here, timezone.now())
+        environment = current_environment(request)
+        flags = Flag.objects.in_environment(environment).prefetch_related("tag_rows")
+        return with_stale_reasons(flags, environment, timezone.now())
 
     # the list
 
@@ -74,16 +126,16 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
             format_html('<span class="hy-words">{}</span>', tags) if tags else "",
         )
 
-    @column("For whom")
+    @column("On for")
     def shown_rules(self, flag: Flag) -> str:
-        return summarise(flag.rules)
+        return summarise_rules(flag.rules)
 
     @column("Updated", ordering="updated_at")
     def shown_update(self, flag: Flag) -> SafeString | None:
         return moment(flag.updated_at)
 
     def _switch_button(self, request: HttpRequest) -> Callable[[Flag], SafeString]:
-        """The column that switches a flag: a button of the list's own form, which carries the CSRF token."""
+        """Return the column with the switch, a button of the list's own form, which has the CSRF token."""
         environment = current_environment(request)
         may_change = self.has_change_permission(request)
         query = request.GET.urlencode()
@@ -132,11 +184,11 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
     def shown_values(self, flag: Flag | None) -> str | None:
         if flag is None or not flag.type:
             return None
-        return f"{_TYPES[flag.type]}: {_listed([each['key'] for each in flag.variants])}"
+        return f"{_TYPES[flag.type]}: {_join_keys([variant['key'] for variant in flag.variants])}"
 
     @column("Prerequisites", empty_value="none")
     def shown_prerequisites(self, flag: Flag | None) -> str | None:
-        return (_listed([each["flag"] for each in flag.prerequisites]) or None) if flag else None
+        return (_join_keys([wanted["flag"] for wanted in flag.prerequisites]) or None) if flag else None
 
     @column("Tags", empty_value="none")
     def shown_tags(self, flag: Flag) -> str | None:
@@ -147,10 +199,10 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
         return moment(flag.expires_at)
 
     def loaded(self, request: HttpRequest, obj: Flag | None) -> dict[str, Any]:
-        here = super().loaded(request, obj)
+        initial = super().loaded(request, obj)
         if obj is None:
-            return here
-        return {**here, "enabled": obj.enabled, "rules": obj.rules, "tags": obj.tags, "version": obj.etag}
+            return initial
+        return {**initial, "enabled": obj.enabled, "rules": obj.rules, "tags": obj.tags, "version": obj.etag}
 
     def changeform_view(
         self,
@@ -159,7 +211,7 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
-        # Not looked up before Django knows that there is such a flag.
+        # Functions, which the template calls only when the flag exists.
         context = {
             "elsewhere": partial(_elsewhere, object_id, current_environment(request)),
             "known_flags": partial(_known_flags, object_id),
@@ -174,9 +226,9 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         flag = self.find(request, str(object_id))
-        unfit = "archive" if flag and flag.archived_at else "restore"
-        found = super().get_actions_detail(request, object_id)
-        return [each for each in found if each.action_name != f"flags_flag_{unfit}"]
+        hidden = "archive" if flag and flag.archived_at else "restore"
+        actions = super().get_actions_detail(request, object_id)
+        return [action for action in actions if action.action_name != f"flags_flag_{hidden}"]
 
     # the domain
 
@@ -185,7 +237,7 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
         common = {"reason": values["reason"], **writer_here(request)}
         if is_new:
             return flag_changes.create_flag(key=values["key"], **new, **common)
-        # What stands as it was loaded is left to the domain, which then follows the variants that are left.
+        # Fields that were not edited are left out, so that the domain may adapt them, such as a removed variant.
         edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
         return flag_changes.update_flag(key=obj.key, changes=edited, if_match=values["version"], **common)
 
@@ -196,9 +248,9 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
         return Confirmation(
             f"Delete {obj.key}?",
             (
-                "The flag goes from every environment. Code that still asks for it is told that there is no such flag.",
-                "While it is on in another environment, or a prerequisite of another flag, it cannot be deleted.",
-                "Its history stays in the change log. To be able to come back to it, archive it instead.",
+                "The flag is deleted in every environment. Code that still evaluates it gets an error.",
+                "You cannot delete a flag that is on in another environment, or a prerequisite of another flag.",
+                "Its history stays in the change log. To keep the flag itself, archive it instead.",
             ),
             "Delete the flag",
         )
@@ -212,7 +264,7 @@ def _badges(flag: Flag) -> SafeString:
 
 
 def _title(name: str, content: str | None) -> str:
-    """The line that unfolds a part of the form tells what is in it."""
+    """Return the title of a folded part of the form, with what is in it."""
     return f"{name} · {content}" if content else name
 
 
@@ -220,21 +272,21 @@ def _about(flag: Flag | None) -> str:
     return " · ".join(filter(None, (", ".join(flag.tags[:5]), flag.owner))) if flag else ""
 
 
-def _listed(keys: list[str]) -> str:
+def _join_keys(keys: list[str]) -> str:
     more = len(keys) - 5
     return ", ".join(keys[:5]) + (f" and {more} more" if more > 0 else "")
 
 
-def _elsewhere(flag_id: Any, here: Environment) -> list[tuple[FlagState, str]]:
-    """How the flag stands in the other environments."""
-    states = FlagState.objects.filter(flag_id=flag_id).exclude(environment=here).select_related("environment")
-    return [(state, summarise(state.rules)) for state in states.order_by("environment__key")]
+def _elsewhere(flag_id: Any, environment: Environment) -> list[tuple[FlagState, str]]:
+    """Return the states of the flag in the other environments, each with its rules in words."""
+    states = FlagState.objects.filter(flag_id=flag_id).exclude(environment=environment).select_related("environment")
+    return [(state, summarise_rules(state.rules)) for state in states.order_by("environment__key")]
 
 
 def _known_flags(flag_id: Any) -> dict[str, list[str]]:
-    """The flags that this one may depend on, each with the keys of its variants."""
+    """Return the flags that this one may depend on, each with the keys of its variants."""
     others = Flag.objects.current().exclude(pk=flag_id) if flag_id else Flag.objects.current()
-    return {key: [each["key"] for each in variants] for key, variants in others.values_list("key", "variants")}
+    return {key: [variant["key"] for variant in variants] for key, variants in others.values_list("key", "variants")}
 
 
 def _known_segments() -> list[str]:

@@ -1,4 +1,4 @@
-"""The forms of flags, as they stand in the environment that one works in, and of segments."""
+"""The forms of flags, with their state in the current environment, and of segments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from config.admin.forms import (
 from flags.engine.types import ValueType
 
 _TYPES = [
-    ("", "Nothing but on or off"),
+    ("", "On or off only"),
     (ValueType.BOOLEAN, "True or false"),
     (ValueType.STRING, "Text"),
     (ValueType.NUMBER, "A number"),
@@ -28,52 +28,56 @@ _TYPES = [
 
 
 def _variant(label: str, otherwise: str, help_text: str) -> TextField:
-    """The key of a variant, which a script turns into a choice; `otherwise` tells what it is where none is named."""
+    """The key of a variant, which a script turns into a select; `otherwise` labels the empty choice."""
     widget = UnfoldAdminTextInputWidget({"data-none": otherwise})
     return TextField(label=label, widget=widget, help_text=help_text)
 
 
 class FlagForm(EnvironmentalForm):
-    key = TextField(required=True, help_text="What the code asks for, such as new-checkout. It never changes.")
-    description = DescriptionField(help_text="What it is for. Common to all environments.")
+    key = TextField(required=True, help_text="The name in the code, such as new-checkout. It cannot be changed later.")
+    description = DescriptionField(help_text="What the flag is for. All environments share it.")
     enabled = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget(),
-        help_text="Off means off for everyone in this environment, whatever the rules say.",
+        help_text="If this is off, the flag is off for everyone in this environment. Rules are ignored.",
     )
     rules = JSONField(
         name="rules",
         editor="rules",
-        help_text="Tried from the top; the first that takes a user in decides. With no rules it is on for everyone.",
+        help_text="The first rule that matches a user decides. Without rules, the flag is on for everyone.",
     )
     type = forms.ChoiceField(
         choices=_TYPES,
         required=False,
-        label="It says",
+        label="Value type",
         widget=UnfoldAdminSelectWidget(),
-        help_text="What the code is told besides on or off.",
+        help_text="The type of value that the flag returns, besides on or off.",
     )
-    variants = JSONField(name="variants", editor="variants", help_text="The values that it may have, each with a key.")
+    variants = JSONField(
+        name="variants", editor="variants", help_text="The values that the flag can return, each with a key."
+    )
     default_variant = _variant(
-        "When on", "The first that fits", "Served where a rule names no variant, and where there are no rules."
+        "Variant when on", "The first suitable one", "Served if the rule names no variant, or if there are no rules."
     )
-    off_variant = _variant("When off", "The last that fits", "Served to everyone for whom the flag is off.")
+    off_variant = _variant("Variant when off", "The last suitable one", "Served to users for whom the flag is off.")
     schema = JSONField(
         name="schema",
         blank=lambda: None,
         rows=6,
         label="JSON Schema",
-        help_text="Optional. Every value has to meet it (draft 2020-12).",
+        help_text="Optional. All values must be valid by this schema (draft 2020-12).",
     )
     prerequisites = JSONField(
         name="prerequisites",
         editor="prerequisites",
-        help_text="Where one of these is not on for a user, this flag is off for that user.",
+        help_text="This flag is off for users for whom one of these flags is off.",
     )
-    tags = WordsField(help_text="Words to find it by, with commas between them.")
-    owner = TextField(help_text="Who answers questions about it.")
-    expires_at = MomentField(label="Expires", help_text="When it should be gone, in UTC. It only reminds you.")
-    # The version that was looked at; an edit of any other is refused.
+    tags = WordsField(help_text="Words to find the flag by, separated by commas.")
+    owner = TextField(help_text="The person or team responsible for the flag.")
+    expires_at = MomentField(
+        label="Expires", help_text="When the flag should be removed, in UTC. This is a reminder only."
+    )
+    # The version that the page showed; if the flag has changed since, the edit is refused.
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 
     class Media:
@@ -85,17 +89,19 @@ class FlagForm(EnvironmentalForm):
 
 
 class SegmentForm(DomainForm):
-    key = TextField(required=True, help_text="What rules call it, such as beta-testers. It never changes.")
-    description = DescriptionField(help_text="Who they are.")
+    key = TextField(required=True, help_text="The name in rules, such as beta-testers. It cannot be changed later.")
+    description = DescriptionField(help_text="Which users the segment is for.")
     conditions = JSONField(
-        name="conditions", editor="conditions", help_text="Users for whom all of these hold are in the segment."
+        name="conditions", editor="conditions", help_text="Users who meet all of these conditions are in the segment."
     )
-    user_ids = LinesField(label="User ids", help_text="One a line, up to 100,000. They are in the segment in any case.")
+    user_ids = LinesField(
+        label="User IDs", help_text="One a line, up to 100,000. These users are always in the segment."
+    )
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 
     class Media:
         js = (Script("flags/segment.js", type="module"), Script("flags/user_ids.js", type="module"))
 
     def is_multipart(self) -> bool:
-        # Line breaks would take six bytes each in the other encoding, and lists can be long.
+        # URL encoding would take six bytes for each line break, and lists can be long.
         return True

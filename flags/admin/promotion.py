@@ -1,4 +1,4 @@
-"""The page that promotes flags into the environment one works in: from which one, what that changes, and why."""
+"""The page that promotes flags from another environment into the current one, with a preview of the changes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from django.urls import path
 
 from config.admin.current_environment import check_environment, current_environment, environments_of
 from config.admin.site import DomainAdmin, button, reason_of, writer
-from config.change_log.descriptions import describe
+from config.change_log.descriptions import describe_differences
 from config.errors import DomainError
 from config.models import Environment
 from flags.changes.bulk import Written
 from flags.changes.promotion import fingerprint, promote
 from flags.changes.properties import OFF
 from flags.models import Flag
-from flags.words.rules import rules_in_words, summarise
+from flags.words.rules import describe_flag_value, summarise_rules
 
 _MOST_FLAGS = 50
 _MOST_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class ToldFlag:
-    """What a promotion changes of a flag, as far as a person reads: how it stands before and after, and the details."""
+class FlagPreview:
+    """The changes of one flag. `standings` are its state and rules before and after, `more` counts further lines."""
 
     key: str
     standings: Sequence[tuple[str, str, str]]
@@ -38,9 +38,9 @@ class ToldFlag:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a promotion would change; `seen` names exactly that."""
+    """What a promotion would change. `seen` is its fingerprint, so that nothing else is promoted."""
 
-    flags: Sequence[ToldFlag]
+    flags: Sequence[FlagPreview]
     number: int
     seen: str
 
@@ -50,22 +50,23 @@ class Preview:
 
 
 class PromotionPage(DomainAdmin):
-    """Adds the page, with its button above the form of a flag and its action in the list."""
+    """The page, with its button above the form of a flag and its action in the list."""
 
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view(self.promote_selected_view)
         return [path("promote/", view, name="flags_flag_promote_selected"), *super().get_urls()]
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        found: dict[str, Any] = super().get_actions(request)
-        if not found or len(environments_of(request)) < 2:
-            return found
-        here = current_environment(request)
-        name = f"{here.key}:promote"
-        return {**found, name: (_open_for_selected, name, f"Promote into {here.name.replace('%', '%%')} …")}
+        actions: dict[str, Any] = super().get_actions(request)
+        if not actions or len(environments_of(request)) < 2:
+            return actions
+        environment = current_environment(request)
+        name = f"{environment.key}:promote"
+        label = f"Promote into {environment.name.replace('%', '%%')} …"
+        return {**actions, name: (_open_for_selected, name, label)}
 
     def promote_selected_view(self, request: HttpRequest) -> HttpResponse:
-        """The same page for the flags that were selected in the list, which their keys are sent along for."""
+        """Show the page for the flags selected in the list, whose keys the form sends along."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         keys = [key for key in request.POST.get("flags", "").split(",") if key]
@@ -79,11 +80,12 @@ class PromotionPage(DomainAdmin):
         return self.promotion(request, [flag.key], self.address_of("change", flag.pk), flag)
 
     def promotion(self, request: HttpRequest, keys: list[str], back: str, flag: Flag | None = None) -> HttpResponse:
-        """Ask, and promote when the answer comes; a refusal is a message above what would change by now."""
+        """Show the preview, or promote when the form is sent; an error is shown above the current preview."""
         if not self.has_change_permission(request):
             raise PermissionDenied
-        sources = [each for each in environments_of(request) if each != current_environment(request)]
-        source = next((each for each in sources if each.key == request.POST.get("from")), next(iter(sources), None))
+        target, chosen = current_environment(request), request.POST.get("from")
+        sources = [environment for environment in environments_of(request) if environment != target]
+        source = next((environment for environment in sources if environment.key == chosen), next(iter(sources), None))
         try:
             if source is not None and "seen" in request.POST:
                 self._promote(request, keys, source)
@@ -103,18 +105,18 @@ class PromotionPage(DomainAdmin):
         return self.page(request, "admin/flags/flag/promote.html", context)
 
     def _promote(self, request: HttpRequest, keys: Sequence[str], source: Environment) -> None:
-        here = current_environment(request)
+        target = current_environment(request)
         check_environment(request, request.POST.get("opened_in"))
         written = promote(
             source=source,
-            target=here,
+            target=target,
             keys=keys,
             reason=reason_of(request),
             seen=request.POST["seen"],
             **writer(request),
         )
         what = f"{written[0].key} is" if len(written) == 1 else f"{len(written)} flags are"
-        messages.success(request, f"{what} in {here.name} as in {source.name}.")
+        messages.success(request, f"{what} promoted from {source.name} into {target.name}.")
 
 
 def _open_for_selected(model_admin: PromotionPage, request: HttpRequest, flags: Any) -> HttpResponse:
@@ -123,22 +125,22 @@ def _open_for_selected(model_admin: PromotionPage, request: HttpRequest, flags: 
 
 
 def _preview(request: HttpRequest, keys: Sequence[str], source: Environment) -> Preview:
-    here = current_environment(request)
-    written = promote(source=source, target=here, keys=keys, is_dry_run=True, **writer(request))
-    flags = [_told(each, here.key) for each in written[:_MOST_FLAGS]]
+    target = current_environment(request)
+    written = promote(source=source, target=target, keys=keys, is_dry_run=True, **writer(request))
+    flags = [_preview_flag(flag, target.key) for flag in written[:_MOST_FLAGS]]
     return Preview(flags, len(written), fingerprint(written))
 
 
-def _told(written: Written, environment_key: str) -> ToldFlag:
+def _preview_flag(written: Written, environment_key: str) -> FlagPreview:
     before, after = (
         (document or {"states": {}})["states"].get(environment_key, OFF) for document in (written.before, written.after)
     )
     standings = [
-        (when, "on" if state["enabled"] else "off", summarise(state["rules"]))
-        for when, state in (("now", before), ("then", after))
+        (when, "on" if state["enabled"] else "off", summarise_rules(state["rules"]))
+        for when, state in (("before", before), ("after", after))
     ]
-    lines = describe(before, after, rules_in_words)
-    return ToldFlag(written.key, standings, lines[:_MOST_LINES], max(0, len(lines) - _MOST_LINES))
+    lines = describe_differences(before, after, describe_flag_value)
+    return FlagPreview(written.key, standings, lines[:_MOST_LINES], max(0, len(lines) - _MOST_LINES))
 
 
 def _title(request: HttpRequest, keys: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Segments in the admin: who belongs to them, and what asks for them. They are common to all environments."""
+"""Segments in the admin: their users, and the rules that use them. All environments share them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flags.admin.forms import SegmentForm
 from flags.changes import segment_changes
 from flags.engine.parsing import references
 from flags.models import FlagState, Segment
-from flags.words.rules import summarise_condition
+from flags.words.rules import describe_condition
 
 _WRITTEN = ("description", "conditions", "user_ids")
 _SHOWN_CONDITIONS = 3
@@ -40,7 +40,7 @@ class SegmentAdmin(DomainAdmin):
         return queryset.without_members()
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        system.refresh()  # the snapshot counts the members, whom the list does not read from the database
+        system.refresh()  # the list reads the number of users from the snapshot, not from the database
         answer: HttpResponse = super().changelist_view(request, extra_context)
         return answer
 
@@ -48,7 +48,7 @@ class SegmentAdmin(DomainAdmin):
     def shown_key(self, segment: Segment) -> SafeString:
         return in_two_lines(segment.key, segment.description[:100])
 
-    @column("Who")
+    @column("Users")
     def shown_members(self, segment: Segment) -> str:
         if "user_ids" not in segment.get_deferred_fields():
             return _members(segment.conditions, len(segment.user_ids))
@@ -70,8 +70,8 @@ class SegmentAdmin(DomainAdmin):
         return [] if obj is None else ["key"]
 
     def loaded(self, request: HttpRequest, obj: Segment | None) -> dict[str, Any]:
-        here = super().loaded(request, obj)
-        return here if obj is None else {**here, "version": obj.etag}
+        initial = super().loaded(request, obj)
+        return initial if obj is None else {**initial, "version": obj.etag}
 
     def changeform_view(
         self,
@@ -80,8 +80,8 @@ class SegmentAdmin(DomainAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
-        # Not looked up before Django knows that there is such a segment.
-        context = {"users": partial(_users, object_id), "known_segments": partial(_other_segments, object_id)}
+        # Functions, which the template calls only when the segment exists.
+        context = {"uses": partial(_uses, object_id), "known_segments": partial(_other_segments, object_id)}
         return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     # the domain
@@ -101,8 +101,8 @@ class SegmentAdmin(DomainAdmin):
         return Confirmation(
             f"Delete {obj.key}?",
             (
-                "The segment goes from every environment.",
-                "While a rule or another segment asks for it, it cannot be deleted.",
+                "The segment is deleted in every environment.",
+                "You cannot delete a segment that a rule or another segment uses.",
                 "Its history stays in the change log.",
             ),
             "Delete the segment",
@@ -110,30 +110,30 @@ class SegmentAdmin(DomainAdmin):
 
 
 def _members(conditions: Sequence[dict[str, Any]], number: int) -> str:
-    """Say who is in it: `plan equals pro; and 1,204 listed users`."""
-    words = " and ".join(map(summarise_condition, conditions[:_SHOWN_CONDITIONS]))
+    """Return the users of a segment in words: `plan equals pro; 1,204 listed users`."""
+    words = " and ".join(map(describe_condition, conditions[:_SHOWN_CONDITIONS]))
     more = len(conditions) - _SHOWN_CONDITIONS
-    who = [f"{words} and {more} more" if more > 0 else words] if words else []
+    groups = [f"{words} and {more} more" if more > 0 else words] if words else []
     if number:
-        who.append(f"{number:,} listed user{'' if number == 1 else 's'}")
-    return "; ".join(who) or "nobody yet"
+        groups.append(f"{number:,} listed user{'' if number == 1 else 's'}")
+    return "; ".join(groups) or "no users yet"
 
 
-def _users(segment_id: Any) -> dict[str, Any]:
-    """What asks for a segment: rules of flags by environment, and other segments."""
+def _uses(segment_id: Any) -> dict[str, Any]:
+    """Return what uses a segment: the rules of flags by environment, and other segments."""
     segment = Segment.objects.without_members().filter(pk=segment_id).first()
     if segment is None:
         return {}
     states = FlagState.objects.naming(segment.key).select_related("flag", "environment").order_by("flag__key")
     others = Segment.objects.naming(segment.key).exclude(pk=segment_id).defer("user_ids")
     return {
-        "states": [each for each in states if _asks_for(segment.key, {"rules": each.rules})],
-        "segments": [each for each in others if _asks_for(segment.key, {"conditions": each.conditions})],
+        "states": [state for state in states if _names(segment.key, {"rules": state.rules})],
+        "segments": [other for other in others if _names(segment.key, {"conditions": other.conditions})],
     }
 
 
-def _asks_for(key: str, document: dict[str, Any]) -> bool:
-    return any(each.kind == segment_changes.KIND and each.key == key for each in references(document))
+def _names(key: str, document: dict[str, Any]) -> bool:
+    return any(named.kind == segment_changes.KIND and named.key == key for named in references(document))
 
 
 def _other_segments(segment_id: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""The page that tries a flag on a user: what it is for them, and how that comes about, now or at another moment."""
+"""The page that evaluates a flag for one user, now or at another time, and explains the result."""
 
 from __future__ import annotations
 
@@ -31,34 +31,36 @@ from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposing
 from flags.models import Flag, Segment
-from flags.words.traces import ToldTrace, tell_trace
+from flags.words.traces import DescribedTrace, describe_trace
 
 
 class AttributesField(JSONField):
-    """A JSON object, which a script shows as rows of a name and a value."""
+    """A JSON object, which a script shows as rows of names and values."""
 
     def __init__(self) -> None:
         super().__init__(name="attributes", editor="attributes", blank=dict, rows=6)
 
     def clean(self, value: Any) -> Any:
-        found = super().clean(value)
-        if not isinstance(found, dict):
+        attributes = super().clean(value)
+        if not isinstance(attributes, dict):
             raise forms.ValidationError("Must be a JSON object.")
-        return found
+        return attributes
 
 
 class TryoutForm(StrictForm, forms.Form):
     user_id = TextField(
         required=True,
         max_length=NAME_LENGTH,
-        label="User id",
+        label="User ID",
         error_messages={
             "required": "Must not be empty.",
             "max_length": f"Must be at most {NAME_LENGTH} characters.",
         },
     )
     attributes = AttributesField()
-    at = MomentField(label="At", help_text="UTC. Empty for now; a past moment goes by the configuration of then.")
+    at = MomentField(
+        label="At", help_text="In UTC. Empty: now. For a past time, the configuration of that time is used."
+    )
     opened_in = forms.CharField(required=False, widget=forms.HiddenInput())
 
     class Media:
@@ -67,10 +69,10 @@ class TryoutForm(StrictForm, forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class Tryout:
-    """What came of it, and what it went by."""
+    """The result of an evaluation, and the configuration it used."""
 
     user_id: str
-    told: ToldTrace
+    trace: DescribedTrace
     at: datetime
     is_now: bool
     revision: int
@@ -78,7 +80,7 @@ class Tryout:
 
 
 class TryoutPage(DomainAdmin):
-    """Adds the page, with its button above the form of a flag."""
+    """The page, with its button above the form of a flag."""
 
     def has_try_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return bool(self.has_view_permission(request))
@@ -90,50 +92,50 @@ class TryoutPage(DomainAdmin):
             return self.missing(request, object_id)
         if not self.has_view_permission(request, flag):
             raise PermissionDenied
-        here = current_environment(request)
+        environment = current_environment(request)
         form = TryoutForm(
-            request.POST if request.method == "POST" else None, initial={"opened_in": here.key}, label_suffix=""
+            request.POST if request.method == "POST" else None, initial={"opened_in": environment.key}, label_suffix=""
         )
-        form.fields["attributes"].widget.attrs["data-names"] = json.dumps(_attributes_asked_for(flag))
+        form.fields["attributes"].widget.attrs["data-names"] = json.dumps(_attributes_used(flag))
         context: dict[str, Any] = {"form": form, "original": flag, "title": f"Try {flag.key}", "media": form.media}
         if form.is_valid():
             try:
                 check_environment(request, form.cleaned_data["opened_in"])
-                context["tryout"] = _try(flag, here, form.cleaned_data)
+                context["tryout"] = _try(flag, environment, form.cleaned_data)
             except DomainError as refusal:
                 form.add_refusal(refusal)
         return self.page(request, "admin/flags/flag/try_it.html", context)
 
 
-def _try(flag: Flag, environment: Environment, asked: Mapping[str, Any]) -> Tryout:
+def _try(flag: Flag, environment: Environment, values: Mapping[str, Any]) -> Tryout:
     now = timezone.now()
-    at = asked["at"] or now
+    at = values["at"] or now
     configuration, revision = _configuration(flag, environment, at, now)
-    context = Context(asked["user_id"], asked["attributes"], configuration, at)
+    context = Context(values["user_id"], values["attributes"], configuration, at)
     if configuration.experiments:
         exposing.recall(environment, context, [flag.key], until=at if at < now else None)
     return Tryout(
-        user_id=asked["user_id"],
-        told=tell_trace(explain(configuration.flags[flag.key], context).document(), environment.name),
+        user_id=values["user_id"],
+        trace=describe_trace(explain(configuration.flags[flag.key], context).document(), environment.name),
         at=at,
-        is_now=asked["at"] is None,
+        is_now=values["at"] is None,
         revision=revision,
         last_change=Change.objects.of_key(flag_changes.KIND, flag.key).as_of(at).defer("before", "after").first(),
     )
 
 
 def _configuration(flag: Flag, environment: Environment, at: datetime, now: datetime) -> tuple[Configuration, int]:
-    """That of then for the past, and today's for what lies ahead."""
+    """Return the configuration at a past time, or the current one for the future, with its revision."""
     if at < now:
         return configuration_at(flag.key, environment.key, at)
     system.refresh()
     return snapshot.configuration(environment.key), system.revision()
 
 
-def _attributes_asked_for(flag: Flag) -> list[str]:
-    """The attributes that the flag's rules look at, and the segments that these name, in their order."""
-    keys = [each.key for each in references({"rules": flag.rules}) if each.kind == segment_changes.KIND]
+def _attributes_used(flag: Flag) -> list[str]:
+    """Return the attributes that the flag's rules and their segments use, in their order."""
+    keys = [named.key for named in references({"rules": flag.rules}) if named.kind == segment_changes.KIND]
     members = Segment.objects.filter(key__in=keys).values_list("conditions", flat=True) if keys else ()
     conditions = chain(*(rule.get("conditions", ()) for rule in flag.rules), *members)
-    names = [*(each.get("attribute") for each in conditions), *(rule.get("bucketBy") for rule in flag.rules)]
+    names = [*(condition.get("attribute") for condition in conditions), *(rule.get("bucketBy") for rule in flag.rules)]
     return list(dict.fromkeys(name for name in names if name and name != "userId"))

@@ -1,4 +1,4 @@
-"""The usage of a flag as people look at it: a month in numbers, shares and bars, and in words what makes it stale."""
+"""The usage of a flag in the last 30 days, as numbers and bars, and advice for a stale flag."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TONE_OF_REST = "rest"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One outcome. `tone` is the colour that stands for it."""
+    """One outcome. `tone` names its colour."""
 
     outcome: Outcome
     tone: str
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The piece of a day's bar that one outcome is."""
+    """One outcome's part of the bar of a day."""
 
     top: float
     height: float
@@ -51,7 +51,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The bar of a day, with what it says when it is pointed at."""
+    """The bar of a day. `title` is its tooltip."""
 
     title: str
     parts: Sequence[Part]
@@ -59,7 +59,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What a page shows of the usage of a flag in one environment, in the last 30 days."""
+    """The usage of a flag in one environment in the last 30 days."""
 
     rows: Sequence[Row]
     days: Sequence[Day]
@@ -71,9 +71,9 @@ class Panel:
 
 
 def usage_panel(flag: Flag, environment: Environment, now: datetime) -> Panel:
-    """Of a flag that was read `with_stale_reasons`."""
+    """Return the usage of a flag that was read `with_stale_reasons`."""
     figures = usage_of(flag, environment, start=now - A_WHILE, end=now, interval=Interval.DAY)
-    rows = [Row(each, tone) for each, tone in zip(figures.outcomes, _tones(figures.outcomes), strict=True)]
+    rows = [Row(outcome, tone) for outcome, tone in zip(figures.outcomes, _tones(figures.outcomes), strict=True)]
     first = (now - A_WHILE).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     most = max((sum(counts.values()) for counts in figures.series.values()), default=0)
     days = [first + at * DAY for at in range(A_WHILE.days + 1)]
@@ -89,10 +89,11 @@ def usage_panel(flag: Flag, environment: Environment, now: datetime) -> Panel:
 
 
 def _tones(outcomes: Sequence[Outcome]) -> list[str]:
-    """On and off have colours of their own; variants get one each, as far as there are any that can be told apart."""
-    if {each.key for each in outcomes} <= {"on", "off"}:
-        return [each.key for each in outcomes]
-    return [str(at) if at < _MOST_TONES else _TONE_OF_REST for at in range(len(outcomes))]
+    """Return the colours: on and off have their own, the first few variants one each, and the others share one."""
+    keys = [outcome.key for outcome in outcomes]
+    if {*keys} <= {"on", "off"}:
+        return keys
+    return [str(index) if index < _MOST_TONES else _TONE_OF_REST for index in range(len(outcomes))]
 
 
 def _day(day: datetime, figures: Figures, rows: Sequence[Row], most: int) -> Day:
@@ -103,17 +104,20 @@ def _day(day: datetime, figures: Figures, rows: Sequence[Row], most: int) -> Day
             height = HEIGHT * count / most
             top -= height
             parts.append(Part(round(top, 2), round(height, 2), row.tone))
-    told = ", ".join(f"{row.outcome.key} {counts[row.outcome.key]:,}" for row in rows if row.outcome.key in counts)
-    return Day(f"{date_format(day, 'j M Y')}: {told or 'not evaluated'}", parts)
+    text = ", ".join(f"{row.outcome.key} {counts[row.outcome.key]:,}" for row in rows if row.outcome.key in counts)
+    return Day(f"{date_format(day, 'j M Y')}: {text or 'not evaluated'}", parts)
 
 
 def _advice(reason: StaleReason, flag: Flag, figures: Figures) -> str:
-    """What it means, and what to do about it."""
+    """Say why the flag is stale, and what to do about it."""
     if reason is StaleReason.EXPIRED:
         assert flag.expires_at is not None  # noqa: S101 (that is what has passed)
         day = date_format(flag.expires_at.astimezone(UTC), "j M Y")
-        return f"Expired on {day}: take it out of the code, then archive it."
+        return f"The flag expired on {day}. Remove it from the code, then archive it."
     if reason is StaleReason.NOT_EVALUATED:
-        return "Not evaluated here for 30 days: where no code asks for it any more, archive it."
+        return "The flag was not evaluated here for 30 days. If no code uses it any more, archive it."
     outcome = figures.outcomes[0].key if figures.outcomes else "the same"
-    return f"Unchanged here for 30 days, and {outcome} for everyone: make that the code's own way, then archive it."
+    return (
+        f"The flag has not changed here for 30 days and is {outcome} for everyone. Replace it in the code, "
+        "then archive it."
+    )

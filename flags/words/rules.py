@@ -1,6 +1,4 @@
-"""Rules in words, short enough for a list. Pure: it reads stored rules and decides nothing.
-
-How the values of flags and segments read in their histories, where JSON would say less. Pure."""
+"""Rules, conditions and the values of flags in words, for lists and histories. Pure: no page, no database."""
 
 from __future__ import annotations
 
@@ -8,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_SHOWN_RULES = 3
-_SHOWN_VALUES = 3
+_MOST_RULES = 3
+_MOST_VALUES = 3
 
-# For each operator, how it reads, and how it reads negated.
+# How each operator reads, and how it reads when it is negated.
 _WORDS = {
     "equals": ("equals", "does not equal"),
     "notEquals": ("does not equal", "equals"),
@@ -40,47 +38,50 @@ _WORDS = {
 }
 
 
-def summarise(rules: Sequence[Mapping[str, Any]]) -> str:
-    """Say whom the rules take in: `25 % of everyone; plan equals pro`."""
+def summarise_rules(rules: Sequence[Mapping[str, Any]]) -> str:
+    """Return the users that the rules match: `25 % of everyone; plan equals pro`."""
     if not rules:
         return "everyone"
     in_force = [rule for rule in rules if rule.get("enabled", True)]
     if not in_force:
-        return "nobody: every rule is off"
-    shown = "; ".join(_rule(rule) for rule in in_force[:_SHOWN_RULES])
-    more = len(in_force) - _SHOWN_RULES
+        return "no one: all rules are off"
+    shown = "; ".join(_rule(rule) for rule in in_force[:_MOST_RULES])
+    more = len(in_force) - _MOST_RULES
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def summarise_condition(condition: Mapping[str, Any]) -> str:
-    """Say what a condition asks: `plan equals pro`."""
+def describe_condition(condition: Mapping[str, Any]) -> str:
+    """Return a condition in words: `plan equals pro`."""
     words = _WORDS.get(condition["operator"], (condition["operator"], f"not {condition['operator']}"))
     text = f"{condition.get('attribute', 'userId')} {words[bool(condition.get('negate'))]}"
     if "value" not in condition:
         return text
     value = condition["value"]
-    return f"{text} {_listed(value) if isinstance(value, list) else _value(value)}"
+    return f"{text} {_join(value) if isinstance(value, list) else _value(value)}"
 
 
 def _rule(rule: Mapping[str, Any]) -> str:
     if rule.get("type") == "experiment":
-        return _experiment(rule)
-    audience = _audience(rule)
-    conditions = " and ".join(map(summarise_condition, rule.get("conditions", ())))
-    if conditions:
-        who = conditions if audience is None else f"{audience} whose {conditions}"
+        return _experiment_rule(rule)
+    audience, share = _audience(rule), _share(rule)
+    conditions = " and ".join(map(describe_condition, rule.get("conditions", ())))
+    if not conditions:
+        users = audience or "everyone"
+    elif audience is None:
+        users = f"users whose {conditions}" if share else conditions
     else:
-        who = audience or "everyone"
-    of = f"those whose {conditions}" if audience is None and conditions else who
-    share = _share(rule)
-    return f"{share} of {of}{_served(rule)}" if share else f"{who}{_served(rule)}"
+        users = f"{audience} whose {conditions}"
+    return f"{share} of {users}{_served(rule)}" if share else f"{users}{_served(rule)}"
 
 
-def _experiment(rule: Mapping[str, Any]) -> str:
+def _experiment_rule(rule: Mapping[str, Any]) -> str:
     switched = {True: "on", False: "off"}
-    served = [(each, switched.get(each["serves"], each["serves"])) for each in rule["variants"]]
-    shown = " / ".join(f"{each['key']} {each['weight']:g} → {what}" for each, what in served[:_SHOWN_VALUES])
-    more = len(served) - _SHOWN_VALUES
+    variants = rule["variants"]
+    shown = " / ".join(
+        f"{variant['key']} {variant['weight']:g} → {switched.get(variant['serves'], variant['serves'])}"
+        for variant in variants[:_MOST_VALUES]
+    )
+    more = len(variants) - _MOST_VALUES
     return f"experiment {rule['experiment']}: {shown}" + (f" and {more} more" if more > 0 else "")
 
 
@@ -99,18 +100,18 @@ def _served(rule: Mapping[str, Any]) -> str:
 
 
 def _audience(rule: Mapping[str, Any]) -> str | None:
-    """Who is meant before conditions narrow it; None stands for nobody in particular."""
+    """Return the users before conditions narrow them; None for a rule with conditions only."""
     if "userIds" in rule:
         users = rule["userIds"]
-        return _listed(users) if len(users) <= _SHOWN_VALUES else f"{len(users):,} users"
+        return _join(users) if len(users) <= _MOST_VALUES else f"{len(users):,} users"
     if "segment" in rule:
         return f"segment {rule['segment']}"
     return None if rule.get("type") == "attribute" else "everyone"
 
 
-def _listed(values: Sequence[object]) -> str:
-    more = len(values) - _SHOWN_VALUES
-    return ", ".join(_strings(values[:_SHOWN_VALUES])) + (f" and {more:,} more" if more > 0 else "")
+def _join(values: Sequence[object]) -> str:
+    more = len(values) - _MOST_VALUES
+    return ", ".join(_strings(values[:_MOST_VALUES])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _strings(values: Iterable[object]) -> Iterable[str]:
@@ -123,7 +124,7 @@ def _value(value: object) -> str:
     return str(value)[:60]
 
 
-# Values of variants may be of any shape, so a path is looked at from its beginning.
+# The value of a variant may contain a property of any name, so paths are matched from their start.
 _state = r"(states\..+\.)?"
 _switch = re.compile(rf"{_state}(rules\[\d+\]\.)?enabled")
 _rules = re.compile(rf"{_state}rules")
@@ -132,14 +133,17 @@ _conditions = re.compile(rf"({_state}rules\[\d+\]\.)?conditions")
 _condition = re.compile(rf"({_state}rules\[\d+\]\.)?conditions\[\d+\]")
 
 
-def rules_in_words(path: str, value: Any) -> str | None:
-    """Say a switch, rules or conditions in words; None for what reads well as JSON."""
+def describe_flag_value(path: str, value: Any) -> str | None:
+    """Describe a switch, rules or conditions; None for values that read as well in JSON.
+
+    `path` is a path in the document of a flag or a segment, such as `states.production.rules[0]`.
+    """
     if _switch.fullmatch(path):
         return "on" if value else "off"
     if _rules.fullmatch(path):
-        return summarise(value)
+        return summarise_rules(value)
     if _rule_in_history.fullmatch(path):
-        return summarise([value])
+        return summarise_rules([value])
     if _conditions.fullmatch(path):
-        return " and ".join(map(summarise_condition, value)) or "none"
-    return summarise_condition(value) if _condition.fullmatch(path) else None
+        return " and ".join(map(describe_condition, value)) or "none"
+    return describe_condition(value) if _condition.fullmatch(path) else None

@@ -1,4 +1,4 @@
-"""What `flags.engine.tracing` tells, in sentences that a person reads. Pure: it decides nothing."""
+"""The traces of `flags.engine.tracing` in words, for the page that tries a flag. Pure: no page, no database."""
 
 from __future__ import annotations
 
@@ -8,70 +8,81 @@ from dataclasses import dataclass
 from typing import Any
 
 from flags.engine.bucketing import BUCKETS
-from flags.words.rules import summarise_condition
+from flags.words.rules import describe_condition
 
 Trace = Mapping[str, Any]
 
+_MOST_CHARACTERS = 2_000
 _AUDIENCES = {
     "percentage": "A share of everyone",
     "attribute": "Users with certain attributes",
     "segment": "Users of a segment",
-    "users": "Certain users",
+    "users": "Listed users",
 }
+_EXCLUSIONS = {
+    "forced": "The variant is forced for this user",
+    "not_in_group": "The user is in another part of the group",
+    "not_targeted": "The user does not meet the conditions",
+    "not_in_traffic": "The user is not in the percentage",
+}
+_UNREACHED = {"disabled": "the flag is off", "prerequisite_failed": "a prerequisite is not met"}
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Where a user falls among all, and how far a share reaches; both in percent."""
+    """How far a percentage reaches, and where the user is; both in percent."""
 
     share: float
     position: float
 
 
 @dataclass(frozen=True, slots=True)
-class ToldStep:
-    """One test: what is asked, what was found, and the tests that it consists of."""
+class DescribedStep:
+    """One test of a rule: what it requires, what it found, and the tests inside it."""
 
     text: str
-    found: str
+    finding: str
     passed: bool
     bar: Bar | None = None
-    parts: Sequence[ToldStep] = ()
+    parts: Sequence[DescribedStep] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ToldRule:
-    """One rule: `tone` is served, shadowed or passed (over). `note` is what else decides, in that of an experiment."""
+class DescribedRule:
+    """One rule. `tone` is served, shadowed (matches, but is not reached) or passed (does not match).
+
+    `note` explains the variant in the rule of an experiment.
+    """
 
     number: int
     title: str
     tone: str
     verdict: str
-    steps: Sequence[ToldStep]
+    steps: Sequence[DescribedStep]
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTrace:
-    """All that there is to say about one evaluation."""
+class DescribedTrace:
+    """One evaluation: its result, the reason, and everything that led to it."""
 
     is_enabled: bool
     decision: str
     why: str
     value: str | None
-    prerequisites: Sequence[ToldStep]
-    rules: Sequence[ToldRule]
+    prerequisites: Sequence[DescribedStep]
+    rules: Sequence[DescribedRule]
 
 
-def tell_trace(trace: Trace, environment_name: str) -> ToldTrace:
+def describe_trace(trace: Trace, environment_name: str) -> DescribedTrace:
     served = next((rule["index"] + 1 for rule in trace["rules"] if rule["isServed"]), None)
-    return ToldTrace(
+    return DescribedTrace(
         is_enabled=trace["enabled"],
         decision=_decision(trace),
         why=_why(trace, environment_name, served),
         value=_json(trace["value"]) if "variant" in trace else None,
-        prerequisites=[_prerequisite(each) for each in trace["prerequisites"]],
-        rules=[_rule(each, served, trace["reason"]) for each in trace["rules"]],
+        prerequisites=[_prerequisite(prerequisite) for prerequisite in trace["prerequisites"]],
+        rules=[_rule(rule, served, trace["reason"]) for rule in trace["rules"]],
     )
 
 
@@ -82,152 +93,146 @@ def _decision(trace: Trace) -> str:
 
 def _why(trace: Trace, environment_name: str, served: int | None) -> str:
     count = len(trace["rules"])
-    unmet = ", ".join(each["flag"] for each in trace["prerequisites"] if not each["isMet"])
+    unmet = ", ".join(prerequisite["flag"] for prerequisite in trace["prerequisites"] if not prerequisite["isMet"])
     return {
-        "disabled": f"The flag is off in {environment_name}, so nothing else counts.",
-        "prerequisite_failed": f"It depends on {unmet}, which is not as wanted for this user.",
-        "rule_match": f"Rule {served} is the first that takes this user in.",
-        "no_rule_match": "No rule takes this user in."
+        "disabled": f"The flag is off in {environment_name}, so its rules are ignored.",
+        "prerequisite_failed": f"This user does not meet the prerequisite {unmet}.",
+        "rule_match": f"Rule {served} is the first that matches this user.",
+        "no_rule_match": "The rule does not match this user."
         if count == 1
-        else f"None of the {count} rules takes this user in.",
+        else f"None of the {count} rules matches this user.",
         "default": "The flag is on and has no rules, so it is on for everyone.",
     }[trace["reason"]]
 
 
-def _prerequisite(told: Trace) -> ToldStep:
-    wanted = f", serving {' or '.join(told['variants'])}" if "variants" in told else ""
-    if "enabled" not in told:
-        found = "there is no such flag"
+def _prerequisite(prerequisite: Trace) -> DescribedStep:
+    wanted = f", serving {' or '.join(prerequisite['variants'])}" if "variants" in prerequisite else ""
+    if "enabled" not in prerequisite:
+        finding = "this flag does not exist"
     else:
-        found = f"it is {'on' if told['enabled'] else 'off'}" + (
-            f", serving {told['variant']}" if "variant" in told else ""
-        )
-    return ToldStep(f"{told['flag']} is on{wanted}", found, told["isMet"])
+        served = f", serving {prerequisite['variant']}" if "variant" in prerequisite else ""
+        finding = f"it is {'on' if prerequisite['enabled'] else 'off'}{served}"
+    return DescribedStep(f"{prerequisite['flag']} is on{wanted}", finding, prerequisite["isMet"])
 
 
-def _rule(told: Trace, served: int | None, reason: str) -> ToldRule:
-    tone = "served" if told["isServed"] else "shadowed" if told["matches"] else "passed"
-    return ToldRule(
-        number=told["index"] + 1,
-        title=_title(told),
+# rules
+
+
+def _rule(rule: Trace, served: int | None, reason: str) -> DescribedRule:
+    tone = "served" if rule["isServed"] else "shadowed" if rule["matches"] else "passed"
+    return DescribedRule(
+        number=rule["index"] + 1,
+        title=_title(rule),
         tone=tone,
-        verdict=_verdict(told, tone, served, reason),
-        steps=[_step(each) for each in told.get("assignment", told)["steps"]],
-        note=_assignment(told["assignment"]) if "assignment" in told else "",
+        verdict=_verdict(rule, tone, served, reason),
+        steps=[_step(step) for step in rule.get("assignment", rule)["steps"]],
+        note=_assignment(rule["assignment"]) if "assignment" in rule else "",
     )
 
 
-def _title(told: Trace) -> str:
-    if "assignment" in told:
-        return f"The experiment {told['assignment']['experiment']}"
-    return str(told["name"]) if "name" in told else _AUDIENCES.get(told["type"], "")
+def _title(rule: Trace) -> str:
+    if "assignment" in rule:
+        return f"Experiment {rule['assignment']['experiment']}"
+    return str(rule["name"]) if "name" in rule else _AUDIENCES.get(rule["type"], "")
 
 
-def _assignment(told: Trace) -> str:
-    """Whether the user is in the experiment, and why it is this variant."""
-    variant = told["variant"]
-    if "reason" in told:
-        return f"{_EXCLUSIONS[told['reason']]}, so the user sees {variant} and does not count for the experiment."
-    if "stored" in told:
-        return f"The user was shown {told['stored']} before, and stays in the experiment with it."
-    weights = _weights(told["split"])
-    return f"The user is in the experiment with {variant}: bucket {told['bucket']:,} of the split {weights}."
-
-
-_EXCLUSIONS = {
-    "forced": "The variant is forced for this user",
-    "not_in_group": "The user is in another part of the group",
-    "not_targeted": "The user does not meet the conditions",
-    "not_in_traffic": "The user does not fall into the share",
-}
+def _assignment(assignment: Trace) -> str:
+    """Say whether the user takes part in the experiment, and why they see this variant."""
+    variant = assignment["variant"]
+    if "reason" in assignment:
+        return f"{_EXCLUSIONS[assignment['reason']]}, so they see {variant} and do not count in the results."
+    if "stored" in assignment:
+        return f"The user was exposed to {assignment['stored']} before, and keeps this variant."
+    weights = _weights(assignment["split"])
+    return f"The user takes part with {variant}: bucket {assignment['bucket']:,} of the split {weights}."
 
 
 def _weights(split: Sequence[Mapping[str, Any]]) -> str:
     return " / ".join(f"{part['variant']} {part['weight']:g}" for part in split)
 
 
-def _verdict(told: Trace, tone: str, served: int | None, reason: str) -> str:
-    serves = told.get("serves", {})
+def _verdict(rule: Trace, tone: str, served: int | None, reason: str) -> str:
+    serves = rule.get("serves", {})
     what = f", serves {serves['variant']}" if "variant" in serves else ""
-    if "assignment" in told and not what:
+    if "assignment" in rule and not what:
         what = f", serves {'on' if serves['enabled'] else 'off'}"
     if "split" in serves and "bucket" in serves:
         what += f" (bucket {serves['bucket']:,} of the split {_weights(serves['split'])})"
     if tone == "served":
         return f"decides{what}"
     if tone == "passed":
-        return "does not take the user in"
-    why = f"rule {served} comes first" if served else _CLOSED.get(reason, "it was not asked")
-    return f"would take the user in, but {why}"
+        return "does not match the user"
+    why = f"rule {served} comes first" if served else _UNREACHED.get(reason, "it was not evaluated")
+    return f"would match the user, but {why}"
 
 
-_CLOSED = {"disabled": "the flag is off", "prerequisite_failed": "a prerequisite is missing"}
+# steps
 
 
-def _step(told: Trace) -> ToldStep:
-    return _STEPS[told["test"]](told)
+def _step(step: Trace) -> DescribedStep:
+    return _STEPS[step["test"]](step)
 
 
-def _switch(told: Trace) -> ToldStep:
-    return ToldStep("The rule is in use", "" if told["passed"] else "it is switched off", told["passed"])
+def _switch(step: Trace) -> DescribedStep:
+    return DescribedStep("The rule is on", "" if step["passed"] else "it is off", step["passed"])
 
 
-def _schedule(told: Trace) -> ToldStep:
+def _schedule(step: Trace) -> DescribedStep:
     bounds = [
-        f"{word} {_minute(told[name])}" for word, name in (("from", "startAt"), ("until", "endAt")) if name in told
+        f"{word} {_minute(step[name])}" for word, name in (("from", "startAt"), ("until", "endAt")) if name in step
     ]
-    return ToldStep(f"It runs {' '.join(bounds)} UTC", f"it is {_minute(told['now'])} UTC", told["passed"])
-
-
-def _users(told: Trace) -> ToldStep:
-    count = told["userCount"]
-    text = f"The user is one of the {count:,} listed" if count > 1 else "It is the one user listed"
-    return ToldStep(text, "", told["passed"])
-
-
-def _segment(told: Trace) -> ToldStep:
-    return ToldStep(
-        f"The user is in segment {told['segment']}", _membership(told), told["passed"], parts=list(_members(told))
+    return DescribedStep(
+        f"The rule is scheduled {' '.join(bounds)} UTC", f"it is {_minute(step['now'])} UTC", step["passed"]
     )
 
 
-def _membership(told: Trace) -> str:
-    if not told.get("exists", True):
-        return "there is no such segment"
-    if told.get("isListed"):
+def _users(step: Trace) -> DescribedStep:
+    count = step["userCount"]
+    text = f"The user is one of the {count:,} listed" if count > 1 else "The user is the one listed"
+    return DescribedStep(text, "", step["passed"])
+
+
+def _segment(step: Trace) -> DescribedStep:
+    text = f"The user is in segment {step['segment']}"
+    return DescribedStep(text, _membership(step), step["passed"], parts=list(_members(step)))
+
+
+def _membership(segment: Trace) -> str:
+    if not segment.get("exists", True):
+        return "this segment does not exist"
+    if segment.get("isListed"):
         return "listed there"
-    return "meets its conditions" if told["isMember"] else "not listed, and does not meet all its conditions"
+    return "meets its conditions" if segment["isMember"] else "not listed, and does not meet all its conditions"
 
 
-def _members(told: Trace) -> Iterator[ToldStep]:
-    """The segment's own conditions, where they decide."""
-    if not told.get("isListed"):
-        yield from (_step(each) for each in told.get("conditions", ()))
+def _members(segment: Trace) -> Iterator[DescribedStep]:
+    """Yield the conditions of a segment, unless its list of users decides."""
+    if not segment.get("isListed"):
+        yield from (_step(condition) for condition in segment.get("conditions", ()))
 
 
-def _condition(told: Trace) -> ToldStep:
-    text = summarise_condition(told) + (" (in any case)" if told.get("ignoreCase") else "")
-    if "segment" in told:
-        return ToldStep(text, _membership(told["segment"]), told["passed"], parts=list(_members(told["segment"])))
-    found = (
-        f"{told['attribute']} is {_json(told['actual'])}" if "actual" in told else f"{told['attribute']} is not known"
-    )
-    return ToldStep(text, found, told["passed"])
+def _condition(step: Trace) -> DescribedStep:
+    text = describe_condition(step) + (" (ignoring case)" if step.get("ignoreCase") else "")
+    if "segment" in step:
+        segment = step["segment"]
+        return DescribedStep(text, _membership(segment), step["passed"], parts=list(_members(segment)))
+    actual = f"is {_json(step['actual'])}" if "actual" in step else "is not known"
+    return DescribedStep(text, f"{step['attribute']} {actual}", step["passed"])
 
 
-def _share(told: Trace) -> ToldStep:
-    of = f" by {told['bucketBy']}" if "bucketBy" in told else ""
-    text = f"The user falls into {told['percentage']:g} %{of}"
-    if "bucket" not in told:
-        return ToldStep(text, f"{told['bucketBy']} is neither a text nor a whole number", told["passed"])
-    found = f"bucket {told['bucket']:,} of {BUCKETS:,}; those below {told['threshold']:,} are in"
-    bar = Bar(100 * told["threshold"] / BUCKETS, 100 * told["bucket"] / BUCKETS)
-    return ToldStep(text, found, told["passed"], bar)
+def _share(step: Trace) -> DescribedStep:
+    unit = f" by {step['bucketBy']}" if "bucketBy" in step else ""
+    text = f"The user is in the {step['percentage']:g} %{unit}"
+    if "bucket" not in step:
+        return DescribedStep(text, f"{step['bucketBy']} is neither a text nor a whole number", step["passed"])
+    finding = f"bucket {step['bucket']:,} of {BUCKETS:,}; buckets below {step['threshold']:,} are in"
+    bar = Bar(100 * step["threshold"] / BUCKETS, 100 * step["bucket"] / BUCKETS)
+    return DescribedStep(text, finding, step["passed"], bar)
 
 
-def _group(told: Trace) -> ToldStep:
-    text = f"The user falls into {told['from']:g} to {told['to']:g} % of the group {told['group']}"
-    return ToldStep(text, f"bucket {told['bucket']:,} of {BUCKETS:,}", told["passed"])
+def _group(step: Trace) -> DescribedStep:
+    text = f"The user is in {step['from']:g} to {step['to']:g} % of the group {step['group']}"
+    return DescribedStep(text, f"bucket {step['bucket']:,} of {BUCKETS:,}", step["passed"])
 
 
 _STEPS = {
@@ -247,4 +252,4 @@ def _minute(timestamp: str) -> str:
 
 def _json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 2_000 else f"{text[:2_000]}…"
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"

@@ -36,7 +36,7 @@ def test_flag__switched_in_the_list__is_on(visit: Visit) -> None:
     switch = visit.page.get_by_role("switch", name="new-checkout in Production")
     expect(switch).to_have_attribute("aria-checked", "false")
     switch.click()
-    expect(visit.page.get_by_text("new-checkout is on in Production.")).to_be_visible()
+    expect(visit.page.get_by_text("new-checkout is now on in Production.")).to_be_visible()
     expect(switch).to_have_attribute("aria-checked", "true")
     assert stored().enabled is True
 
@@ -155,7 +155,7 @@ def test_experiment__from_draft_to_results(visit: Visit) -> None:
     page.get_by_label("Metric", exact=True).fill("purchase")
     page.get_by_role("button", name="Save and continue editing").click()
     page.get_by_role("link", name="Start").click()
-    expect(page.get_by_text("users are assigned: blue 50 % · green 50 %")).to_be_visible()
+    expect(page.get_by_text("Users are assigned to variants from now on: blue 50 % · green 50 %")).to_be_visible()
     page.get_by_role("button", name="Start the experiment").click()
     expect(page.get_by_text("button-colour is running.")).to_be_visible()
     at = timezone.now() + timedelta(seconds=1)
@@ -180,7 +180,7 @@ def test_key__made__is_seen_once(visit: Visit) -> None:
     expect(page.locator("#secret")).to_have_text(re.compile("^hyd_c_.{30,}"))
     secret = page.locator("#secret").inner_text()
     assert secret not in page.url
-    page.get_by_role("link", name="I have stored it").click()
+    page.get_by_role("link", name="I have copied the key").click()
     expect(page.get_by_text("Web shop")).to_be_visible()
     assert secret not in page.content()
 
@@ -194,7 +194,7 @@ def test_environment__switched__is_what_one_edits_from_then_on(visit: Visit) -> 
     switch = page.get_by_role("switch", name="new-checkout in Staging")
     expect(switch).to_have_attribute("aria-checked", "false")
     switch.click()
-    expect(page.get_by_text("new-checkout is on in Staging.")).to_be_visible()
+    expect(page.get_by_text("new-checkout is now on in Staging.")).to_be_visible()
     assert stored(environment="staging").enabled is True
 
 
@@ -208,7 +208,7 @@ def test_flag__saved_from_a_tab_of_the_other_environment__is_refused(visit: Visi
     expect(other.get_by_text("in Staging").first).to_be_visible()
     visit.page.fill("#id_description", "Meant for production")
     visit.page.get_by_role("button", name="Save", exact=True).click()
-    expect(visit.page.get_by_text("This page was opened in another environment")).to_be_visible()
+    expect(visit.page.get_by_text("You opened this page in another environment")).to_be_visible()
     expect(visit.page.locator("#id_description")).to_have_value("Meant for production")
     assert stored().description == ""
 

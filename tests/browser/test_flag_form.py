@@ -24,9 +24,9 @@ def variant(visit: Visit, number: int) -> Locator:
 
 def test_flag__that_is_only_on_or_off__shows_no_more_than_that(visit: Visit) -> None:
     visit.open("/admin/flags/flag/add/")
-    expect(visit.page.get_by_label("It says")).to_be_hidden()
+    expect(visit.page.get_by_label("Value type")).to_be_hidden()
     visit.page.locator("summary", has_text="Values").click()
-    expect(visit.page.get_by_label("It says")).to_be_visible()
+    expect(visit.page.get_by_label("Value type")).to_be_visible()
     expect(visit.page.get_by_role("button", name="Add variant")).to_be_hidden()
     expect(visit.page.get_by_label("When off")).to_be_hidden()
 
@@ -46,7 +46,7 @@ def test_values__of_each_type__are_typed_as_what_they_are(
     visit.open("/admin/flags/flag/add/")
     page.fill("#id_key", "new-checkout")
     page.locator("summary", has_text="Values").click()
-    page.get_by_label("It says").select_option(value_type)
+    page.get_by_label("Value type").select_option(value_type)
     for number, text in enumerate(typed, start=1):
         page.get_by_role("button", name="Add variant").click()
         variant(visit, number).get_by_label("Key").fill(f"v{number}")
@@ -64,7 +64,7 @@ def test_values__refused__unfold_with_each_error_at_its_field(visit: Visit) -> N
     visit.open("/admin/flags/flag/add/")
     page.fill("#id_key", "new-checkout")
     page.locator("summary", has_text="Values").click()
-    page.get_by_label("It says").select_option("object")
+    page.get_by_label("Value type").select_option("object")
     page.get_by_role("button", name="Add variant").click()
     variant(visit, 1).get_by_label("Key").fill("a b")
     variant(visit, 1).get_by_label("Value").fill('{"size": ')
@@ -106,8 +106,8 @@ def test_try__a_user__shows_the_decision_and_every_rule(visit: Visit) -> None:
     page.get_by_label("Value", exact=True).nth(1).fill("42")
     page.get_by_role("button", name="Try it").click()
     trace = page.get_by_label("What came of it")
-    expect(trace).to_contain_text("Rule 2 is the first that takes this user in.")
-    expect(trace.locator(".hy-told-rule").nth(1)).to_contain_text("Payers decides")
+    expect(trace).to_contain_text("Rule 2 is the first that matches this user.")
+    expect(trace.locator(".hy-trace-rule").nth(1)).to_contain_text("Payers decides")
     expect(trace.get_by_role("img", name="no")).to_have_count(1)
     page.get_by_role("button", name="As JSON").click()
     assert json.loads(page.input_value("#id_attributes")) == {"plan": "pro", "age": 42}

@@ -44,7 +44,7 @@ def test_results__from_the_form_to_an_explanation(visit: Visit) -> None:
     card = page.get_by_label("purchase", exact=True)
     expect(card.get_by_role("row", name=re.compile("^green")).first).to_contain_text("+300.00 % better")
     expect(card.get_by_role("img", name=re.compile("green against the control by day"))).to_be_visible()
-    card.get_by_text("Fixed-horizon view").click()
+    card.get_by_text("Fixed-horizon test").click()
     expect(card.get_by_text("about 1 of 4 experiments")).to_be_visible()
     page.get_by_label("Break down by").select_option("country")
     page.get_by_role("button", name="Show").click()

@@ -1,6 +1,6 @@
-// The elements that editors are made of. What they edit is for the editors to know.
+// The elements that the editors use.
 
-/** Make an element: attributes by name, `on...` as listeners, then its children. */
+/** Make an element. Attributes whose names start with `on` are listeners. */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -12,18 +12,18 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A button that is only an icon, with a name for those who cannot see it. */
+/** A button with only an icon, and a label for screen readers. */
 export function iconButton(icon, label, onclick, disabled = false) {
   const symbol = make("span", { class: "material-symbols-outlined", "aria-hidden": "true" }, icon);
   return make("button", { type: "button", class: "hy-icon-button", title: label, "aria-label": label, onclick, disabled }, symbol);
 }
 
-/** A button that adds one more of something. */
+/** A button that adds an item. */
 export function addButton(text, onclick) {
   return make("button", { type: "button", class: "hy-link-button", onclick }, text);
 }
 
-/** A small button of a few letters that is pressed or not. */
+/** A small toggle button with a short text. */
 export function toggleButton(text, label, isPressed, onchange) {
   const button = make("button", { type: "button", class: "hy-toggle", title: label, "aria-label": label, "aria-pressed": String(isPressed), onclick: () => {
     const pressed = button.getAttribute("aria-pressed") !== "true";
@@ -33,13 +33,13 @@ export function toggleButton(text, label, isPressed, onchange) {
   return button;
 }
 
-/** A labelled control with a place for its errors; `path` is where it stands in the item, such as `.percentage`. */
+/** A control with its errors; `path` is its path in the item, such as `.percentage`. */
 export function field(path, label, control, extra = "") {
   if (!control.getAttribute("aria-label")) control.setAttribute("aria-label", label);
   return make("div", { class: `hy-field ${extra}`, "data-path": path }, control);
 }
 
-/** The same with its label written in front. */
+/** The same with a visible label. */
 export function labelled(path, label, ...controls) {
   return make("div", { class: "hy-labelled" }, make("span", { class: "hy-caption" }, label),
     make("div", { class: "hy-field hy-row", "data-path": path }, ...controls));
@@ -49,14 +49,14 @@ export function textInput(value, attributes, oninput) {
   return Object.assign(make("input", { type: "text", class: "hy-input", autocomplete: "off", ...attributes, oninput }), { value });
 }
 
-/** A textarea with one entry a line. */
+/** A textarea with one entry per line. */
 export function linesArea(lines, attributes, oninput) {
   const area = make("textarea", { class: "hy-input", spellcheck: "false", ...attributes, oninput: () => oninput(area.value.split("\n").filter((line) => line !== "")) });
   area.value = lines.map(String).join("\n");
   return area;
 }
 
-/** A control for JSON. What does not parse is kept as the text that it is, so that the server says what is wrong. */
+/** A control for JSON. Invalid JSON is sent as it is, and the server reports the error. */
 export function jsonControl(tag, value, attributes, onvalue) {
   const control = make(tag, { class: "hy-input hy-json", spellcheck: "false", ...attributes, oninput: () => {
     try {
@@ -71,10 +71,10 @@ export function jsonControl(tag, value, attributes, onvalue) {
   return control;
 }
 
-/** A select of `[value, text]` pairs, or of groups of them as `[name, pairs]`. What is chosen and unknown stays. */
+/** A select of `[value, text]` pairs, or of groups of pairs as `[name, pairs]`. An unknown chosen value is kept. */
 export function choice(options, chosen, attributes, onchange) {
-  const known = options.flatMap(([value, text]) => (Array.isArray(text) ? text.map(([each]) => each) : [value]));
-  const all = known.includes(chosen) ? options : [[chosen, String(chosen ?? "choose")], ...options];
+  const values = options.flatMap(([value, text]) => (Array.isArray(text) ? text.map(([inner]) => inner) : [value]));
+  const all = values.includes(chosen) ? options : [[chosen, String(chosen ?? "choose")], ...options];
   const option = ([value, text]) => make("option", { value }, text);
   const select = make("select", { class: "hy-input", ...attributes, onchange },
     ...all.map(([value, text]) => (Array.isArray(text) ? make("optgroup", { label: value }, ...text.map(option)) : option([value, text]))));
@@ -82,11 +82,11 @@ export function choice(options, chosen, attributes, onchange) {
   return select;
 }
 
-const FEW = 60;
+const MOST_OPTIONS = 60;
 
-/** Choose one of the keys that there are: a select while they are few, else a text that suggests them. */
+/** A control to choose one of the existing keys: a select for few keys, a text input with suggestions for many. */
 export function keyChoice(keys, chosen, attributes, onchange) {
-  if (keys.length <= FEW) {
+  if (keys.length <= MOST_OPTIONS) {
     const select = choice([...(chosen ? [] : [["", attributes.placeholder]]), ...keys.map((key) => [key, key])], chosen ?? "", attributes, () => onchange(select.value));
     return select;
   }
@@ -96,7 +96,7 @@ export function keyChoice(keys, chosen, attributes, onchange) {
   return input;
 }
 
-/** A number where the text is one that JavaScript keeps, else the text itself, which the server says something about. */
+/** The number, if JavaScript represents it exactly; else the text, for which the server reports an error. */
 export function numberOrText(text) {
   const trimmed = text.trim();
   return /^-?\d{1,15}(\.\d{1,15})?$/.test(trimmed) ? Number(trimmed) : text;
@@ -106,7 +106,7 @@ export function isObject(value) {
   return value !== null && typeof value === "object";
 }
 
-/** What the server says that there is, in a `<script type="application/json">` of this id. */
+/** The data that the server put into a `<script type="application/json">` with this id. */
 export function known(id, otherwise) {
   const element = document.getElementById(id);
   return element ? JSON.parse(element.textContent) : otherwise;

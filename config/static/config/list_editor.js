@@ -1,13 +1,13 @@
-// Turns a textarea with a JSON array into a list of cards that can be added, removed and moved. The textarea stays what
-// is sent: every edit writes the array back into it, and what is not edited stays as it was. Without this script, or
-// where the text is no array that the cards can hold, the textarea itself is edited.
+// Turns a textarea with a JSON array into a list of cards that can be added, removed and moved. Every edit writes the
+// array back into the textarea, which the form sends. Without this script, or for a text that the cards cannot show,
+// users edit the textarea itself.
 
 import { iconButton, make } from "./elements.js";
 
 export { choice, field, iconButton, make, numberOrText, textInput } from "./elements.js";
 
 const strings = /"(?:[^"\\]|\\.)*"/g;
-// Digits that a JavaScript number would not keep: such a text is safe only as text.
+// Numbers that JavaScript does not represent exactly; such a text is only edited as text.
 const beyondNumbers = /\d{16}|\d[eE]/;
 
 function parse(text) {
@@ -36,9 +36,9 @@ function takeErrors(textarea, name) {
 }
 
 function showErrors(card, errors) {
-  const places = [...card.querySelectorAll("[data-path]")].sort((a, b) => b.dataset.path.length - a.dataset.path.length);
+  const fields = [...card.querySelectorAll("[data-path]")].sort((a, b) => b.dataset.path.length - a.dataset.path.length);
   for (const { path, message } of errors) {
-    const place = places.find((each) => path.startsWith(each.dataset.path)) ?? card.querySelector(".hy-editor-body") ?? card;
+    const place = fields.find((field) => path.startsWith(field.dataset.path)) ?? card.querySelector(".hy-editor-body") ?? card;
     place.classList.add("hy-wrong");
     for (let folded = place.closest("details"); folded && card.contains(folded); folded = folded.parentElement.closest("details")) folded.open = true;
     place.append(make("em", { class: "hy-error", role: "alert" }, message));
@@ -48,11 +48,11 @@ function showErrors(card, errors) {
 /**
  * Enhance every textarea with `data-editor="<name>"`.
  *
- * `blank()` makes a new item, `card(item, { save, redraw, replace })` returns the elements that edit one: `head` in its
- * bar and `body` below. `save()` after an edit in place, `redraw()` when the card must look different, `replace(other)`
- * for items that are no objects. The order of items that are not `isOrdered` says nothing. Items that are
- * `isFixed(item, at)` stay where they are, and no other comes before them. The cards are drawn again when one of the
- * elements that `watched` selects changes.
+ * `blank()` makes a new item. `card(item, { save, redraw, replace })` returns the elements that edit an item: `head` for
+ * its bar and `body` below. A card calls `save()` after an edit in place, `redraw()` to be drawn again, and
+ * `replace(other)` for items that are not objects. Without `isOrdered`, items cannot be moved. Items for which
+ * `isFixed(item, at)` holds keep their positions, before all others. The cards are drawn again when an element that
+ * `watched` selects changes.
  */
 export function listEditor({ name, noun, blank, card, empty, isOrdered = true, isFixed = () => false, watched = null }) {
   for (const textarea of document.querySelectorAll(`textarea[data-editor="${name}"]`)) mount(textarea);
@@ -62,13 +62,13 @@ export function listEditor({ name, noun, blank, card, empty, isOrdered = true, i
     let isRaw = false;
     const cards = make("div", { class: "hy-editor-cards" });
     const note = make("p", { class: "hy-note", hidden: true });
-    const add = make("button", { type: "button", class: "hy-button", onclick: () => change([...entries, entry(blank())]) }, `Add ${noun}`);
+    const add = make("button", { type: "button", class: "hy-button", onclick: () => change([...entries, makeEntry(blank())]) }, `Add ${noun}`);
     const toggle = make("button", { type: "button", class: "hy-button", onclick: () => (isRaw ? showCards() : showText()) });
     const editor = make("div", { class: "hy-editor", "data-editor-of": name }, cards, note, make("div", { class: "hy-editor-bar" }, add, toggle));
     textarea.before(editor);
     editor.insertBefore(textarea, note);
 
-    const entry = (item, errors = []) => ({ item, errors });
+    const makeEntry = (item, errors = []) => ({ item, errors });
     const save = () => {
       textarea.value = JSON.stringify(entries.map(({ item }) => item), null, 2);
       textarea.dispatchEvent(new Event("change", { bubbles: true }));
@@ -84,32 +84,32 @@ export function listEditor({ name, noun, blank, card, empty, isOrdered = true, i
       if (!entries.length) cards.append(make("p", { class: "hy-note" }, empty));
     }
 
-    function drawCard(each, at) {
+    function drawCard(entry, at) {
       const redraw = () => {
-        each.errors = [];
+        entry.errors = [];
         save();
         draw();
       };
       const replace = (item) => {
-        each.item = item;
+        entry.item = item;
         save();
       };
-      const { head, body } = card(each.item, { save, redraw, replace, at });
+      const { head, body } = card(entry.item, { save, redraw, replace, at });
       const moved = (to) => {
-        const others = entries.filter((other) => other !== each);
-        change([...others.slice(0, to), each, ...others.slice(to)]);
+        const others = entries.filter((other) => other !== entry);
+        change([...others.slice(0, to), entry, ...others.slice(to)]);
       };
-      const isHere = isFixed(each.item, at);
+      const isPinned = isFixed(entry.item, at);
       const isFirst = at === 0 || isFixed(entries[at - 1].item, at - 1);
       const element = make("section", { class: "hy-editor-card", "aria-label": `${noun} ${at + 1}` },
         make("header", {}, isOrdered ? make("span", { class: "hy-number-badge" }, String(at + 1)) : null, make("div", { class: "hy-grow" }, ...head),
-          ...(isOrdered && !isHere ? [
+          ...(isOrdered && !isPinned ? [
             iconButton("arrow_upward", `Move ${noun} ${at + 1} up`, () => moved(at - 1), isFirst),
             iconButton("arrow_downward", `Move ${noun} ${at + 1} down`, () => moved(at + 1), at === entries.length - 1),
           ] : []),
-          isHere ? null : iconButton("delete", `Remove ${noun} ${at + 1}`, () => change(entries.filter((other) => other !== each)))),
+          isPinned ? null : iconButton("delete", `Remove ${noun} ${at + 1}`, () => change(entries.filter((other) => other !== entry)))),
         body.length ? make("div", { class: "hy-editor-body" }, ...body) : null);
-      showErrors(element, each.errors);
+      showErrors(element, entry.errors);
       return element;
     }
 
@@ -130,11 +130,11 @@ export function listEditor({ name, noun, blank, card, empty, isOrdered = true, i
       const items = parse(textarea.value);
       if (items === null) {
         show(true);
-        note.textContent = "This text can only be edited as JSON: it is no array, or holds numbers too long for the cards.";
+        note.textContent = "This text can only be edited as JSON: it is not an array, or has numbers that are too long for the cards.";
         note.hidden = false;
         return;
       }
-      entries = items.map((item, at) => entry(item, errors.get(at)));
+      entries = items.map((item, at) => makeEntry(item, errors.get(at)));
       show(false);
       draw();
     }

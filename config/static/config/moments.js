@@ -1,7 +1,7 @@
-// Points in time as people type them. Stored they are ISO 8601 in UTC; what is not edited stays as it was written.
+// Inputs for points in time, which are stored as ISO 8601 in UTC. Values that are not edited keep their format.
 import { textInput } from "./elements.js";
 
-/** A moment as an `<input type="datetime-local">` shows it, in UTC; null where the text is none. */
+/** The value of an `<input type="datetime-local">`, in UTC; null if the text is not a point in time. */
 export function toLocal(text) {
   const moment = new Date(/([zZ]|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`);
   if (Number.isNaN(moment.getTime())) return null;
@@ -14,7 +14,7 @@ export function fromLocal(text) {
   return text.length === 16 ? `${text}:00Z` : `${text}Z`;
 }
 
-/** A control for a moment. What is stored and is no moment is shown as the text that it is. */
+/** A control for a point in time. An invalid stored value is shown as text. */
 export function momentInput(value, attributes, onvalue) {
   const local = value ? toLocal(value) : "";
   if (local === null) {
@@ -25,7 +25,7 @@ export function momentInput(value, attributes, onvalue) {
   return input;
 }
 
-/** A moment in words, such as `1 Mar 2026, 10:00`. */
+/** A point in time in words, such as `1 Mar 2026, 10:00`. */
 export function inWords(text) {
   const local = toLocal(text);
   if (local === null) return text;

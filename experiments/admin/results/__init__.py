@@ -1,1 +1,1 @@
-"""The parts of the results page: verdict, a card for each metric, phases, explanations."""
+"""The results of an experiment in the admin: the cards of its metrics, the panel around them, and their pages."""

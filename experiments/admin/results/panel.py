@@ -1,18 +1,22 @@
-"""The results of an experiment as people look at them: the verdict, what guards it, and a card for each metric."""
+"""What is above the metrics of an experiment: the verdict, the checks of the data, and the phases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from experiments.admin.results.cards import MetricCard, metric_card
-from experiments.admin.results.phases import Phases, phases_of
-from experiments.admin.words import counted, p_value
-from experiments.models import Experiment
+from config.timestamps import parse_timestamp
+from experiments.admin.results.cards import MetricCard, build_card
+from experiments.admin.words import equate_p_value, format_count, format_short_number
+from experiments.design.phases import split_of
+from experiments.models import WHOLE, Experiment
 from experiments.results.classification import WORDS
-from experiments.results.types import Audit, Guards, Results
+from experiments.results.types import Audit, Guards, PhaseFigures, Results, VariantUsers
 from experiments.stats.types import Decision, Reason, SampleRatio, Verdict
+from flags.words.rules import describe_condition
 
+# The label, the tone and the icon of each decision.
 _BADGES = {
     Decision.SHIP: ("Ship {}", "good", "rocket_launch"),
     Decision.DO_NOT_SHIP: ("Do not ship", "bad", "block"),
@@ -24,7 +28,7 @@ _BADGES = {
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """A decision in two or three words, with the colour and the sign that stand for it, and the reasons for it."""
+    """A decision in two or three words, with its reasons."""
 
     label: str
     tone: str
@@ -34,7 +38,7 @@ class Badge:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One thing that could make the figures worth less, and how it stands."""
+    """One check of the data, and its outcome in words."""
 
     name: str
     words: str
@@ -42,8 +46,34 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """One phase. `changes` are those since the phase before; for the first phase, what it started with.
+
+    `users` has the key of each variant, its users, and how many its weight lets expect.
+    """
+
+    number: int
+    started_at: datetime
+    changes: Sequence[str]
+    reason: str
+    users: Sequence[tuple[str, str, str]]
+    ratio: str
+    is_mismatch: bool
+    is_covered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """`note` says which phases the figures cover. `is_mixed`: these split their users by different weights."""
+
+    rows: Sequence[PhaseRow]
+    note: str
+    is_mixed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
-    """What a page shows of an experiment that was started. `primary` is the card of its first goal."""
+    """What a page shows of a started experiment."""
 
     results: Results
     badge: Badge
@@ -56,72 +86,131 @@ class Panel:
 
     @property
     def primary(self) -> MetricCard | None:
+        """The card of the primary metric."""
         return next((card for card in self.cards if card.is_primary), None)
 
     @property
     def is_mismatch(self) -> bool:
-        """Whether the users are split in another way than the weights say."""
+        """Whether there is a sample ratio mismatch."""
         ratio = self.results.guards.sample_ratio
         return isinstance(ratio, SampleRatio) and ratio.is_mismatch
 
     @property
     def phases(self) -> Phases | None:
-        return phases_of(self.results.phases)
+        return build_phases(self.results.phases)
 
     @property
     def users(self) -> str:
-        return counted(self.results.users, "user")
+        return format_count(self.results.users, "user")
 
     @property
     def variants(self) -> Sequence[tuple[str, str, str]]:
-        """Key, users, and how many the weights let expect."""
-        return [(each.key, f"{each.users:,}", f"{each.expected_users:,.0f}") for each in self.results.variants]
+        """For each variant its key, its users, and how many its weight lets expect."""
+        return _format_users(self.results.variants)
 
 
-def panel_of(results: Results) -> Panel:
+def build_panel(results: Results) -> Panel:
     return Panel(
         results=results,
-        badge=badge_of(results.verdict),
+        badge=build_badge(results.verdict),
         guards=_guards(results.guards),
-        cards=[metric_card(each, results.breakdown) for each in results.metrics],
+        cards=[build_card(metric, results.breakdown) for metric in results.metrics],
     )
 
 
-def badge_of(verdict: Verdict) -> Badge:
+def build_badge(verdict: Verdict) -> Badge:
     label, tone, icon = _BADGES[verdict.decision]
     return Badge(label.format(verdict.variant), tone, icon, [reason.message for reason in verdict.reasons])
 
 
+def _format_users(variants: Sequence[VariantUsers]) -> list[tuple[str, str, str]]:
+    return [(variant.key, f"{variant.users:,}", f"{variant.expected_users:,.0f}") for variant in variants]
+
+
+# checks of the data
+
+
 def _guards(guards: Guards) -> list[Guard]:
-    found = [
+    several, unknown = guards.users_in_several_variants, guards.events_of_unknown_variants
+    return [
         _sample_ratio(guards.sample_ratio),
-        _counted("Users in several variants", guards.users_in_several_variants, "user", "each counts for the first"),
-        _counted("Events of unknown variants", guards.events_of_unknown_variants, "event", "they do not count"),
+        _guard("Users in several variants", several, "user", "each counts for the first variant"),
+        _guard("Events with unknown variants", unknown, "event", "not counted"),
+        *(_audit_guards(guards.audit) if guards.audit else ()),
     ]
-    if guards.audit:
-        found += _audited(guards.audit)
-    return found
 
 
-def _audited(audit: Audit) -> Iterator[Guard]:
-    yield _counted("Events before exposure", audit.events_before_exposure, "event", "they do not count", is_alarm=False)
-    found = audit.assignments
-    causes = [f"{count:,} {WORDS[cause]}" for cause, count in found.causes.items() if count]
-    words = f"{found.differing:,} of {counted(found.exposures, 'exposure')}: {', '.join(causes)}" if causes else "none"
-    yield Guard("Not as the hash has it", words, found.alarming > 0)
-    outside = found.before_start + found.after_stop
-    yield _counted("Exposures outside the run", outside, "exposure", "before the start or after the stop")
+def _audit_guards(audit: Audit) -> Iterator[Guard]:
+    yield _guard("Events before exposure", audit.events_before_exposure, "event", "not counted", is_alarm=False)
+    assignments = audit.assignments
+    causes = ", ".join(f"{count:,} {WORDS[cause]}" for cause, count in assignments.causes.items() if count)
+    mismatches = f"{assignments.differing:,} of {format_count(assignments.exposures, 'exposure')}: {causes}"
+    yield Guard("Assignment mismatches", mismatches if causes else "none", assignments.alarming > 0)
+    outside = assignments.before_start + assignments.after_stop
+    yield _guard("Exposures outside the run", outside, "exposure", "before the start or after the stop")
 
 
 def _sample_ratio(ratio: SampleRatio | Reason) -> Guard:
     if isinstance(ratio, Reason):
         return Guard("Sample ratio", ratio.message, is_alarm=False)
-    p = p_value(ratio.always_valid_p)
-    shown = f"p {p}" if p.startswith("<") else f"p = {p}"
-    words = f"not as the weights say ({shown})" if ratio.is_mismatch else f"as the weights say ({shown})"
-    return Guard("Sample ratio", words, ratio.is_mismatch)
+    verb = "does not match" if ratio.is_mismatch else "matches"
+    return Guard("Sample ratio", f"{verb} the weights ({equate_p_value(ratio.always_valid_p)})", ratio.is_mismatch)
 
 
-def _counted(name: str, count: int, noun: str, consequence: str, *, is_alarm: bool = True) -> Guard:
-    words = f"{counted(count, noun)}; {consequence}" if count else "none"
+def _guard(name: str, count: int, noun: str, consequence: str, *, is_alarm: bool = True) -> Guard:
+    words = f"{format_count(count, noun)}; {consequence}" if count else "none"
     return Guard(name, words, is_alarm and count > 0)
+
+
+# phases
+
+
+def build_phases(phases: Sequence[PhaseFigures]) -> Phases | None:
+    """Return the table of phases, or None for an experiment that has had only one."""
+    if len(phases) < 2:
+        return None
+    rows = [_phase_row(phase, before) for phase, before in zip(phases, [None, *phases], strict=False)]
+    covered = [phase for phase in phases if phase.is_covered]
+    is_mixed = len({split_of(phase.configuration) for phase in covered if phase.users}) > 1
+    return Phases(rows, _phases_note(covered, len(phases), is_mixed=is_mixed), is_mixed)
+
+
+def _phase_row(phase: PhaseFigures, before: PhaseFigures | None) -> PhaseRow:
+    ratio = phase.sample_ratio
+    return PhaseRow(
+        number=phase.number,
+        started_at=parse_timestamp(phase.configuration["startedAt"]),
+        changes=list(_phase_changes(phase, before)),
+        reason=phase.configuration["reason"],
+        users=_format_users(phase.variants),
+        ratio=equate_p_value(ratio.always_valid_p) if isinstance(ratio, SampleRatio) else "no users",
+        is_mismatch=isinstance(ratio, SampleRatio) and ratio.is_mismatch,
+        is_covered=phase.is_covered,
+    )
+
+
+def _phase_changes(phase: PhaseFigures, before: PhaseFigures | None) -> Iterator[str]:
+    new, old = phase.configuration, before.configuration if before else None
+    if old is None or split_of(new) != split_of(old):
+        shares = zip(new["variants"], split_of(new), strict=True)
+        yield " · ".join(f"{variant['key']} {_percent(100 * float(share))}" for variant, share in shares)
+    if old is None or new["percentage"] != old["percentage"]:
+        yield "everyone" if new["percentage"] == WHOLE else f"{_percent(new['percentage'])} of the audience"
+    if new["conditions"] != (old["conditions"] if old else []):
+        yield " and ".join(map(describe_condition, new["conditions"])) or "conditions removed"
+
+
+def _phases_note(covered: Sequence[PhaseFigures], number: int, *, is_mixed: bool) -> str:
+    numbers = ", ".join(str(phase.number) for phase in covered)
+    of = f"phase {numbers}" if len(covered) == 1 else f"phases {numbers}"
+    if is_mixed:
+        return (
+            f"These figures cover {of}, which split users by different weights. A change over time can therefore look "
+            "like an effect of the variant."
+        )
+    left_out = "; users of the other phases are left out" if len(covered) < number else ""
+    return f"These figures cover {of}{left_out}."
+
+
+def _percent(value: float) -> str:
+    return f"{format_short_number(round(value, 3))} %"

@@ -1,4 +1,4 @@
-// The editors of whom an experiment takes in: its conditions, its part of a group, and its testers.
+// The editors of an experiment's audience: its conditions, its range in a group, and its testers.
 import { addButton, choice, iconButton, jsonControl, known, make, numberOrText, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
 import { blankCondition, conditionFields, isCondition } from "../flags/conditions.js";
@@ -7,7 +7,7 @@ import { objectEditor, variantKeys } from "./object_editor.js";
 listEditor({
   name: "conditions",
   noun: "condition",
-  empty: "No conditions: everybody may be taken in.",
+  empty: "No conditions: everyone can take part.",
   isOrdered: false,
   blank: blankCondition,
   card: (condition, tools) => {
@@ -24,18 +24,18 @@ objectEditor({
   name: "group",
   draw: (group, { save }) => {
     const note = make("p", { class: "hy-muted" });
-    const told = () => {
+    const describe = () => {
       note.hidden = !key.value;
-      note.textContent = Object.hasOwn(groups, key.value) ? `Free of it: ${groups[key.value]}.` : "A new group: all of it is free.";
+      note.textContent = Object.hasOwn(groups, key.value) ? `Free ranges: ${groups[key.value]}.` : "This is a new group, so all of it is free.";
     };
     const changed = () => {
       save(key.value ? { key: key.value, from: numberOrText(from.value), to: numberOrText(to.value) } : null);
-      told();
+      describe();
     };
     const key = textInput(group.key ?? "", { list: suggestions.id, placeholder: "no group", "aria-label": "Group" }, changed);
     const from = textInput(String(group.from ?? 0), { inputmode: "decimal", "aria-label": "From, in percent" }, changed);
     const to = textInput(String(group.to ?? 100), { inputmode: "decimal", "aria-label": "To, in percent" }, changed);
-    told();
+    describe();
     return [make("div", { class: "hy-row hy-group-part" },
       make("div", { class: "hy-field" }, key),
       make("span", { class: "hy-caption" }, "from"), make("div", { class: "hy-field hy-narrow" }, from),
@@ -55,8 +55,8 @@ objectEditor({
     };
     const keys = variantKeys().map((key) => [key, key]);
     const cards = rows.map(([user, variant], at) => {
-      const put = (entry) => rows.map((row, place) => (place === at ? entry : row));
-      const id = textInput(user, { placeholder: "user id", "aria-label": "User id" }, () => {
+      const put = (entry) => rows.map((row, index) => (index === at ? entry : row));
+      const id = textInput(user, { placeholder: "user ID", "aria-label": "User ID" }, () => {
         rows[at] = [id.value, rows[at][1]];
         save(Object.fromEntries(rows));
       });
@@ -64,7 +64,7 @@ objectEditor({
       return make("div", { class: "hy-row hy-tester" },
         make("div", { class: "hy-field" }, id), make("span", { class: "hy-caption" }, "sees"),
         make("div", { class: "hy-field" }, sees),
-        iconButton("close", `Remove ${user || "this tester"}`, () => change(rows.filter((_, place) => place !== at))));
+        iconButton("close", `Remove ${user || "this user"}`, () => change(rows.filter((_, index) => index !== at))));
     });
     return [...cards, make("div", {}, addButton("Add a tester", () => change([...rows, ["", keys[0]?.[0] ?? ""]])))];
   },

@@ -1,10 +1,10 @@
-// The editors of an experiment's variants and metrics, over the textareas that hold them as JSON.
+// The editors of an experiment's variants and metrics.
 import { field, listEditor, make, numberOrText, textInput } from "../config/list_editor.js";
 
 listEditor({
   name: "variants",
   noun: "variant",
-  empty: "An experiment needs two variants or more.",
+  empty: "An experiment needs at least two variants.",
   blank: () => ({ key: "", weight: 50 }),
   card: (variant, { save, replace, at }) => {
     if (variant === null || typeof variant !== "object" || Array.isArray(variant)) return { head: [rawInput(variant, replace)], body: [] };
@@ -25,24 +25,24 @@ listEditor({
   },
 });
 
-const known = JSON.parse(document.getElementById("hy-metrics")?.textContent ?? "{}");
+const definitions = JSON.parse(document.getElementById("hy-metrics")?.textContent ?? "{}");
 const suggestions = make("datalist", { id: "hy-metric-names" },
-  ...Object.entries(known).map(([key, words]) => make("option", { value: key }, words)));
+  ...Object.entries(definitions).map(([key, words]) => make("option", { value: key }, words)));
 document.body.append(suggestions);
 
-/** What a name computes: what is defined, or else what any name of an event does. */
+/** What a name computes: a defined metric, or else the share of users with an event of this name. */
 function wordsOf(name) {
   if (!name) return "";
-  return Object.hasOwn(known, name) ? known[name] : `Share of users with the event ${name}; no metric of this name is defined`;
+  return Object.hasOwn(definitions, name) ? definitions[name] : `Share of users with the event ${name} (no metric has this name)`;
 }
 
-// Those that a started experiment has stay as they are, and others come after them: of each, whether it is post hoc.
+// The metrics that a started experiment has cannot change: for each, whether it is post hoc.
 const fixed = JSON.parse(document.getElementById("hy-fixed-metrics")?.textContent ?? "[]");
 
 listEditor({
   name: "metrics",
   noun: "metric",
-  empty: "No metrics: nothing will count as a conversion.",
+  empty: "No metrics: the experiment will have no results to compare.",
   blank: () => "",
   isFixed: (_, at) => at < fixed.length,
   card: (metric, { replace, at }) => {
@@ -59,7 +59,7 @@ listEditor({
   },
 });
 
-/** What is no variant, or no name, stays as it is until it is made one. */
+/** An input for an invalid item, as JSON. */
 function rawInput(value, replace) {
   const input = textInput(JSON.stringify(value), { class: "hy-input hy-json", "aria-label": "As JSON" }, () => {
     try {

@@ -1,18 +1,18 @@
-// The editor of the flag that an experiment drives: which one, and what it serves for each variant.
+// The editor of the flag that an experiment drives, and of what it serves for each variant.
 import { choice, keyChoice, known, labelled, make } from "../config/elements.js";
 import { objectEditor, variantKeys } from "./object_editor.js";
 
 const flags = known("hy-flags", {});
 const SWITCHED = [["false", "off"], ["true", "on"]];
 
-/** What a flag can serve, as pairs for a select; a flag without variants is on or off. */
+/** The options that a flag can serve, as pairs for a select; a flag without variants is on or off. */
 function servable(key) {
   const variants = flags[key] ?? [];
-  return variants.length ? variants.map((each) => [each, each]) : SWITCHED;
+  return variants.length ? variants.map((key) => [key, key]) : SWITCHED;
 }
 
-/** What each variant gets unless somebody says otherwise: the control the first, all others the next. */
-function servedBefore(key) {
+/** The default: the flag serves its first option for the control, and the next ones for the other variants. */
+function servedByDefault(key) {
   const options = servable(key);
   return Object.fromEntries(variantKeys().map((variant, at) => [variant, stored(options[Math.min(at, options.length - 1)][0], options)]));
 }
@@ -26,14 +26,14 @@ objectEditor({
   watched: 'textarea[data-editor="variants"]',
   draw: (flag, { save, redraw }) => {
     const choose = (key) => {
-      save(key ? { key, serves: servedBefore(key) } : null);
+      save(key ? { key, serves: servedByDefault(key) } : null);
       redraw();
     };
     const which = keyChoice(Object.keys(flags), flag.key, { "aria-label": "Flag", placeholder: "no flag" }, choose);
     if (which.tagName === "SELECT" && flag.key) which.prepend(make("option", { value: "" }, "no flag"));
     if (!flag.key) return [make("div", { class: "hy-field" }, which)];
     const options = servable(flag.key);
-    const serves = Object.fromEntries(variantKeys().map((variant) => [variant, flag.serves?.[variant] ?? servedBefore(flag.key)[variant]]));
+    const serves = Object.fromEntries(variantKeys().map((variant) => [variant, flag.serves?.[variant] ?? servedByDefault(flag.key)[variant]]));
     const rows = Object.entries(serves).map(([variant, served]) => {
       const select = choice(options, String(served), { "aria-label": `What the flag serves for ${variant}` }, () => {
         serves[variant] = stored(select.value, options);
@@ -45,12 +45,12 @@ objectEditor({
   },
 });
 
-// A variant that was renamed or added since needs something to be served, and one that went needs it no more.
+// Before the form is sent: add variants that are new or renamed, and drop those that were removed.
 document.querySelector('textarea[data-editor="driven-flag"]')?.form?.addEventListener("submit", ({ currentTarget }) => {
   const textarea = currentTarget.querySelector('textarea[data-editor="driven-flag"]');
   if (!textarea.hidden || !textarea.value) return;
   const flag = JSON.parse(textarea.value);
-  const served = servedBefore(flag.key);
+  const served = servedByDefault(flag.key);
   const serves = Object.fromEntries(Object.keys(served).map((variant) => [variant, flag.serves?.[variant] ?? served[variant]]));
   textarea.value = JSON.stringify({ ...flag, serves }, null, 2);
 });

@@ -1,4 +1,4 @@
-// The form of a metric shows what goes with its type. What is hidden is not sent, and comes back with the type.
+// Shows the fields of a metric that its type uses. Hidden fields are not sent, and keep their values.
 
 const type = document.querySelector("select[name=type]");
 

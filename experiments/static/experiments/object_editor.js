@@ -1,5 +1,5 @@
-// Turns a textarea with one JSON object, or with nothing, into fields. The textarea stays what is sent; without this
-// script, or where the text is no object, it is edited itself.
+// Turns a textarea with a JSON object, or an empty one, into fields. The form sends the textarea. Without this script,
+// or for a text that is not an object, users edit the textarea itself.
 import { isObject, make } from "../config/elements.js";
 
 function parse(text) {
@@ -14,7 +14,8 @@ function parse(text) {
 
 /**
  * Enhance every textarea with `data-editor="<name>"`. `draw(value, { save, redraw })` returns the elements that edit an
- * object: `save(changed)` keeps what it is now, null for nothing. It is drawn again when what `watched` selects changes.
+ * object. `save(changed)` stores the new object, or null. The editor is drawn again when an element that `watched`
+ * selects changes.
  */
 export function objectEditor({ name, draw, watched = null }) {
   for (const textarea of document.querySelectorAll(`textarea[data-editor="${name}"]`)) mount(textarea);
@@ -28,13 +29,13 @@ export function objectEditor({ name, draw, watched = null }) {
       textarea.value = changed === null ? "" : JSON.stringify(changed, null, 2);
       textarea.dispatchEvent(new Event("change", { bubbles: true }));
     };
-    const redraw = () => editor.replaceChildren(...draw(parse(textarea.value), { save, redraw }).filter((each) => each !== null));
+    const redraw = () => editor.replaceChildren(...draw(parse(textarea.value), { save, redraw }).filter((element) => element !== null));
     redraw();
     for (const element of watched ? document.querySelectorAll(watched) : []) element.addEventListener("change", redraw);
   }
 }
 
-/** The keys of the experiment's variants: as they are typed, or as the server says. */
+/** The keys of the experiment's variants, from the form or from the server. */
 export function variantKeys() {
   const textarea = document.querySelector('textarea[data-editor="variants"]');
   const stored = document.getElementById("hy-variants");

@@ -1,14 +1,14 @@
-// A reason is needed for a variant that something speaks against; the server says so too.
+// A variant with objections requires a reason, which the server checks, too.
 const reason = document.getElementById("id_reason");
 const note = document.querySelector("[data-reason-needed]");
 const choices = [...document.querySelectorAll("input[name=winner]")];
 
-function ask() {
+function update() {
   const chosen = choices.find((choice) => choice.checked);
-  const isNeeded = chosen !== undefined && "against" in chosen.dataset;
-  note.hidden = !isNeeded;
-  reason.required = isNeeded;
+  const isRequired = chosen !== undefined && "objections" in chosen.dataset;
+  note.hidden = !isRequired;
+  reason.required = isRequired;
 }
 
-for (const choice of choices) choice.addEventListener("change", ask);
-ask();
+for (const choice of choices) choice.addEventListener("change", update);
+update();

@@ -87,7 +87,7 @@ def test_production__is_told_by_the_words_of_a_key(name: str, expected: bool) ->
 
 def test_switch__to_no_environment__changes_nothing(db: None) -> None:
     client = sign_in()
-    assert messages_of(client.post(SWITCH, {"environment": "nowhere"})) == ["There is no such environment."]
+    assert messages_of(client.post(SWITCH, {"environment": "nowhere"})) == ["This environment does not exist."]
     assert client.get("/admin/").context["current_environment"].key == "production"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from config.change_log.descriptions import describe, in_words
+from config.change_log.descriptions import describe_differences, describe_path
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from config.change_log.descriptions import describe, in_words
     ],
 )
 def test_path__in_words(path: str, expected: str) -> None:
-    assert in_words(path) == expected
+    assert describe_path(path) == expected
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,20 @@ def test_path__in_words(path: str, expected: str) -> None:
     ],
 )
 def test_difference__in_words(before: Any, after: Any, expected: list[str]) -> None:
-    assert describe(before, after) == expected
+    assert describe_differences(before, after) == expected
 
 
 def test_difference__of_long_lists__is_counted() -> None:
     before, after = [f"u{number}" for number in range(100_000)], ["new"]
-    assert describe({"userIds": before}, {"userIds": after}) == [
+    assert describe_differences({"userIds": before}, {"userIds": after}) == [
         'user ids: 1 added ("new"), 100,000 removed ("u0", "u1", "u2", "u3", "u4", …)'
     ]
 
 
 def test_differences__of_which_there_are_too_many__are_counted() -> None:
-    lines = describe(None, {f"n{number}": number for number in range(250)})
+    lines = describe_differences(None, {f"n{number}": number for number in range(250)})
     assert (len(lines), lines[-1]) == (201, "and 50 more differences")
 
 
 def test_value__for_which_there_are_words__is_told_by_them() -> None:
-    assert describe({"a": 1}, {"a": 2}, lambda path, value: f"{path} {value}!") == ["a: a 1! → a 2!"]
+    assert describe_differences({"a": 1}, {"a": 2}, lambda path, value: f"{path} {value}!") == ["a: a 1! → a 2!"]

@@ -40,7 +40,7 @@ def test_overview__of_the_current_environment__says_what_is_on_and_what_runs(wor
     client.post("/admin/config/environment/switch/", {"environment": "staging"})
     text = text_of(client.get("/admin/"))
     assert "Flags on 0 of 3 in Staging" in text
-    assert "Nothing is being tried in Staging" in text
+    assert "No experiment is running in Staging" in text
 
 
 def test_overview__archived_flags__are_not_counted(world: None, production: Environment) -> None:

@@ -142,7 +142,7 @@ def test_add__opened_in_another_environment__is_refused(production: Environment)
     sent = filled(client, where, key="price")
     client.post(reverse("admin:switch_environment"), {"environment": "staging"})
     response = client.post(where, sent)
-    assert "you are in Staging now" in errors_of(response)["__all__"][0]
+    assert "have switched to Staging since" in errors_of(response)["__all__"][0]
     assert not Experiment.objects.exists()
 
 
@@ -198,7 +198,9 @@ def test_change__of_a_draft_that_was_started_meanwhile__is_not_made(draft: Exper
 
 def test_start__confirmed__runs_and_is_logged_with_its_reason(draft: Experiment) -> None:
     client = sign_in()
-    assert "users are assigned: blue 25 % · green 75 %" in text_of(client.get(address("start", draft)))
+    assert "Users are assigned to variants from now on: blue 25 % · green 75 %" in text_of(
+        client.get(address("start", draft))
+    )
     draft.refresh_from_db()
     assert draft.status == Status.DRAFT
     before = revision()
@@ -212,7 +214,7 @@ def test_start__confirmed__runs_and_is_logged_with_its_reason(draft: Experiment)
 
 def test_stop__confirmed__stops(running: Experiment) -> None:
     client = sign_in()
-    assert "It can be opened again for 30 days" in text_of(client.get(address("stop", running)))
+    assert "You can reopen it within 30 days" in text_of(client.get(address("stop", running)))
     before = revision()
     assert messages_of(client.post(address("stop", running), {"opened_in": "production"})) == ["button is stopped."]
     running.refresh_from_db()
@@ -285,8 +287,8 @@ def test_results__of_a_running_experiment__are_shares_in_percent(running: Experi
     assert "blue control 1 0.00 %" in text
     assert "green 3 33.33 %" in text
     assert "as of" in text
-    assert "Users in several variants 1 user; each counts for the first" in text
-    assert "Events of unknown variants 1 event; they do not count" in text
+    assert "Users in several variants: 1 user; each counts for the first variant" in text
+    assert "Events with unknown variants: 1 event; not counted" in text
 
 
 def test_results__of_a_draft__are_not_shown(draft: Experiment) -> None:

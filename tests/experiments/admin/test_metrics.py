@@ -46,7 +46,7 @@ def test_list__tells_what_each_computes_and_how_many_use_it(metric: Metric) -> N
 
 
 def test_list__of_an_unused_metric__says_so(metric: Metric) -> None:
-    assert "nobody yet" in text_of(sign_in().get(LIST))
+    assert "no experiments yet" in text_of(sign_in().get(LIST))
 
 
 def test_list__search__finds_by_key_description_and_event(metric: Metric) -> None:
@@ -125,7 +125,7 @@ def test_change__of_another_version__is_refused(metric: Metric) -> None:
     sent = filled(client, address("change", metric), description="Mine")
     client.post(address("change", metric), filled(client, address("change", metric), description="Theirs"))
     response = client.post(address("change", metric), sent)
-    assert "open this page again" in errors_of(response)["__all__"][0]
+    assert "Open this page again" in errors_of(response)["__all__"][0]
     assert get_metric("spent").description == "Theirs"
 
 
@@ -226,7 +226,7 @@ def test_change_of_meaning__while_an_experiment_measures_it__asks_first(metric: 
     experiment = ExperimentFactory(key="e", metrics=["spent"], running=True)
     client = sign_in()
     page = address("change", metric)
-    assert "Make version 2 e (production) measured version 1, and will not follow." in text_of(client.get(page))
+    assert "Create version 2 e (production) measured version 1 and will not change." in text_of(client.get(page))
     before = revision()
     refused = client.post(page, filled(client, page, window_hours="24"))
     assert "Confirm that this makes version 2" in errors_of(refused)["new_version"][0]
@@ -276,7 +276,7 @@ def test_form__tells_who_measures_it(metric: Metric, staging: Any) -> None:
 
 
 def test_form__of_an_unused_metric__says_so(metric: Metric) -> None:
-    assert "No experiment names it yet." in text_of(sign_in().get(address("change", metric)))
+    assert "No experiment uses this metric yet." in text_of(sign_in().get(address("change", metric)))
 
 
 def test_delete__of_a_metric_in_use__says_by_whom(metric: Metric) -> None:
@@ -342,7 +342,7 @@ def test_draft__tuning_size__is_written_and_refused_at_its_field(db: None) -> No
 def test_started__form__tells_what_it_was_tuned_for(db: None) -> None:
     experiment = ExperimentFactory(running=True, tuning_size=12_000)
     page = reverse("admin:experiments_experiment_change", args=[experiment.pk])
-    assert "Tuned for 12,000 users" in text_of(sign_in().get(page))
+    assert "Tuning sample size 12,000 users" in text_of(sign_in().get(page))
 
 
 def page_variants() -> str:

@@ -26,7 +26,7 @@ from experiments.results.types import Results
 from tests.admin import sign_in, text_of
 from tests.answers import data
 from tests.conftest import NOON
-from tests.experiments.admin.results.test_views import address
+from tests.experiments.admin.results.test_pages import address
 from tests.experiments.conftest import LATER
 from tests.experiments.results.shop import METRICS, make_shoppers, open_shop
 from tests.threads import SECONDS, Threads, database_for_threads

@@ -46,8 +46,8 @@ def test_list__driven_flag__tells_the_experiment(driven: Flag) -> None:
 def test_try__tester_of_the_experiment__is_told_why(driven: Flag) -> None:
     sent = {"user_id": "qa", "attributes": "{}", "opened_in": "production"}
     shown = text_of(sign_in().post(address("try_it", driven), sent))
-    assert "The experiment checkout decides, serves on" in shown
-    assert "The variant is forced for this user, so the user sees treatment and does not count" in shown
+    assert "Experiment checkout decides, serves on" in shown
+    assert "The variant is forced for this user, so they see treatment and do not count" in shown
 
 
 @pytest.mark.parametrize("page", ["archive", "delete"])
@@ -61,7 +61,7 @@ def test_page__that_puts_a_driven_flag_away__says_which_experiment_drives_it(
 
 def test_revert__to_before_the_experiment__would_change_nothing(driven: Flag, first: int) -> None:
     shown = text_of(sign_in().get(address("revert", driven, first)))
-    assert "Nothing would change: it is so now." in shown
+    assert "Nothing would change: the flag has these values now." in shown
 
 
 def test_form__without_the_rule_of_the_experiment__is_refused(driven: Flag, production: Environment) -> None:

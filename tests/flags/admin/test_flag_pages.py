@@ -84,7 +84,7 @@ def test_bulk_switch__writes_one_change_for_each_that_was_not_so(flag: Flag, pro
     before = revision()
     sent = {"action": "production:on", "_selected_action": [str(each.pk) for each in (flag, *others)], "index": "0"}
     response = client.post(LIST, sent)
-    assert messages_of(response) == ["3 flags are on in Production."]
+    assert messages_of(response) == ["3 flags are now on in Production."]
     written = Change.objects.since(before)
     assert [change.key for change in written] == ["banner", "one"]
     assert {(change.actor, change.source, change.environment) for change in written} == {
@@ -96,7 +96,7 @@ def test_bulk_switch__writes_one_change_for_each_that_was_not_so(flag: Flag, pro
 def test_bulk_switch__off__leaves_the_rest_of_the_flag_as_it_was(production: Environment) -> None:
     flag = create("one", production, enabled=True, rules=HALF)
     sent = {"action": "production:off", "_selected_action": [str(flag.pk)], "index": "0"}
-    assert messages_of(sign_in().post(LIST, sent)) == ["one is off in Production."]
+    assert messages_of(sign_in().post(LIST, sent)) == ["one is now off in Production."]
     assert get_flag("one", production).rules == HALF
 
 
@@ -195,7 +195,7 @@ def test_history__of_another_environment_alone__offers_no_way_back(
     page = client.get(address("history", flag)).content.decode()
     assert f'href="{address("revert", flag, first)}"' in page
     assert f'href="{address("revert", flag, elsewhere)}"' not in page
-    assert "has no such revision here" in text_of(client.get(address("revert", flag, elsewhere)))
+    assert "is not in the history of this flag in Production" in text_of(client.get(address("revert", flag, elsewhere)))
 
 
 def test_revert__asked_for__tells_what_would_change(flag: Flag, first: int) -> None:
@@ -209,7 +209,7 @@ def test_revert__confirmed__writes_it_once_with_its_reason(flag: Flag, first: in
     client = sign_in()
     before = revision()
     response = client.post(address("revert", flag, first), {"opened_in": "production", "reason": "Too early"})
-    assert messages_of(response) == [f"banner is what it was after revision {first}."]
+    assert messages_of(response) == [f"banner is reverted to revision {first}."]
     now = get_flag("banner", production)
     assert (now.enabled, now.rules, now.owner) == (False, [], "Ada")
     change = only_change(after=before)
@@ -230,7 +230,7 @@ def test_revert__to_what_needs_something_that_is_gone__is_refused(production: En
 
 def test_revert__to_a_revision_of_something_else__is_refused(flag: Flag, first: int) -> None:
     client = sign_in()
-    assert "has no such revision" in text_of(client.get(address("revert", flag, 1)))
+    assert "is not in the history of this flag" in text_of(client.get(address("revert", flag, 1)))
     before = revision()
     assert (
         "Must be a revision of this flag"

@@ -83,7 +83,7 @@ def test_toggle__of_a_flag__is_seen_by_the_next_evaluation_and_logged_once(flag:
     before = revision()
     response = client.post(address("toggle", flag) + "?enabled=true", {"switch": "production:off"})
     assert response.url == reverse(LIST) + "?enabled=true"
-    assert messages_of(response) == ["new-checkout is off in Production."]
+    assert messages_of(response) == ["new-checkout is now off in Production."]
     assert api.post("/v1/flags/new-checkout/evaluate", {"userId": "u"}).json()["data"]["reason"] == "disabled"
     change = only_change(after=before)
     assert (change.actor, change.source, change.environment) == ("user ada", Source.ADMIN, "production")
@@ -254,17 +254,17 @@ def test_change__opened_in_another_environment__is_refused(flag: Flag) -> None:
     client.post(reverse("admin:switch_environment"), {"environment": "staging"})
     before = revision()
     response = client.post(address("change", flag), sent)
-    assert "you are in Staging now" in errors_of(response)["__all__"][0]
+    assert "have switched to Staging since" in errors_of(response)["__all__"][0]
     assert revision() == before
 
 
 def test_change_page__shows_how_the_flag_stands_elsewhere(flag: Flag) -> None:
-    assert "Elsewhere Staging off 25 % of everyone" in text_of(sign_in().get(address("change", flag)))
+    assert "Other environments Staging off 25 % of everyone" in text_of(sign_in().get(address("change", flag)))
 
 
 def test_delete__confirmed__goes_through_the_domain(flag: Flag) -> None:
     client = sign_in()
-    assert "goes from every environment" in text_of(client.get(address("delete", flag)))
+    assert "is deleted in every environment" in text_of(client.get(address("delete", flag)))
     before = revision()
     sent = {"opened_in": "production", "reason": "Everyone has it"}
     assert client.post(address("delete", flag), sent).url == reverse(LIST)

@@ -51,7 +51,7 @@ def test_page__of_a_flag__shows_what_would_change_and_changes_nothing(admin: Adm
     page = admin.get(page_of("a"))
 
     assert "Promote a into Production" in text_of(page)
-    assert "Now off everyone Then on 50 % of everyone" in text_of(page)
+    assert "Before off everyone After on 50 % of everyone" in text_of(page)
     assert "enabled: off → on rule 1: nothing → 50 % of everyone" in text_of(page)
     assert revision() == before
 
@@ -61,10 +61,10 @@ def test_page__confirmed__promotes_with_its_reason(admin: AdminClient) -> None:
     answer = admin.post(page, confirmed(admin.get(page)))
 
     assert answer.url == page.replace("promote", "change")
-    assert messages_of(answer) == ["a is in Production as in Staging."]
+    assert messages_of(answer) == ["a is promoted from Staging into Production."]
     change = only_change(after=before)
     assert (change.key, change.environment, change.reason, change.actor) == ("a", "production", "Tested", "user ada")
-    assert "Nothing would change: it is in Production as in Staging." in text_of(admin.get(page))
+    assert "Nothing would change: the flag is the same in Production and Staging." in text_of(admin.get(page))
 
 
 def test_page__another_source__shows_what_that_would_change(admin: AdminClient, production: Environment) -> None:
@@ -72,7 +72,7 @@ def test_page__another_source__shows_what_that_would_change(admin: AdminClient, 
     page = page_of("a")
 
     assert "From Staging Trial" in text_of(admin.get(page))
-    assert "as in Trial" in text_of(admin.post(page, {"from": "trial", "flags": "a"}))
+    assert "the same in Production and Trial" in text_of(admin.post(page, {"from": "trial", "flags": "a"}))
 
 
 def test_page__changed_since_it_was_seen__writes_nothing_and_shows_it_anew(
@@ -84,7 +84,7 @@ def test_page__changed_since_it_was_seen__writes_nothing_and_shows_it_anew(
     answer = admin.post(page, sent)
 
     assert "What would change is not what it was when you looked; look at it again." in text_of(answer)
-    assert "Then on everyone" in text_of(answer)
+    assert "After on everyone" in text_of(answer)
     assert 'value="Tested"' in answer.content.decode()
     assert not on_in("a", "production")
     admin.post(page, confirmed(answer))
@@ -97,7 +97,7 @@ def test_page__opened_in_another_environment__writes_nothing(admin: AdminClient)
     admin.post("/admin/config/environment/switch/", {"environment": "staging"})
     answer = admin.post(page, sent)
 
-    assert "This page was opened in another environment" in text_of(answer)
+    assert "You opened this page in another environment" in text_of(answer)
     assert (on_in("a", "production"), on_in("a", "staging")) == (False, True)
 
 
@@ -107,10 +107,10 @@ def test_list__selected_flags__are_promoted_together(admin: AdminClient) -> None
     page = admin.post(LIST, {"action": "production:promote", "_selected_action": ids})
 
     assert "Promote 3 flags into Production" in text_of(page)
-    assert "The others are the same in Staging already." in text_of(page)
+    assert "The other selected flags are the same in both environments." in text_of(page)
     answer = admin.post(f"{LIST}promote/", confirmed(page))
     assert answer.url == LIST
-    assert messages_of(answer) == ["2 flags are in Production as in Staging."]
+    assert messages_of(answer) == ["2 flags are promoted from Staging into Production."]
     assert [each.key for each in Change.objects.since(before)] == ["a", "b"]
 
 
@@ -128,7 +128,7 @@ def test_only_environment__has_nothing_to_take_flags_from(production: Environmen
     Flag.objects.get().states.exclude(environment=production).delete()
     Environment.objects.exclude(pk=production.pk).delete()
 
-    assert "There is no other environment to take it from." in text_of(admin.get(page_of("a")))
+    assert "There is no other environment to promote from." in text_of(admin.get(page_of("a")))
     assert "production:promote" not in admin.get(LIST).content.decode()
 
 

@@ -53,7 +53,7 @@ def test_list__says_who_is_in_a_segment(segment: Segment) -> None:
     create_segment(key="nobody", actor=ACTOR, at=NOON)
     shown = text_of(sign_in().get(LIST))
     assert "testers plan equals pro; 2 listed users" in shown
-    assert "nobody nobody yet" in shown
+    assert "nobody no users yet" in shown
 
 
 def test_list__reads_no_members_from_the_database(segment: Segment) -> None:
@@ -148,7 +148,7 @@ def test_add__with_very_many_mistakes__names_the_first_of_them(db: None) -> None
     client = sign_in()
     response = client.post(ADD, filled(client, ADD, key="fresh", user_ids="\n".join(["ada"] * 501)))
     assert len(errors_of(response)["user_ids"]) == 20
-    assert errors_of(response)["__all__"] == ["And 480 more fields are not acceptable."]
+    assert errors_of(response)["__all__"] == ["And 480 more invalid fields."]
 
 
 def test_form__tells_what_asks_for_the_segment(segment: Segment, production: Environment) -> None:
@@ -163,7 +163,7 @@ def test_form__tells_what_asks_for_the_segment(segment: Segment, production: Env
 
 
 def test_form__of_an_unused_segment__says_so(segment: Segment) -> None:
-    assert "No rule and no segment asks for it yet." in text_of(sign_in().get(address("change", segment)))
+    assert "No rule or segment uses it yet." in text_of(sign_in().get(address("change", segment)))
 
 
 def test_delete__of_a_segment_in_use__says_by_whom(segment: Segment, production: Environment) -> None:

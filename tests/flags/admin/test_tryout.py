@@ -63,30 +63,30 @@ def test_try__a_user_whom_a_rule_lists__says_so_and_writes_nothing(flag: Flag) -
     before = revision()
     shown = text_of(tried(flag, user_id="ada"))
     assert "On, serving grey" in shown
-    assert "Rule 1 is the first that takes this user in." in shown
+    assert "Rule 1 is the first that matches this user." in shown
     assert '"Buy"' in shown
     assert "Team decides, serves grey" in shown
     assert revision() == before
 
 
 def test_try__a_user_in_two_rules__says_which_one_shadows_the_other(flag: Flag) -> None:
-    told = tried(flag, user_id="ada", attributes='{"plan": "pro"}').context["tryout"].told
-    assert (told.rules[0].tone, told.rules[2].tone) == ("served", "shadowed")
-    assert told.rules[2].verdict == "would take the user in, but rule 1 comes first"
+    trace = tried(flag, user_id="ada", attributes='{"plan": "pro"}').context["tryout"].trace
+    assert (trace.rules[0].tone, trace.rules[2].tone) == ("served", "shadowed")
+    assert trace.rules[2].verdict == "would match the user, but rule 1 comes first"
 
 
 def test_try__a_share__tells_bucket_and_threshold(flag: Flag) -> None:
     at = bucket("colour", "lin")
-    step = tried(flag).context["tryout"].told.rules[1].steps[0]
-    assert step.found == f"bucket {at:,} of 100,000; those below 25,000 are in"
+    step = tried(flag).context["tryout"].trace.rules[1].steps[0]
+    assert step.finding == f"bucket {at:,} of 100,000; buckets below 25,000 are in"
     assert (step.bar.share, step.bar.position) == (25, at / 1000)
     assert step.passed == (at < 25_000)
 
 
 def test_try__attributes__are_compared(flag: Flag) -> None:
-    told = tried(flag, attributes='{"plan": "free"}').context["tryout"].told
-    [step] = told.rules[2].steps
-    assert (step.text, step.found, step.passed) == ("plan equals pro", 'plan is "free"', False)
+    trace = tried(flag, attributes='{"plan": "free"}').context["tryout"].trace
+    [step] = trace.rules[2].steps
+    assert (step.text, step.finding, step.passed) == ("plan equals pro", 'plan is "free"', False)
 
 
 @pytest.mark.parametrize(
@@ -122,25 +122,27 @@ def long_ago(flag: Flag, production: Environment) -> str:
 
 def test_try__now__goes_by_what_is_in_force(flag: Flag, long_ago: str) -> None:
     tryout = tried(flag, user_id="ada").context["tryout"]
-    assert (tryout.told.decision, tryout.revision) == ("Off, serving grey", revision())
+    assert (tryout.trace.decision, tryout.revision) == ("Off, serving grey", revision())
 
 
 def test_try__at_a_past_moment__goes_by_the_configuration_of_then_and_names_it(flag: Flag, long_ago: str) -> None:
     response = tried(flag, user_id="ada", at=long_ago)
     tryout = response.context["tryout"]
-    assert tryout.told.decision == "On, serving grey"
+    assert tryout.trace.decision == "On, serving grey"
     assert tryout.revision == tryout.last_change.revision < revision()
-    assert f"by the configuration of revision {tryout.revision}; the flag was last changed by test" in text_of(response)
+    assert f"with the configuration of revision {tryout.revision}. The flag was last changed by test" in text_of(
+        response
+    )
 
 
 def test_try__at_a_moment_to_come__moves_the_clock_of_todays_configuration(production: Environment) -> None:
     ramp = [{"at": "2100-01-01T00:00:00Z", "percentage": 100}]
     rules = [{"type": "percentage", "ramp": ramp}]
     flag = create_flag(key="ramped", enabled=True, rules=rules, environment=production, actor=ACTOR, at=NOON)
-    assert tried(flag).context["tryout"].told.is_enabled is False
+    assert tried(flag).context["tryout"].trace.is_enabled is False
     client = sign_in(username="grace")
     sent = {"user_id": "lin", "at": "2100-01-02T00:00", "opened_in": "production"}
-    assert client.post(page(flag), sent).context["tryout"].told.is_enabled is True
+    assert client.post(page(flag), sent).context["tryout"].trace.is_enabled is True
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/Adak"])
@@ -163,10 +165,10 @@ def test_try__prerequisites_and_segments__are_told(production: Environment) -> N
     )
     response = tried(flag, attributes='{"plan": "pro"}')
     shown = text_of(response)
-    assert "It depends on parent, which is not as wanted for this user." in shown
+    assert "This user does not meet the prerequisite parent." in shown
     assert "parent is on it is off" in shown
     assert "The user is in segment testers meets its conditions" in shown
-    assert "would take the user in, but a prerequisite is missing" in shown
+    assert "would match the user, but a prerequisite is not met" in shown
     assert 'data-names="[&quot;plan&quot;]"' in response.content.decode()
 
 

@@ -90,9 +90,9 @@ def test_page__of_a_flag_that_is_used__shows_how_much(production: Environment, p
     FlagFactory(key="f", on=True, at=START)
     count("f", production, 1, on=1500, off=500)
     text = text_of(page_of("f", *permissions))
-    assert "Usage in Production 2,000 evaluations in 30 days Last 25 Dec 2028, 12:00" in text
+    assert "Usage in Production 2,000 evaluations in 30 days Last evaluated 25 Dec 2028, 12:00" in text
     assert "on 75 % 1,500 off 25 % 500" in text
-    assert "at most 2,000 a day" in text
+    assert "up to 2,000 a day" in text
 
 
 def test_page__of_a_flag_used_once__says_so_in_the_singular(production: Environment) -> None:
@@ -108,7 +108,7 @@ def test_page__of_a_flag_that_is_not_used__says_since_when(production: Environme
     assert re.search(r"Usage Not evaluated here in the last 30 days (?!;)", text_of(page_of("never")))
     client = sign_in(username="bob")
     page = client.get(reverse("admin:flags_flag_change", args=[Flag.objects.get(key="once").pk]))
-    assert "Not evaluated here in the last 30 days; last 16 Nov 2028, 12:00" in text_of(page)
+    assert "Not evaluated here in the last 30 days; last evaluated 16 Nov 2028, 12:00" in text_of(page)
 
 
 def test_page__to_add_a_flag__shows_no_usage(db: None) -> None:
@@ -129,21 +129,23 @@ def test_page__names_that_look_like_markup__are_text(production: Environment) ->
 def test_page__of_a_stale_flag__says_in_words_why_and_what_to_do(production: Environment) -> None:
     FlagFactory(key="f", at=START, expires_at=NOW - DAY)
     assert (
-        "Expired on 25 Dec 2028: take it out of the code, then archive it. "
-        "Not evaluated here for 30 days: where no code asks for it any more, archive it." in text_of(page_of("f"))
+        "The flag expired on 25 Dec 2028. Remove it from the code, then archive it. "
+        "The flag was not evaluated here for 30 days. If no code uses it any more, archive it." in text_of(page_of("f"))
     )
 
 
 def test_page__of_a_flag_that_is_the_same_for_everyone__says_what(production: Environment) -> None:
     FlagFactory(key="f", at=START)
     count("f", production, off=1)
-    assert "Unchanged here for 30 days, and off for everyone: make that the code's own way" in text_of(page_of("f"))
+    assert "The flag has not changed here for 30 days and is off for everyone. Replace it in the code" in text_of(
+        page_of("f")
+    )
 
 
 def test_page__last_use_without_counts__is_still_shown(production: Environment) -> None:
     FlagFactory(key="f", at=START)
     LastUse.objects.create(environment=production, flag_key="f", outcome="on", hour=NOW)
-    assert "and the same for everyone" in text_of(page_of("f"))
+    assert "and is the same for everyone" in text_of(page_of("f"))
 
 
 def test_list__stale_flags__have_a_badge_for_each_reason(production: Environment) -> None:

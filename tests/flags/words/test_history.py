@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flags.words.rules import rules_in_words
+from flags.words.rules import describe_flag_value
 
 RULE = {"type": "percentage", "percentage": 5}
 CONDITION = {"attribute": "plan", "operator": "equals", "value": "pro"}
@@ -32,4 +32,4 @@ CONDITION = {"attribute": "plan", "operator": "equals", "value": "pro"}
     ],
 )
 def test_value__in_words(path: str, value: Any, expected: str | None) -> None:
-    assert rules_in_words(path, value) == expected
+    assert describe_flag_value(path, value) == expected

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flags.engine.operators import OPERATORS
-from flags.words.rules import _WORDS, summarise
+from flags.words.rules import _WORDS, summarise_rules
 from tests.flags.engine.experiments import experiment_rule
 
 
@@ -30,7 +30,7 @@ DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
         ([rule(type="percentage", percentage=25), rule(PRO)], "25 % of everyone; plan equals pro"),
         ([experiment_rule()], "experiment checkout: control 50 → off / treatment 50 → on"),
         ([experiment_rule(is_plain=False), rule(PRO)], f"{DRIVEN}; plan equals pro"),
-        ([rule(PRO, percentage=10)], "10 % of those whose plan equals pro"),
+        ([rule(PRO, percentage=10)], "10 % of users whose plan equals pro"),
         ([rule(PRO, type="percentage", percentage=10)], "10 % of everyone whose plan equals pro"),
         ([rule(PRO, ("age", "greaterThan", 17))], "plan equals pro and age is over 17"),
         ([rule(("staff", "equals", True))], "staff equals yes"),
@@ -45,7 +45,7 @@ DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
         ([rule(PRO, variant="blue")], "plan equals pro → blue"),
         (
             [rule(PRO, percentage=5, split=[{"variant": "a", "weight": 1}, {"variant": "b", "weight": 3}])],
-            "5 % of those whose plan equals pro → a / b",
+            "5 % of users whose plan equals pro → a / b",
         ),
         (
             [
@@ -61,7 +61,7 @@ DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
             "0 % to 50 % of everyone",
         ),
         ([rule(PRO, enabled=False), rule(type="percentage", percentage=5)], "5 % of everyone"),
-        ([rule(PRO, enabled=False)], "nobody: every rule is off"),
+        ([rule(PRO, enabled=False)], "no one: all rules are off"),
         (
             [
                 {
@@ -75,7 +75,7 @@ DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
     ],
 )
 def test_summary__of_rules__says_whom_they_take_in(rules: list[dict[str, Any]], words: str) -> None:
-    assert summarise(rules) == words
+    assert summarise_rules(rules) == words
 
 
 def test_summary__every_operator__has_words() -> None:

@@ -10,7 +10,7 @@ import pytest
 from flags.engine.parsing import parse_flag, parse_segment
 from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
-from flags.words.traces import ToldStep, ToldTrace, tell_trace
+from flags.words.traces import DescribedStep, DescribedTrace, describe_trace
 from tests.flags.engine.experiments import COLOURS, experiment_rule
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -19,41 +19,41 @@ NOBODY = {"type": "users", "userIds": ["somebody-else"]}
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
 
 
-def told(rules: list[dict[str, Any]], attributes: dict[str, Any] | None = None, **more: Any) -> ToldTrace:
+def describe(rules: list[dict[str, Any]], attributes: dict[str, Any] | None = None, **more: Any) -> DescribedTrace:
     flag = parse_flag({"key": "asked", "enabled": True, "rules": rules, **more})
     parent = parse_flag({"key": "parent", "enabled": False, "rules": []})
     testers = parse_segment({"key": "testers", "conditions": [PRO], "userIds": ["ada"]})
     among = Configuration({"asked": flag, "parent": parent}, {"testers": testers})
-    return tell_trace(explain(flag, Context("lin", attributes or {}, among, NOW)).document(), "Production")
+    return describe_trace(explain(flag, Context("lin", attributes or {}, among, NOW)).document(), "Production")
 
 
-def steps(rule: dict[str, Any], attributes: dict[str, Any] | None = None) -> list[ToldStep]:
-    return list(told([rule], attributes).rules[0].steps)
+def steps(rule: dict[str, Any], attributes: dict[str, Any] | None = None) -> list[DescribedStep]:
+    return list(describe([rule], attributes).rules[0].steps)
 
 
 @pytest.mark.parametrize(
     ("rules", "more", "decision", "why"),
     [
-        ([ALL], {"enabled": False}, "Off", "The flag is off in Production, so nothing else counts."),
+        ([ALL], {"enabled": False}, "Off", "The flag is off in Production, so its rules are ignored."),
         (
             [ALL],
             {"prerequisites": [{"flag": "parent"}]},
             "Off",
-            "It depends on parent, which is not as wanted for this user.",
+            "This user does not meet the prerequisite parent.",
         ),
-        ([NOBODY, ALL], {}, "On", "Rule 2 is the first that takes this user in."),
-        ([NOBODY], {}, "Off", "No rule takes this user in."),
-        ([NOBODY, NOBODY], {}, "Off", "None of the 2 rules takes this user in."),
+        ([NOBODY, ALL], {}, "On", "Rule 2 is the first that matches this user."),
+        ([NOBODY], {}, "Off", "The rule does not match this user."),
+        ([NOBODY, NOBODY], {}, "Off", "None of the 2 rules matches this user."),
         ([], {}, "On", "The flag is on and has no rules, so it is on for everyone."),
     ],
 )
 def test_trace__every_reason__is_a_sentence(rules: list[Any], more: dict[str, Any], decision: str, why: str) -> None:
-    trace = told(rules, **more)
+    trace = describe(rules, **more)
     assert (trace.decision, trace.why, trace.value) == (decision, why, None)
 
 
 def test_trace__of_values__shows_the_one_that_is_served() -> None:
-    trace = told([], type="object", variants=[{"key": "a", "value": {"size": "ä"}}])
+    trace = describe([], type="object", variants=[{"key": "a", "value": {"size": "ä"}}])
     assert (trace.decision, trace.value) == ("On, serving a", '{"size": "ä"}')
 
 
@@ -63,122 +63,133 @@ def test_trace__of_values__shows_the_one_that_is_served() -> None:
         (
             [NOBODY, ALL, ALL],
             {},
-            ["does not take the user in", "decides", f"{'would take the user in, but'} rule 2 comes first"],
+            ["does not match the user", "decides", f"{'would match the user, but'} rule 2 comes first"],
         ),
-        ([ALL], {"enabled": False}, ["would take the user in, but the flag is off"]),
+        ([ALL], {"enabled": False}, ["would match the user, but the flag is off"]),
         (
             [ALL],
             {"prerequisites": [{"flag": "parent"}]},
-            ["would take the user in, but a prerequisite is missing"],
+            ["would match the user, but a prerequisite is not met"],
         ),
     ],
 )
-def test_rule__its_part_in_the_decision__is_told(rules: list[Any], more: dict[str, Any], verdicts: list[str]) -> None:
-    assert [rule.verdict for rule in told(rules, **more).rules] == verdicts
+def test_rule__its_part_in_the_decision__is_described(
+    rules: list[Any], more: dict[str, Any], verdicts: list[str]
+) -> None:
+    assert [rule.verdict for rule in describe(rules, **more).rules] == verdicts
 
 
-def test_rule__that_splits__tells_the_weights_and_the_bucket() -> None:
+def test_rule__that_splits__describes_the_weights_and_the_bucket() -> None:
     split = [{"variant": "a", "weight": 1}, {"variant": "b", "weight": 2.5}]
     variants = [{"key": "a", "value": 1}, {"key": "b", "value": 2}]
-    [rule] = told([{**ALL, "split": split}], type="number", variants=variants).rules
+    [rule] = describe([{**ALL, "split": split}], type="number", variants=variants).rules
     assert rule.verdict.startswith("decides, serves ")
     assert rule.verdict.endswith(" of the split a 1 / b 2.5)")
 
 
 def test_rule__with_a_name__goes_by_it() -> None:
-    assert [rule.title for rule in told([{**ALL, "name": "Launch"}, ALL]).rules] == ["Launch", "A share of everyone"]
+    rules = describe([{**ALL, "name": "Launch"}, ALL]).rules
+    assert [rule.title for rule in rules] == [
+        "Launch",
+        "A share of everyone",
+    ]
 
 
 @pytest.mark.parametrize(
     ("more", "note"),
     [
-        ({}, "The user is in the experiment with control: bucket 10,050 of the split control 50 / treatment 50."),
+        ({}, "The user takes part with control: bucket 10,050 of the split control 50 / treatment 50."),
         (
             {"forced": {"lin": "treatment"}},
-            "The variant is forced for this user, so the user sees treatment and does not count for the experiment.",
+            "The variant is forced for this user, so they see treatment and do not count in the results.",
         ),
         (
             {"percentage": 0},
-            "The user does not fall into the share, so the user sees control and does not count for the experiment.",
+            "The user is not in the percentage, so they see control and do not count in the results.",
         ),
         (
             {"conditions": [PRO]},
-            "The user does not meet the conditions, so the user sees control and does not count for the experiment.",
+            "The user does not meet the conditions, so they see control and do not count in the results.",
         ),
         (
             {"group": {"key": "g", "from": 0, "to": 0.001}},
-            "The user is in another part of the group, so the user sees control and does not count for the experiment.",
+            "The user is in another part of the group, so they see control and do not count in the results.",
         ),
     ],
 )
-def test_rule__of_an_experiment__tells_why_it_is_this_variant(more: dict[str, Any], note: str) -> None:
-    [rule] = told([experiment_rule(**more)]).rules
-    assert (rule.title, rule.tone, rule.note) == ("The experiment checkout", "served", note)
+def test_rule__of_an_experiment__describes_why_it_is_this_variant(more: dict[str, Any], note: str) -> None:
+    [rule] = describe([experiment_rule(**more)]).rules
+    assert (rule.title, rule.tone, rule.note) == ("Experiment checkout", "served", note)
     assert rule.verdict == f"decides, serves {'on' if 'treatment' in note.partition(':')[0] else 'off'}"
-    [valued] = told([experiment_rule(is_plain=False, **more)], **COLOURS).rules
+    [valued] = describe([experiment_rule(is_plain=False, **more)], **COLOURS).rules
     assert valued.verdict == f"decides, serves {'new' if 'treatment' in note.partition(':')[0] else 'old'}"
 
 
-def test_rule__of_an_experiment__tells_its_audience_as_steps() -> None:
+def test_rule__of_an_experiment__describes_its_audience_as_steps() -> None:
     group = {"key": "checkouts", "from": 0, "to": 12.5}
-    [rule] = told([experiment_rule(group=group, conditions=[PRO], percentage=50)], {"plan": "pro"}).rules
+    [rule] = describe([experiment_rule(group=group, conditions=[PRO], percentage=50)], {"plan": "pro"}).rules
     assert [step.text for step in rule.steps] == [
-        "The user falls into 0 to 12.5 % of the group checkouts",
+        "The user is in 0 to 12.5 % of the group checkouts",
         "plan equals pro",
-        "The user falls into 50 %",
+        "The user is in the 50 %",
     ]
-    assert rule.steps[0].found.endswith(" of 100,000")
+    assert rule.steps[0].finding.endswith(" of 100,000")
 
 
-def test_rule__of_an_experiment__tells_that_the_user_was_in_it_before() -> None:
+def test_rule__of_an_experiment__describes_that_the_user_was_in_it_before() -> None:
     flag = parse_flag({"key": "asked", "enabled": True, "rules": [experiment_rule(percentage=0)]})
     context = Context("lin", {}, Configuration({"asked": flag}, {}), NOW, assigned={"checkout": "treatment"})
-    [rule] = tell_trace(explain(flag, context).document(), "Production").rules
-    assert rule.note == "The user was shown treatment before, and stays in the experiment with it."
+    [rule] = describe_trace(explain(flag, context).document(), "Production").rules
+    assert rule.note == "The user was exposed to treatment before, and keeps this variant."
 
 
 @pytest.mark.parametrize(
-    ("rule", "text", "found", "passed"),
+    ("rule", "text", "finding", "passed"),
     [
-        ({**ALL, "enabled": False}, "The rule is in use", "it is switched off", False),
+        ({**ALL, "enabled": False}, "The rule is on", "it is off", False),
         (
             {**ALL, "startAt": "2026-03-01T00:00:00Z", "endAt": "2026-03-02T00:00:00Z"},
-            "It runs from 2026-03-01 00:00 until 2026-03-02 00:00 UTC",
+            "The rule is scheduled from 2026-03-01 00:00 until 2026-03-02 00:00 UTC",
             "it is 2026-03-15 12:00 UTC",
             False,
         ),
-        ({**ALL, "endAt": "2026-04-01"}, "It runs until 2026-04-01 00:00 UTC", "it is 2026-03-15 12:00 UTC", True),
+        (
+            {**ALL, "endAt": "2026-04-01"},
+            "The rule is scheduled until 2026-04-01 00:00 UTC",
+            "it is 2026-03-15 12:00 UTC",
+            True,
+        ),
         ({"type": "users", "userIds": ["lin", "b"]}, "The user is one of the 2 listed", "", True),
-        (NOBODY, "It is the one user listed", "", False),
-        ({"type": "segment", "segment": "gone"}, "The user is in segment gone", "there is no such segment", False),
+        (NOBODY, "The user is the one listed", "", False),
+        ({"type": "segment", "segment": "gone"}, "The user is in segment gone", "this segment does not exist", False),
         (
             {**ALL, "bucketBy": "company"},
-            "The user falls into 100 % by company",
+            "The user is in the 100 % by company",
             "company is neither a text nor a whole number",
             False,
         ),
     ],
 )
-def test_step__of_each_kind__is_told(rule: dict[str, Any], text: str, found: str, passed: bool) -> None:
+def test_step__of_each_kind__is_described(rule: dict[str, Any], text: str, finding: str, passed: bool) -> None:
     step = steps(rule)[0]
-    assert (step.text, step.found, step.passed) == (text, found, passed)
+    assert (step.text, step.finding, step.passed) == (text, finding, passed)
 
 
 @pytest.mark.parametrize(
-    ("condition", "attributes", "text", "found"),
+    ("condition", "attributes", "text", "finding"),
     [
         (PRO, {"plan": "pro"}, "plan equals pro", 'plan is "pro"'),
         (PRO, {}, "plan equals pro", "plan is not known"),
         (PRO, {"plan": None}, "plan equals pro", "plan is null"),
         ({**PRO, "negate": True}, {"plan": ["a"]}, "plan does not equal pro", 'plan is ["a"]'),
-        ({**PRO, "ignoreCase": True}, {"plan": "PRO"}, "plan equals pro (in any case)", 'plan is "PRO"'),
+        ({**PRO, "ignoreCase": True}, {"plan": "PRO"}, "plan equals pro (ignoring case)", 'plan is "PRO"'),
     ],
 )
-def test_step__of_a_condition__tells_the_value_compared(
-    condition: dict[str, Any], attributes: dict[str, Any], text: str, found: str
+def test_step__of_a_condition__describes_the_value_compared(
+    condition: dict[str, Any], attributes: dict[str, Any], text: str, finding: str
 ) -> None:
     step = steps({"type": "attribute", "conditions": [condition]}, attributes)[0]
-    assert (step.text, step.found) == (text, found)
+    assert (step.text, step.finding) == (text, finding)
 
 
 @pytest.mark.parametrize(
@@ -188,15 +199,15 @@ def test_step__of_a_condition__tells_the_value_compared(
         {"type": "attribute", "conditions": [{"operator": "inSegment", "value": "testers"}]},
     ],
 )
-def test_step__of_a_segment__tells_its_conditions(rule: dict[str, Any]) -> None:
+def test_step__of_a_segment__describes_its_conditions(rule: dict[str, Any]) -> None:
     step = steps(rule, {"plan": "free"})[0]
-    assert step.found == "not listed, and does not meet all its conditions"
+    assert step.finding == "not listed, and does not meet all its conditions"
     assert [(part.text, part.passed) for part in step.parts] == [("plan equals pro", False)]
-    assert steps(rule, {"plan": "pro"})[0].found == "meets its conditions"
+    assert steps(rule, {"plan": "pro"})[0].finding == "meets its conditions"
 
 
-def test_prerequisite__tells_what_is_wanted_and_what_is() -> None:
+def test_prerequisite__describes_what_is_wanted_and_what_is() -> None:
     wanted = [{"flag": "parent", "variants": ["a", "b"]}, {"flag": "gone"}]
-    parent, gone = told([], prerequisites=wanted).prerequisites
-    assert (parent.text, parent.found) == ("parent is on, serving a or b", "it is off")
-    assert (gone.text, gone.found, gone.passed) == ("gone is on", "there is no such flag", False)
+    parent, gone = describe([], prerequisites=wanted).prerequisites
+    assert (parent.text, parent.finding) == ("parent is on, serving a or b", "it is off")
+    assert (gone.text, gone.finding, gone.passed) == ("gone is on", "this flag does not exist", False)

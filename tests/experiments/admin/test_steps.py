@@ -42,11 +42,11 @@ def test_ship__verdict_names_a_variant__has_it_chosen_and_needs_no_reason(produc
     page = client.get(address("ship", experiment))
     assert chosen(page) == ["green"]
     assert "Ship green" in text_of(page)
-    assert "control · the flag serves off Takes a reason: the verdict is to ship green." in text_of(page)
+    assert "control · the flag serves off Requires a reason: the verdict is to ship green." in text_of(page)
 
     sent = {"winner": "green", "holdback": "5", "reason": "", **HERE}
     response = client.post(address("ship", experiment), sent)
-    assert messages_of(response) == ["green is what everybody sees; e is stopped."]
+    assert messages_of(response) == ["green is shipped to everyone. e is stopped."]
     assert get_experiment("e", production).winner == "green"
     assert rules(production) == [{"type": "percentage", "percentage": 95, "salt": "e:holdback"}]
 
@@ -128,7 +128,7 @@ def test_new_phase__other_percentage__begins_with_its_reason_and_its_rule(produc
     sent = {**WEIGHTS, "percentage": "60", "conditions": "[]", "reason": "No harm seen", **HERE}
     response = sign_in().post(address("new_phase", experiment), sent)
 
-    assert messages_of(response) == ["A new phase of e has begun."]
+    assert messages_of(response) == ["A new phase of e has started."]
     phases = get_experiment("e", production).phases
     assert [(each["percentage"], each["reason"]) for each in phases] == [(20, ""), (60, "No harm seen")]
     assert rules(production)[0]["percentage"] == 60
@@ -164,16 +164,16 @@ def test_new_phase__unacceptable__is_told_where_it_was_typed(
 def test_start__page__tells_what_to_look_at_before(production: Environment) -> None:
     draft = ExperimentFactory(key="e")
     client = sign_in()
-    assert "Before you start" in text_of(client.get(address("start", draft)))
+    assert "Checklist" in text_of(client.get(address("start", draft)))
     assert "no event purchase in the last 7 days" in text_of(client.get(address("start", draft)))
     assert messages_of(client.post(address("start", draft), HERE)) == ["e is running."]
-    assert "Before you start" not in text_of(client.get(address("start", draft)))
+    assert "Checklist" not in text_of(client.get(address("start", draft)))
 
 
 def test_stop__page__says_what_the_flag_will_go_by(production: Environment) -> None:
     experiment = run(production)
     client = sign_in()
-    assert "The flag button goes by its other rules again: 20 % of everyone" in text_of(
+    assert "The flag button uses its other rules again: 20 % of everyone" in text_of(
         client.get(address("stop", experiment))
     )
     client.post(address("stop", experiment), HERE)
@@ -185,7 +185,7 @@ def test_reopen__confirmed__runs_again(production: Environment) -> None:
     convince(production)
     stop_experiment(**who(production, winner="green"))
     client = sign_in()
-    assert "green is no winner any more" in text_of(client.get(address("reopen", experiment)))
+    assert "green is no longer the winner" in text_of(client.get(address("reopen", experiment)))
     response = client.post(address("reopen", experiment), {"reason": "Too early", **HERE})
 
     assert messages_of(response) == ["e is running again."]
@@ -239,17 +239,17 @@ def test_stop__of_a_flag_without_other_rules__says_what_everybody_will_see(produ
     experiment = ExperimentFactory(key="e", flag=drives, running=True)
 
     text = text_of(sign_in().get(address("stop", experiment)))
-    assert "goes by its other rules again. It has none, so that everybody sees it on." in text
-    assert "It can be opened again for 30 days, while nobody changes its flag." in text
+    assert "uses its other rules again. It has no other rules, so it is on for everyone." in text
+    assert "You can reopen it within 30 days, unless its flag changes." in text
     update_flag(**{**who(production), "key": "button"}, changes={"enabled": False})
-    assert "goes by its other rules again. It is off, and stays so." in text_of(
+    assert "uses its other rules again. The flag is off and stays off." in text_of(
         sign_in(username="lin").get(address("stop", experiment))
     )
 
 
 def test_page__of_an_experiment_whose_flag_is_off__says_that_nobody_sees_a_variant(production: Environment) -> None:
     experiment = run(production)
-    client, words = sign_in(), "It is off here, so that nobody sees a variant"
+    client, words = sign_in(), "The flag is off, so no user sees a variant"
     assert words not in text_of(client.get(address("change", experiment)))
     update_flag(**{**who(production), "key": "button"}, changes={"enabled": False})
     assert words in text_of(client.get(address("change", experiment)))
@@ -341,7 +341,7 @@ def test_page__of_a_started_experiment__says_in_words_whom_it_takes_in(productio
     assert "20 % of users whose plan equals pro, within 0 to 50 % of the group checkout" in text
     assert "button: control off · green on" in text
     assert "1,000 users" in text
-    assert "green wins, with 5 % held back, although something spoke against it: We like it." in text
+    assert "green wins, with a holdback of 5 %, despite objections: We like it." in text
 
 
 def test_page__for_a_viewer__shows_the_testers(production: Environment) -> None:

@@ -1,8 +1,9 @@
-"""The page with all results of an experiment, what it lets one choose, and the explanation of each figure."""
+"""The page with all results of an experiment, its downloads, and the page that explains one figure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -15,12 +16,13 @@ from django.utils import timezone
 from config.admin.site import DomainAdmin
 from config.documents import Document
 from config.errors import DomainError
-from experiments.admin.results.explained import explained
-from experiments.admin.results.panel import panel_of
+from experiments.admin.results.cards import format_of_values
+from experiments.admin.results.panel import build_panel
+from experiments.admin.words import NO_FIGURE, describe_definition, format_number
 from experiments.api.result_answers import ResultsOfExperiment
 from experiments.api.result_table import results_csv
 from experiments.design.phases import choices
-from experiments.metrics.definition import primary_of
+from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
 from experiments.results.computing import CORRECTIONS, analyse_experiment, known_attributes
@@ -33,7 +35,7 @@ _TEMPLATES = "admin/experiments/experiment"
 
 
 class ResultPages(DomainAdmin):
-    """Adds the pages to those of an experiment, for everyone who may look at it."""
+    """The pages of results, open to everyone who may view the experiment."""
 
     def get_urls(self) -> list[Any]:
         own = (
@@ -49,7 +51,7 @@ class ResultPages(DomainAdmin):
         return [*urls, *super().get_urls()]
 
     def results_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Everything, with the control, the correction and the breakdown that the address names."""
+        """Show all results, with the control, correction, breakdown and phase from the query string."""
         experiment = self._visible(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -57,19 +59,19 @@ class ResultPages(DomainAdmin):
         if experiment.status != Status.DRAFT:
             results = _results_to_show(request, experiment)
             attributes = known_attributes(experiment)
-            context |= {"panel": panel_of(results), "attributes": attributes, "corrections": _LABELS.items()}
+            context |= {"panel": build_panel(results), "attributes": attributes, "corrections": _LABELS.items()}
         return self.page(request, f"{_TEMPLATES}/whole_results.html", context)
 
     def table_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The same figures as a file for spreadsheets."""
+        """Return the same figures as a CSV file."""
         return self._download(request, object_id, "csv", "text/csv; charset=utf-8", results_csv)
 
     def document_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The same figures as the API gives them."""
+        """Return the same figures as JSON, as the API returns them."""
         return self._download(request, object_id, "json", "application/json", orjson.dumps)
 
     def explained_view(self, request: HttpRequest, object_id: str, metric_index: int) -> HttpResponse:
-        """The steps from the events of a metric to its figure in one variant, the first one unless another is named."""
+        """Show the steps from the events of a metric to its value in one variant, by default the first one."""
         experiment = self._visible(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -85,8 +87,8 @@ class ResultPages(DomainAdmin):
             "metric": metric,
             "variant": variant,
             "phase": phase,
-            "explained": explained(definitions_of(experiment)[metric_index], document),
-            "title": f"How the results of {experiment.key} come about",
+            "explanation": build_explanation(definitions_of(experiment)[metric_index], document),
+            "title": f"How {metric} of {experiment.key} is computed",
         }
         return self.page(request, f"{_TEMPLATES}/explanation.html", context)
 
@@ -107,12 +109,12 @@ class ResultPages(DomainAdmin):
     def _visible(self, request: HttpRequest, object_id: str) -> Experiment | None:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        found: Experiment | None = self.find(request, object_id)
-        return found
+        experiment: Experiment | None = self.find(request, object_id)
+        return experiment
 
 
 def _daily(request: HttpRequest, experiment: Experiment) -> list[str]:
-    """The metric whose course is shown: the one that the address names, or else the one that decides."""
+    """Return the metric to show by day: the one in the query string, or else the primary metric."""
     if request.GET.get("daily") in experiment.metrics:
         return [request.GET["daily"]]
     primary = primary_of(definitions_of(experiment))
@@ -120,7 +122,7 @@ def _daily(request: HttpRequest, experiment: Experiment) -> list[str]:
 
 
 def _results_to_show(request: HttpRequest, experiment: Experiment) -> Results:
-    """By the choices in the address. What the experiment does not have is told, and nothing is chosen then."""
+    """Return the results for the choices in the query string; for invalid ones, show an error and the default."""
     daily = _daily(request, experiment)
     try:
         return _results(request, experiment, daily=daily)
@@ -130,7 +132,7 @@ def _results_to_show(request: HttpRequest, experiment: Experiment) -> Results:
 
 
 def _results(request: HttpRequest, experiment: Experiment, *, daily: Sequence[str] = ()) -> Results:
-    # What no database can compare with is no name of anything.
+    # PostgreSQL refuses texts with U+0000; with another character the name is simply unknown.
     control, correction, breakdown, phase = (request.GET.get(name, "").replace("\0", "?") or None for name in _CHOICES)
     return analyse_experiment(
         experiment,
@@ -146,3 +148,62 @@ def _results(request: HttpRequest, experiment: Experiment, *, daily: Sequence[st
 
 def _is_audited(request: HttpRequest) -> bool:
     return bool(request.GET.get("audit"))
+
+
+# explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is left after one condition and all above it."""
+
+    words: str
+    events: str
+    users: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`denominator` is empty except for ratios. `sums` lead from what is left to the value of the metric."""
+
+    words: str
+    steps: Sequence[Step]
+    denominator: Sequence[Step]
+    sums: Sequence[tuple[str, str]]
+
+
+def build_explanation(definition: Definition, document: Mapping[str, Any]) -> Explanation:
+    """`document` is what `experiments.results.explanation` returns for the metric in one variant."""
+    return Explanation(
+        words=describe_definition(definition, document["cap"]),
+        steps=_steps(document["steps"]),
+        denominator=_steps(document["denominatorSteps"] or ()),
+        sums=list(_sums(definition, document)),
+    )
+
+
+def _steps(steps: Sequence[Mapping[str, Any]]) -> list[Step]:
+    return [Step(step["description"], f"{step['rows']:,}", f"{step['users']:,}") for step in steps]
+
+
+def _sums(definition: Definition, document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "Exposed users", f"{document['users']:,}"
+    if document["cap"] is not None:
+        yield f"Users above the cap of {format_number(document['cap'])}", f"{document['cappedUsers']:,}"
+    yield _name_of_sum(definition), format_number(document["sum"])
+    if document["denominatorSum"] is not None:
+        yield "Denominator, over all users", format_number(document["denominatorSum"])
+    value = NO_FIGURE if document["value"] is None else format_of_values(definition)(document["value"])
+    yield _name_of_value(definition), value
+
+
+def _name_of_sum(definition: Definition) -> str:
+    if definition.is_share:
+        return "Users with such an event"
+    return "Numerator, over all users" if definition.denominator else "Sum over all users"
+
+
+def _name_of_value(definition: Definition) -> str:
+    if definition.denominator:
+        return "Numerator divided by denominator"
+    return "Share of exposed users" if definition.is_share else "Sum divided by exposed users"

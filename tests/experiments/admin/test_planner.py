@@ -50,16 +50,16 @@ def test_planner__others__neither_find_nor_open_it() -> None:
 
 def test_planner__opened__asks_and_blames_nobody(reader: AdminClient) -> None:
     response = reader.get(PAGE)
-    assert "Say what you measure" in text_of(response)
+    assert "Enter a metric" in text_of(response)
     assert response.context["form"]["mde"].value() == 0.05
     assert not errors(response)
 
 
 def test_planner__rate__says_what_it_takes_by_either_test(reader: AdminClient) -> None:
     text = text_of(reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", "users_per_day": "5000"}))
-    assert "To find a rise by 5 %, from 10 % to 10.5 %" in text
-    assert "Look whenever you like 55 days 274,672 users 137,336 in each of 2 variants" in text
-    assert "Look once, at the end 24 days 115,522 users 57,761 in each of 2 variants" in text
+    assert "To detect an increase of 5 %, from 10 % to 10.5 %" in text
+    assert "Check at any time 55 days 274,672 users 137,336 in each of 2 variants" in text
+    assert "Check once, at the end 24 days 115,522 users 57,761 in each of 2 variants" in text
     assert "a day;" not in text
 
 
@@ -81,8 +81,8 @@ def test_planner__users_who_hardly_differ__draws_what_there_is(reader: AdminClie
 
 def test_planner__nobody_knows_how_many_come_a_day__says_users_first(reader: AdminClient) -> None:
     text = text_of(reader.get(PAGE, {"mde": "-0.05", "baseline": "20", "standard_deviation": "45", "type": "mean"}))
-    assert "To find a fall by 5 %, from 20 to 19" in text
-    assert "Look once, at the end 63,578 users 31,789 in each of 2 variants" in text
+    assert "To detect a decrease of 5 %, from 20 to 19" in text
+    assert "Check once, at the end 63,578 users 31,789 in each of 2 variants" in text
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_planner__metric_and_experiment__says_what_is_known_and_what_it_finds_by
             EventFactory(purchase=True, user_id=f"user-{number}", timestamp=NOON + DAY)
     response = reader.get(PAGE, {"mde": "0.05", "experiment": "checkout"})
     text = text_of(response)
-    assert "From checkout, 31 Jan 2026 to 5 Feb 2026: 200 users, 40 a day; of the control 20 %." in text
+    assert "Based on checkout, 31 Jan 2026 to 5 Feb 2026: 200 users, 40 a day; the control has 20 %." in text
     assert "31 Jan 2026 200" in text
-    assert "6 Feb 2026 expected 240" in text
+    assert "6 Feb 2026 forecast 240" in text
     assert len(response.context["panel"].by_days.days) == 6 + 28
 
 

@@ -1,10 +1,11 @@
-"""The page with all results: for whom, of what, and with how many queries."""
+"""The results page, its files and its explanations: who may open them, what they show, and with how many queries."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 from typing import Any
@@ -15,10 +16,13 @@ from django.urls import reverse
 
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
+from experiments.admin.results.pages import Explanation, Step, build_explanation
 from experiments.metrics.changes import create_metric
+from experiments.metrics.definition import Quantity
 from experiments.models import Experiment
 from tests.admin import messages_of, sign_in, text_of
 from tests.conftest import ACTOR, NOON
+from tests.experiments.admin.results.made import CONVERSION, REVENUE
 from tests.experiments.results.test_computing import QUERIES_OF_ONE_MOMENT
 from tests.factories import ExperimentFactory
 
@@ -57,7 +61,7 @@ def test_results__of_users_and_events__are_told_in_words(running: Experiment) ->
     assert "purchase Primary Goal More is better Share of users with purchase after exposure." in text
     assert "control control 4 25.00 %" in text
     assert "green 4 50.00 %" in text
-    assert "How green comes to 50.00 %" in text
+    assert "How green (50.00 %) is computed" in text
     assert "Day by day green difference to the control in percentage points" in text
 
 
@@ -82,7 +86,7 @@ def test_results__without_users__say_what_is_missing() -> None:
     text = text_of(sign_in().get(address(ExperimentFactory(running=True))))
     assert "Keep running" in text
     assert "0 users since" in text
-    assert "Fixed-horizon view" in text
+    assert "Fixed-horizon test" in text
 
 
 def test_results__without_metrics__are_users_alone() -> None:
@@ -90,12 +94,12 @@ def test_results__without_metrics__are_users_alone() -> None:
     report(experiment, "ada", "green")
     text = text_of(sign_in().get(address(experiment)))
     assert "1 user since" in text
-    assert "No metric was named" in text
+    assert "The experiment has no metrics" in text
 
 
 def test_results__of_a_draft__are_none_yet() -> None:
     text = text_of(sign_in().get(address(ExperimentFactory(key="draft"))))
-    assert "draft has not started: there are no users and no results." in text
+    assert "draft has not started, so there are no results yet." in text
     assert "Control" not in text
 
 
@@ -109,7 +113,7 @@ def test_results__that_are_frozen__are_final() -> None:
     client = sign_in()
     client.get(address(experiment))
     Experiment.objects.filter(pk=experiment.pk).update(frozen_at=NOON + timedelta(days=2))
-    assert "final: events that arrive now change nothing" in text_of(client.get(address(experiment)))
+    assert "final: later events do not change them" in text_of(client.get(address(experiment)))
 
 
 def test_results__with_another_control__compare_with_that(running: Experiment) -> None:
@@ -121,18 +125,18 @@ def test_results__with_another_control__compare_with_that(running: Experiment) -
 
 def test_results__broken_down__have_a_table_by_value(running: Experiment) -> None:
     response = sign_in().get(address(running), {"breakdown": "country"})
-    assert "By country Users with" in text_of(response)
+    assert "By country country" in text_of(response)
     assert "<option selected>country</option>" in response.content.decode()
     [card] = response.context["panel"].cards
     assert sorted(group.label for group in card.slices.groups) == ["DE", "FR"]
 
 
 def test_results__with_an_audit__tell_what_takes_longer_to_find_out(running: Experiment) -> None:
-    assert "Not as the hash has it" not in text_of(sign_in().get(address(running)))
+    assert "Assignment mismatches" not in text_of(sign_in().get(address(running)))
     text = text_of(sign_in(username="bob").get(address(running), {"audit": "true"}))
-    assert "Events before exposure none" in text
-    assert re.search(r"Not as the hash has it \d+ of \d+ exposures: \d+ reported by clients or imported", text)
-    assert "Exposures outside the run none" in text
+    assert "Events before exposure: none" in text
+    assert re.search(r"Assignment mismatches: \d+ of \d+ exposures: \d+ reported by clients or imported", text)
+    assert "Exposures outside the run: none" in text
 
 
 @pytest.mark.parametrize(
@@ -210,13 +214,13 @@ def test_explanation__of_a_variant__leads_from_events_to_the_figure(running: Exp
     text = text_of(sign_in().get(address(running, "explanation", 0), {"variant": "green"}))
     assert "purchase in green" in text
     assert "By users who were exposed to the variant. 2 2" in text
-    assert "Exposed users 4 Users who did it 2 That divided by the exposed users 50.00 %" in text
+    assert "Exposed users 4 Users with such an event 2 Share of exposed users 50.00 %" in text
 
 
 def test_explanation__of_a_draft__counts_nothing() -> None:
     text = text_of(sign_in().get(address(ExperimentFactory(), "explanation", 0)))
     assert "purchase in control" in text
-    assert "That divided by the exposed users \u2013" in text
+    assert "Share of exposed users \u2013" in text
 
 
 @pytest.mark.parametrize(("place", "variant"), [(1, "green"), (0, "red")])
@@ -236,3 +240,40 @@ class TestPages:
         client = sign_in()
         client.post(reverse("admin:switch_environment"), {"environment": "staging"})
         assert client.get(address(running, *page)).status_code == 302
+
+
+STEPS = [{"name": "events_of_the_name", "description": "Events named purchase.", "rows": 1_500, "users": 1_200}]
+NONE = {"cap": None, "cappedUsers": 0, "denominatorSteps": None, "denominatorSum": None}
+
+
+def explain(definition: Any, **document: Any) -> Explanation:
+    return build_explanation(definition, {"users": 10_000, "steps": STEPS, **NONE, **document})
+
+
+def test_explanation__of_a_share__ends_in_its_value() -> None:
+    explanation = explain(CONVERSION, sum=1_134.0, value=0.1134)
+    assert explanation.steps == [Step("Events named purchase.", "1,500", "1,200")]
+    assert explanation.denominator == []
+    assert explanation.sums == [
+        ("Exposed users", "10,000"),
+        ("Users with such an event", "1,134"),
+        ("Share of exposed users", "11.34 %"),
+    ]
+
+
+def test_explanation__with_a_cap__counts_the_users_above_it() -> None:
+    explanation = explain(REVENUE, cap=312.5, cappedUsers=12, sum=4_500.0, value=0.45)
+    assert explanation.words.endswith("capped at the 99th percentile (312.50)")
+    assert ("Users above the cap of 312.50", "12") in explanation.sums
+    assert explanation.sums[-2:] == [("Sum over all users", "4,500"), ("Sum divided by exposed users", "0.4500")]
+
+
+def test_explanation__of_a_ratio__has_two_lists_of_steps() -> None:
+    ratio = replace(REVENUE, type="ratio", denominator=Quantity("visit"), cap_percentile=None)
+    explanation = explain(ratio, denominatorSteps=STEPS, denominatorSum=0.0, sum=4_500.0, value=None)
+    assert explanation.denominator == explanation.steps
+    assert explanation.sums[1:] == [
+        ("Numerator, over all users", "4,500"),
+        ("Denominator, over all users", "0"),
+        ("Numerator divided by denominator", "\u2013"),
+    ]

@@ -1,0 +1,331 @@
+"""The steps of an experiment in the admin, each with a button and a page: start, new phase, stop, ship, reopen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.forms.widgets import Script
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils import timezone
+from unfold.enums import ActionVariant
+
+from config.admin.current_environment import check_environment, current_environment
+from config.admin.forms import JSONField, NumberField, ReasonField, StrictForm, TextField
+from config.admin.site import Confirmation, DomainAdmin, button, reason_of, writer_here
+from config.errors import DomainError
+from experiments.admin.results.panel import build_panel
+from experiments.admin.words import describe_served, describe_split
+from experiments.api.permissions import may_write_flag, require_flag
+from experiments.lifecycle import changes
+from experiments.lifecycle.checklist import check_experiment
+from experiments.lifecycle.decisions import is_reopenable
+from experiments.lifecycle.new_phase import open_phase
+from experiments.lifecycle.objections import objections
+from experiments.models import REOPENABLE_FOR, WHOLE, Experiment, Status
+from experiments.results.computing import analyse_experiment
+from experiments.results.types import Results
+from flags.changes.driven_rules import own_rules
+from flags.changes.flag_changes import get_flag
+from flags.models import Segment
+from flags.words.rules import summarise_rules
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A variant that can be shipped: what the flag serves for it, and the objections against it."""
+
+    key: str
+    served: str
+    is_control: bool
+    is_verdict: bool
+    is_chosen: bool
+    objections: Sequence[str]
+
+
+class ShipForm(StrictForm, forms.Form):
+    """The form that ships a variant. The variant of the verdict, if any, is preselected."""
+
+    winner = TextField(required=True, error_messages={"required": "Choose the variant to ship."})
+    holdback = NumberField(
+        help_text="The percentage of the flag's users, 0 to 50, who still get the control, for later comparison."
+    )
+    reason = ReasonField()
+
+    class Media:
+        js = (Script("experiments/ship.js", type="module"),)
+
+    def __init__(
+        self, data: Any, *, experiment: Experiment, winner: str | None, objections: Mapping[str, Sequence[str]]
+    ) -> None:
+        super().__init__(data, initial={"winner": winner}, label_suffix="")
+        self.experiment, self.verdict, self.objections = experiment, winner, objections
+        if not experiment.flag:
+            del self.fields["holdback"]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the arguments of `stop_experiment`."""
+        return {"holdback": None, **self.cleaned_data}
+
+    @property
+    def choices(self) -> list[Choice]:
+        chosen = self["winner"].value()
+        return [
+            Choice(
+                key,
+                describe_served(self.experiment, key),
+                is_control=index == 0,
+                is_verdict=key == self.verdict,
+                is_chosen=key == chosen,
+                objections=self.objections[key],
+            )
+            for index, key in enumerate(self.experiment.variant_keys)
+        ]
+
+
+class PhaseForm(StrictForm, forms.Form):
+    """The form of a new phase, filled in with the current weights, percentage and conditions."""
+
+    percentage = NumberField(help_text="The share of the users who meet the conditions that takes part. Empty: all.")
+    conditions = JSONField(
+        name="conditions", editor="conditions", help_text="Only users who meet all of these conditions take part."
+    )
+    reason = ReasonField()
+
+    class Media:
+        js = (Script("experiments/audience.js", type="module"),)
+
+    def __init__(self, data: Any, *, experiment: Experiment) -> None:
+        whole = experiment.percentage == WHOLE
+        started = {"percentage": None if whole else experiment.percentage, "conditions": experiment.conditions}
+        super().__init__(data, initial=started, label_suffix="")
+        self.keys = experiment.variant_keys
+        for index, variant in enumerate(experiment.variants):
+            self.fields[_weight(index)] = NumberField(label=variant["key"], initial=variant["weight"])
+        self.fields["reason"].required = True
+        self.fields["reason"].help_text = "Why the assignment changes. The results page shows it beside the phase."
+
+    @property
+    def weights(self) -> list[Any]:
+        return [self[_weight(index)] for index in range(len(self.keys))]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the arguments of `open_phase`."""
+        typed = self.cleaned_data
+        variants = [{"key": key, "weight": typed[_weight(index)]} for index, key in enumerate(self.keys)]
+        changes = {"variants": variants, "percentage": typed["percentage"], "conditions": typed["conditions"]}
+        return {"changes": changes, "reason": typed["reason"]}
+
+    def add_refusal(self, refusal: DomainError) -> None:
+        """Show errors of the variants at the weight that they name, or else at the first weight."""
+        others = []
+        for detail in refusal.details:
+            if not detail.field.startswith("variants"):
+                others.append(detail)
+                continue
+            named = [index for index in range(len(self.keys)) if detail.field.startswith(f"variants[{index}]")]
+            self.add_error(_weight(named[0] if named else 0), detail.message)
+        if others or not refusal.details:
+            super().add_refusal(DomainError(refusal.code, refusal.message, others))
+
+
+def _weight(index: int) -> str:
+    return f"weight_{index}"
+
+
+_TEMPLATES = "admin/experiments/experiment"
+_FITTING = {Status.DRAFT: ("start",), Status.RUNNING: ("ship", "new_phase", "stop"), Status.STOPPED: ("reopen",)}
+
+
+class StepPages(DomainAdmin):
+    """The pages of the steps. The domain refuses a step that cannot be taken."""
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        experiment = self.find(request, str(object_id))
+        fitting = _FITTING.get(experiment.status, ()) if experiment else ()
+        if experiment and experiment.status == Status.STOPPED and not is_reopenable(experiment, timezone.now()):
+            fitting = ()
+        if experiment and not may_write_flag(request.user, experiment):
+            fitting = ()
+        names = [f"experiments_experiment_{name}" for name in fitting]
+        actions = {action.action_name: action for action in super().get_actions_detail(request, object_id)}
+        return [actions[name] for name in names if name in actions]
+
+    @button("Start", permission="change", icon="play_arrow", variant=ActionVariant.PRIMARY)
+    def start(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        experiment = self._find_for_step(request, object_id)
+        if experiment is None:
+            return self.missing(request, object_id)
+        confirmation = Confirmation(
+            f"Start {experiment.key}?",
+            (
+                f"Users are assigned to variants from now on: {describe_split(experiment.variants)}.",
+                "Variants, audience and the definitions of metrics are fixed from then on. Only a new phase can change "
+                "the audience and the weights. You can add metrics, but the verdict ignores them.",
+                *_about_flag(experiment, "gets a rule that serves each user their variant. Nobody can edit this rule"),
+                "The experiment runs until you stop it.",
+            ),
+            "Start the experiment",
+            is_dangerous=False,
+        )
+        act = partial(_move, request, experiment, changes.start_experiment)
+        done, template = f"{experiment.key} is running.", f"{_TEMPLATES}/start.html"
+        findings = partial(check_experiment, experiment, timezone.now()) if experiment.status == Status.DRAFT else ()
+        return self.confirm(request, experiment, confirmation, act, done, template=template, findings=findings)
+
+    @button("Stop", permission="change", icon="stop", variant=ActionVariant.DANGER)
+    def stop(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        experiment = self._find_for_step(request, object_id)
+        if experiment is None:
+            return self.missing(request, object_id)
+        confirmation = Confirmation(
+            f"Stop {experiment.key} without a winner?",
+            (
+                "Users are no longer assigned. Code that asks for a variant gets an error.",
+                "Events after this moment do not count for the results.",
+                *_about_flag(experiment, f"uses its other rules again{_other_rules(experiment)}"),
+                f"{_describe_reopening(experiment)} To show everyone one variant, ship it instead.",
+            ),
+            "Stop the experiment",
+        )
+        act = partial(_move, request, experiment, changes.stop_experiment)
+        return self.confirm(request, experiment, confirmation, act, f"{experiment.key} is stopped.")
+
+    @button("Reopen", permission="change", icon="replay")
+    def reopen(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        experiment = self._find_for_step(request, object_id)
+        if experiment is None:
+            return self.missing(request, object_id)
+        winner = experiment.winner
+        confirmation = Confirmation(
+            f"Reopen {experiment.key}?",
+            (
+                "It continues as if it had not been stopped. Events since then count, and the results change again.",
+                *([f"{winner} is no longer the winner. Users see the variant that they saw before."] if winner else []),
+                *_about_flag(
+                    experiment, "gets its previous rules back. If it has changed since, the experiment is not reopened"
+                ),
+            ),
+            "Reopen the experiment",
+            is_dangerous=False,
+        )
+        act = partial(_move, request, experiment, changes.reopen_experiment)
+        return self.confirm(request, experiment, confirmation, act, f"{experiment.key} is running again.")
+
+    @button("Ship", permission="change", icon="rocket_launch", variant=ActionVariant.PRIMARY)
+    def ship(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Choose the winner. The page shows the objections against each variant."""
+        experiment = self._find_for_step(request, object_id)
+        if experiment is None:
+            return self.missing(request, object_id)
+        results = analyse_experiment(experiment, timezone.now())
+        raised = {key: [objection.message for objection in objections(results, key)] for key in experiment.variant_keys}
+        form = ShipForm(request.POST or None, experiment=experiment, winner=results.verdict.variant, objections=raised)
+
+        def act() -> object:
+            return changes.stop_experiment(key=experiment.key, **form.values, **writer_here(request))
+
+        done = f"{request.POST.get('winner')} is shipped to everyone. {experiment.key} is stopped."
+        context = {"panel": build_panel(results), "consequences": _shipping(request, experiment, results), "form": form}
+        return self._fill_in(request, experiment, f"Ship a variant of {experiment.key}", act, done, context, "ship")
+
+    @button("New phase", permission="change", icon="tune")
+    def new_phase(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Change the weights, the percentage or the conditions from now on."""
+        experiment = self._find_for_step(request, object_id)
+        if experiment is None:
+            return self.missing(request, object_id)
+        form = PhaseForm(request.POST or None, experiment=experiment)
+
+        def act() -> object:
+            return open_phase(key=experiment.key, **form.values, **writer_here(request))
+
+        context = {"form": form, "known_segments": list(Segment.objects.values_list("key", flat=True))}
+        done = f"A new phase of {experiment.key} has started."
+        return self._fill_in(request, experiment, f"New phase of {experiment.key}", act, done, context, "new_phase")
+
+    def _find_for_step(self, request: HttpRequest, object_id: str) -> Experiment | None:
+        """Return the experiment, or None. Raises PermissionDenied unless the user may change its flag."""
+        experiment: Experiment | None = self.find(request, object_id)
+        if experiment is not None:
+            require_flag(request.user, experiment)
+        return experiment
+
+    def _fill_in(
+        self,
+        request: HttpRequest,
+        experiment: Experiment,
+        title: str,
+        act: Callable[[], object],
+        done: str,
+        context: dict[str, Any],
+        template: str,
+    ) -> HttpResponse:
+        """Show the form of a step, and call `act` when it is valid; errors of `act` appear at their fields."""
+        if not self.has_change_permission(request, experiment):
+            raise PermissionDenied
+        back, form = self.address_of("change", experiment.pk), context["form"]
+        if request.method == "POST" and form.is_valid():
+            try:
+                check_environment(request, request.POST.get("opened_in"))
+                act()
+            except DomainError as refusal:
+                form.add_refusal(refusal)
+            else:
+                messages.success(request, done)
+                return HttpResponseRedirect(back)
+        shared = {"original": experiment, "title": title, "back": back}
+        return self.page(request, f"{_TEMPLATES}/{template}.html", {**shared, **context})
+
+
+def _move(request: HttpRequest, experiment: Experiment, move: Callable[..., object]) -> None:
+    move(key=experiment.key, reason=reason_of(request), **writer_here(request))
+
+
+def _about_flag(experiment: Experiment, what: str) -> list[str]:
+    return [f"The flag {experiment.flag['key']} {what}."] if experiment.flag else []
+
+
+def _describe_reopening(experiment: Experiment) -> str:
+    condition = ", unless its flag changes" if experiment.flag else ""
+    return f"You can reopen it within {REOPENABLE_FOR.days} days{condition}."
+
+
+def _other_rules(experiment: Experiment) -> str:
+    """Say what the flag serves without the experiment."""
+    if experiment.status != Status.RUNNING or not experiment.flag:
+        return ""
+    flag = get_flag(experiment.flag["key"], experiment.environment)
+    if not flag.enabled:
+        return ". The flag is off and stays off"
+    if rules := own_rules(flag.rules):
+        return f": {summarise_rules(rules)}"
+    served = f"everyone gets {flag.default_variant}" if flag.default_variant else "it is on for everyone"
+    return f". It has no other rules, so {served}"
+
+
+def _state(experiment: Experiment) -> str:
+    if experiment.status != Status.RUNNING or not experiment.flag:
+        return ""
+    state = "on" if get_flag(experiment.flag["key"], experiment.environment).enabled else "off"
+    return f". The flag is {state} and stays {state}"
+
+
+def _shipping(request: HttpRequest, experiment: Experiment, results: Results) -> list[str]:
+    environment = current_environment(request).name
+    return [
+        f"The experiment stops with {results.users:,} users. Its results are frozen: later events do not change them.",
+        "Everyone gets the winner from now on.",
+        *_about_flag(
+            experiment,
+            f"gets rules that serve the winner; they replace all its rules in {environment}{_state(experiment)}",
+        ),
+        _describe_reopening(experiment),
+    ]
