@@ -15,7 +15,7 @@ from experiments.exposures.recording import names_of_experiment, record_reported
 from experiments.lifecycle.new_phase import open_phases_of_segments
 from experiments.results.frozen import refresh_results
 from flags.changes.references import asking_for_segment_users, segments_changed
-from flags.experiment_rule import exposing
+from flags.experiment_rule import exposures
 
 events_stored.connect(record_reported, dispatch_uid="experiments.exposures")
 erasing_user.connect(forget_user, dispatch_uid="experiments.forgetting")
@@ -23,6 +23,6 @@ asking_for_holds.connect(hold_events, dispatch_uid="experiments.forgetting")
 asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposures")
 asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segment_refs")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")
-exposing.register(stored=stored, record=record)
+exposures.register(load=stored, record=record)
 register("exposures of testers", remove_all_forced_exposures)  # before the results
 register("results of experiments", refresh_results)

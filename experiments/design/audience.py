@@ -13,7 +13,7 @@ from config.errors import Detail, DetailCode
 from flags.engine.conditions import check_conditions as check_conditions_of
 from flags.engine.experiment_rule import check_forced
 from flags.engine.experiment_rule import check_group as check_group_of
-from flags.engine.shapes import check_key, check_object, echo, keys_of, unknown_variant
+from flags.engine.shapes import check_key, check_object, echo, unknown_variant, variant_keys
 from flags.engine.shapes import check_percentage as check_percentage_of
 
 MOST_USERS = 2_000_000_000
@@ -54,7 +54,7 @@ def check_planned_size(size: Any) -> Iterator[Detail]:
 
 def check_forced_variants(forced: Any, variants: Any) -> Iterator[Detail]:
     """Yield what is wrong with forced variants by user id, given the experiment's variants."""
-    return check_forced(forced, "forcedVariants", keys_of(variants))
+    return check_forced(forced, "forcedVariants", variant_keys(variants))
 
 
 def check_flag(flag: Any, variants: Any) -> Iterator[Detail]:
@@ -63,7 +63,7 @@ def check_flag(flag: Any, variants: Any) -> Iterator[Detail]:
         return
 
     def check_serves(serves: object, field: str) -> Iterator[Detail]:
-        return _check_serves(serves, field, keys_of(variants))
+        return _check_serves(serves, field, variant_keys(variants))
 
     checks = {"key": check_key, "serves": check_serves}
     yield from check_object(flag, "flag", checks=checks, required=checks, example=_FLAG)

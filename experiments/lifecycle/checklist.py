@@ -22,7 +22,7 @@ from experiments.models import Calibration, Experiment, Status
 from experiments.planner.calibration_outcomes import newest_calibrations
 from experiments.planner.current_totals import read_current_totals, variant_shares
 from experiments.planner.history import history_of, pace_of
-from flags.changes.driven_rules import driver
+from flags.changes.driven_rules import driving_experiment
 from flags.models import Flag
 
 SEEN_WITHIN = timedelta(days=7)
@@ -125,7 +125,7 @@ def _flag(experiment: Experiment) -> Told:
         return Level.PROBLEM, error.message
     if flag is None:
         return Level.OK, "It drives no flag."
-    driven_by = driver(flag.rules)
+    driven_by = driving_experiment(flag.rules)
     if driven_by not in (None, experiment.key):
         return Level.PROBLEM, f"The running experiment {driven_by} drives the flag {flag.key}; stop it first."
     if not flag.enabled:

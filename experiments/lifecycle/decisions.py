@@ -54,7 +54,7 @@ def stop_experiment(
         _refuse_holdback_without_winner(holdback)
         with writing(actor=actor, at=at, reason=reason) as log:
             experiment = get_experiment(key, environment)
-            written = flag_rule.take_rule_out(log, experiment) if experiment.status == Status.RUNNING else None
+            written = flag_rule.remove_rule(log, experiment) if experiment.status == Status.RUNNING else None
             decision = {"flag": written} if written else None
             ended = stopped_at or log.at
             move(log, experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, decision=decision)
@@ -84,7 +84,7 @@ def reopen_experiment(
         columns = {"stopped_at": None, "frozen_at": None, "winner": "", "decision": None}
         move(log, experiment, Status.STOPPED, Status.RUNNING, **columns)
         if written:
-            flag_rule.take_back(log, experiment, written)
+            flag_rule.restore_rules(log, experiment, written)
         open_phase_after_stop(log, experiment)
         record_reported_meanwhile(experiment, stopped_at)
         remove_forced_exposures(experiment)  # those who became one while the exposures stood still

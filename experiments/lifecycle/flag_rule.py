@@ -48,13 +48,13 @@ def put_rule(log: Writing, experiment: Experiment) -> None:
         changes.put_rule(log, key=experiment.flag["key"], environment=experiment.environment, rule=rule)
 
 
-def take_rule_out(log: Writing, experiment: Experiment) -> Document | None:
-    """Let the other rules of the flag decide, and return what `take_back` needs; None where there is no flag."""
+def remove_rule(log: Writing, experiment: Experiment) -> Document | None:
+    """Let the other rules of the flag decide, and return what `restore_rules` needs; None where there is no flag."""
     if not experiment.flag:
         return None
     key, environment = experiment.flag["key"], experiment.environment
     before = get_flag(key, environment).rules
-    changes.take_rule_out(log, key=key, environment=environment, experiment=experiment.key)
+    changes.remove_rule(log, key=key, environment=environment, experiment=experiment.key)
     return _written(log, before)
 
 
@@ -81,7 +81,7 @@ def ship(log: Writing, experiment: Experiment, winner: str, holdback: float) -> 
     return _written(log, before)
 
 
-def take_back(log: Writing, experiment: Experiment, written: Document) -> None:
+def restore_rules(log: Writing, experiment: Experiment, written: Document) -> None:
     """Put back what the end of the experiment replaced, with its rule as it is to be by now.
 
     Raises DomainError `experiment_locked` where the flag was changed after the end of the experiment.
@@ -90,7 +90,7 @@ def take_back(log: Writing, experiment: Experiment, written: Document) -> None:
         return
     key, others = experiment.flag["key"], written["before"][1:]
     try:
-        changes.take_back(
+        changes.restore_rules(
             log,
             key=key,
             environment=experiment.environment,

@@ -21,7 +21,7 @@ from experiments.lifecycle.flag_rule import put_rule
 from experiments.lifecycle.transitions import append
 from experiments.models import WHOLE, Experiment, Status
 from experiments.models.documents import KIND, document, get_experiment
-from flags.changes.references import KnownAtOnce, all_segments_named
+from flags.changes.references import CachedLookup, all_segments_named
 from flags.changes.segment_changes import changed_since
 
 MOST_PHASES = 100
@@ -71,7 +71,7 @@ def open_phases_of_segments(*, log: Writing, segments: Collection[str], **_: Any
     Others meet the conditions from now on, which no phase but a new one may hide. Raises DomainError
     `experiment_locked`.
     """
-    segments_read = KnownAtOnce()
+    segments_read = CachedLookup()
     running = Experiment.objects.filter(status=Status.RUNNING).exclude(conditions=[]).select_related("environment")
     for experiment in running.order_by("environment__key", "key"):
         references = all_segments_named(experiment.conditions, segments_read)
@@ -88,7 +88,7 @@ def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
         before__status=Status.RUNNING, after__status=Status.STOPPED
     )
     stopped = stop_changes.latest("revision").revision
-    if changed := changed_since(all_segments_named(experiment.conditions, KnownAtOnce()), stopped):
+    if changed := changed_since(all_segments_named(experiment.conditions, CachedLookup()), stopped):
         if len(experiment.phases) >= MOST_PHASES:
             message = f"{_why(changed)[:-1]} since it was stopped, which takes a new phase; "
             message += f"it has had {MOST_PHASES}, the most there may be. Plan a new experiment."

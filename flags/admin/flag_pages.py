@@ -19,7 +19,7 @@ from config.change_log.history import concerning
 from config.errors import DomainError
 from config.models import Change
 from flags.changes import flag_changes
-from flags.changes.driven_rules import keeping
+from flags.changes.driven_rules import with_driven_rules
 from flags.models import Flag
 from flags.words.rules import describe_flag_value
 
@@ -170,7 +170,7 @@ class FlagPages(DomainAdmin):
         before, after = (
             _in_environment(environment.key, document) for document in (flag_changes.document(flag), change.after)
         )
-        after["rules"] = keeping(before["rules"], after["rules"])
+        after["rules"] = with_driven_rules(before["rules"], after["rules"])
         lines = describe_differences(before, after, describe_flag_value)
         more = len(lines) - _MOST_CONSEQUENCES
         shown = [*lines[:_MOST_CONSEQUENCES], f"and {more} more differences"] if more > 0 else lines

@@ -29,7 +29,7 @@ from flags.changes.past import configuration_at
 from flags.engine.parsing import references
 from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
-from flags.experiment_rule import exposing
+from flags.experiment_rule import exposures
 from flags.models import Flag, Segment
 from flags.words.traces import DescribedTrace, describe_trace
 
@@ -113,7 +113,7 @@ def _try(flag: Flag, environment: Environment, values: Mapping[str, Any]) -> Try
     configuration, revision = _configuration(flag, environment, at, now)
     context = Context(values["user_id"], values["attributes"], configuration, at)
     if configuration.experiments:
-        exposing.recall(environment, context, [flag.key], until=at if at < now else None)
+        exposures.load_assignments(environment, context, [flag.key], until=at if at < now else None)
     return Tryout(
         user_id=values["user_id"],
         trace=describe_trace(explain(configuration.flags[flag.key], context).document(), environment.name),

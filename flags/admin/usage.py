@@ -12,8 +12,8 @@ from django.utils.safestring import SafeString
 from config.admin.site import moment
 from config.models import Environment
 from flags.models import Flag
-from flags.usage.figures import Figures, Interval, Outcome, usage_of
-from flags.usage.staleness import A_WHILE, StaleReason, stale_reasons
+from flags.usage.series import Interval, Outcome, UsageSeries, read_usage
+from flags.usage.staleness import STALE_AFTER, StaleReason, stale_reasons
 
 DAY = timedelta(days=1)
 HEIGHT = 48
@@ -72,19 +72,19 @@ class Panel:
 
 def usage_panel(flag: Flag, environment: Environment, now: datetime) -> Panel:
     """Return the usage of a flag that was read `with_stale_reasons`."""
-    figures = usage_of(flag, environment, start=now - A_WHILE, end=now, interval=Interval.DAY)
-    rows = [Row(outcome, tone) for outcome, tone in zip(figures.outcomes, _tones(figures.outcomes), strict=True)]
-    first = (now - A_WHILE).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    most = max((sum(counts.values()) for counts in figures.series.values()), default=0)
-    days = [first + at * DAY for at in range(A_WHILE.days + 1)]
+    usage = read_usage(flag, environment, start=now - STALE_AFTER, end=now, interval=Interval.DAY)
+    rows = [Row(outcome, tone) for outcome, tone in zip(usage.outcomes, _tones(usage.outcomes), strict=True)]
+    first = (now - STALE_AFTER).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    most = max((sum(counts.values()) for counts in usage.series.values()), default=0)
+    days = [first + at * DAY for at in range(STALE_AFTER.days + 1)]
     return Panel(
         rows=rows,
-        days=[_day(day, figures, rows, most) for day in days],
-        total=f"{figures.total:,}",
+        days=[_day(day, usage, rows, most) for day in days],
+        total=f"{usage.total:,}",
         busiest=f"{most:,}",
         first_day=first,
-        last_use=moment(figures.last_hour),
-        advice=[_advice(reason, flag, figures) for reason in stale_reasons(flag)],
+        last_use=moment(usage.last_hour),
+        advice=[_advice(reason, flag, usage) for reason in stale_reasons(flag)],
     )
 
 
@@ -96,8 +96,8 @@ def _tones(outcomes: Sequence[Outcome]) -> list[str]:
     return [str(index) if index < _MOST_TONES else _TONE_OF_REST for index in range(len(outcomes))]
 
 
-def _day(day: datetime, figures: Figures, rows: Sequence[Row], most: int) -> Day:
-    counts = figures.series.get(day, {})
+def _day(day: datetime, usage: UsageSeries, rows: Sequence[Row], most: int) -> Day:
+    counts = usage.series.get(day, {})
     parts, top = [], float(HEIGHT)
     for row in rows:
         if count := counts.get(row.outcome.key, 0):
@@ -108,7 +108,7 @@ def _day(day: datetime, figures: Figures, rows: Sequence[Row], most: int) -> Day
     return Day(f"{date_format(day, 'j M Y')}: {text or 'not evaluated'}", parts)
 
 
-def _advice(reason: StaleReason, flag: Flag, figures: Figures) -> str:
+def _advice(reason: StaleReason, flag: Flag, usage: UsageSeries) -> str:
     """Say why the flag is stale, and what to do about it."""
     if reason is StaleReason.EXPIRED:
         assert flag.expires_at is not None  # noqa: S101 (that is what has passed)
@@ -116,7 +116,7 @@ def _advice(reason: StaleReason, flag: Flag, figures: Figures) -> str:
         return f"The flag expired on {day}. Remove it from the code, then archive it."
     if reason is StaleReason.NOT_EVALUATED:
         return "The flag was not evaluated here for 30 days. If no code uses it any more, archive it."
-    outcome = figures.outcomes[0].key if figures.outcomes else "the same"
+    outcome = usage.outcomes[0].key if usage.outcomes else "the same"
     return (
         f"The flag has not changed here for 30 days and is {outcome} for everyone. Replace it in the code, "
         "then archive it."

@@ -35,7 +35,7 @@ from flags.changes import past
 from flags.engine.evaluation import evaluate
 from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
-from flags.experiment_rule import exposing
+from flags.experiment_rule import exposures
 from flags.usage import counting
 
 
@@ -62,9 +62,10 @@ class EvaluationViewSet(ApiViewSet):
             raise _not_found(flag_key)
         context = Context(body.userId, body.attributes, configuration, self.now)
         if configuration.experiments:
-            exposing.recall(self.environment, context, [flag_key])
+            exposures.load_assignments(self.environment, context, [flag_key])
         evaluation = evaluate(flag, context)
-        if evaluation.participation and not exposing.record(self.environment, context, evaluation.participation):
+        participation = evaluation.participation
+        if participation and not exposures.record_exposure(self.environment, context, participation):
             evaluation = evaluate(flag, context)
         context.evaluations[flag_key] = evaluation
         counting.count(self.environment, context)
@@ -81,7 +82,7 @@ class EvaluationViewSet(ApiViewSet):
         configuration = snapshot.configuration(self.environment.key)
         context = Context(body.userId, body.attributes, configuration, self.now)
         if configuration.experiments:
-            exposing.recall(self.environment, context, body.flags or None)
+            exposures.load_assignments(self.environment, context, body.flags or None)
         answers = _answers(body, context)
         counting.count(self.environment, context)
         return Response(answers, headers=headers)
@@ -98,7 +99,7 @@ class EvaluationViewSet(ApiViewSet):
             raise _not_found(flag_key)
         context = Context(body["userId"], body.get("attributes", {}), configuration, at)
         if configuration.experiments:
-            exposing.recall(self.environment, context, [flag_key], until=at if at < self.now else None)
+            exposures.load_assignments(self.environment, context, [flag_key], until=at if at < self.now else None)
         trace = explain(flag, context)
         explanation = Explanation(
             **asdict(trace), environment=self.environment.key, at=format_timestamp(at), revision=at_revision

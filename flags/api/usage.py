@@ -21,8 +21,8 @@ from config.models import Scope
 from config.timestamps import format_timestamp
 from flags.changes import flag_changes
 from flags.models import Usage
-from flags.usage.figures import Figures, Interval, usage_of
-from flags.usage.storage import KEPT
+from flags.usage.series import Interval, UsageSeries, read_usage
+from flags.usage.storage import RETENTION
 
 _MOMENT: Schema = {"type": "string", "format": "date-time"}
 _COUNT: Schema = {"type": "integer", "minimum": 1}
@@ -142,10 +142,10 @@ class UsageViewSet(ApiViewSet):
         interval = Interval(asked_for["interval"] or Interval.HOUR)
         start, end = _period(asked_for["from"], asked_for["to"], self.now)
         flag = flag_changes.get_flag(flag_key, self.environment)
-        figures = usage_of(flag, self.environment, start=start, end=end, interval=interval)
+        usage = read_usage(flag, self.environment, start=start, end=end, interval=interval)
         about = {"flag": flag.key, "environment": self.environment.key}
         period = {"from": format_timestamp(start), "to": format_timestamp(end), "interval": interval.value}
-        return Response({**about, **period, **_told(figures)})
+        return Response({**about, **period, **_told(usage)})
 
 
 def _period(start: datetime | None, end: datetime | None, now: datetime) -> tuple[datetime, datetime]:
@@ -153,8 +153,8 @@ def _period(start: datetime | None, end: datetime | None, now: datetime) -> tupl
     start = start or end - min(_USUAL, end - _FIRST)
     if start > end:
         raise _refused("Must not be after `to`.")
-    if end - start > KEPT:
-        raise _refused(f"Must be at most {KEPT.days} days before `to`: counts are kept for so long.")
+    if end - start > RETENTION:
+        raise _refused(f"Must be at most {RETENTION.days} days before `to`: counts are kept for so long.")
     return start, end
 
 
@@ -162,11 +162,11 @@ def _refused(message: str) -> ValidationFailed:
     return ValidationFailed([Detail("from", DetailCode.OUT_OF_RANGE, message)], code=ErrorCode.INVALID_PARAMETER)
 
 
-def _told(figures: Figures) -> dict[str, Any]:
-    last = figures.last_hour
+def _told(usage: UsageSeries) -> dict[str, Any]:
+    last = usage.last_hour
     return {
-        "total": figures.total,
+        "total": usage.total,
         "lastEvaluatedAt": format_timestamp(last) if last else None,
-        "outcomes": [{"outcome": each.key, "count": each.count, "share": each.share} for each in figures.outcomes],
-        "series": [{"at": format_timestamp(at), "counts": counts} for at, counts in figures.series.items()],
+        "outcomes": [{"outcome": each.key, "count": each.count, "share": each.share} for each in usage.outcomes],
+        "series": [{"at": format_timestamp(at), "counts": counts} for at, counts in usage.series.items()],
     }

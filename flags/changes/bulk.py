@@ -12,8 +12,8 @@ from config.errors import Detail, DetailCode, DomainError, ValidationFailed
 from config.models import Environment
 from flags.changes import flag_changes, references, segment_changes
 from flags.changes.documents import Stamp, States, documents, insert, save_common, save_states
-from flags.changes.driven_rules import keeping, require_not_driven, require_variants_left
-from flags.changes.properties import OFF, Values, checked, in_environment, values_of
+from flags.changes.driven_rules import require_driven_variants_kept, require_not_driven, with_driven_rules
+from flags.changes.properties import OFF, Values, in_environment, validate, values_of
 from flags.engine.rule_checks import MOST_RULES
 from flags.models import Flag, Segment
 
@@ -53,13 +53,13 @@ class Written:
     after: Document
 
 
-def acceptable(entry: FlagEntry) -> FlagEntry:
+def validate_entry(entry: FlagEntry) -> FlagEntry:
     """The entry with the variants that are served. Raises ValidationFailed with all that is to blame."""
     details: dict[Detail, None] = {}
     values: Values = {}
     for environment_key, state in (entry.states or {_ANYWHERE: OFF}).items():
         try:
-            values = checked(entry.key, {**entry.common, **state})
+            values = validate(entry.key, {**entry.common, **state})
         except ValidationFailed as error:
             details |= dict.fromkeys(_placed(entry, error.details, environment_key))
     if details:
@@ -67,7 +67,7 @@ def acceptable(entry: FlagEntry) -> FlagEntry:
     return replace(entry, common={name: values[name] for name in entry.common})
 
 
-def write_segments(log: Writing, entries: Sequence[SegmentEntry], known: references.Known) -> Sequence[Written]:
+def write_segments(log: Writing, entries: Sequence[SegmentEntry], known: references.Lookup) -> Sequence[Written]:
     """Make segments what acceptable entries say. Raises ValidationFailed with all that stands against it.
 
     `known` is what they may name, read not before they are written.
@@ -97,7 +97,7 @@ def write_segments(log: Writing, entries: Sequence[SegmentEntry], known: referen
     return [each for _, _, each in found]
 
 
-def write_flags(log: Writing, entries: Sequence[FlagEntry], known: references.Known) -> Sequence[Written]:
+def write_flags(log: Writing, entries: Sequence[FlagEntry], known: references.Lookup) -> Sequence[Written]:
     """The same for flags."""
     existing = documents([entry.key for entry in entries])
     environments = {each.key: each for each in Environment.objects.all()}
@@ -123,7 +123,7 @@ def _keeping_driven(entry: FlagEntry, existing: tuple[Flag, Document] | None) ->
     """What an entry says, but for rules of experiments: they stay where they stand, and come from nowhere else."""
     standing = existing[1]["states"] if existing else {}
     states = {
-        key: {**state, "rules": keeping(standing.get(key, OFF)["rules"], state["rules"])}
+        key: {**state, "rules": with_driven_rules(standing.get(key, OFF)["rules"], state["rules"])}
         for key, state in entry.states.items()
     }
     return replace(entry, states=states)
@@ -137,7 +137,7 @@ def _rules_too_many(entry: FlagEntry) -> Iterator[Detail]:
             yield from _placed(entry, [Detail("rules", DetailCode.OUT_OF_RANGE, message)], environment_key)
 
 
-def _unknown_to_segment(entry: SegmentEntry, document: Document, known: references.Known) -> Iterator[Detail]:
+def _unknown_to_segment(entry: SegmentEntry, document: Document, known: references.Lookup) -> Iterator[Detail]:
     try:
         references.check_segment(document, known)
     except ValidationFailed as error:
@@ -193,7 +193,7 @@ def _unknown_environments(entry: FlagEntry, environments: Collection[str]) -> It
 
 
 def _objections(
-    entry: FlagEntry, before: Document | None, flag: Flag, after: Document, known: references.Known
+    entry: FlagEntry, before: Document | None, flag: Flag, after: Document, known: references.Lookup
 ) -> Iterator[Detail]:
     """What stands against a flag as it is now written, by all that is written with it."""
     found: dict[Detail, None] = {}
@@ -207,7 +207,7 @@ def _objections(
         return
     try:
         if not is_same(before.get("variants"), after.get("variants")):
-            require_variants_left(before, after.get("variants", []))
+            require_driven_variants_kept(before, after.get("variants", []))
             references.require_variants_not_needed(after, entry.states)
     except DomainError as error:
         yield Detail(f"{entry.field}.variants", DetailCode.INVALID_VALUE, error.message)

@@ -12,7 +12,7 @@ from flags.engine.types import RuleType
 Rules = Sequence[Document]
 
 
-def driver(rules: Rules) -> str | None:
+def driving_experiment(rules: Rules) -> str | None:
     """The key of the experiment that drives a flag with these rules, if one does."""
     return next((rule["experiment"] for rule in rules if _is_of_experiment(rule)), None)
 
@@ -22,12 +22,12 @@ def own_rules(rules: Rules) -> list[Document]:
     return [rule for rule in rules if not _is_of_experiment(rule)]
 
 
-def keeping(standing: Rules, rules: Rules) -> list[Document]:
+def with_driven_rules(standing: Rules, rules: Rules) -> list[Document]:
     """Rules from elsewhere, for a flag with those that are standing: no experiment runs here that does not run yet."""
     return [*(rule for rule in standing if _is_of_experiment(rule)), *own_rules(rules)]
 
 
-def require_rules_left(standing: Rules, rules: Any) -> None:
+def require_driven_rules_kept(standing: Rules, rules: Any) -> None:
     """Raise unless rules to be written begin with those that experiments wrote, and have no others of that type.
 
     Raises DomainError `experiment_locked`, or ValidationFailed for a rule that no experiment wrote.
@@ -48,7 +48,7 @@ def require_rules_left(standing: Rules, rules: Any) -> None:
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
 
 
-def require_variants_left(document: Document, variants: Any) -> None:
+def require_driven_variants_kept(document: Document, variants: Any) -> None:
     """Raise DomainError `experiment_locked` where variants to be written are not those that experiments serve."""
     if not isinstance(variants, list) or not all(isinstance(each, dict) for each in variants):  # which others say
         return

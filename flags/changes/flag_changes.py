@@ -27,7 +27,7 @@ from flags.changes.documents import (
     with_state,
 )
 from flags.changes.documents import document as document
-from flags.changes.properties import NEW, Values, checked, in_environment, merge, values_of
+from flags.changes.properties import NEW, Values, in_environment, merge, validate, values_of
 from flags.models import Flag, Usage, hour_of
 
 KIND = "flag"
@@ -51,8 +51,8 @@ def create_flag(
     prerequisites, tags, owner and expires_at. Raises ValidationFailed, or DomainError `already_exists`.
     """
     merged = merge(NEW, values)
-    driven_rules.require_rules_left([], merged["rules"])
-    accepted = checked(key, merged, check_key(key))
+    driven_rules.require_driven_rules_kept([], merged["rules"])
+    accepted = validate(key, merged, check_key(key))
     with writing(actor=actor, at=at, reason=reason) as log:
         if Flag.objects.filter(key=key).exists():
             message = f"A flag with the key {key} exists already; choose another key."
@@ -110,7 +110,7 @@ def revert_flag(
             message = "Must be a revision of this flag, here, after which it existed; list them with its history."
             raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
         then = values_of(change.after, environment.key)
-        rules = driven_rules.keeping(flag.rules, then["rules"])
+        rules = driven_rules.with_driven_rules(flag.rules, then["rules"])
         try:
             return _change(log, flag, environment, {**then, "rules": rules})
         except ValidationFailed as error:
@@ -198,9 +198,9 @@ def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping
     before = document(flag)
     old = values_of(before, environment.key)
     merged = merge(old, changes)
-    driven_rules.require_rules_left(old["rules"], merged["rules"])
-    driven_rules.require_variants_left(before, merged["variants"])
-    values = checked(flag.key, merged)
+    driven_rules.require_driven_rules_kept(old["rules"], merged["rules"])
+    driven_rules.require_driven_variants_kept(before, merged["variants"])
+    values = validate(flag.key, merged)
     new = {name: value for name, value in values.items() if not is_same(value, old[name])}
     if not new:
         return flag

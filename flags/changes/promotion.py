@@ -16,7 +16,7 @@ from config.models import Environment
 from flags.changes.bulk import FlagEntry, Written, write_flags
 from flags.changes.documents import common_values, documents
 from flags.changes.properties import OFF, values_of
-from flags.changes.references import KnownAtOnce
+from flags.changes.references import CachedLookup
 from flags.engine.shapes import check_distinct
 
 
@@ -46,7 +46,7 @@ def promote(
             found = [document for document in found if "archivedAt" not in document]
         _require_all(keys or (), found)
         entries = [_entry(document, source.key, target.key) for document in found]
-        written = write_flags(log, entries, KnownAtOnce())
+        written = write_flags(log, entries, CachedLookup())
         if seen is not None and seen != fingerprint(written):
             message = "What would change is not what it was when you looked; look at it again."
             raise DomainError(ErrorCode.PRECONDITION_FAILED, message)

@@ -87,7 +87,7 @@ def merge(values: Values, changes: Mapping[str, Any]) -> Values:
     return {**merged, **{name: "" for name in _SERVED if name not in sent and merged[name] not in left}}
 
 
-def checked(key: str, values: Values, found: list[Detail] | None = None) -> Values:
+def validate(key: str, values: Values, found: list[Detail] | None = None) -> Values:
     """The values with the variants that they serve. Raises ValidationFailed with every field that is to blame."""
     details = [*(found or ()), *_check(values)]
     document = {"key": key, "enabled": values["enabled"], "rules": values["rules"], **_as_json(values)}

@@ -48,7 +48,7 @@ class Chains:
         return _turned_round(self.needs)
 
 
-class Known:
+class Lookup:
     """What there is to name, asked of the database each time: for a single check."""
 
     granted_flags: Collection[str] = ()
@@ -68,7 +68,7 @@ class Known:
         return Chains({segment.key: _segments_named(segment) for segment in Segment.objects.naming("inSegment")})
 
 
-class KnownAtOnce(Known):
+class CachedLookup(Lookup):
     """The same, read once: for many checks while nothing is written. What is `granted` is taken to be as wanted."""
 
     def __init__(self, *, granted_flags: Collection[str] = (), granted_segments: Collection[str] = ()) -> None:
@@ -104,9 +104,9 @@ class KnownAtOnce(Known):
         return self._chains_of_segments
 
 
-def check_flag(document: Document, known: Known | None = None) -> None:
+def check_flag(document: Document, known: Lookup | None = None) -> None:
     """Check what a flag names, given what the engine reads of it. Raises ValidationFailed."""
-    known = known or Known()
+    known = known or Lookup()
     found = list(references(document))
     flags = [each for each in found if each.kind == "flag"]
     # One that names itself is no unknown one but the shortest circle.
@@ -118,9 +118,9 @@ def check_flag(document: Document, known: Known | None = None) -> None:
         _refuse(_check_chain(document["key"], flags, known.chains_of_flags(), "flags"))
 
 
-def check_segment(document: Document, known: Known | None = None) -> None:
+def check_segment(document: Document, known: Lookup | None = None) -> None:
     """Check what a segment names. Raises ValidationFailed."""
-    known = known or Known()
+    known = known or Lookup()
     found = list(references(document))
     _refuse(_unknown_segments([each for each in found if each.key != document["key"]], known))
     if found:
@@ -129,10 +129,10 @@ def check_segment(document: Document, known: Known | None = None) -> None:
 
 def check_conditions(conditions: Sequence[Document]) -> None:
     """Check the segments that conditions outside of flags and segments name. Raises ValidationFailed."""
-    _refuse(_unknown_segments(list(references({"conditions": conditions})), Known()))
+    _refuse(_unknown_segments(list(references({"conditions": conditions})), Lookup()))
 
 
-def all_segments_named(conditions: Sequence[Document], known: Known) -> set[str]:
+def all_segments_named(conditions: Sequence[Document], known: Lookup) -> set[str]:
     """The segments that conditions ask for, by themselves or through other segments."""
     found: set[str] = set()
     waiting = [each.key for each in references({"conditions": conditions})]
@@ -180,7 +180,7 @@ def require_segment_not_needed(segment: Segment) -> None:
         raise DomainError(ErrorCode.IN_USE, message)
 
 
-def _unknown_flags(found: Sequence[Reference], known: Known, *, may_be_archived: bool) -> Iterator[Detail]:
+def _unknown_flags(found: Sequence[Reference], known: Lookup, *, may_be_archived: bool) -> Iterator[Detail]:
     flags = known.flags({each.key for each in found})
     for each in found:
         flag = flags.get(each.key)
@@ -197,7 +197,7 @@ def _unknown_flags(found: Sequence[Reference], known: Known, *, may_be_archived:
                 yield Detail(field, DetailCode.UNKNOWN_REFERENCE, message)
 
 
-def _unknown_segments(found: Sequence[Reference], known: Known) -> Iterator[Detail]:
+def _unknown_segments(found: Sequence[Reference], known: Lookup) -> Iterator[Detail]:
     segments = known.segments({each.key for each in found})
     for each in found:
         if each.key not in segments:

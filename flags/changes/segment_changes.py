@@ -38,7 +38,7 @@ def create_segment(*, key: str, actor: Actor, at: datetime, reason: str = "", **
 
     Raises ValidationFailed, or DomainError `already_exists`.
     """
-    accepted = checked(key, values, found=check_key(key))
+    accepted = validate(key, values, found=check_key(key))
     with writing(actor=actor, at=at, reason=reason) as log:
         if Segment.objects.filter(key=key).exists():
             message = f"A segment with the key {key} exists already; choose another key."
@@ -63,7 +63,7 @@ def update_segment(
         segment = get_segment(key)
         check_version(segment, if_match)
         before = document(segment)
-        values = checked(key, changes, to={name: getattr(segment, name) for name in _NEW})
+        values = validate(key, changes, to={name: getattr(segment, name) for name in _NEW})
         new = save(segment, values, Stamp(log.at, log.next_revision()))
         if new:
             if "conditions" in new:
@@ -132,7 +132,7 @@ def save(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[s
     return new
 
 
-def checked(
+def validate(
     key: str, changes: Mapping[str, Any], *, to: Mapping[str, Any] = _NEW, found: list[Detail] | None = None
 ) -> Mapping[str, Any]:
     """The values of a segment with the changes in their place. Raises ValidationFailed with all that is to blame."""

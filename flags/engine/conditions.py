@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from config.errors import Detail, DetailCode
 from flags.engine.moments import distance_from_now
 from flags.engine.operators import OPERATORS, Operator, Predicate
-from flags.engine.shapes import Check, check_choice, check_list, check_name, check_object, check_switch
+from flags.engine.shapes import Check, check_boolean, check_choice, check_list, check_name, check_object
 from flags.engine.timetable import MOST_VALUES, NEVER, Flip, Times
 from flags.engine.types import Context, Test
 
@@ -122,8 +122,8 @@ _FIELDS: Mapping[str, Check] = {
     "attribute": _check_attribute,
     "operator": _check_operator,
     "value": _leave_to_operator,
-    "ignoreCase": check_switch,
-    "negate": check_switch,
+    "ignoreCase": check_boolean,
+    "negate": check_boolean,
 }
 
 

@@ -19,7 +19,7 @@ from flags.engine.rules import Share
 from flags.engine.types import Context, Evaluation, Flag, Prerequisite, Rule, Step
 
 
-def takes_in(rule: Rule, context: Context) -> bool:
+def matches(rule: Rule, context: Context) -> bool:
     """Return whether the user passes every test of the rule."""
     for test in rule.tests:  # noqa: SIM110 (all() with a generator takes twice as long)
         if not test(context):
@@ -46,13 +46,13 @@ def evaluate_prerequisite(prerequisite: Prerequisite, context: Context) -> Evalu
 def evaluate(
     flag: Flag,
     context: Context,
-    takes_in: Callable[[Rule, Context], bool] = takes_in,
+    matches: Callable[[Rule, Context], bool] = matches,
     is_met: Callable[[Prerequisite, Context], bool] = is_met,
 ) -> Evaluation:
     """Return one of the flag's answers. Rules are tried in order; the first that takes the user in decides.
 
     An attribute that is missing or of the wrong type matches nothing, and nothing is raised. Whoever wants to see how a
-    decision comes about passes other functions for `takes_in` and `is_met`, which must answer the same.
+    decision comes about passes other functions for `matches` and `is_met`, which must answer the same.
     """
     if not flag.enabled:
         return flag.disabled
@@ -60,7 +60,7 @@ def evaluate(
         if not is_met(prerequisite, context):
             return flag.prerequisite_failed
     for rule in flag.rules:
-        if takes_in(rule, context):
+        if matches(rule, context):
             return rule.serve(context)
     return flag.otherwise
 
@@ -75,30 +75,30 @@ def resolve(flag: Flag, context: Context) -> tuple[Evaluation, Rule | None]:
     Without a user id (`context.user_id` is empty) nobody is listed anywhere, a condition on `userId` does not match,
     and where a share or a split among users would have to decide, TargetingKeyMissing is raised.
     """
-    decides = takes_in if context.user_id else _takes_in_anybody
+    decides = matches if context.user_id else _matches_anonymous
     rule: Rule | None = None
 
-    def takes_in_and_notes(tried: Rule, context: Context) -> bool:
+    def matches_and_notes(tried: Rule, context: Context) -> bool:
         nonlocal rule
         if decides(tried, context):
             rule = tried
             return True
         return False
 
-    evaluation = evaluate(flag, context, takes_in_and_notes, is_met if context.user_id else _is_met_by_anybody)
+    evaluation = evaluate(flag, context, matches_and_notes, is_met if context.user_id else _is_met_anonymous)
     if isinstance(rule, ExperimentRule) and not context.user_id:
-        return _serve_anybody(rule, context), rule
+        return _serve_anonymous(rule, context), rule
     return evaluation, rule
 
 
-def _serve_anybody(rule: ExperimentRule, context: Context) -> Evaluation:
-    evaluation = rule.serve_anybody(context)
+def _serve_anonymous(rule: ExperimentRule, context: Context) -> Evaluation:
+    evaluation = rule.serve_anonymous(context)
     if evaluation is None:
         raise TargetingKeyMissing
     return evaluation
 
 
-def _takes_in_anybody(rule: Rule, context: Context) -> bool:
+def _matches_anonymous(rule: Rule, context: Context) -> bool:
     if not all(_passes(step, context) for step in rule.steps):
         return False
     if "split" in rule.source and rule.source.get("bucketBy", USER_ID) == USER_ID:
@@ -115,7 +115,7 @@ def _passes(step: Step, context: Context) -> bool:
     return step.test(context)
 
 
-def _is_met_by_anybody(prerequisite: Prerequisite, context: Context) -> bool:
+def _is_met_anonymous(prerequisite: Prerequisite, context: Context) -> bool:
     flag = context.configuration.flags.get(prerequisite.flag)
     if flag is not None and prerequisite.flag not in context.evaluations:
         context.evaluations[prerequisite.flag] = resolve(flag, context)[0]

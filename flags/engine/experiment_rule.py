@@ -29,13 +29,13 @@ from flags.engine.shapes import (
     check_name,
     check_object,
     check_percentage,
-    check_sum,
     check_weight,
+    check_weights,
     echo,
-    keys_of,
     unknown_variant,
+    variant_keys,
 )
-from flags.engine.timetable import together
+from flags.engine.timetable import combine
 from flags.engine.types import Context, Evaluation, Participation, Reason, Rule, RuleType, Variant
 
 MOST_FORCED = 1_000
@@ -50,7 +50,7 @@ def check_experiment_rule(rule: object, field: str, variants: Collection[str]) -
         return _check_variants(value, variants_field, variants)
 
     def check_forced_variants(value: object, forced_field: str) -> Iterator[Detail]:
-        return check_forced(value, forced_field, keys_of(rule.get("variants")) if isinstance(rule, dict) else ())
+        return check_forced(value, forced_field, variant_keys(rule.get("variants")) if isinstance(rule, dict) else ())
 
     checks: Mapping[str, Check] = {
         "type": _check_type,
@@ -105,7 +105,7 @@ def _check_variants(value: object, field: str, served: Collection[str]) -> Itera
     yield from found
     if not found and isinstance(value, list):
         yield from check_distinct([each["key"] for each in value], (f"{field}[{at}].key" for at in range(len(value))))
-        yield from check_sum([each["weight"] for each in value], field)
+        yield from check_weights([each["weight"] for each in value], field)
 
 
 def _check_serves(value: object, field: str, served: Collection[str]) -> Iterator[Detail]:
@@ -133,7 +133,7 @@ class ExperimentRule(Rule):
     assign: Callable[[Context], Assigned] = field(compare=False, repr=False)
     outside: Answers = field(compare=False, repr=False)
 
-    def serve_anybody(self, context: Context) -> Evaluation | None:
+    def serve_anonymous(self, context: Context) -> Evaluation | None:
         """Return the answer to a user that nobody knows by name; None where only the hash of a user id could tell."""
         answers = [self.outside[key] for key in self._possible(context)]
         return answers[0] if all(answer == answers[0] for answer in answers) else None
@@ -160,7 +160,7 @@ def compile_experiment_rule(source: Mapping[str, Any], *, index: int, variants: 
         salt=source["experiment"],
         index=index,
         is_split=True,
-        times=together(condition.times for condition in conditions),
+        times=combine(condition.times for condition in conditions),
         steps=(),
         tests=(),
         serve=_compile_serving(source, assign, outside),

@@ -15,7 +15,7 @@ from flags.engine.experiment_rule import ExperimentRule, compile_experiment_rule
 from flags.engine.rule_checks import check_rules, check_user_ids
 from flags.engine.rules import compile_rule
 from flags.engine.shapes import MOST_VARIANTS, check_distinct, check_key, check_list, check_object
-from flags.engine.timetable import NEVER, together
+from flags.engine.timetable import NEVER, combine
 from flags.engine.types import Evaluation, Flag, Prerequisite, Reason, RuleType, Segment, Variant
 from flags.engine.values import check_values, with_served_variants
 
@@ -62,7 +62,7 @@ def compile_flag(document: Mapping[str, Any]) -> Flag:
         otherwise=Evaluation.of(*otherwise),
         source=served,
         is_fractional=any(isinstance(variant.value, float) for variant in variants.values()),
-        times=together(rule.times for rule in rules) if enabled else NEVER,
+        times=combine(rule.times for rule in rules) if enabled else NEVER,
         experiments=frozenset(rule.salt for rule in rules if isinstance(rule, ExperimentRule)) if enabled else _NONE,
     )
 
@@ -85,7 +85,7 @@ def compile_segment(document: Mapping[str, Any]) -> Segment:
         user_ids=frozenset(document.get("userIds", ())),
         steps=steps,
         tests=tuple(step.test for step in steps),
-        times=together(step.times for step in steps),
+        times=combine(step.times for step in steps),
     )
 
 

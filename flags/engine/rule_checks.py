@@ -17,6 +17,7 @@ from flags.engine.shapes import (
     MOST_VARIANTS,
     Check,
     Field,
+    check_boolean,
     check_choice,
     check_distinct,
     check_key,
@@ -25,9 +26,8 @@ from flags.engine.shapes import (
     check_name,
     check_object,
     check_percentage,
-    check_sum,
-    check_switch,
     check_weight,
+    check_weights,
     unknown_variant,
 )
 from flags.engine.types import RuleType
@@ -88,7 +88,7 @@ def _check_split(value: object, field: str) -> Iterator[Detail]:
     yield from check_distinct(
         [part["variant"] for part in value], (f"{field}[{at}].variant" for at in range(len(value)))
     )
-    yield from check_sum([part["weight"] for part in value], field)
+    yield from check_weights([part["weight"] for part in value], field)
 
 
 PERCENTAGE: dict[str, Any] = {
@@ -104,7 +104,7 @@ _COMMON: Mapping[str, Field] = {
     "type": Field(_check_rule_type, {"type": "string", "enum": [str(kind) for kind in RuleType]}),
     "name": Field(check_name, {**NAME, "description": "The name of the rule, for people."}),
     "enabled": Field(
-        check_switch,
+        check_boolean,
         {
             "type": "boolean",
             "description": "Whether the rule is on. It is if this is left out; a rule that is off matches nobody.",

@@ -15,7 +15,7 @@ from typing import Any
 from config.timestamps import parse_timestamp
 from flags.engine.bucketing import bucket, compile_split, threshold
 from flags.engine.conditions import USER_ID, Condition, compile_condition, reader
-from flags.engine.timetable import NEVER, Times, together
+from flags.engine.timetable import NEVER, Times, combine
 from flags.engine.types import Context, Evaluation, Reason, Rule, RuleType, Step, Test, Variant, is_member
 
 Unit = Callable[[Context], str | None]
@@ -93,7 +93,7 @@ def compile_rule(
 def _times(steps: tuple[Step, ...]) -> Times:
     if any(isinstance(step, Switch) for step in steps):
         return NEVER
-    return together(_times_of_step(step) for step in steps)
+    return combine(_times_of_step(step) for step in steps)
 
 
 def _times_of_step(step: Step) -> Times:

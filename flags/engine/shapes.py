@@ -101,7 +101,7 @@ def check_key(value: object, field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
 
 
-def check_switch(value: object, field: str) -> Iterator[Detail]:
+def check_boolean(value: object, field: str) -> Iterator[Detail]:
     """Take true or false."""
     if not isinstance(value, bool):
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be true or false.")
@@ -201,7 +201,7 @@ def check_weight(value: object, field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must be from 0 to {MOST_WEIGHT:,}.")
 
 
-def check_sum(weights: Sequence[Number], field: str) -> Iterator[Detail]:
+def check_weights(weights: Sequence[Number], field: str) -> Iterator[Detail]:
     """Take weights, each of which passed its check, of which one at least is above 0."""
     try:
         split_bounds(weights)
@@ -209,7 +209,7 @@ def check_sum(weights: Sequence[Number], field: str) -> Iterator[Detail]:
         yield Detail(field, DetailCode.OUT_OF_RANGE, "Must have weights with a sum above 0.")
 
 
-def keys_of(variants: Any) -> list[str]:
+def variant_keys(variants: Any) -> list[str]:
     """The keys of variants; of what may be no variants at all, which others say, those that there are."""
     entries = variants[:MOST_VARIANTS] if isinstance(variants, list) else ()
     keys = (entry.get("key") for entry in entries if isinstance(entry, Mapping))

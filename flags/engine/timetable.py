@@ -62,7 +62,7 @@ class Times:
 NEVER = Times()
 
 
-def together(parts: Iterable[Times]) -> Times:
+def combine(parts: Iterable[Times]) -> Times:
     """Return the times of all parts as one; most things never change by themselves, and share `NEVER`."""
     found = [part for part in parts if part is not NEVER]
     if not found:

@@ -18,7 +18,7 @@ from config.timestamps import format_timestamp
 from flags.engine import trace
 from flags.engine.bucketing import BUCKETS, bucket, threshold
 from flags.engine.conditions import Condition
-from flags.engine.evaluation import evaluate, evaluate_prerequisite, is_met, takes_in
+from flags.engine.evaluation import evaluate, evaluate_prerequisite, is_met, matches
 from flags.engine.experiment_rule import ExperimentRule
 from flags.engine.rules import Membership, Schedule, Share, Switch, Users, unit_of
 from flags.engine.trace import Trace
@@ -36,11 +36,11 @@ def explain(flag: Flag, context: Context) -> Trace:
     tracer = _Tracer(context)
     reached: list[Rule] = []
 
-    def takes_in_and_notes(rule: Rule, context: Context) -> bool:
+    def matches_and_notes(rule: Rule, context: Context) -> bool:
         reached.append(rule)
-        return takes_in(rule, context)
+        return matches(rule, context)
 
-    evaluation = evaluate(flag, context, takes_in=takes_in_and_notes)
+    evaluation = evaluate(flag, context, matches=matches_and_notes)
     served = len(reached) - 1 if evaluation.reason == "rule_match" else None
     answer: Mapping[str, Any] = evaluation.answer
     return Trace(

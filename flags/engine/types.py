@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache, cached_property
 from typing import Any, Protocol
 
-from flags.engine.timetable import NEVER, Times, Timetable, together
+from flags.engine.timetable import NEVER, Times, Timetable, combine
 
 Attributes = Mapping[str, object]
 """What a caller says about a user, as decoded JSON: str, bool, int, float, None, list or dict by name."""
@@ -212,7 +212,7 @@ class Configuration:
     def schedule(self) -> Timetable:
         """When it changes by itself, put together by the first who asks."""
         times = [flag.times for flag in self.flags.values()]
-        return Timetable(together([*times, *(segment.times for segment in self.segments.values())]))
+        return Timetable(combine([*times, *(segment.times for segment in self.segments.values())]))
 
     @cached_property
     def experiments(self) -> Mapping[str, frozenset[str]]:

@@ -10,13 +10,13 @@ from config.errors import Detail, DetailCode
 from flags.engine import json_schema
 from flags.engine.shapes import (
     Check,
+    check_boolean,
     check_choice,
     check_distinct,
     check_key,
     check_list,
     check_number,
     check_object,
-    check_switch,
     echo,
 )
 from flags.engine.types import ValueType
@@ -103,7 +103,7 @@ def _take_any(_value: object, _field: str) -> Iterator[Detail]:
 
 
 _VALUE_CHECKS: Mapping[str, Check] = {
-    ValueType.BOOLEAN: check_switch,
+    ValueType.BOOLEAN: check_boolean,
     ValueType.STRING: _check_string,
     ValueType.NUMBER: check_number,
     ValueType.OBJECT: _check_object,

@@ -14,9 +14,9 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.models import Change, Environment
 from flags.changes import references
 from flags.changes.documents import Stamp, document, save_states, state_values, with_state
-from flags.changes.driven_rules import Rules, driver, own_rules
+from flags.changes.driven_rules import Rules, driving_experiment, own_rules
 from flags.changes.flag_changes import KIND, get_flag
-from flags.changes.properties import checked, in_environment, values_of
+from flags.changes.properties import in_environment, validate, values_of
 from flags.engine.bucketing import BUCKETS, Number, threshold
 from flags.engine.rule_checks import MOST_RULES
 from flags.models import Flag
@@ -42,7 +42,7 @@ def check_rule(*, key: str, environment: Environment, rule: Document) -> Flag:
     return flag
 
 
-def take_rule_out(log: Writing, *, key: str, environment: Environment, experiment: str) -> None:
+def remove_rule(log: Writing, *, key: str, environment: Environment, experiment: str) -> None:
     """Let the other rules of a flag decide again."""
     flag = _flag(key, environment)
     _require_free(flag, experiment)
@@ -71,7 +71,7 @@ def ship(
     return before, after
 
 
-def take_back(
+def restore_rules(
     log: Writing, *, key: str, environment: Environment, experiment: str, revision: int, rules: Rules
 ) -> None:
     """Put the rules of an experiment back, and others behind it, while `revision` was the last to write the flag here.
@@ -108,7 +108,7 @@ def _require_unchanged(key: str, environment: Environment, experiment: str, revi
 
 
 def _require_free(flag: Flag, experiment: str) -> None:
-    known = driver(flag.rules)
+    known = driving_experiment(flag.rules)
     if known not in (None, experiment):
         message = f"The experiment {known} drives the flag {flag.key}; stop that first, or choose another flag."
         raise DomainError(ErrorCode.IN_USE, message)
@@ -136,7 +136,7 @@ def _changed(flag: Flag, environment: Environment, rules: Rules) -> tuple[Docume
     """The state of a flag with these rules, and the whole flag. Raises ValidationFailed."""
     before = document(flag)
     try:
-        state = state_values(checked(flag.key, {**values_of(before, environment.key), "rules": list(rules)}))
+        state = state_values(validate(flag.key, {**values_of(before, environment.key), "rules": list(rules)}))
         after = with_state(before, environment.key, state)
         references.check_flag(in_environment(after, environment.key))
     except ValidationFailed as error:

@@ -61,5 +61,5 @@ def _write_flags(log: Writing, content: Content) -> Sequence[Written]:
     return write_flags(log, content.flags, _known(content))
 
 
-def _known(content: Content) -> references.Known:
-    return references.KnownAtOnce(granted_flags=content.refused_flags, granted_segments=content.refused_segments)
+def _known(content: Content) -> references.Lookup:
+    return references.CachedLookup(granted_flags=content.refused_flags, granted_segments=content.refused_segments)

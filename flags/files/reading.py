@@ -11,16 +11,16 @@ from typing import Any
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.timestamps import parse_timestamp
 from flags.changes import segment_changes as segments
-from flags.changes.bulk import FlagEntry, SegmentEntry, acceptable
+from flags.changes.bulk import FlagEntry, SegmentEntry, validate_entry
 from flags.changes.properties import PROPERTIES
 from flags.engine.shapes import (
     Check,
+    check_boolean,
     check_distinct,
     check_key,
     check_keys,
     check_moment,
     check_object,
-    check_switch,
 )
 from flags.files import VERSION
 from flags.files.imports import Content
@@ -105,7 +105,7 @@ def _check_string(value: object, field: str) -> Iterator[Detail]:
 
 
 def _check_state(value: object, field: str) -> Iterator[Detail]:
-    checks = {"enabled": check_switch, "rules": _take_any}
+    checks = {"enabled": check_boolean, "rules": _take_any}
     return check_object(value, field, checks=checks, required=("enabled",), example='{"enabled": true, "rules": []}')
 
 
@@ -130,7 +130,7 @@ _OF_FLAG: Mapping[str, Check] = {
     **dict.fromkeys((flag_property.name for flag_property in PROPERTIES.values()), _take_any),
     "owner": _check_string,
     "expiresAt": check_moment,
-    "archived": check_switch,
+    "archived": check_boolean,
     "environments": _check_states,
 }
 _OF_FILE: Mapping[str, Check] = {"version": _take_any, "segments": _take_any, "flags": _take_any}
@@ -196,7 +196,7 @@ class _Reader:
             "user_ids": sent.get("userIds", []),
         }
         try:
-            entry = SegmentEntry(path, sent["key"], segments.checked(sent["key"], values))
+            entry = SegmentEntry(path, sent["key"], segments.validate(sent["key"], values))
         except ValidationFailed as error:
             self.defects += (replace(detail, field=f"{path}.{detail.field}") for detail in error.details)
             self.refused_segments.add(sent["key"])
@@ -213,7 +213,7 @@ class _Reader:
         }
         states = dict(self._states(sent.get("environments")))
         try:
-            entry = acceptable(FlagEntry(path, sent["key"], common, states, sent.get("archived") is True))
+            entry = validate_entry(FlagEntry(path, sent["key"], common, states, sent.get("archived") is True))
         except ValidationFailed as error:
             self.defects += error.details
             self.refused_flags.add(sent["key"])

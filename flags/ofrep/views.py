@@ -23,7 +23,7 @@ from config.models import Scope
 from flags import snapshot
 from flags.engine.evaluation import TargetingKeyMissing
 from flags.engine.types import Attributes, Configuration, Context, Flag
-from flags.experiment_rule import exposing
+from flags.experiment_rule import exposures
 from flags.ofrep import client_state, failures, openapi
 from flags.ofrep.answers import Facts, tell, tell_all, tell_missing_key
 from flags.ofrep.client_state import Offer, etag, matches
@@ -66,7 +66,7 @@ class OfrepViewSet(ApiViewSet):
             raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
         facts: Facts = {"flagSetId": self.environment.key, "revision": configuration.revision}
         if configuration.experiments:
-            exposing.recall(self.environment, context, [flag_key])
+            exposures.load_assignments(self.environment, context, [flag_key])
         try:
             return Response(self._exposed(flag, context, facts))
         except TargetingKeyMissing:
@@ -81,7 +81,7 @@ class OfrepViewSet(ApiViewSet):
             configuration_snapshot.follow(client_state.heard_revision(heard))
         context = self._context(request)
         if context.configuration.experiments:
-            exposing.recall(self.environment, context)
+            exposures.load_assignments(self.environment, context)
         offer = self._offer()
         headers = {"ETag": self._etag(context, offer)}
         if matches(request.META.get("HTTP_IF_NONE_MATCH"), headers["ETag"]):
@@ -92,7 +92,7 @@ class OfrepViewSet(ApiViewSet):
         """What the flag is for the user, whose exposure to an experiment is recorded before it is told."""
         answer = tell(flag, context, facts, tells_rules=self._tells_rules)
         participation = context.evaluations[flag.key].participation
-        if participation and not exposing.record(self.environment, context, participation):
+        if participation and not exposures.record_exposure(self.environment, context, participation):
             return tell(flag, context, facts, tells_rules=self._tells_rules)
         return answer
 

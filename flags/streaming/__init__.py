@@ -1,1 +1,1 @@
-"""Event streams that tell clients when to ask again: an ASGI application, run in a process of its own."""
+"""Event streams that notify clients of changes: an ASGI application that runs in its own process."""

@@ -1,6 +1,6 @@
-"""The ASGI application of the event streams: who may listen, and the answer that never ends.
+"""The ASGI application of the event streams: admission, and the response, which stays open.
 
-Neither an address nor a message of an exception is logged here, for a token might be in them.
+Addresses and messages of exceptions are not logged here, since they may contain a token.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from flags.ofrep.tokens import InvalidToken, Ticket, read
-from flags.streaming.follower import Follower, Outlook
+from flags.streaming.follower import Follower, Status
 from flags.streaming.hub import Hub, Listener
 from flags.streaming.messages import OPENING
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _path = re.compile(r"/ofrep/v1/streams/([^/]+)")
 _revision = re.compile(rb'"?(\d{1,18})"?')
 _SECONDS_TO_CATCH_UP = 0.25
-"""What a worker knows already, such as a key made this moment, may come to be known here a little later."""
+"""This process may learn of a change, such as a new API key, a little later than the worker that made it."""
 
 
 class Application:
@@ -60,7 +60,7 @@ class Application:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         self._loop, self._hub = asyncio.get_running_loop(), Hub()
-        Follower(self._tell).start()
+        Follower(self._publish).start()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._hub.close()
@@ -70,26 +70,26 @@ class Application:
         assert self._hub is not None  # noqa: S101 (a server begins with the lifespan)
         return self._hub
 
-    def _tell(self, outlook: Outlook) -> None:
-        assert self._loop is not None  # noqa: S101 (the follower is started after it)
-        self._loop.call_soon_threadsafe(self._opened().tell, outlook)
+    def _publish(self, status: Status) -> None:
+        assert self._loop is not None  # noqa: S101 (the loop is set before the follower starts)
+        self._loop.call_soon_threadsafe(self._opened().publish, status)
 
 
 async def _answer(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
     headers: dict[bytes, bytes] = dict(scope["headers"])
     shared = _cross_origin(headers.get(b"origin"))
-    found = _path.fullmatch(scope["path"])
-    if found is None:
+    path = _path.fullmatch(scope["path"])
+    if path is None:
         await _refuse(send, 404, "Nothing lives at this path.", shared)
     elif scope["method"] != "GET":
-        await _refuse(send, 405, "A stream is read with GET.", [*shared, (b"allow", b"GET")])
+        await _refuse(send, 405, "Streams are read with GET.", [*shared, (b"allow", b"GET")])
     else:
         try:
-            ticket = await _admit(hub, found[1], scope["query_string"])
+            ticket = await _admit(hub, path[1], scope["query_string"])
         except InvalidToken as error:
             await _refuse(send, 401, str(error), [*shared, (b"www-authenticate", b"Bearer")])
         else:
-            listener = hub.join(ticket, known=_known(headers))
+            listener = hub.join(ticket, known=_last_revision(headers))
             await _stream(hub, listener, receive, send, shared)
 
 
@@ -103,10 +103,10 @@ async def _admit(hub: Hub, environment: str, query: bytes) -> Ticket:
     return ticket
 
 
-def _known(headers: dict[bytes, bytes]) -> int | None:
-    """The revision that a client heard of last, if it did."""
-    heard = _revision.fullmatch(headers.get(b"last-event-id", b""))
-    return int(heard[1]) if heard else None
+def _last_revision(headers: dict[bytes, bytes]) -> int | None:
+    """Return the last revision that the client received, if it names one."""
+    revision = _revision.fullmatch(headers.get(b"last-event-id", b""))
+    return int(revision[1]) if revision else None
 
 
 async def _stream(hub: Hub, listener: Listener, receive: Receive, send: Send, shared: Iterable[Header]) -> None:
@@ -116,7 +116,7 @@ async def _stream(hub: Hub, listener: Listener, receive: Receive, send: Send, sh
             (b"content-type", b"text/event-stream"),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),  # nginx would hold messages back
-            (b"connection", b"close"),  # nothing is asked on it afterwards
+            (b"connection", b"close"),  # the client sends no other request on it
             *shared,
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -1,4 +1,4 @@
-"""Who listens to which environment, and when they are told. All of it runs in the thread of one event loop."""
+"""The open streams of each environment, and when each gets a message. All of it runs in one event loop."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 from collections import defaultdict
 
 from flags.ofrep.tokens import Ticket
-from flags.streaming.follower import Outlook
-from flags.streaming.messages import HEARTBEAT, News
+from flags.streaming.follower import Status
+from flags.streaming.messages import HEARTBEAT, EnvironmentStatus
 
 SECONDS_BETWEEN_MESSAGES = 1.0
-"""At least, of one environment: a burst of changes is told of at its beginning and at its end."""
+"""The minimum for one environment. A burst of changes sends a message at its beginning and one at its end."""
 SECONDS_BETWEEN_HEARTBEATS = 15.0
 
 
 class Listener:
-    """One open stream. Of messages not taken yet only the newest is kept: each says all."""
+    """One open stream. It keeps only the newest message that was not sent yet, since that one replaces the others."""
 
     def __init__(self, ticket: Ticket, known: int | None) -> None:
         self.ticket = ticket
@@ -24,14 +24,14 @@ class Listener:
         self._is_over = False
         self._woken: asyncio.Future[None] | None = None
 
-    def tell(self, news: News, message: bytes) -> None:
-        """Send the message of news, unless they are known already: those that were held back may have been told before.
+    def send(self, status: EnvironmentStatus, message: bytes) -> None:
+        """Send the message of a status, unless the client knows the status.
 
-        A worker, too, may have been faster with its answer.
+        A delayed message may have been sent when the client joined, or a worker's answer may have had it.
         """
-        moment = news.moment or self._at
-        if news.revision != self._revision or moment > self._at:
-            self._revision, self._at = news.revision, max(moment, self._at)
+        moment = status.moment or self._at
+        if status.revision != self._revision or moment > self._at:
+            self._revision, self._at = status.revision, max(moment, self._at)
             self._message = message
             self._wake()
 
@@ -40,7 +40,7 @@ class Listener:
         self._wake()
 
     async def next(self) -> bytes | None:
-        """What to send now, as soon as there is something; None once the stream is over."""
+        """Wait for the next message and return it, or return None when the stream is over."""
         if self._message is None and not self._is_over:
             await self._sleep()
         if self._is_over:
@@ -64,70 +64,70 @@ class Listener:
 
 
 class Channel:
-    """One environment: its listeners, and what they were told last."""
+    """One environment: its listeners, and the last status that was published."""
 
     def __init__(self) -> None:
         self.listeners: set[Listener] = set()
-        self.news: News | None = None
-        self._told_at = float("-inf")
+        self.status: EnvironmentStatus | None = None
+        self._sent_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
 
-    def tell(self, news: News) -> None:
-        """Pass news on, at once or as soon as the last ones are old enough."""
-        is_first, self.news = self.news is None, news
+    def publish(self, status: EnvironmentStatus) -> None:
+        """Send a status to all listeners, at once or as soon as the last message is old enough."""
+        is_first, self.status = self.status is None, status
         if is_first or self._timer is not None:
             return
         loop = asyncio.get_running_loop()
-        due = self._told_at + SECONDS_BETWEEN_MESSAGES
+        due = self._sent_at + SECONDS_BETWEEN_MESSAGES
         if due <= loop.time():
-            self._pass_on()
+            self._send()
         else:
-            self._timer = loop.call_at(due, self._pass_on)
+            self._timer = loop.call_at(due, self._send)
 
-    def _pass_on(self) -> None:
-        assert self.news is not None  # noqa: S101 (only called once there are some)
-        self._timer, self._told_at = None, asyncio.get_running_loop().time()
-        message = self.news.message
+    def _send(self) -> None:
+        assert self.status is not None  # noqa: S101 (called only after the first status)
+        self._timer, self._sent_at = None, asyncio.get_running_loop().time()
+        message = self.status.message
         for listener in self.listeners:
-            listener.tell(self.news, message)
+            listener.send(self.status, message)
 
 
 class Hub:
-    """All listeners. Until it has been told how things stand, nobody can be let in."""
+    """All listeners. It admits nobody before the first status is published."""
 
     def __init__(self) -> None:
-        self.outlook: Outlook | None = None
+        self.status: Status | None = None
         self.is_closed = False
         self._is_ready = asyncio.Event()
         self._channels: defaultdict[str, Channel] = defaultdict(Channel)
 
-    def tell(self, outlook: Outlook) -> None:
-        """Tell the listeners of each environment that no longer stands as it did, and end those admitted no more."""
-        before, self.outlook = self.outlook, outlook
-        for environment, news in outlook.news.items():
-            if before is None or before.news.get(environment) != news:
-                self._channels[environment].tell(news)
-        if before is None or before.environment_of_key != outlook.environment_of_key:
+    def publish(self, status: Status) -> None:
+        """Send a message to the listeners of each changed environment, and end those whose key is not live any more."""
+        before, self.status = self.status, status
+        for key, environment in status.environments.items():
+            if before is None or before.environments.get(key) != environment:
+                self._channels[key].publish(environment)
+        if before is None or before.environment_of_key != status.environment_of_key:
             for listener in self._listeners():
-                if not outlook.admits(listener.ticket.key_id, listener.ticket.environment):
+                if not status.admits(listener.ticket.key_id, listener.ticket.environment):
                     listener.end()
         self._is_ready.set()
 
     async def admits(self, ticket: Ticket) -> bool:
-        """Whether the bearer of a ticket may listen, as far as is known here."""
+        """Return whether the bearer of a ticket may listen, by the last status published."""
         await self._is_ready.wait()
-        return self.outlook is None or self.outlook.admits(ticket.key_id, ticket.environment)
+        return self.status is None or self.status.admits(ticket.key_id, ticket.environment)
 
     def join(self, ticket: Ticket, *, known: int | None = None) -> Listener:
-        """Let somebody listen, who is told at once of what they may have missed: they last heard of revision `known`.
+        """Add a listener, and send at once what it may have missed since `known`, the last revision it received.
 
-        Who heard of none is told of a change that may be younger than the answer that sent them here.
+        Without a last revision, the listener gets a change that may be younger than the answer with the ticket.
         """
         listener = Listener(ticket, known)
         channel = self._channels[ticket.environment]
         channel.listeners.add(listener)
-        if channel.news is not None and channel.news.is_newer_than(ticket.since, known):
-            listener.tell(channel.news, channel.news.message)
+        if channel.status is not None and channel.status.is_newer_than(ticket.since, known):
+            listener.send(channel.status, channel.status.message)
         if self.is_closed:
             listener.end()
         return listener
@@ -136,7 +136,7 @@ class Hub:
         self._channels[listener.ticket.environment].listeners.discard(listener)
 
     def close(self) -> None:
-        """End all streams, and every one that comes."""
+        """End all streams, and every stream that is opened from now on."""
         self.is_closed = True
         self._is_ready.set()
         for listener in self._listeners():

@@ -1,1 +1,1 @@
-"""How often flags are evaluated, and which flags are stale."""
+"""Counts of evaluations: counting, storing and reading them, and the flags that they show to be stale."""

@@ -1,7 +1,4 @@
-"""Counting evaluations in this process, on their way: nothing here waits for a database.
-
-Not here: how counts get stored (`usage_storage`) and what they tell (`usage_figures`, `staleness`).
-"""
+"""Count evaluations in the memory of this process. Nothing here waits for a database: `storage` stores the counts."""
 
 from __future__ import annotations
 
@@ -16,15 +13,15 @@ from flags.models import hour_of
 
 HOUR = timedelta(hours=1)
 
-_TOGETHER = 32
-"""How many requests wait to be counted together."""
+_BATCH_SIZE = 32
+"""The number of requests that are counted together."""
 
 Counts = defaultdict[int, defaultdict[str, defaultdict[str, int]]]
-"""By the id of an environment, the key of a flag, and the outcome."""
+"""Counts by the id of an environment, the key of a flag, and the outcome."""
 
 
 class Tally:
-    """What was counted and not taken yet, by hour."""
+    """The counts of this process that are not stored yet, by hour."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,27 +30,27 @@ class Tally:
         self._open(datetime.min.replace(tzinfo=UTC))
 
     def add(self, environment_id: int, evaluations: Mapping[str, Evaluation], at: datetime) -> None:
-        """Count the evaluations of one request, which from now on do not change."""
-        with self._lock:  # once a request, however many flags it asked for
+        """Count the evaluations of one request. The caller must not change them afterwards."""
+        with self._lock:  # once a request, whatever its number of flags
             if not self._start <= at < self._end:
                 self._open(hour_of(at))
             self._waiting.append((environment_id, evaluations))
-            if len(self._waiting) == _TOGETHER:
+            if len(self._waiting) == _BATCH_SIZE:
                 self._count_waiting()
 
     def _open(self, hour: datetime) -> None:
-        """Count for another hour from now on."""
+        """Begin to count for an hour."""
         self._count_waiting()
         self._start, self._end = hour, hour + HOUR
         self._counts = self._hours.setdefault(hour, _no_counts())
 
     def _count_waiting(self) -> None:
-        """Count requests for the same flags together, flag by flag, which takes half the time of one by one."""
-        alike = defaultdict(list)
+        """Count requests for the same flags together, flag by flag: it takes half the time of one by one."""
+        groups = defaultdict(list)
         for environment_id, evaluations in self._waiting:
-            alike[environment_id, tuple(evaluations)].append(evaluations.values())
+            groups[environment_id, tuple(evaluations)].append(evaluations.values())
         self._waiting = []
-        for (environment_id, keys), requests in alike.items():
+        for (environment_id, keys), requests in groups.items():
             counts = self._counts[environment_id]
             for key, of_flag in zip(keys, zip(*requests, strict=True), strict=True):
                 outcomes = [evaluation.outcome for evaluation in of_flag]
@@ -65,7 +62,7 @@ class Tally:
                             counts[key][outcome] += 1
 
     def take(self) -> dict[datetime, Counts]:
-        """All that was counted since the last time, which from now on is the caller's to store."""
+        """Return all counts since the last call, and forget them: the caller stores them."""
         with self._lock:
             self._count_waiting()
             taken = {hour: counts for hour, counts in self._hours.items() if counts}
@@ -74,14 +71,14 @@ class Tally:
         return taken
 
     def give_back(self, taken: Mapping[datetime, Counts]) -> None:
-        """What could not be stored."""
+        """Add counts that could not be stored."""
         with self._lock:
             for hour, counts in taken.items():
-                kept = self._hours.setdefault(hour, _no_counts())
+                current = self._hours.setdefault(hour, _no_counts())
                 for environment_id, by_key in counts.items():
                     for key, by_outcome in by_key.items():
                         for outcome, number in by_outcome.items():
-                            kept[environment_id][key][outcome] += number
+                            current[environment_id][key][outcome] += number
 
 
 def _no_counts() -> Counts:
@@ -100,5 +97,5 @@ tally = Tally()
 
 
 def count(environment: Environment, context: Context) -> None:
-    """Count what was evaluated for one request: what it asked for, and what had to be known on the way, each once."""
+    """Count the evaluations of one request: of the flags requested, and of their prerequisites, each once."""
     tally.add(environment.pk, context.evaluations, context.now)

@@ -1,4 +1,4 @@
-"""Which flags of an environment have had their day, and why: one condition for the API, the command and the admin."""
+"""Stale flags of an environment, with the reasons. The API, the command and the admin use the same condition."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from django.db.models.functions import Coalesce
 from config.models import Environment
 from flags.models import Flag, FlagQuerySet, LastUse, hour_of
 
-A_WHILE = timedelta(days=30)
+STALE_AFTER = timedelta(days=30)
 
 
 class StaleReason(StrEnum):
-    """Why a flag is stale, in the order in which the reasons are told."""
+    """Why a flag is stale, in the order in which reasons are listed."""
 
     meaning: str
 
@@ -32,14 +32,14 @@ class StaleReason(StrEnum):
 
 
 def with_stale_reasons(flags: FlagQuerySet, environment: Environment, now: datetime) -> FlagQuerySet:
-    """Flags as they stand `in_environment`, each with what `stale_reasons` reads. Archived ones are never stale."""
-    since = hour_of(now - A_WHILE)
+    """Annotate flags that were read `in_environment` for `stale_reasons`. Archived flags are never stale."""
+    since = hour_of(now - STALE_AFTER)
     uses = LastUse.objects.filter(environment=environment, flag_key=OuterRef("key"), hour__gte=since)
     outcomes = uses.order_by().values("flag_key").annotate(number=Count("outcome")).values("number")
     conditions = {
         StaleReason.EXPIRED: Q(expires_at__lte=now),
-        StaleReason.NOT_EVALUATED: Q(created_at__lte=now - A_WHILE, recent_outcomes=0),
-        StaleReason.ONE_OUTCOME: Q(updated_at__lte=now - A_WHILE, recent_outcomes=1),
+        StaleReason.NOT_EVALUATED: Q(created_at__lte=now - STALE_AFTER, recent_outcomes=0),
+        StaleReason.ONE_OUTCOME: Q(updated_at__lte=now - STALE_AFTER, recent_outcomes=1),
     }
     return flags.alias(recent_outcomes=Coalesce(Subquery(outcomes), 0)).annotate(
         **{
@@ -54,21 +54,22 @@ def with_stale_reasons(flags: FlagQuerySet, environment: Environment, now: datet
 
 
 def stale(flags: FlagQuerySet) -> FlagQuerySet:
-    """Those of flags `with_stale_reasons` that have any."""
+    """Return those of flags `with_stale_reasons` that have a reason."""
     return flags.filter(_is_stale())
 
 
 def not_stale(flags: FlagQuerySet) -> FlagQuerySet:
+    """Return those of flags `with_stale_reasons` that have no reason."""
     return flags.filter(~_is_stale())
 
 
 def stale_reasons(flag: Flag) -> list[StaleReason]:
-    """Of a flag that was read `with_stale_reasons`."""
+    """Return the reasons of a flag that was read `with_stale_reasons`."""
     return [reason for reason in StaleReason if getattr(flag, _column(reason), False)]
 
 
 def with_last_hour(flags: FlagQuerySet, environment: Environment) -> Any:
-    """Each flag with the start of the hour in which it was last evaluated, as `last_hour`."""
+    """Annotate flags with `last_hour`, the start of the hour in which each was last evaluated."""
     uses = LastUse.objects.filter(environment=environment, flag_key=OuterRef("key"))
     last = uses.order_by().values("flag_key").annotate(last=Max("hour")).values("last")
     return flags.annotate(last_hour=Subquery(last))
@@ -79,7 +80,7 @@ def _column(reason: StaleReason) -> str:
 
 
 def _is_stale() -> Q:
-    found = Q()
+    condition = Q()
     for reason in StaleReason:
-        found |= Q(**{_column(reason): True})
-    return found
+        condition |= Q(**{_column(reason): True})
+    return condition

@@ -1,6 +1,6 @@
-"""Storing what `usage` counted: a thread of each worker adds it, every few seconds, to what all of them counted.
+"""Store the counts: a thread of each worker adds them to the database every few seconds.
 
-A process that is killed loses what it counted since; one that ends stores it first.
+A process that ends stores its counts first. A process that is killed loses those of the last seconds.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from flags.usage.counting import Counts, Tally, tally
 
 logger = logging.getLogger(__name__)
 
-KEPT = timedelta(days=90)
-"""For how long counts are kept."""
+RETENTION = timedelta(days=90)
+"""How long counts are kept."""
 
 _SECONDS_BETWEEN_STORES = 5
 _SECONDS_TO_END = 20
-"""How long the end of a worker waits for its last counts: less than the server waits for its workers."""
+"""How long a worker that ends waits to store its last counts. The server waits longer for its workers."""
 _BETWEEN_CLEANINGS = timedelta(days=1)
 
 Row = tuple[int, str, datetime, str, int]
@@ -39,27 +39,27 @@ _MOVE_ON = (
 
 
 class Storage:
-    """Where one process puts its counts."""
+    """Stores the counts of one process."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
-        self._told: dict[tuple[int, str, str], datetime] = {}
-        """The last uses that this process has stored, so that each is stored once an hour."""
+        self._last_uses: dict[tuple[int, str, str], datetime] = {}
+        """The last uses that this process has stored. Each use is thus stored once an hour."""
         self._cleaned_at: datetime | None = None
         self._is_cut_off = False
 
     def store(self) -> None:
-        """Store all that was counted by now, or keep it for the next time where the database is away."""
+        """Store all counts so far, or keep them for the next time if the database is unavailable."""
         taken = self._tally.take()
         try:
-            self._clean(timezone.now())  # first: what comes after the counts are added must not fail
+            self._clean(timezone.now())  # first, because nothing may fail after the counts are added
             self._add(taken)
-        except (IntegrityError, DataError):  # of an environment, say, that went with the database that was replaced
-            logger.exception("The database refused what was counted of the usage of flags; it is left out")
+        except (IntegrityError, DataError):  # such as counts of an environment that a replaced database does not have
+            logger.exception("The database refused the counts of the usage of flags; they are dropped")
         except (Error, OSError) as error:
             self._tally.give_back(taken)
-            if not self._is_cut_off:  # said once, however long the database is away
-                logger.warning("Cannot store the usage of flags, and will go on trying: %s", error)
+            if not self._is_cut_off:  # logged once for each outage
+                logger.warning("Cannot store the usage of flags, and keep trying: %s", error)
             self._is_cut_off = True
             connection.close()
         else:
@@ -68,28 +68,28 @@ class Storage:
             self._is_cut_off = False
 
     def _add(self, taken: Mapping[datetime, Counts]) -> None:
-        rows = sorted(_rows(taken))  # two processes that lock the same rows do so in the same order
+        rows = sorted(_rows(taken))  # so that all processes lock rows in the same order
         if not rows:
             return
         uses = {(environment, key, outcome): hour for environment, key, hour, outcome, _ in rows}
-        news = {which: hour for which, hour in sorted(uses.items()) if self._told.get(which) != hour}
+        newer = {use: hour for use, hour in sorted(uses.items()) if self._last_uses.get(use) != hour}
         with transaction.atomic():
             insert(Usage, ("environment_id", "flag_key", "hour", "outcome", "count"), rows, _ADD)
-            moved = [(*which, hour) for which, hour in news.items()]
-            insert(LastUse, ("environment_id", "flag_key", "outcome", "hour"), moved, _MOVE_ON)
-        self._told |= news
+            last_uses = [(*use, hour) for use, hour in newer.items()]
+            insert(LastUse, ("environment_id", "flag_key", "outcome", "hour"), last_uses, _MOVE_ON)
+        self._last_uses |= newer
 
     def _clean(self, now: datetime) -> None:
-        """Once a day, so that nothing grows for ever where nobody runs `maintain`."""
+        """Delete old counts once a day, so that they do not grow without end if nobody runs `maintain`."""
         if self._cleaned_at is None or now - self._cleaned_at >= _BETWEEN_CLEANINGS:
             delete_old(now)
             self._cleaned_at = now
 
 
 def delete_old(now: datetime) -> str:
-    """Delete what is too old to be asked for."""
-    deleted = sum(model.objects.filter(hour__lt=now - KEPT).delete()[0] for model in (Usage, LastUse))
-    return f"deleted {deleted:,} older than {KEPT.days} days"
+    """Delete counts that are older than the retention, and return a line for the log."""
+    deleted = sum(model.objects.filter(hour__lt=now - RETENTION).delete()[0] for model in (Usage, LastUse))
+    return f"deleted {deleted:,} older than {RETENTION.days} days"
 
 
 def _rows(taken: Mapping[datetime, Counts]) -> Iterator[Row]:
@@ -101,7 +101,7 @@ def _rows(taken: Mapping[datetime, Counts]) -> Iterator[Row]:
 
 
 class StoringThread(threading.Thread):
-    """It stores until it is ended, and then once more."""
+    """Stores the counts every few seconds until it is ended, and then once more."""
 
     def __init__(self, tally: Tally) -> None:
         super().__init__(name="usage-storage", daemon=True)
@@ -123,10 +123,10 @@ _thread = StoringThread(tally)
 
 
 def start(**_: Any) -> None:
-    """Begin to store what this process counts."""
+    """Begin to store the counts of this process."""
     _thread.start()
 
 
 def end(**_: Any) -> None:
-    """Store the last of it, when no request is left that could be counted."""
+    """Store the last counts. Call it when no request is left to count."""
     _thread.end()

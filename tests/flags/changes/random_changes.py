@@ -21,7 +21,7 @@ from flags.changes.flag_changes import (
     update_flag,
 )
 from flags.changes.segment_changes import create_segment, delete_segment, update_segment
-from flags.experiment_rule.changes import put_rule, take_rule_out
+from flags.experiment_rule.changes import put_rule, remove_rule
 from tests.conftest import ACTOR, NOON
 
 FLAGS = [f"flag-{at}" for at in range(15)]
@@ -93,7 +93,7 @@ class RandomChanges:
     def leave_flag(self) -> None:
         flag = self._flag()
         with writing(actor=ACTOR, at=self.at) as log:
-            take_rule_out(log, key=flag["key"], environment=flag["environment"], experiment=self.chance.choice("xy"))
+            remove_rule(log, key=flag["key"], environment=flag["environment"], experiment=self.chance.choice("xy"))
 
     def create_segment(self) -> None:
         create_segment(**self._segment(), **self._members())

@@ -102,16 +102,16 @@ def test_put_rule__flag_with_one_rule_less__is_driven_until_it_ends(flag: Flag, 
 
 def test_take_rule_out__driven_flag__is_decided_by_its_other_rules(driven: Flag, production: Environment) -> None:
     before = revision()
-    write(driving.take_rule_out, production, experiment="checkout")
+    write(driving.remove_rule, production, experiment="checkout")
     assert rules_of(production) == [HALF]
     assert revision() == before + 1
-    write(driving.take_rule_out, production, experiment="checkout")
+    write(driving.remove_rule, production, experiment="checkout")
     assert revision() == before + 1
 
 
 def test_take_rule_out__of_another_experiment__is_refused(driven: Flag, production: Environment) -> None:
     with refusal(ErrorCode.IN_USE):
-        write(driving.take_rule_out, production, experiment="pricing")
+        write(driving.remove_rule, production, experiment="pricing")
     assert rules_of(production) == [RULE, HALF]
 
 
@@ -152,7 +152,7 @@ def test_ship__flag_with_variants__serves_the_winner_to_all_but_those_held_back(
 
 def test_take_back__flag_as_it_was_left__has_its_rules_again(driven: Flag, production: Environment) -> None:
     before, _ = write(driving.ship, production, experiment="checkout", winner=True, control=False)
-    write(driving.take_back, production, experiment="checkout", revision=revision(), rules=before)
+    write(driving.restore_rules, production, experiment="checkout", revision=revision(), rules=before)
     assert rules_of(production) == [RULE, HALF]
 
 
@@ -161,7 +161,7 @@ def test_take_back__flag_that_was_changed_since__is_refused(driven: Flag, produc
     shipped = revision()
     flag_changes.update_flag(key="f", environment=production, changes={"rules": []}, **WRITE)
     with refusal(ErrorCode.EXPERIMENT_LOCKED) as refused:
-        write(driving.take_back, production, experiment="checkout", revision=shipped, rules=before)
+        write(driving.restore_rules, production, experiment="checkout", revision=shipped, rules=before)
     assert f"in revision {shipped + 1}" in refused.value.message
     assert rules_of(production) == []
 
@@ -172,7 +172,7 @@ def test_take_back__flag_that_was_changed_elsewhere_alone__has_its_rules_again(
     before, _ = write(driving.ship, production, experiment="checkout", winner=True, control=False)
     shipped = revision()
     flag_changes.update_flag(key="f", environment=staging, changes={"rules": []}, **WRITE)
-    write(driving.take_back, production, experiment="checkout", revision=shipped, rules=before)
+    write(driving.restore_rules, production, experiment="checkout", revision=shipped, rules=before)
     assert (rules_of(production), rules_of(staging)) == ([RULE, HALF], [])
 
 
@@ -181,4 +181,4 @@ def test_take_back__flag_that_another_experiment_drives__is_refused(driven: Flag
     shipped = revision()
     write(driving.put_rule, production, rule=experiment_rule("pricing"))
     with refusal(ErrorCode.IN_USE):
-        write(driving.take_back, production, experiment="checkout", revision=shipped, rules=before)
+        write(driving.restore_rules, production, experiment="checkout", revision=shipped, rules=before)

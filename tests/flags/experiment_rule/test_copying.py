@@ -14,7 +14,7 @@ from flags.changes.bulk import FlagEntry, write_flags
 from flags.changes.documents import common_values, documents
 from flags.changes.promotion import promote
 from flags.changes.properties import values_of
-from flags.changes.references import KnownAtOnce
+from flags.changes.references import CachedLookup
 from flags.experiment_rule import changes as driving
 from flags.files.exporting import content_of_file
 from flags.models import Flag
@@ -38,7 +38,7 @@ def test_revert__to_while_the_experiment_ran__leaves_its_rule_out(driven: Flag, 
 
 
 def test_revert__to_other_values_of_served_variants__is_refused(coloured: Flag, production: Environment) -> None:
-    write(driving.take_rule_out, production, "c", experiment="checkout")
+    write(driving.remove_rule, production, "c", experiment="checkout")
     then = revision()
     new = [COLOURS["variants"][0], {"key": "new", "value": "#fff"}]
     flag_changes.update_flag(key="c", environment=production, changes={"variants": new}, **WRITE)
@@ -84,7 +84,7 @@ def imported(log: Writing, environment: Environment, **more: Any) -> None:
         )
         for at, (key, (_, document)) in enumerate(documents().items())
     ]
-    write_flags(log, entries, KnownAtOnce())
+    write_flags(log, entries, CachedLookup())
 
 
 def test_import__flag_that_an_experiment_drives__keeps_its_rule(driven: Flag, production: Environment) -> None:

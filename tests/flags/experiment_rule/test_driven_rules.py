@@ -106,7 +106,7 @@ def test_archive_and_delete__driven_flag__are_refused_in_any_environment(
         for function in (flag_changes.archive_flag, flag_changes.delete_flag):
             with locked():
                 function(key="f", environment=environment, **WRITE)
-    write(driving.take_rule_out, production, experiment="checkout")
+    write(driving.remove_rule, production, experiment="checkout")
     flag_changes.archive_flag(key="f", environment=production, **WRITE)
 
 

@@ -1,4 +1,4 @@
-"""The streams as an ASGI server asks for them: who is let in, what is answered, and that no token is ever logged."""
+"""The streams as an ASGI server sees them: admission, responses, and that no token is ever logged."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import time_machine
 from flags.ofrep.tokens import LIFETIME, issue
 from flags.streaming import application as module
 from flags.streaming.application import Application
-from flags.streaming.follower import Outlook
+from flags.streaming.follower import Status
 from flags.streaming.hub import Hub
-from flags.streaming.messages import OPENING, News
+from flags.streaming.messages import OPENING, EnvironmentStatus
 from tests.conftest import NOON
 
 PATH = "/ofrep/v1/streams/production"
@@ -37,9 +37,9 @@ def token(environment: str = "production", key_id: str = "key", age: timedelta =
     return issue(environment=environment, key_id=key_id, at=NOON - age)
 
 
-def outlook(revision: int = 5, changed_at: datetime = YESTERDAY, **keys: str) -> Outlook:
-    return Outlook(
-        {"production": News(revision, changed_at), "staging": News(1, YESTERDAY)},
+def status(revision: int = 5, changed_at: datetime = YESTERDAY, **keys: str) -> Status:
+    return Status(
+        {"production": EnvironmentStatus(revision, changed_at), "staging": EnvironmentStatus(1, YESTERDAY)},
         keys or {"key": "production", "other": "staging"},
     )
 
@@ -98,16 +98,16 @@ def exchange(
     path: str = PATH,
     query: str | None = None,
     method: str = "GET",
-    now: Outlook | None = None,
+    now: Status | None = None,
     then: Callable[[Exchange, Hub], Coroutine[Any, Any, None]] | None = None,
     **headers: str,
 ) -> Exchange:
-    """Ask, do something while the answer goes on, and leave."""
+    """Open a stream, do something while it is open, and close it."""
 
     async def run() -> Exchange:
         application = Application()
         application._hub = hub = Hub()
-        hub.tell(now or outlook())
+        hub.publish(now or status())
         asked = Exchange(
             application, path, query=f"token={token()}" if query is None else query, method=method, **headers
         )
@@ -139,16 +139,16 @@ def test_stream__with_a_good_token__opens_and_stays_open() -> None:
     assert asked.body == OPENING
 
 
-def test_stream__environment_changes__tells_it() -> None:
+def test_stream__environment_changes__sends_a_message() -> None:
     async def change(asked: Exchange, hub: Hub) -> None:
-        hub.tell(outlook(6))
+        hub.publish(status(6))
         await settle()
 
-    assert exchange(then=change).body == OPENING + News(6, YESTERDAY).message
+    assert exchange(then=change).body == OPENING + EnvironmentStatus(6, YESTERDAY).message
 
 
 @pytest.mark.parametrize(
-    ("headers", "changed_at", "is_told"),
+    ("headers", "changed_at", "is_sent"),
     [
         ({}, NOON, True),
         ({}, YESTERDAY, False),
@@ -161,10 +161,10 @@ def test_stream__environment_changes__tells_it() -> None:
     ],
 )
 def test_stream__by_what_the_client_knows__begins_with_what_it_may_have_missed(
-    headers: dict[str, str], changed_at: datetime, is_told: bool
+    headers: dict[str, str], changed_at: datetime, is_sent: bool
 ) -> None:
-    asked = exchange(now=outlook(changed_at=changed_at), query=f"token={token()}", **headers)
-    assert asked.body == OPENING + (News(5, changed_at).message if is_told else b"")
+    asked = exchange(now=status(changed_at=changed_at), query=f"token={token()}", **headers)
+    assert asked.body == OPENING + (EnvironmentStatus(5, changed_at).message if is_sent else b"")
 
 
 def test_stream__of_a_caller_without_a_key__opens() -> None:
@@ -198,10 +198,10 @@ def test_stream__key_that_comes_to_be_known_while_it_is_asked_for__opens() -> No
     async def run() -> int:
         application = Application()
         application._hub = hub = Hub()
-        hub.tell(outlook(other="staging"))
+        hub.publish(status(other="staging"))
         asked = Exchange(application, query=f"token={token()}", method="GET")
         await asyncio.sleep(0)
-        hub.tell(outlook())
+        hub.publish(status())
         await settle()
         asked.leave()
         await asked.task
@@ -212,7 +212,7 @@ def test_stream__key_that_comes_to_be_known_while_it_is_asked_for__opens() -> No
 
 def test_stream__key_revoked__ends_with_the_answer_complete() -> None:
     async def revoke(asked: Exchange, hub: Hub) -> None:
-        hub.tell(outlook(other="staging"))
+        hub.publish(status(other="staging"))
         await settle()
         assert asked.task.done()
         assert asked.sent[-1] == {"type": "http.response.body", "body": b""}
@@ -265,7 +265,7 @@ def test_failure__is_logged_without_token_and_message(
 
 
 def test_end__from_another_thread__ends_every_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.Follower, "start", lambda self: self._tell(outlook()))
+    monkeypatch.setattr(module.Follower, "start", lambda self: self._publish(status()))
 
     async def run() -> None:
         application, inbox, sent = Application(), asyncio.Queue[Any](), []

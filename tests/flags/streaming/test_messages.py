@@ -1,4 +1,4 @@
-"""What an event stream says: events as the specification of OFREP has them, and when there is something to say."""
+"""Messages of an event stream: their format, which is that of OFREP, and when a client may have missed one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from flags.streaming.messages import HEARTBEAT, OPENING, News
+from flags.streaming.messages import HEARTBEAT, OPENING, EnvironmentStatus
 from tests.conftest import NOON
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
@@ -14,17 +14,17 @@ AT_NOON = int(NOON.timestamp())
 
 
 def test_message__after_a_change__names_the_revision_and_its_moment() -> None:
-    assert News(51, NOON).message == (
+    assert EnvironmentStatus(51, NOON).message == (
         b'id: 51\nevent: message\ndata: {"type":"refetchEvaluation","etag":"51","lastModified":%d}\n\n' % AT_NOON
     )
 
 
 def test_message__scheduled_moment_before_the_change__is_that_of_the_change() -> None:
-    assert News(51, NOON, NOON - SECOND).message == News(51, NOON).message
+    assert EnvironmentStatus(51, NOON, NOON - SECOND).message == EnvironmentStatus(51, NOON).message
 
 
 def test_message__scheduled_moment_after_the_change__names_both() -> None:
-    assert News(51, NOON, NOON + 1.5 * SECOND).message == (
+    assert EnvironmentStatus(51, NOON, NOON + 1.5 * SECOND).message == (
         b"id: 51\n"
         b"event: message\n"
         b'data: {"type":"refetchEvaluation","etag":"51.%d","lastModified":%d}\n'
@@ -33,38 +33,40 @@ def test_message__scheduled_moment_after_the_change__names_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("news", "expected"),
+    ("status", "expected"),
     [
-        (News(50, NOON), False),
-        (News(51, NOON), False),
-        (News(52, NOON), True),
-        (News(51, NOON, NOON), False),
-        (News(51, NOON, NOON + SECOND), True),
-        (News(50, NOON, NOON - SECOND), False),
+        (EnvironmentStatus(50, NOON), False),
+        (EnvironmentStatus(51, NOON), False),
+        (EnvironmentStatus(52, NOON), True),
+        (EnvironmentStatus(51, NOON, NOON), False),
+        (EnvironmentStatus(51, NOON, NOON + SECOND), True),
+        (EnvironmentStatus(50, NOON, NOON - SECOND), False),
     ],
 )
-def test_news__for_who_heard_of_revision_51_after_noon__are_new_if_they_came_later(news: News, expected: bool) -> None:
-    assert news.is_newer_than(NOON, 51) is expected
+def test_status__client_received_revision_51_after_noon__is_new_if_it_came_later(
+    status: EnvironmentStatus, expected: bool
+) -> None:
+    assert status.is_newer_than(NOON, 51) is expected
 
 
 @pytest.mark.parametrize(
-    ("news", "expected"),
+    ("status", "expected"),
     [
-        (News(52, NOON - HOUR), False),
-        (News(52, NOON - SECOND), True),
-        (News(52, NOON + SECOND), True),
-        (News(52, NOON - HOUR, NOON - HOUR / 2), False),
-        (News(52, NOON - HOUR, NOON + SECOND), True),
+        (EnvironmentStatus(52, NOON - HOUR), False),
+        (EnvironmentStatus(52, NOON - SECOND), True),
+        (EnvironmentStatus(52, NOON + SECOND), True),
+        (EnvironmentStatus(52, NOON - HOUR, NOON - HOUR / 2), False),
+        (EnvironmentStatus(52, NOON - HOUR, NOON + SECOND), True),
     ],
 )
-def test_news__for_who_was_answered_after_noon_and_heard_nothing__are_new_if_they_may_have_come_later(
-    news: News, expected: bool
+def test_status__client_answered_after_noon_received_nothing__is_new_if_it_may_have_come_later(
+    status: EnvironmentStatus, expected: bool
 ) -> None:
-    """By the clock of another host, which may go otherwise."""
-    assert news.is_newer_than(NOON, None) is expected
+    """The clock of another host may differ."""
+    assert status.is_newer_than(NOON, None) is expected
 
 
-def test_other_text__is_comments_and_a_time_to_wait__which_are_no_events() -> None:
+def test_other_text__is_comments_and_a_waiting_time__and_no_event() -> None:
     assert OPENING.startswith(b"retry: 2000\n:")
     assert HEARTBEAT.startswith(b":")
     assert OPENING.endswith(b"\n\n")

@@ -1,4 +1,4 @@
-"""Counting evaluations: what counts, when, and once; and how the counts get to the database of all workers."""
+"""Counting evaluations: what counts, and when; and how the counts get to the database that all workers share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Stored = dict[tuple[str, str, datetime], int]
 
 @pytest.fixture
 def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
-    """What requests count into, empty."""
+    """Return the tally that requests count into, emptied."""
     made = Tally()
     monkeypatch.setattr(counting, "tally", made)
     return made
@@ -48,11 +48,11 @@ def storage(tally: Tally, db: None) -> Iterator[Storage]:
 
 
 def stored() -> Stored:
-    return {(each.flag_key, each.outcome, each.hour): each.count for each in Usage.objects.all()}
+    return {(row.flag_key, row.outcome, row.hour): row.count for row in Usage.objects.all()}
 
 
 def counted(tally: Tally) -> dict[str, dict[str, int]]:
-    """By flag and outcome, of whatever hour and environment."""
+    """Return the counts by flag and outcome, of all hours and environments."""
     return {
         key: dict(by_outcome)
         for counts in tally.take().values()
@@ -142,7 +142,7 @@ def sum_of(tally: Tally) -> int:
     return sum(number for by_outcome in counted(tally).values() for number in by_outcome.values())
 
 
-def test_count__context__counts_all_that_was_found_out_on_the_way(tally: Tally, production: Environment) -> None:
+def test_count__context__counts_prerequisites_too(tally: Tally, production: Environment) -> None:
     context = Context("ada", {}, Configuration({}, {}), NOON, {"asked": ON, "needed": OFF})
     counting.count(production, context)
     assert counted(tally) == {"asked": {"on": 1}, "needed": {"off": 1}}
@@ -153,7 +153,7 @@ def test_count__context__counts_all_that_was_found_out_on_the_way(tally: Tally, 
 
 @pytest.fixture
 def flags(api: Any) -> None:
-    """Two colours for whom the flag `base` is on; and `old`, which is archived."""
+    """A flag of two colours that needs the flag `base`; and `old`, which is archived."""
     colours = [{"key": "blue", "value": 1}, {"key": "red", "value": 2}]
     FlagFactory(key="base", on=True)
     FlagFactory(key="colour", on=True, type="number", variants=colours, prerequisites=[{"flag": "base"}])
@@ -187,7 +187,7 @@ def test_request__each_flag_that_it_evaluates__counts_once(
 
 
 @pytest.mark.usefixtures("flags")
-def test_request__that_is_refused_or_told_to_keep_what_it_has__counts_nothing(api: Any, tally: Tally) -> None:
+def test_request__refused_or_not_modified__counts_nothing(api: Any, tally: Tally) -> None:
     error(api.post("/v1/flags/nope/evaluate", {"userId": "ada"}), 404, "flag_not_found")
     error(api.post("/v1/flags/base/evaluate", {"userId": 1}), 400, "validation_failed")
     path, body = "/ofrep/v1/evaluate/flags", {"context": {"targetingKey": "ada"}}
@@ -197,7 +197,7 @@ def test_request__that_is_refused_or_told_to_keep_what_it_has__counts_nothing(ap
     assert counted(tally) == {}
 
 
-def test_request__user_whom_a_split_needs__counts_the_others(api: Any, tally: Tally) -> None:
+def test_request__flag_that_needs_a_user_id__counts_the_others(api: Any, tally: Tally) -> None:
     FlagFactory(key="half", half=True)
     FlagFactory(key="plain", on=True)
     assert api.post("/ofrep/v1/evaluate/flags/half", {"context": {}}).status_code == 400
@@ -207,12 +207,12 @@ def test_request__user_whom_a_split_needs__counts_the_others(api: Any, tally: Ta
 
 def test_request__of_each_environment__counts_there(client_of: Any, tally: Tally, storage: Storage) -> None:
     FlagFactory(key="base", on=True)
-    in_production, in_staging = (client_of(Scope.CLIENT, each) for each in ("production", "staging"))
+    in_production, in_staging = (client_of(Scope.CLIENT, key) for key in ("production", "staging"))
     for client in (in_production, in_staging, in_production):
         data(client.post("/v1/flags/base/evaluate", {"userId": "ada"}))
     storage.store()
-    found = Usage.objects.values_list("environment__key", "outcome", "count")
-    assert set(found) == {("production", "on", 2), ("staging", "off", 1)}
+    rows = Usage.objects.values_list("environment__key", "outcome", "count")
+    assert set(rows) == {("production", "on", 2), ("staging", "off", 1)}
 
 
 # --- in the database -------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_store__last_use__is_the_newest_hour_whoever_stores_it_last(tally: Tally
     assert len(stored()) == 3
 
 
-def test_store__same_hour__tells_the_last_use_once(
+def test_store__same_hour__stores_the_last_use_once(
     tally: Tally, storage: Storage, production: Environment, django_assert_num_queries: Any
 ) -> None:
     tally.add(production.pk, {"a": ON}, NOON)
@@ -261,10 +261,10 @@ def test_store__same_hour__tells_the_last_use_once(
     tally.add(production.pk, {"a": ON}, NOON)
     with django_assert_num_queries(3) as queries:  # the transaction around it begins and ends
         storage.store()
-    assert sum("flags_usage" in each["sql"] for each in queries) == 1
+    assert sum("flags_usage" in query["sql"] for query in queries) == 1
 
 
-def test_store__database_away__keeps_the_counts_and_says_so_once(
+def test_store__database_away__keeps_the_counts_and_logs_it_once(
     tally: Tally, storage: Storage, production: Environment, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -279,20 +279,20 @@ def test_store__database_away__keeps_the_counts_and_says_so_once(
     storage.store()
     storage.store()
     assert stored() == {("a", "on", NOON): 3}
-    assert [each.message for each in caplog.records] == [
-        "Cannot store the usage of flags, and will go on trying: away",
+    assert [record.message for record in caplog.records] == [
+        "Cannot store the usage of flags, and keep trying: away",
         "The usage of flags is stored again",
     ]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_store__environment_that_is_gone__is_left_out_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_store__environment_that_is_gone__is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     tally = Tally()
     tally.add(999_999, {"a": ON}, NOON)
     Storage(tally).store()
     assert (stored(), tally.take()) == ({}, {})
-    assert [each.message.partition(";")[0] for each in caplog.records] == [
-        "The database refused what was counted of the usage of flags"
+    assert [record.message.partition(";")[0] for record in caplog.records] == [
+        "The database refused the counts of the usage of flags"
     ]
 
 

@@ -1,4 +1,4 @@
-"""Which flags are stale, and why: by the condition itself, the list of the API, and the command."""
+"""Stale flags and their reasons: in the queryset, the list of the API, and the command."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def update(key: str, environment: Environment, at: datetime, **changes: Any) -> 
 
 
 def reasons(environment: Environment, now: datetime = NOW) -> dict[str, list[str]]:
-    """Of each flag that is stale; and no other is told to be."""
+    """Return the reasons of each stale flag, and check that `stale` and `not_stale` agree with them."""
     judged = with_stale_reasons(Flag.objects.in_environment(environment), environment, now)
-    found = {flag.key: [reason.value for reason in stale_reasons(flag)] for flag in judged}
-    assert {flag.key for flag in stale(judged)} == {key for key, reasons in found.items() if reasons}
-    assert {flag.key for flag in not_stale(judged)} == {key for key, reasons in found.items() if not reasons}
-    return {key: reasons for key, reasons in found.items() if reasons}
+    by_key = {flag.key: [reason.value for reason in stale_reasons(flag)] for flag in judged}
+    assert {flag.key for flag in stale(judged)} == {key for key, reasons in by_key.items() if reasons}
+    assert {flag.key for flag in not_stale(judged)} == {key for key, reasons in by_key.items() if not reasons}
+    return {key: reasons for key, reasons in by_key.items() if reasons}
 
 
 # --- the condition ---------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_flag__used_in_another_environment__is_not_used_here(production: Environ
     assert (reasons(production), reasons(staging)) == ({"f": ["not_evaluated"]}, {})
 
 
-def test_flag__several_reasons__are_told_in_their_order(production: Environment) -> None:
+def test_flag__several_reasons__are_listed_in_their_order(production: Environment) -> None:
     create("unused", expires_at=NOW)
     create("used", expires_at=NOW)
     use(production, "used")
@@ -140,7 +140,7 @@ def test_flag__archived__is_never_stale(production: Environment) -> None:
 
 @pytest.fixture
 def flags(production: Environment) -> None:
-    """One that is stale twice, one that is not, one that is archived."""
+    """A flag with two reasons, one with none, and one that is archived."""
     create("stale", expires_at=NOW, owner="shop", tags=["a", "b"])
     use(production, "stale", "on", NOW - HOUR)
     create("archived", expires_at=NOW)
@@ -172,15 +172,15 @@ def test_list__stale__is_those_with_their_reasons(api: Any) -> None:
     ],
 )
 def test_list__other_choices__are_as_without_reasons(api: Any, query: str, keys: list[str]) -> None:
-    found = data(api.get(f"/v1/flags?{query}"))
-    assert [entry["key"] for entry in found] == keys
+    entries = data(api.get(f"/v1/flags?{query}"))
+    assert [entry["key"] for entry in entries] == keys
     if "stale=true" not in query:
-        assert all(entry.keys() == ENTRY for entry in found)
+        assert all(entry.keys() == ENTRY for entry in entries)
 
 
-def test_list__stale_that_is_no_switch__is_refused(api: Any) -> None:
-    found = error(api.get("/v1/flags?stale=maybe"), 400, "invalid_parameter")
-    assert [(each["field"], each["code"]) for each in found["details"]] == [("stale", "invalid_value")]
+def test_list__stale_that_is_no_boolean__is_refused(api: Any) -> None:
+    body = error(api.get("/v1/flags?stale=maybe"), 400, "invalid_parameter")
+    assert [(detail["field"], detail["code"]) for detail in body["details"]] == [("stale", "invalid_value")]
 
 
 def test_list__many_stale_flags__asks_one_question(
@@ -239,16 +239,16 @@ def test_command__nothing_stale__says_so() -> None:
 
 
 @pytest.mark.django_db
-def test_command__unknown_environment__names_those_that_there_are() -> None:
+def test_command__unknown_environment__names_those_that_exist() -> None:
     with pytest.raises(CommandError, match="production, staging"):
         stale_flags("--environment", "prod")
 
 
-def test_command__last_use_of_an_earlier_flag__is_not_told(production: Environment) -> None:
+def test_command__last_use_of_an_earlier_flag__is_not_shown(production: Environment) -> None:
     create("f", NOW - HOUR, expires_at=NOW)
     use(production, "f", "on", NOW - 2 * HOUR)
-    [found] = json.loads(stale_flags("--environment", "production", "--format", "json"))
-    assert (found["reasons"], found["lastEvaluatedAt"]) == (["expired"], None)
+    [entry] = json.loads(stale_flags("--environment", "production", "--format", "json"))
+    assert (entry["reasons"], entry["lastEvaluatedAt"]) == (["expired"], None)
 
 
 def test_command__however_many_flags__asks_two_questions_an_environment(

@@ -1,4 +1,4 @@
-"""Users of flags that experiments drive, at every door: which variant they see, and when that is recorded."""
+"""Users of driven flags, in every API: the variant that they see, and when their exposure is recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from config.timestamps import format_timestamp
 from experiments.models import Exposure
 from flags.changes.flag_changes import create_flag
 from flags.engine.types import Context
-from flags.experiment_rule import changes, exposing
+from flags.experiment_rule import changes
+from flags.experiment_rule import exposures as module
 from flags.models import Flag
 from tests.admin import sign_in
 from tests.answers import data
@@ -34,14 +35,14 @@ OLD = {"enabled": True, "reason": "rule_match", "variant": "old", "value": "#f00
 
 @dataclass
 class Exposures:
-    """What an experiment would keep: the variants stored, what was asked, and what was recorded."""
+    """A store of exposures as an experiment keeps it, with the calls that it received."""
 
     variants: dict[tuple[str, str], str] = field(default_factory=dict)
     asked: list[tuple[str, set[str], str]] = field(default_factory=list)
     recorded: list[tuple[Any, ...]] = field(default_factory=list)
     elsewhere: str | None = None
 
-    def stored(
+    def load(
         self, environment: Environment, experiments: Collection[str], user_id: str, until: datetime | None = None
     ) -> Mapping[str, str]:
         self.asked.append((environment.key, set(experiments), user_id))
@@ -54,11 +55,11 @@ class Exposures:
 
 @pytest.fixture
 def exposures() -> Iterator[Exposures]:
-    known = exposing._keeper.stored, exposing._keeper.record
+    before = module._handlers.load, module._handlers.record
     own = Exposures()
-    exposing.register(stored=own.stored, record=own.record)
+    module.register(load=own.load, record=own.record)
     yield own
-    exposing.register(stored=known[0], record=known[1])
+    module.register(load=before[0], record=before[1])
 
 
 def drive(environment: Environment, key: str, rule: dict[str, Any], **values: Any) -> None:
@@ -244,7 +245,7 @@ def test_explain__moment_while_the_experiment_ran__goes_by_its_rule(
     driven.variants["checkout", TREATED] = "control"
     then = timezone.now()
     with writing(actor=ACTOR, at=then + timedelta(hours=1)) as log:
-        changes.take_rule_out(log, key="f", environment=production, experiment="checkout")
+        changes.remove_rule(log, key="f", environment=production, experiment="checkout")
     assert data(api.post("/v1/flags/f/explain", {"userId": TREATED}))["rules"] == []
     trace = data(api.post("/v1/flags/f/explain", {"userId": TREATED, "at": format_timestamp(then)}))
     assert trace["rules"][0]["assignment"]["stored"] == "control"
@@ -254,7 +255,7 @@ def test_explain__moment_while_the_experiment_ran__goes_by_its_rule(
 
 
 def test_evaluate__nobody_registered__answers_by_the_hash(api: Any, driven: Exposures) -> None:
-    exposing.register(stored=None, record=None)
+    module.register(load=None, record=None)
     assert evaluate(api) == ON
     assert evaluate_all(api) == {"f": ON}
 

@@ -1,4 +1,4 @@
-"""What the counts of a flag's evaluations tell: how many of each outcome, hour by hour or day by day, and the last."""
+"""Read the stored counts of a flag: its outcomes by hour or by day, and the hour of its last evaluation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flags.models import Flag, Usage, hour_of
 
 
 class Interval(StrEnum):
-    """How long the parts of a series are."""
+    """The length of the intervals of a series."""
 
     HOUR = "hour"
     DAY = "day"
@@ -24,7 +24,7 @@ class Interval(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A variant, or `on` or `off`, and how often it was what a flag was evaluated to; `share` is from 0 to 1."""
+    """A variant, or `on` or `off`, and how often a flag was evaluated to it. `share` is from 0 to 1."""
 
     key: str
     count: int
@@ -32,21 +32,24 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Figures:
-    """The usage of a flag in one environment. `series` has the counts by outcome of each interval that has any."""
+class UsageSeries:
+    """The usage of a flag in one environment.
+
+    `series` has the counts by outcome, for each interval in which there are any, by the start of the interval.
+    """
 
     series: Mapping[datetime, Mapping[str, int]]
     last_hour: datetime | None
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
-        """The most frequent first."""
+        """The outcomes, the most frequent first."""
         counts: dict[str, int] = {}
-        for of_interval in self.series.values():
-            for outcome, count in of_interval.items():
+        for by_outcome in self.series.values():
+            for outcome, count in by_outcome.items():
                 counts[outcome] = counts.get(outcome, 0) + count
         total = sum(counts.values())
-        ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return [Outcome(key, count, count / total) for key, count in ordered]
 
     @cached_property
@@ -54,16 +57,19 @@ class Figures:
         return sum(outcome.count for outcome in self.outcomes)
 
 
-def usage_of(
+def read_usage(
     flag: Flag, environment: Environment, *, start: datetime, end: datetime, interval: Interval = Interval.HOUR
-) -> Figures:
-    """The hours from that of `start` to that of `end`, without those of an earlier flag of the same key."""
+) -> UsageSeries:
+    """Return the usage from the hour of `start` to the hour of `end`, both included.
+
+    An earlier flag with the same key does not count.
+    """
     rows = Usage.objects.filter(environment=environment, flag_key=flag.key)
     rows = rows.filter(hour__gte=max(hour_of(start), hour_of(flag.created_at)), hour__lte=end)
     series: dict[datetime, dict[str, int]] = {}
     for at, outcome, count in _by_interval(rows, interval):
         series.setdefault(at, {})[outcome] = count
-    return Figures(series, last_hour_of(flag, environment))
+    return UsageSeries(series, last_hour_of(flag, environment))
 
 
 def _by_interval(rows: QuerySet[Usage], interval: Interval) -> QuerySet[Usage, tuple[datetime, str, int]]:
@@ -74,7 +80,7 @@ def _by_interval(rows: QuerySet[Usage], interval: Interval) -> QuerySet[Usage, t
 
 
 def last_hour_of(flag: Flag, environment: Environment) -> datetime | None:
-    """The start of the hour in which the flag was last evaluated, if that was in the last 90 days."""
+    """Return the start of the hour in which the flag was last evaluated, or None if not in the last 90 days."""
     uses = Usage.objects.filter(environment=environment, flag_key=flag.key, hour__gte=hour_of(flag.created_at))
     last: datetime | None = uses.aggregate(last=Max("hour"))["last"]
     return last
