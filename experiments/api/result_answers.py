@@ -52,7 +52,7 @@ class TestResult(Answer):
     p_value: Share
 
 
-class Estimate(Answer):
+class EffectEstimate(Answer):
     """How a treatment differs from the control."""
 
     estimate: float | None
@@ -77,15 +77,15 @@ class CupedComparison(Answer):
     theta: Annotated[float, described("How much one unit of the metric before the exposure predicts afterwards.")]
     variance_reduction: Annotated[Share, described("The share of the variance that history explains.")]
     value: Annotated[float, described("The adjusted mean.")]
-    difference: Estimate
-    lift: Estimate
+    difference: EffectEstimate
+    lift: EffectEstimate
 
 
 class Comparison(Answer):
     """A treatment compared with the control."""
 
-    difference: Annotated[Estimate, described("The treatment's value minus the control's, in units of the metric.")]
-    lift: Annotated[Estimate, described("The difference as a share of the control's value: 0.1 is 10 % more.")]
+    difference: Annotated[EffectEstimate, described("The treatment's value minus the control's, in units of the metric.")]
+    lift: Annotated[EffectEstimate, described("The difference as a share of the control's value: 0.1 is 10 % more.")]
     chance_to_beat_control: Annotated[
         Share | None, described("The probability that the treatment is better, in the metric's direction.")
     ]
@@ -130,7 +130,7 @@ class DayFigures(Answer):
     users: Count
     value: float | None
     interval: ConfidenceInterval | None
-    difference: Annotated[Estimate | None, described("Null for the control.")]
+    difference: Annotated[EffectEstimate | None, described("Null for the control.")]
 
 
 class VariantFigures(Answer, kw_only=True):

@@ -62,7 +62,7 @@ def resolve(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_document__codes__are_those_of_the_tables() -> None:
-    error = SCHEMAS["Error"]["properties"]["error"]["properties"]
+    error = SCHEMAS["AnyError"]["properties"]["error"]["properties"]
     assert error["code"]["enum"] == [code.value for code in ErrorCode]
     assert SCHEMAS["ErrorDetail"]["properties"]["code"]["enum"] == [code.value for code in DetailCode]
 
