@@ -1,17 +1,18 @@
-"""The operation that looks at an experiment before it starts, and how the OpenAPI document describes it."""
+"""The operation that checks an experiment before it starts."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from config.answers import Answer, described, one_of
 from config.api.filters import refuse_parameters
 from config.api.permissions import Access
 from config.api.schema import answer, errors, key_in_path
+from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.errors import ErrorCode
 from config.models import Scope
@@ -19,14 +20,12 @@ from experiments.lifecycle.checklist import Check, Level, check_experiment
 from experiments.models.documents import get_experiment
 
 
-class FindingSerializer(serializers.Serializer[Any]):
-    """One thing that was looked at, and how it stands."""
+class Finding(Answer):
+    """One thing that was checked, and its result."""
 
-    check = serializers.ChoiceField(choices=[each.value for each in Check], help_text="What was looked at.")
-    status = serializers.ChoiceField(
-        choices=[each.value for each in Level], help_text="How it stands; `unknown` where nobody can tell yet."
-    )
-    message = serializers.CharField(help_text="Why, and what to do about it.")
+    check: Annotated[str, one_of(Check), described("What was checked.")]
+    status: Annotated[str, one_of(Level), described("The result; `unknown` if it cannot be known yet.")]
+    message: Annotated[str, described("Why, and what to do about it.")]
 
 
 _EXAMPLE = {
@@ -43,18 +42,18 @@ class ChecklistViewSet(ApiViewSet):
     @extend_schema(
         operation_id="check_experiment",
         summary="Check an experiment before its start",
-        description="Whether what the metrics look at has happened lately, whether one of them decides, how users are "
-        "split, whether flag and group are free, which running experiments may have users in common with it, whether "
-        "the planned size is reached in time, and whether the tests of its metrics were calibrated. It refuses "
-        "nothing: an experiment may be started all the same. Of metrics there is a finding for each.",
+        description="Checks whether the events of the metrics have happened lately, whether one metric decides, how "
+        "users are split, whether flag and group are free, which running experiments may share users with it, "
+        "whether the planned size is reached in time, and whether the tests of its metrics were calibrated. It "
+        "refuses nothing: the experiment may be started whatever the findings. There is a finding for each metric.",
         parameters=[key_in_path("experiment_key", "experiment")],
         responses={
-            200: answer(FindingSerializer(many=True), "What was found.", _EXAMPLE),
+            200: answer(schema_of(list[Finding]), "The findings.", [_EXAMPLE]),
             **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
         },
     )
     def list(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
-        found = check_experiment(get_experiment(experiment_key, self.environment), self.now)
-        return Response([{"check": each.check, "status": each.status, "message": each.message} for each in found])
+        findings = check_experiment(get_experiment(experiment_key, self.environment), self.now)
+        return Response([Finding.of(finding).document() for finding in findings])

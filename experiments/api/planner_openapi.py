@@ -1,11 +1,18 @@
-"""How the OpenAPI document describes the operation that plans experiments."""
+"""The plan of an experiment as JSON, and how the OpenAPI document describes the operation that makes it."""
 
 from __future__ import annotations
 
-from drf_spectacular.utils import extend_schema
+from datetime import date
+from typing import Annotated, Any, Self
 
-from config.api.schema import KEY, TEXT, Schema, answer, closed_object, component, errors, query
+from drf_spectacular.utils import extend_schema
+from msgspec import Meta, field
+
+from config.answers import Answer, Count, Key, Moment, described, one_of, shaped
+from config.api.schema import TEXT, Schema, answer, errors, query
+from config.api.structs import schema_of
 from experiments.design.checks import LEAST_TUNING_SIZE, MOST_TUNING_SIZE, MOST_VARIANTS
+from experiments.planner.history import History
 from experiments.planner.plan import ALPHA, POWER, VARIANTS
 from experiments.planner.question import (
     FEWEST_USERS_PER_DAY,
@@ -15,11 +22,12 @@ from experiments.planner.question import (
     MOST_USERS_PER_DAY,
     SMALLEST_ALPHA,
     SMALLEST_POWER,
+    Assumptions,
     Kind,
 )
 from experiments.stats.types import TUNING_SIZE
 
-_KIND: Schema = {"type": "string", "enum": [each.value for each in Kind]}
+_KIND: Schema = {"type": "string", "enum": [kind.value for kind in Kind]}
 _NUMBER: Schema = {"type": "number"}
 _POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
 _POWER: Schema = {"type": "number", "minimum": SMALLEST_POWER, "maximum": LARGEST_POWER}
@@ -27,100 +35,90 @@ _ALPHA: Schema = {"type": "number", "minimum": SMALLEST_ALPHA, "maximum": LARGES
 _MDE: Schema = {"type": "number", "exclusiveMinimum": -1, "maximum": LARGEST_MDE}
 _VARIANTS: Schema = {"type": "integer", "minimum": 2, "maximum": MOST_VARIANTS}
 _TUNING_SIZE: Schema = {"type": "integer", "minimum": LEAST_TUNING_SIZE, "maximum": MOST_TUNING_SIZE}
-_SHARE: Schema = {"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}
 _USERS_PER_DAY: Schema = {"type": "number", "minimum": FEWEST_USERS_PER_DAY, "maximum": MOST_USERS_PER_DAY}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
-_MOMENT: Schema = {"type": "string", "format": "date-time"}
+
+_Positive = Annotated[float, Meta(gt=0)]
 
 
-def _or_null(schema: Schema, description: str) -> Schema:
-    return {**schema, "type": [schema["type"], "null"], "description": description}
+class PlannedSize(Answer):
+    """How many users, and so how many days, it takes to find the effect with the required power."""
+
+    users_per_variant: Annotated[int, Meta(ge=2), described("The least number of users in each variant.")]
+    users: Annotated[int, Meta(ge=4), described("Users of all variants together, until the smallest has enough.")]
+    days: Annotated[Annotated[int, Meta(ge=1)] | None, described("null if the number of users a day is unknown.")]
 
 
-_SIZE = component(
-    "PlannedSize",
-    closed_object(
-        {
-            "usersPerVariant": {"type": "integer", "minimum": 2, "description": "That each variant needs at least."},
-            "users": {
-                "type": "integer",
-                "minimum": 4,
-                "description": "Of all variants together, until the smallest has as many.",
-            },
-            "days": _or_null({"type": "integer", "minimum": 1}, "null where nobody knows how many users come a day."),
-        },
-        "How many users, and so how many days, it takes to find the effect with the power asked for.",
-    ),
-)
-_ASSUMPTIONS = component(
-    "PlannerAssumptions",
-    closed_object(
-        {
-            "type": _KIND,
-            "baseline": {
-                **_NUMBER,
-                "description": "What one user of the control gives; of a rate, a share from 0 to 1.",
-            },
-            "standardDeviation": _or_null(_POSITIVE, "Of one user; null for rates."),
-            "mde": {**_MDE, "description": "The minimum detectable effect, as a share of the baseline."},
-            "power": _POWER,
-            "alpha": {**_ALPHA, "description": "Shared equally between the treatments (Bonferroni)."},
-            "variants": {**_VARIANTS, "description": "With the control, without those of weight 0."},
-            "smallestShare": {**_SHARE, "description": "Of all users, those whom the smallest variant gets."},
-            "usersPerDay": _or_null(_POSITIVE, "Of all variants together."),
-            "tuningSampleSize": {
-                **_TUNING_SIZE,
-                "description": "The number of users at which always-valid intervals are narrowest.",
-            },
-        },
-        "What the plan reckons with: what was sent, else what is known of the metric, else what is usual.",
-    ),
-)
-_HISTORY = closed_object(
-    {
-        "experiment": _or_null(KEY, "The experiment that measured it; null: it is counted from events alone."),
-        "from": _MOMENT,
-        "to": _MOMENT,
-        "users": {**_COUNT, "description": "Who came between these moments, in whatever variant."},
-        "usersPerDay": _POSITIVE,
-        "baseline": _or_null(
-            _NUMBER, "Of one user, in an experiment of one of the control; null where none can be used."
+class PlannerAssumptions(Answer):
+    """What the plan is computed from: what was sent, else what is known of the metric, else the usual values."""
+
+    type: Annotated[str, one_of(Kind)]
+    baseline: Annotated[float, described("The mean of the control's users; for a rate, a share from 0 to 1.")]
+    standard_deviation: Annotated[_Positive | None, described("The deviation between users; null for rates.")]
+    mde: Annotated[float, shaped(_MDE), described("The minimum detectable effect, as a share of the baseline.")]
+    power: Annotated[float, shaped(_POWER)]
+    alpha: Annotated[float, shaped(_ALPHA), described("Shared equally between the treatments (Bonferroni).")]
+    variants: Annotated[int, shaped(_VARIANTS), described("With the control, without variants of weight 0.")]
+    smallest_share: Annotated[
+        float, Meta(gt=0, le=0.5), described("The share of all users that the smallest variant gets.")
+    ]
+    users_per_day: Annotated[_Positive | None, described("Users of all variants together.")]
+    tuning_sample_size: Annotated[
+        int, shaped(_TUNING_SIZE), described("The number of users at which always-valid intervals are narrowest.")
+    ]
+
+    @classmethod
+    def of(cls, source: Assumptions, **others: Any) -> Self:
+        share = float(source.smallest_share)
+        return super().of(source, type=source.kind, smallest_share=share, tuning_sample_size=source.tuning_size)
+
+
+class MetricHistory(Answer):
+    """What is known of the metric."""
+
+    experiment: Annotated[
+        Key | None, described("The experiment that measured it; null if it is counted from events alone.")
+    ]
+    start: Moment = field(name="from")
+    end: Moment = field(name="to")
+    users: Annotated[Count, described("Users who came between these moments, in any variant.")]
+    users_per_day: _Positive
+    baseline: Annotated[
+        float | None,
+        described("The mean of the users, in an experiment of the control's; null if no value can be used."),
+    ]
+    standard_deviation: Annotated[Annotated[float, Meta(ge=0)] | None, described("null for rates.")]
+
+    @classmethod
+    def of(cls, source: History, **others: Any) -> Self:
+        return super().of(source, experiment=source.experiment and source.experiment.key)
+
+
+class DetectableDay(Answer):
+    """The smallest rise, as a share of the baseline, that is found with the required power; null if no rise is."""
+
+    day: Annotated[date, described("In UTC.")]
+    users: Annotated[Count, described("Users exposed by the end of this day, in all variants together.")]
+    is_forecast: Annotated[bool, described("Whether the day is in the future.")]
+    fixed_horizon: Annotated[_Positive | None, described("By a single look at the end of this day.")]
+    always_valid: Annotated[_Positive | None, described("However often one looks.")]
+
+
+class Plan(Answer):
+    """What it takes to find an effect."""
+
+    fixed_horizon: PlannedSize
+    always_valid: PlannedSize
+    assumptions: PlannerAssumptions
+    history: MetricHistory | None
+    detectable: Annotated[
+        list[DetectableDay] | None,
+        described(
+            "Of a started experiment, day by day since its first exposure; of a running one, for the next four weeks "
+            "as well."
         ),
-        "standardDeviation": _or_null({"type": "number", "minimum": 0}, "null for rates."),
-    },
-    "What is known of the metric.",
-)
-_DAY = component(
-    "DetectableDay",
-    closed_object(
-        {
-            "day": {"type": "string", "format": "date", "description": "In UTC."},
-            "users": {**_COUNT, "description": "Exposed until the end of this day, in all variants together."},
-            "isForecast": {"type": "boolean", "description": "Whether the day is to come."},
-            "fixedHorizon": _or_null(_POSITIVE, "By a single look at the end of this day."),
-            "alwaysValid": _or_null(_POSITIVE, "Whenever one looks."),
-        },
-        "The smallest rise, as a share of the baseline, that is found with the power asked for; null where no rise is.",
-    ),
-)
-_PLAN = component(
-    "Plan",
-    closed_object(
-        {
-            "fixedHorizon": _SIZE,
-            "alwaysValid": _SIZE,
-            "assumptions": _ASSUMPTIONS,
-            "history": {"oneOf": [component("MetricHistory", _HISTORY), {"type": "null"}]},
-            "detectable": {
-                "type": ["array", "null"],
-                "items": _DAY,
-                "description": "Of a started experiment, day by day since its first exposure; of a running one, four "
-                "weeks ahead, too.",
-            },
-        },
-        "What it takes to find an effect.",
-    ),
-)
+    ]
+
+
 _EXAMPLE = {
     "fixedHorizon": {"usersPerVariant": 57761, "users": 115522, "days": 24},
     "alwaysValid": {"usersPerVariant": 137336, "users": 274672, "days": 55},
@@ -144,11 +142,11 @@ retrieve = extend_schema(
     operation_id="plan_experiment",
     summary="Plan an experiment",
     description="How many users and days it takes to find an effect: by the fixed-horizon test, which is done once, "
-    "at the end; and by the always-valid one, which may be looked at any time, and which has found the effect with the "
-    "power asked for by that number of users, and mostly earlier. With `metric` or `experiment`, what is not sent "
-    "is taken from history: from the control of the newest experiment that has measured the metric of 100 users there "
-    "at least, or else from the users who came in the last 28 days, of whom 10,000 are looked at. Unequal weights "
-    "count: the smallest variant needs its users, too. With `experiment`, `detectable` says what it could find by now.",
+    "at the end; and by the always-valid test, which allows a look at any time. With that number of users the latter "
+    "has found the effect with the required power, and mostly earlier. With `metric` or `experiment`, what is not sent "
+    "is taken from history: from the control of the newest experiment that measured the metric of at least 100 users "
+    "there, or else from the users who came in the last 28 days, of whom 10,000 are sampled. Unequal weights count: "
+    "the smallest variant needs its users, too. With `experiment`, `detectable` says what it could find by now.",
     parameters=[
         query(
             "mde",
@@ -157,11 +155,15 @@ retrieve = extend_schema(
             "least 0.0001 either way.",
             required=True,
         ),
-        query("type", _KIND, "Whether the baseline is a rate or a mean. Default: what the metric is, else rate."),
-        query("baseline", _NUMBER, "What one user of the control gives. Required where it is not known of the metric."),
-        query("standardDeviation", _POSITIVE, "Of one user. For means, required where it is not known of the metric."),
+        query("type", _KIND, "Whether the baseline is a rate or a mean. Default: that of the metric, else rate."),
+        query("baseline", _NUMBER, "The mean of the control's users. Required unless it is known of the metric."),
+        query(
+            "standardDeviation",
+            _POSITIVE,
+            "The deviation between users. For means, required unless it is known of the metric.",
+        ),
         query("power", {**_POWER, "default": POWER}, "The chance to find the effect, if there is one."),
-        query("alpha", {**_ALPHA, "default": ALPHA}, "The chance to find one where there is none."),
+        query("alpha", {**_ALPHA, "default": ALPHA}, "The chance to find an effect if there is none."),
         query(
             "variants",
             _VARIANTS,
@@ -171,7 +173,7 @@ retrieve = extend_schema(
         query(
             "usersPerDay",
             _USERS_PER_DAY,
-            "Of all variants together. Default: as come to the experiment, else as in the history.",
+            "Users of all variants together. Default: those of the experiment, else those in the history.",
         ),
         query(
             "tuningSampleSize",
@@ -182,5 +184,5 @@ retrieve = extend_schema(
         query("metric", TEXT, "The key of a metric, or the name of an event. Default: the experiment's first."),
         query("experiment", TEXT, "The key of an experiment."),
     ],
-    responses={200: answer(_PLAN, "The plan.", _EXAMPLE), **errors()},
+    responses={200: answer(schema_of(Plan), "The plan.", _EXAMPLE), **errors()},
 )

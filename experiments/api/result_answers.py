@@ -84,7 +84,9 @@ class CupedComparison(Answer):
 class Comparison(Answer):
     """A treatment compared with the control."""
 
-    difference: Annotated[EffectEstimate, described("The treatment's value minus the control's, in units of the metric.")]
+    difference: Annotated[
+        EffectEstimate, described("The treatment's value minus the control's, in units of the metric.")
+    ]
     lift: Annotated[EffectEstimate, described("The difference as a share of the control's value: 0.1 is 10 % more.")]
     chance_to_beat_control: Annotated[
         Share | None, described("The probability that the treatment is better, in the metric's direction.")
