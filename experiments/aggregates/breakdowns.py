@@ -1,4 +1,4 @@
-"""Reading what totals come to by the values of an attribute of users: one statement over all of them."""
+"""Reading the sums of totals by the values of a user attribute, in one statement."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from experiments.models import Experiment, Exposure, UserTotal
 MOST_VALUES = 20
 _MOST_EXACT = 2.0**53
 
-# The value as JSON, so that `true`, 1 and "1" are three, but 1 and 1.0 one. SQLite's paths mean different things in
-# different versions.
+# The value is JSON, so that `true`, 1 and "1" differ, but 1 and 1.0 do not. SQLite's JSON paths are avoided because
+# their meaning differs between versions.
 _VALUE = {
     "postgresql": "attributes -> {}::text",
     "sqlite": """(
@@ -31,7 +31,7 @@ _VALUE = {
 
 @dataclass(slots=True)
 class Slice:
-    """The users with one value of the attribute: None where none was recorded, or `is_rest`, all other values."""
+    """The users with one value of the attribute; None where no value was recorded. `is_rest` means all other values."""
 
     value: str | bool | float | None
     is_rest: bool
@@ -39,28 +39,28 @@ class Slice:
 
     @property
     def users(self) -> int:
-        return sum(each.users for each in self.totals.get(EXPOSURES, {}).values())
+        return sum(totals.users for totals in self.totals.get(EXPOSURES, {}).values())
 
 
 def read_breakdown(
     experiment: Experiment, attribute: str, caps: Caps, phases: Phases = None, most: int = MOST_VALUES
 ) -> list[Slice]:
-    """The sums of the users of these phases by the values that most of them have, in that order; then all others.
+    """Return the sums of the users of these phases by attribute value, the most frequent first, and the rest last.
 
-    `caps` are those in force: see `sums.read_caps`.
+    `caps` are those in force (see `variant_sums.read_caps`); at most `most` values have a slice of their own.
     """
     parameters = Parameters()
     rows = _with_values(experiment, attribute, phases, most, parameters)
     slices: dict[tuple[str | None, bool], Slice] = {}
     summed = sum_up(rows, ["name", "is_rest", "variant"], counted(experiment, caps), parameters)
-    for (place, name, is_rest, variant), totals in summed.items():
-        found = slices.setdefault((name, bool(is_rest)), Slice(_parse(name), bool(is_rest)))
-        found.totals.setdefault(place, {})[variant] = totals
-    return sorted(slices.values(), key=lambda each: (each.is_rest, -each.users, str(each.value)))
+    for (metric_index, name, is_rest, variant), totals in summed.items():
+        part = slices.setdefault((name, bool(is_rest)), Slice(_parse(name), bool(is_rest)))
+        part.totals.setdefault(metric_index, {})[variant] = totals
+    return sorted(slices.values(), key=lambda part: (part.is_rest, -part.users, str(part.value)))
 
 
 def _with_values(experiment: Experiment, attribute: str, phases: Phases, most: int, parameters: Parameters) -> str:
-    """The rows of totals, each with the name of its value, or that it is among the rest."""
+    """Return SQL for the rows of totals, each with its value as `name`, or with `is_rest`."""
     put = parameters.put
     until = "" if experiment.stopped_at is None else f" AND exposed_at <= {put(experiment.stopped_at)}"
     within = "" if phases is None else f" AND phase IN ({', '.join(map(put, sorted(phases)))})"
@@ -80,6 +80,6 @@ def _with_values(experiment: Experiment, attribute: str, phases: Phases, most: i
 
 
 def _parse(name: str | None) -> str | bool | float | None:
-    """The value of this JSON. Of 1 and 1.0, which are one, PostgreSQL tells the one or the other."""
+    """Return the value of this JSON. 1 and 1.0 are equal, and PostgreSQL returns either of them."""
     value: str | bool | float | None = None if name is None else orjson.loads(name)
     return int(value) if isinstance(value, float) and abs(value) < _MOST_EXACT and value.is_integer() else value

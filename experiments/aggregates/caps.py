@@ -1,4 +1,4 @@
-"""Where the caps of metrics lie: what greater values of users count as."""
+"""The caps of metrics: a user's value above the cap counts as the cap."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from experiments.models import Experiment, UserTotal
 
 
 def find_cap(
-    experiment: Experiment, place: int, definition: Definition, measured: Callable[[int], int]
+    experiment: Experiment, metric_index: int, definition: Definition, measured: Callable[[int], int]
 ) -> float | None:
-    """The value that greater ones count as: fixed, or a percentile of those measured. None where there is no cap.
+    """Return the cap of a metric, fixed or a percentile of the values other than 0. None where there is no cap.
 
-    `measured` tells how many users have a value other than 0, by the place of the metric.
+    `measured` returns how many users have a value other than 0, given the index of the metric.
     """
     if definition.cap_percentile is None:
         return None if definition.cap_value is None else float(definition.cap_value)
 
-    def from_above(which: int) -> float:  # so that fewer have to be sorted
+    def from_above(which: int) -> float:  # counting from the greatest value, so that fewer values are sorted
         parameters = Parameters()
-        value, measured_ones = _measured(experiment, place, parameters)
-        statement = f"SELECT {value} FROM {measured_ones}"  # noqa: S608 (no data)
+        value, rows = _measured(experiment, metric_index, parameters)
+        statement = f"SELECT {value} FROM {rows}"  # noqa: S608 (no data)
         return float(fetch(f"{statement} ORDER BY 1 DESC LIMIT 1 OFFSET {which}", parameters)[0][0])
 
-    return percentile_cap(definition.cap_percentile, measured(place), from_above)
+    return percentile_cap(definition.cap_percentile, measured(metric_index), from_above)
 
 
-def count_measured(experiment: Experiment, place: int) -> int:
-    """The users whose value is not 0, by their totals."""
+def count_measured(experiment: Experiment, metric_index: int) -> int:
+    """Return the number of users whose value is not 0, from their totals."""
     parameters = Parameters()
-    _, measured = _measured(experiment, place, parameters)
-    [[number]] = fetch(f"SELECT COUNT(*) FROM {measured}", parameters)  # noqa: S608 (no data)
+    _, rows = _measured(experiment, metric_index, parameters)
+    [[number]] = fetch(f"SELECT COUNT(*) FROM {rows}", parameters)  # noqa: S608 (no data)
     return int(number)
 
 
-def _measured(experiment: Experiment, place: int, parameters: Parameters) -> tuple[str, str]:
-    """The value of a user, and the rows of those whose value is not 0."""
-    whose, value = parameters.put(experiment.pk), Layout(definitions_of(experiment)).figure(place, "y")
-    return value, f"{UserTotal._meta.db_table} WHERE experiment_id = {whose} AND {value} <> 0"
+def _measured(experiment: Experiment, metric_index: int, parameters: Parameters) -> tuple[str, str]:
+    """Return SQL for the value of a user, and for the rows of the users whose value is not 0."""
+    experiment_id, value = parameters.put(experiment.pk), Layout(definitions_of(experiment)).figure(metric_index, "y")
+    return value, f"{UserTotal._meta.db_table} WHERE experiment_id = {experiment_id} AND {value} <> 0"
 
 
 def percentile_cap(percentile: float, number: int, from_above: Callable[[int], float]) -> float | None:
-    """The percentile (50 to 100) of so many values that are not 0, by nearest rank.
+    """Return the percentile (50 to 100) of `number` values other than 0, by nearest rank.
 
-    `from_above` tells a value by its place among them, 0 for the greatest. None where there are none, or where the cap
-    would lie below 0, as which users without events count.
+    `from_above` returns a value by its rank, 0 for the greatest. The cap is None without values, and where it would
+    be 0 or less, because users without events count as 0.
     """
     if not number:
         return None

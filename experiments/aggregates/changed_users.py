@@ -1,4 +1,4 @@
-"""Finding the users whose totals may have changed: theirs are the events and exposures that are new since a mark."""
+"""Finding the users whose totals may have changed: those with new events or exposures since a mark."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from experiments.models import Experiment, Exposure
 
 
 def has_changes(experiment: Experiment, mark: str) -> bool:
-    """Whether anything that matters has arrived since the mark was taken."""
+    """Return whether an event or exposure that matters was committed after the mark was taken."""
     return _new_exposures(experiment, mark).exists() or bool(_users_of_new_events(experiment, mark, "LIMIT 1"))
 
 
 def find_changed_users(experiment: Experiment, mark: str) -> set[str]:
-    """The users of whom something that matters has arrived since the mark was taken."""
+    """Return the users with an event or exposure that matters and was committed after the mark was taken."""
     exposed = set(_new_exposures(experiment, mark).values_list("user_id", flat=True))
     return exposed.union(user_id for (user_id,) in _users_of_new_events(experiment, mark))
 
 
 def find_beyond(experiment: Experiment, stop: datetime) -> set[str]:
-    """The users who were exposed after the stop, or have events after it: both counted until it was known."""
+    """Return the users who were exposed or have events after the stop; both counted until the stop was known."""
     exposed = _exposures(experiment).filter(exposed_at__gt=stop)
     later = "environment_id = %s AND timestamp > %s AND received_at > %s"
     late = _exposed_users_of(experiment, later, [experiment.environment_id, stop, stop])
@@ -52,31 +52,31 @@ def _new_exposures(experiment: Experiment, mark: str) -> QuerySet[Exposure]:
 
 
 def _users_of_new_events(experiment: Experiment, mark: str, then: str = "") -> list[tuple[Any, ...]]:
-    # By no other index than that of arrivals are these found quickly.
+    # Only the index on `arrival` finds these quickly.
     return _exposed_users_of(experiment, *arrived_since(mark, "arrival"), then)
 
 
 def _exposed_users_of(
     experiment: Experiment, condition: str, parameters: Sequence[Any], then: str = ""
 ) -> list[tuple[Any, ...]]:
-    """The exposed users of events that matter and meet a condition.
+    """Return the exposed users of the events that matter and meet a condition.
 
-    For each user one looks into the index of exposures: of an experiment that it has no statistics of, PostgreSQL
-    expects one user, and would otherwise go through all of them for each.
+    Each user is looked up in the index of exposures. Without the fence, PostgreSQL expects one user in an
+    experiment of which it has no statistics, and scans all exposures for each user.
     """
-    names, own = _names(experiment) or [""], ["", *experiment.references()]  # no event has no name
+    names, own = _names(experiment) or [""], ["", *experiment.references()]  # every event has a name
     every = "" if then else "DISTINCT"
     statement = f"""
         SELECT user_id FROM (
             SELECT {every} user_id FROM (
                 SELECT name, user_id, environment_id, experiment FROM {Event._meta.db_table}
                 WHERE {condition} {dialect().fence}
-            ) AS found
+            ) AS matching
             WHERE environment_id = %s AND name IN ({_marks(names)}) AND experiment IN ({_marks(own)})
-        ) AS theirs
+        ) AS users
         WHERE EXISTS (
             SELECT 1 FROM {Exposure._meta.db_table} AS exposed
-            WHERE exposed.experiment_id = %s AND exposed.user_id = theirs.user_id {dialect().fence}
+            WHERE exposed.experiment_id = %s AND exposed.user_id = users.user_id {dialect().fence}
         )
         {then}
     """  # noqa: S608 (no data)

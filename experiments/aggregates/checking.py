@@ -1,4 +1,4 @@
-"""Holding what is kept of an experiment against what all its events and exposures give."""
+"""Comparing the stored aggregates of an experiment with those computed again from all events and exposures."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ Result = TypeVar("Result")
 
 _MOST_ATTEMPTS = 20
 _NEAR = 1e-9
-"""SQLite adds up the amounts of one user as floats, in any order."""
+"""The tolerance: SQLite adds the amounts of one user as floats, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A figure that is not what events and exposures give: of sums that are kept, of sums of the totals, or a cap.
+    """A stored number that differs from the one computed again: in the sums, in the sums of the totals, or a cap.
 
-    `whose` is the variant, and the phase and the day of the exposures. `metric` is None where the exposures themselves
-    are counted.
+    `whose` is the variant, the phase and the day of the exposures. `metric` is None for counts of the exposures.
     """
 
     where: Literal["sums", "totals", "caps"]
@@ -53,15 +52,15 @@ class Difference:
 
 
 def check_sums(experiment: Experiment, at: datetime) -> list[Difference]:
-    """Bring a started experiment up to date, and find where what is kept differs from what is computed from scratch.
+    """Bring a started experiment up to date, and return where its aggregates differ from those computed again.
 
-    Of one that is frozen nothing can be said, for its events may be gone. Whoever reads its results meanwhile waits.
+    A frozen experiment cannot be checked, because its events may be gone. Readers of its results wait meanwhile.
     """
 
-    def compare(held: AggregateState) -> list[Difference]:
-        refresh_locked(held, at)
-        current = Experiment.objects.get(pk=held.pk)
-        updater, keys = AggregateUpdater(held, current), [each.key for each in definitions_of(current)]
+    def compare(state: AggregateState) -> list[Difference]:
+        refresh_locked(state, at)
+        current = Experiment.objects.get(pk=state.pk)
+        updater, keys = AggregateUpdater(state, current), [definition.key for definition in definitions_of(current)]
         right = sums_from_scratch(current, updater.caps)
         return [
             *_other_sums("sums", keys, _kept(current), right),
@@ -73,10 +72,10 @@ def check_sums(experiment: Experiment, at: datetime) -> list[Difference]:
 
 
 def _in_one_snapshot(experiment: Experiment, work: Callable[[AggregateState], Result]) -> Result:
-    """Work on an experiment whose fold is held, in a transaction of its own that sees one moment of the database.
+    """Lock the aggregates and work in a transaction of its own that sees one moment of the database.
 
-    What came between two statements would else be a difference. A transaction begins to see before it can hold: where
-    somebody else has changed the fold meanwhile, it begins again.
+    Otherwise, what is committed between two statements would be a difference. The snapshot is taken before the lock,
+    so if another transaction changed the aggregates in between, the work begins again.
     """
     if connection.in_atomic_block:
         return work(*lock_aggregates([experiment.pk]))
@@ -90,13 +89,13 @@ def _in_one_snapshot(experiment: Experiment, work: Callable[[AggregateState], Re
         except OperationalError as error:
             if not is_conflict(error) or attempt == _MOST_ATTEMPTS - 1:
                 raise
-        with transaction.atomic():  # until whoever was first is done
+        with transaction.atomic():  # waits until the other transaction ends
             lock_aggregates([experiment.pk])
     raise AssertionError("the last attempt returns or raises")
 
 
 def sums_from_scratch(experiment: Experiment, caps: Caps) -> DailySums:
-    """The sums as one pass over all events gives them. It reads, and writes nothing."""
+    """Return the sums computed in one pass over all events, without writing anything."""
     query = TotalsQuery(experiment)
     with planned(**IN_ONE_PASS):
         return sum_by_day(f"({query.totals(None)}) AS computed", counted(experiment, caps), query.parameters)
@@ -111,18 +110,20 @@ def _other_sums(
 ) -> Iterator[Difference]:
     for key in sorted(kept.keys() | right.keys()):
         both = (sums.get(key, VariantTotals()).values() for sums in (kept, right))
-        for name, one, other in zip(NAMES, *both, strict=True):
-            if not isclose(one, other, rel_tol=_NEAR):
-                yield Difference(where, _metric(keys, key[0]), key[1:], name, float(one), float(other))
+        for name, stored, computed in zip(NAMES, *both, strict=True):
+            if not isclose(stored, computed, rel_tol=_NEAR):
+                yield Difference(where, _metric(keys, key[0]), key[1:], name, float(stored), float(computed))
 
 
 def _other_caps(keys: Sequence[str], kept: Caps, right: Caps) -> Iterator[Difference]:
-    for place in sorted(kept.keys() | right.keys()):
-        if kept.get(place) != right.get(place):
-            yield Difference("caps", _metric(keys, place), None, "cap", kept.get(place), right.get(place))
+    for metric_index in sorted(kept.keys() | right.keys()):
+        if kept.get(metric_index) != right.get(metric_index):
+            yield Difference(
+                "caps", _metric(keys, metric_index), None, "cap", kept.get(metric_index), right.get(metric_index)
+            )
 
 
-def _metric(keys: Sequence[str], place: int) -> str | None:
-    if place == EXPOSURES:
+def _metric(keys: Sequence[str], metric_index: int) -> str | None:
+    if metric_index == EXPOSURES:
         return None
-    return keys[place] if place < len(keys) else f"number {place + 1}"
+    return keys[metric_index] if metric_index < len(keys) else f"number {metric_index + 1}"

@@ -1,4 +1,4 @@
-"""What the two databases write differently in the statements of totals."""
+"""The parts of the statements on totals that SQLite and PostgreSQL write differently."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from django.db import connection
 from config.database.insertion import adapted
 
 _LARGEST, _SMALLEST = "1e100", "1e-100"
-"""What a greater number counts as, and what is nearer to 0 and counts as that: floats hold the squares of the rest."""
+"""Greater numbers count as the largest, and smaller ones as 0, so that floats can hold the squares of all values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What the two databases write differently. SQLite's moments are texts, in the order of time."""
+    """Pieces of SQL for one database. Timestamps on SQLite are texts that sort by time."""
 
     counted_at: str  # the moment of an event
     base: str  # the exposure, floored to its second
-    later: str  # so many seconds after the base
+    later: str  # the base plus a number of seconds
     day: str  # of the exposure, in UTC
-    number: str  # the property of a name where it is a number, else NULL
-    text: str  # the same for a text
-    is_chosen: str  # whether a user is one of those given, as JSON
-    figures: str  # makes the column of that name from many
+    number: str  # the property with a name if it is a number, else NULL
+    text: str  # the property with a name if it is a text, else NULL
+    is_chosen: str  # whether a user is in a JSON array
+    figures: str  # builds the column `figures` from values
     between_figures: str
     no_figures: str
-    figure: str  # takes one out of that column, counted from 0
-    exact: str  # a float, or NULL for 0, so that products and sums of many are exact
+    figure: str  # a value of the column `figures`, by its index from 0
+    exact: str  # a float as an exact number, and NULL for 0, which costs less to sum
     exact_sum: str
-    fence: str  # what keeps a subquery from being executed in another way than by itself
+    fence: str  # keeps the planner from merging a subquery into its surroundings
 
 
 _DIALECTS = {
     "postgresql": Dialect(
         counted_at="LEAST(timestamp, received_at)",
-        # Of an exact half, this rounds up. To truncate takes five times as long.
+        # This rounds an exact half up. Truncating takes five times as long.
         base="(exposed_at - interval '0.5 seconds')::timestamptz(0)",
         later="{} + {} * interval '1 second'",
         day="(exposed_at AT TIME ZONE 'UTC')::date",
@@ -56,7 +56,7 @@ _DIALECTS = {
         exact_sum="SUM({})",
         fence="OFFSET 0",
     ),
-    # Its paths into JSON mean different things in different versions, but for places in arrays.
+    # JSON paths mean different things in different versions, except for indexes of arrays.
     "sqlite": Dialect(
         counted_at="MIN(timestamp, received_at)",
         base="substr(exposed_at, 1, 19)",
@@ -67,7 +67,7 @@ _DIALECTS = {
         "WHERE key = {} AND type IN ('integer', 'real'))",
         text="(SELECT value FROM json_each(properties) WHERE key = {} AND type = 'text')",
         is_chosen="{} IN (SELECT value FROM json_each({}))",
-        # As JSON, which its own function cannot make of so many.
+        # JSON by concatenation, because json_array() takes too few arguments.
         figures="'[' || {} || ']'",
         between_figures=" || ',' || ",
         no_figures="''",
@@ -84,31 +84,32 @@ def dialect() -> Dialect:
 
 
 class Parameters:
-    """The parameters of a statement, named as they come."""
+    """The parameters of a statement, named in the order in which they are added."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
 
     def put(self, value: Any) -> str:
-        """Its place in the statement."""
+        """Add a parameter and return its placeholder."""
         name = f"p{len(self._values)}"
         self._values[name] = value
         return f"%({name})s"
 
     def stored(self) -> Mapping[str, Any]:
-        """As the driver takes them, and as Django's fields store them."""
+        """Return the values as the driver takes them and as Django's fields store them."""
         if connection.vendor == "postgresql":
             return self._values
         return dict(zip(self._values, adapted([*self._values.values()]), strict=True))
 
 
-def figures(each: Iterable[str]) -> str:
-    """The column `figures` made of these."""
-    made = dialect().between_figures.join(each)
-    return dialect().figures.format(made or dialect().no_figures)
+def figures(values: Iterable[str]) -> str:
+    """Return SQL that builds the column `figures` from these values."""
+    joined = dialect().between_figures.join(values)
+    return dialect().figures.format(joined or dialect().no_figures)
 
 
 def fetch(statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+    """Execute a statement and return its rows."""
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters.stored())
         rows: list[tuple[Any, ...]] = cursor.fetchall()
@@ -116,22 +117,22 @@ def fetch(statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
 
 
 def execute(statement: str, parameters: Parameters) -> int:
-    """The number of rows that it has written."""
+    """Execute a statement and return the number of rows that it wrote."""
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters.stored())
         return int(cursor.rowcount)
 
 
 def is_chosen(column: str, users: Sequence[str], put: Callable[[Any], str]) -> str:
-    """Whether a user is one of these, who are one parameter, however many they are."""
+    """Return SQL that says whether a user is one of these; they are one parameter, however many there are."""
     return dialect().is_chosen.format(column, put(orjson.dumps(users).decode()))
 
 
 @contextmanager
 def planned(**settings: str) -> Iterator[None]:
-    """Have PostgreSQL execute statements with these settings, for just after a large load it knows nothing of tables.
+    """Have PostgreSQL execute statements with these planner settings; right after a large load it lacks statistics.
 
-    Afterwards they are as they were before. In a transaction that is given up, they are by themselves.
+    The settings are put back at the end of the block. A rollback puts them back by itself.
     """
     if connection.vendor != "postgresql":
         yield
@@ -145,7 +146,7 @@ def planned(**settings: str) -> Iterator[None]:
 
 
 def _set(cursor: Any, names: Sequence[str], values: Sequence[str]) -> None:
-    """Until the transaction ends."""
+    """Change settings until the transaction ends."""
     cursor.execute(
         "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS given (name, value)",
         [names, values],

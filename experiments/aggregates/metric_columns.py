@@ -1,4 +1,4 @@
-"""The figures that metrics make of a user's events, as aggregates in SQL over these events, and where they are kept."""
+"""The columns of a metric: SQL aggregates over the events of one user, and their positions in the stored row."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from experiments.aggregates.dialects import dialect
 from experiments.metrics.definition import REVENUE, Definition, Quantity
 
 Put = Callable[[Any], str]
-"""Leaves a parameter behind, and returns its place in the statement."""
+"""Adds a parameter to a statement and returns its placeholder."""
 
 
 def since_exposure(age: timedelta, put: Put) -> str:
-    """The moment so long after the exposure."""
+    """Return SQL for the moment this long after the exposure."""
     seconds = age // timedelta(seconds=1)
     return dialect().later.format(dialect().base, put(seconds)) if seconds else dialect().base
 
 
 class Layout:
-    """Where the row of a user's totals has the figures of each metric: one after the other, those that it has."""
+    """The positions of each metric's columns in the array of a user's totals, one metric after the other."""
 
     def __init__(self, definitions: Sequence[Definition]) -> None:
-        kept = [(place, name) for place, each in enumerate(definitions) for name in names_of(each)]
-        self._at = {which: at for at, which in enumerate(kept)}
+        columns = [(index, name) for index, definition in enumerate(definitions) for name in names_of(definition)]
+        self._positions = {column: position for position, column in enumerate(columns)}
 
-    def figure(self, place: int, name: str) -> str:
-        """One of `names_of` the metric at this place, or 0 where it has no such figure."""
-        at = self._at.get((place, name))
-        return "0" if at is None else dialect().figure.format(at)
+    def figure(self, metric_index: int, name: str) -> str:
+        """Return SQL for a column of the metric with this index, or `0` where the metric has no such column."""
+        position = self._positions.get((metric_index, name))
+        return "0" if position is None else dialect().figure.format(position)
 
 
 def names_of(definition: Definition) -> tuple[str, ...]:
-    """The figures that are not 0 for each user by what the metric is; see `models.UserTotal`."""
+    """Return the names of the columns that the metric has, in their order (see `UserTotal.figures`)."""
     parts = (definition.quantity, definition.denominator)
-    foreign = ("foreign",) if any(each.currency for each in parts if each) else ()
+    foreign = ("foreign",) if any(part.currency for part in parts if part) else ()
     return ("y", "d" if definition.denominator else "x", "events", *foreign)
 
 
 class Figures:
-    """The columns of one metric, where a row is an event and a group has those of one user."""
+    """SQL for the columns of one metric, where a row is an event and a group has the events of one user."""
 
     def __init__(self, definition: Definition, put: Put) -> None:
         self.definition, self._put = definition, put
         self._at, self._base = dialect().counted_at, dialect().base
 
     def all(self) -> Iterator[str]:
-        """In the order of `names_of` the metric."""
+        """Yield the columns in the order of `names_of`."""
         quantity, denominator = self.definition.quantity, self.definition.denominator
         window = self._window()
         yield self._value(quantity, window)
         yield self._value(denominator, window) if denominator else self._value(quantity, f"{self._at} < {self._base}")
         yield f"COUNT(*) FILTER (WHERE {self._is_of(quantity)} AND {self._at} >= {self._base})"
-        if foreign := " OR ".join(self._is_foreign(each) for each in (quantity, denominator) if each and each.currency):
+        if foreign := " OR ".join(self._is_foreign(part) for part in (quantity, denominator) if part and part.currency):
             yield f"COUNT(*) FILTER (WHERE ({foreign}) AND {window})"
 
     def _value(self, quantity: Quantity, when: str) -> str:
-        """What the events of one user come to, of those in a span of time."""
+        """Return SQL for the value of one user, from the events that meet the condition `when`."""
         counted = f"FILTER (WHERE {self._is_of(quantity)} AND {when})"
         if self.definition.is_share:
             return f"CASE WHEN COUNT(*) {counted} > 0 THEN 1 ELSE 0 END"
@@ -73,7 +73,7 @@ class Figures:
         return f"CASE WHEN {self._currency()} = {self._put(quantity.currency)} THEN {number} END"
 
     def _is_foreign(self, quantity: Quantity) -> str:
-        """Whether the event has an amount that is not added up, for it is in another currency or in none."""
+        """Return SQL that says whether an event has an amount in another currency, or in none, which is not summed."""
         amount = dialect().number.format(self._put(REVENUE))
         return (
             f"{self._is_of(quantity)} AND {self._currency()} <> {self._put(quantity.currency)} AND {amount} IS NOT NULL"

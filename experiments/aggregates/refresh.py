@@ -1,7 +1,7 @@
-"""Bringing the totals of an experiment in line with everything that was committed before, whoever committed it when.
+"""Bringing the totals and sums of an experiment in line with all committed events and exposures.
 
-`config.database.commit_order` says which rows are new. Users with new rows are computed afresh from all that
-that is stored of them, so that no figure depends on the order in which things became known.
+`config.database.commit_order` says which rows are new. The totals of users with new rows are computed again from all
+rows of these users, so that no number depends on the order in which events arrived.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ from experiments.models import AggregateState, Experiment
 from experiments.models.locks import lock_aggregates
 
 _MARK_GROWS_OLD = timedelta(minutes=1)
-"""After this it is taken anew though nothing happened, so that the next look need not go far back."""
+"""An older mark is replaced even where nothing happened, so that the next refresh need not look far back."""
 
 
 def refresh(experiment: Experiment, at: datetime) -> AggregateState:
     """Make the totals and sums of a started experiment exact for everything that was committed before this call.
 
-    In a transaction of its own, or the caller's; where nothing is new it writes nothing. `at` is the present moment.
+    It works in a transaction of its own, or the caller's, and writes nothing where nothing is new. `at` is the present
+    moment. Readers call `experiments.exposures.up_to_date.bring_up_to_date` instead.
     """
     stored = AggregateState.objects.defer("kept").filter(experiment=experiment).first()
     if stored is not None and _is_current(stored, experiment, at):
         return stored
     with transaction.atomic():
-        [held] = lock_aggregates([experiment.pk])
-        # Of many who wait for it, the first does the work of all.
-        return held if held.mark and _is_current(held, experiment, at) else refresh_locked(held, at)
+        [state] = lock_aggregates([experiment.pk])
+        # Of many callers that waited for the lock, the first has done the work of all.
+        return state if state.mark and _is_current(state, experiment, at) else refresh_locked(state, at)
 
 
-def refresh_locked(held: AggregateState, at: datetime) -> AggregateState:
-    """Do that to an experiment whose fold is held, in the caller's transaction.
+def refresh_locked(state: AggregateState, at: datetime) -> AggregateState:
+    """Refresh an experiment whose aggregates are locked, in the caller's transaction.
 
-    Its statements may see later moments one after another: totals come from one statement each, sums from the totals
-    alone, and what came after the mark is found by the next fold once more.
+    Each of its statements may see a later moment than the one before. That does no harm: the totals of a user come from
+    one statement, sums come from the totals alone, and the next refresh finds all rows after the mark again.
     """
-    experiment = Experiment.objects.get(pk=held.pk)
+    experiment = Experiment.objects.get(pk=state.pk)
     if experiment.frozen_at is None:
         mark = take_mark()
-        # To compile so many sums takes longer than they take, and in parallel they take half as long.
+        # Compiling so many sums takes longer than computing them, and parallel workers halve the time.
         with planned(jit="off", parallel_tuple_cost="0"):
-            _compute_what_is_new(held, experiment)
-        held.mark, held.folded_at, held.stopped_at = mark, at, experiment.stopped_at
-        held.save()
-    return held
+            _update_changed_users(state, experiment)
+        state.mark, state.folded_at, state.stopped_at = mark, at, experiment.stopped_at
+        state.save()
+    return state
 
 
 def _is_current(stored: AggregateState, experiment: Experiment, at: datetime) -> bool:
@@ -63,13 +64,13 @@ def _is_current(stored: AggregateState, experiment: Experiment, at: datetime) ->
     return not has_changes(experiment, stored.mark)
 
 
-def _compute_what_is_new(held: AggregateState, experiment: Experiment) -> None:
-    updater = AggregateUpdater(held, experiment)
-    if not held.mark or not is_mark_of_here(held.mark):  # what is new cannot be told, as at the first time
+def _update_changed_users(state: AggregateState, experiment: Experiment) -> None:
+    updater = AggregateUpdater(state, experiment)
+    if not state.mark or not is_mark_of_here(state.mark):  # the first time, or after a restore from elsewhere
         updater.compute_all()
         return
-    users = find_changed_users(experiment, held.mark)
-    if experiment.stopped_at is not None and held.stopped_at is None:
+    users = find_changed_users(experiment, state.mark)
+    if experiment.stopped_at is not None and state.stopped_at is None:
         users |= find_beyond(experiment, experiment.stopped_at)
     if is_quicker_in_one_pass(experiment, len(users)):
         updater.compute_all()

@@ -1,6 +1,4 @@
-"""The query behind totals: what the metrics of an experiment make of the events of each exposed user, in one pass.
-
-The statements that write totals, on either database."""
+"""The statements that compute the totals of exposed users from their events, and that write and delete them."""
 
 from __future__ import annotations
 
@@ -17,28 +15,28 @@ from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, UserTotal
 
 LOOKBACK = timedelta(days=14)
-"""How long before the exposure a user's history reaches."""
+"""How long before the exposure the history of a user counts, for CUPED."""
 _SKEW = timedelta(days=1)
-"""An exposure may lie a little before the start, by the clock of another host."""
+"""By the clock of another host, an exposure may be a little before the start."""
 
 Users = Sequence[str] | None
-"""Their ids; None stands for all."""
+"""User ids; None means all users."""
 
 
 def earliest_event(experiment: Experiment) -> datetime:
-    """Events before this moment matter to nobody in a started experiment."""
+    """Return the moment before which no event matters to a started experiment."""
     assert experiment.started_at is not None  # noqa: S101 (drafts have no totals)
     return experiment.started_at - LOOKBACK - _SKEW
 
 
 def exposed_users(experiment: Experiment) -> QuerySet[Exposure]:
-    """The exposures that count. An assignment that was under way during the stop may carry a later moment."""
+    """Return the exposures that count. An assignment that was under way during the stop may have a later moment."""
     exposed = Exposure.objects.filter(experiment=experiment)
     return exposed if experiment.stopped_at is None else exposed.filter(exposed_at__lte=experiment.stopped_at)
 
 
 class TotalsQuery:
-    """The SQL that computes totals from events and exposures, and its parameters, which each part leaves behind."""
+    """The SQL that computes totals from events and exposures, with its parameters."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment, self.definitions = experiment, definitions_of(experiment)
@@ -46,9 +44,9 @@ class TotalsQuery:
         self._put = self.parameters.put
 
     def totals(self, users: Users) -> str:
-        """The user_id, variant, phase, exposed_at, is_in_several_variants and figures of each."""
-        computed = (figure for each in self.definitions for figure in Figures(each, self._put).all())
-        # Only what is grouped by is a key, and what one aggregate says twice, PostgreSQL computes once.
+        """Return SQL for user_id, variant, phase, exposed_at, is_in_several_variants and figures of these users."""
+        computed = (column for definition in self.definitions for column in Figures(definition, self._put).all())
+        # The other columns depend on the primary key. PostgreSQL computes equal aggregates once.
         return f"""
             SELECT exposed.user_id, exposed.variant, phase, exposed_at, is_in_several_variants,
                 {figures(computed)} AS figures
@@ -68,9 +66,11 @@ class TotalsQuery:
 
     def _matters(self) -> Iterator[str]:
         experiment, earliest, own = self.experiment, self._put(earliest_event(self.experiment)), dialect()
-        names = sorted({name for each in self.definitions for name in each.events}) or [""]  # no event has no name
+        names = sorted({name for definition in self.definitions for name in definition.events}) or [
+            ""
+        ]  # every event has a name
         yield f"environment_id = {self._put(experiment.environment_id)}"
-        # By no index on names: before it has statistics, PostgreSQL may go through all events of a name for each user.
+        # `IS TRUE` avoids the index on names: without statistics, PostgreSQL may scan all events of a name per user.
         yield f"(name IN ({self._each(names)})) IS TRUE"
         yield f"experiment IN ({self._each(['', *experiment.references()])})"
         yield f"timestamp >= {earliest} AND received_at >= {earliest}"
@@ -95,31 +95,33 @@ BY_INDEX = {
     **dict.fromkeys(("enable_hashjoin", "enable_mergejoin", "enable_seqscan", "enable_sort"), "off"),
     "work_mem": "64MB",
 }
-"""How the events of some users are found best: by an index for each user."""
+"""Planner settings for the events of some users: an index lookup for each user."""
 IN_ONE_PASS = {
     **dict.fromkeys(("enable_nestloop", "enable_mergejoin", "enable_sort", "jit"), "off"),
     "work_mem": "256MB",
 }
-"""How all events are gone through best: once, with the exposures and a million users at hand."""
-
+"""Planner settings for the events of all users: one scan, joined with the exposures by a hash table."""
 
 _EVENTS_A_USER = 30
-"""So many events are gone through in one pass while the totals of one user are found by an index."""
+"""One pass reads this many events in the time in which an index finds the events of one user."""
 
 
 def is_quicker_in_one_pass(experiment: Experiment, users: int) -> bool:
-    """Whether the totals of so many users are, by how many events of anybody's there are."""
+    """Return whether scanning all events is quicker than looking up this many users, from the counts of events."""
     since = quarter_of(earliest_event(experiment))
-    here = EventCount.objects.filter(environment=experiment.environment_id, quarter__gte=since)
-    events: int = here.aggregate(events=Sum("count"))["events"] or 0
+    counts = EventCount.objects.filter(environment=experiment.environment_id, quarter__gte=since)
+    events: int = counts.aggregate(events=Sum("count"))["events"] or 0
     return users * _EVENTS_A_USER > events
 
 
 def write_totals(experiment: Experiment, users: Users) -> None:
-    """Compute the totals of these users, those not exposed having none afterwards, or of all, who have none yet."""
+    """Compute and store the totals of these users, or of all where none are stored yet.
+
+    Users who are not exposed have no totals afterwards.
+    """
     query = TotalsQuery(experiment)
-    whose = query.parameters.put(experiment.pk)
-    computed = f"SELECT {whose}, computed.* FROM ({query.totals(users)}) AS computed"  # noqa: S608 (no data)
+    experiment_id = query.parameters.put(experiment.pk)
+    computed = f"SELECT {experiment_id}, computed.* FROM ({query.totals(users)}) AS computed"  # noqa: S608 (no data)
     statement = f"INSERT INTO {_TABLE} ({_COLUMNS}) {computed}"
     if users is None:
         with planned(**IN_ONE_PASS):
@@ -132,6 +134,7 @@ def write_totals(experiment: Experiment, users: Users) -> None:
 
 
 def delete_totals(experiment: Experiment, users: Sequence[str]) -> None:
+    """Delete the totals of these users."""
     parameters = Parameters()
-    is_theirs = f"experiment_id = {parameters.put(experiment.pk)} AND {is_chosen('user_id', users, parameters.put)}"
-    execute(f"DELETE FROM {_TABLE} WHERE {is_theirs}", parameters)  # noqa: S608 (no data)
+    condition = f"experiment_id = {parameters.put(experiment.pk)} AND {is_chosen('user_id', users, parameters.put)}"
+    execute(f"DELETE FROM {_TABLE} WHERE {condition}", parameters)  # noqa: S608 (no data)

@@ -1,7 +1,7 @@
-"""Changing the totals of users together with the sums over them, so that these are the sums of the totals at any time.
+"""Changing the totals of users together with the sums over them, so that the two always agree.
 
-Users leave the sums with what they counted, and come back with what they count now; sums are exact, so that nothing of
-the former is left. Whoever calls this holds the experiment's fold.
+The old totals of a user are subtracted from the sums and the new ones added. Sums are exact, so no
+rounding error is left behind. Callers lock the aggregates of the experiment.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _TABLE = UserTotal._meta.db_table
 
 
 class AggregateUpdater:
-    """The totals and sums of one experiment. The caps in force stand in its fold, which the caller saves."""
+    """Writes the totals and sums of one experiment. The caps in force are in its state, which the caller saves."""
 
-    def __init__(self, held: AggregateState, experiment: Experiment) -> None:
-        self.held, self.experiment = held, experiment
+    def __init__(self, state: AggregateState, experiment: Experiment) -> None:
+        self.state, self.experiment = state, experiment
         self.definitions: Mapping[int, Definition] = dict(enumerate(definitions_of(experiment)))
         self.layout = Layout([*self.definitions.values()])
 
@@ -54,25 +54,25 @@ class AggregateUpdater:
         if is_quicker_in_one_pass(self.experiment, exposed.count()):
             write_totals(self.experiment, None)
         else:
-            for some in _chunks(set(exposed.values_list("user_id", flat=True))):
-                write_totals(self.experiment, some)
+            for user_ids in _chunks(set(exposed.values_list("user_id", flat=True))):
+                write_totals(self.experiment, user_ids)
         self.caps = self.find_caps()
         change = Change()
         change.add(1, self.sums_of_totals())
         self._store(change)
 
     def compute(self, users: Collection[str]) -> None:
-        """Compute the totals of these users from events. Who is not exposed has none."""
+        """Compute the totals of these users from events; users who are not exposed have none afterwards."""
         change = Change()
-        for some in _chunks(users):
-            change.add(-1, self._sums_of(some))
-            write_totals(self.experiment, some)
-            change.add(1, self._sums_of(some))
+        for user_ids in _chunks(users):
+            change.add(-1, self._sums_of(user_ids))
+            write_totals(self.experiment, user_ids)
+            change.add(1, self._sums_of(user_ids))
         self._store(change)
         self._move_caps()
 
     def remove(self, user_id: str) -> None:
-        """Forget the totals of a user."""
+        """Delete the totals of a user."""
         change = Change()
         change.add(-1, self._sums_of([user_id]))
         delete_totals(self.experiment, [user_id])
@@ -80,37 +80,40 @@ class AggregateUpdater:
         self._move_caps()
 
     def find_caps(self) -> Caps:
-        """Where the caps lie, by the totals as they are."""
-        return self._find_caps(lambda place: count_measured(self.experiment, place))
+        """Return the caps that the stored totals give."""
+        return self._find_caps(lambda metric_index: count_measured(self.experiment, metric_index))
 
     def sums_of_totals(self) -> DailySums:
-        """What all totals come to by the caps in force."""
+        """Return the sums over all totals, with the caps in force."""
         return self._sum_up("TRUE", Parameters(), counted(self.experiment, self.caps))
 
     @property
     def caps(self) -> Caps:
-        return {int(place): cap for place, cap in self.held.caps.items()}
+        return {int(metric_index): cap for metric_index, cap in self.state.caps.items()}
 
     @caps.setter
     def caps(self, caps: Caps) -> None:
-        self.held.caps = {str(place): cap for place, cap in caps.items()}
+        self.state.caps = {str(metric_index): cap for metric_index, cap in caps.items()}
 
     def _move_caps(self) -> None:
-        """Find the caps anew, and have the users above an old one or a new one count by the new."""
+        """Compute the caps again, and count the users above an old or a new cap by the new one."""
         measured = self._measured()
-        old, new, change = self.caps, self._find_caps(lambda place: measured.get(place, 0)), Change()
-        for place in old.keys() | new.keys():
-            if old.get(place) != new.get(place):
-                change.add(1, self._difference(place, old.get(place), new.get(place)))
+        old, new, change = self.caps, self._find_caps(lambda metric_index: measured.get(metric_index, 0)), Change()
+        for metric_index in old.keys() | new.keys():
+            if old.get(metric_index) != new.get(metric_index):
+                change.add(1, self._difference(metric_index, old.get(metric_index), new.get(metric_index)))
         self._store(change)
         self.caps = new
 
     def _find_caps(self, measured: Callable[[int], int]) -> Caps:
-        found = {place: find_cap(self.experiment, place, each, measured) for place, each in self.definitions.items()}
-        return {place: cap for place, cap in found.items() if cap is not None}
+        caps = {
+            index: find_cap(self.experiment, index, definition, measured)
+            for index, definition in self.definitions.items()
+        }
+        return {index: cap for index, cap in caps.items() if cap is not None}
 
     def _measured(self) -> Mapping[int, int]:
-        """The users of each metric whose value is not 0, by the sums."""
+        """Return the number of users of each metric whose value is not 0, from the sums."""
         sums = VariantSums.objects.filter(experiment=self.experiment)
         return dict(sums.values_list("metric").annotate(users=Sum("measured")))
 
@@ -120,17 +123,17 @@ class AggregateUpdater:
             is_chosen("user_id", users, parameters.put), parameters, counted(self.experiment, self.caps)
         )
 
-    def _difference(self, place: int, old: float | None, new: float | None) -> DailySums:
-        """What it makes that a metric has another cap: to those users who lie above the lower one."""
-        parameters, definition = Parameters(), self.definitions[place]
-        figure = partial(self.layout.figure, place)
+    def _difference(self, metric_index: int, old: float | None, new: float | None) -> DailySums:
+        """Return how the sums change with another cap of a metric; only users above the lower cap matter."""
+        parameters, definition = Parameters(), self.definitions[metric_index]
+        figure = partial(self.layout.figure, metric_index)
         lowest = min(cap for cap in (old, new) if cap is not None)
         above = (f"{figure(name)} > {parameters.put(lowest)}" for name in ("y", "x"))
         both = [Counted(label, definition, cap, figure) for label, cap in ((_OLD, old), (_NEW, new))]
         change = Change()
         for (label, variant, phase, day), sums in self._sum_up(f"({' OR '.join(above)})", parameters, both).items():
             if label != EXPOSURES:
-                change.add(1 if label == _NEW else -1, {(place, variant, phase, day): sums})
+                change.add(1 if label == _NEW else -1, {(metric_index, variant, phase, day): sums})
         return change.sums
 
     def _sum_up(self, condition: str, parameters: Parameters, metrics: Sequence[Counted]) -> DailySums:
@@ -138,34 +141,34 @@ class AggregateUpdater:
         return sum_by_day(rows, metrics, parameters)
 
     def _store(self, change: Change) -> None:
-        """Change the sums by so much, those of each day together."""
+        """Add the change to the stored sums, rewriting those of each day that it touches."""
         if not change.sums:
             return
         days = {day for *_, day in change.sums}
         stored = VariantSums.objects.filter(experiment=self.experiment, day__in=days)
-        for place, variant, phase, day, *sums in stored.values_list(*KEY, *NAMES):
-            change.add(1, {(place, variant, phase, day): VariantTotals(*sums)})
+        for metric_index, variant, phase, day, *sums in stored.values_list(*KEY, *NAMES):
+            change.add(1, {(metric_index, variant, phase, day): VariantTotals(*sums)})
         stored.delete()
         rows = [
-            [self.experiment.pk, place, variant, phase, day.isoformat(), *map(str, sums.values())]
-            for (place, variant, phase, day), sums in change.sums.items()
+            [self.experiment.pk, metric_index, variant, phase, day.isoformat(), *map(str, sums.values())]
+            for (metric_index, variant, phase, day), sums in change.sums.items()
             if any(sums.values())
         ]
         insert(VariantSums, ["experiment_id", *KEY, *NAMES], rows, "")
 
 
 class Change:
-    """What is to be added to sums."""
+    """Amounts to add to sums."""
 
     def __init__(self) -> None:
         self.sums: DailySums = {}
 
     def add(self, sign: Literal[1, -1], sums: DailySums) -> None:
-        for key, each in sums.items():
-            self.sums[key] = self.sums.get(key, VariantTotals()) + (each if sign == 1 else -each)
+        for key, totals in sums.items():
+            self.sums[key] = self.sums.get(key, VariantTotals()) + (totals if sign == 1 else -totals)
 
 
 def _chunks(users: Collection[str]) -> Iterator[list[str]]:
-    """In the order of the keys of the totals."""
+    """Yield the users in the order of the keys of the totals, some at a time."""
     ordered = sorted(users)
     return (ordered[at : at + USERS_AT_ONCE] for at in range(0, len(ordered), USERS_AT_ONCE))

@@ -1,6 +1,7 @@
-"""Adding up what the totals of users come to: all that statistics need of them, in one pass over their figures.
+"""Sums over the totals of users by variant, which are all that the statistics need: computing and reading them.
 
-Reading what the totals of users come to: call `totals.folding.fold` first. Each function makes one statement."""
+Call `experiments.exposures.up_to_date.bring_up_to_date` before reading. Each function makes one statement.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ from experiments.models import AggregateState, Experiment, UserTotal, VariantSum
 from experiments.models.fields import EXACT, ExactField, ExactSum
 
 EXPOSURES = -1
-"""The place of the exposures themselves, beside those of the metrics: `users` and `several` are all that it has."""
+"""The metric index that stands for the exposures themselves; its sums have only `users` and `several`."""
 
 _ZERO = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)
 class VariantTotals:
-    """Exact sums over the users of one variant, by one metric; see `models.VariantSums`."""
+    """Exact sums over the users of one variant for one metric (see `models.VariantSums`)."""
 
     users: int = 0
     several: int = 0
@@ -56,11 +57,12 @@ class VariantTotals:
         return VariantTotals(*map(_negate, self.values()))
 
     def values(self) -> tuple[Any, ...]:
-        """In the order of NAMES."""
+        """Return the sums in the order of NAMES."""
         values: tuple[Any, ...] = _values(self)
         return values
 
     def document(self) -> dict[str, Any]:
+        """Return the sums by name."""
         return dict(zip(NAMES, self.values(), strict=True))
 
 
@@ -70,34 +72,34 @@ _KINDS: Mapping[str, type[Any]] = {field.name: type(field.default) for field in 
 
 
 def as_totals(**values: Any) -> VariantTotals:
-    """The sums of these names, however the database has handed them over."""
+    """Return sums from the values that the database returned, by name."""
     return VariantTotals(**{name: _KINDS[name](value or 0) for name, value in values.items()})
 
 
-def _negate(one: Any) -> Any:
-    return one.copy_negate() if isinstance(one, Decimal) else -one  # where a decimal's own operator would round
+def _negate(value: Any) -> Any:
+    return value.copy_negate() if isinstance(value, Decimal) else -value  # a decimal's own operator would round
 
 
-def _add(one: Any, other: Any) -> Any:
-    return EXACT.add(one, other) if isinstance(one, Decimal) else one + other
+def _add(left: Any, right: Any) -> Any:
+    return EXACT.add(left, right) if isinstance(left, Decimal) else left + right
 
 
 Sums = dict[tuple[Any, ...], VariantTotals]
-"""By the label of what is counted (EXPOSURES: the exposures), and then by what users were grouped by."""
+"""Sums by the label of what is counted (EXPOSURES for the exposures), followed by the values grouped by."""
 
 KEY = ("metric", "variant", "phase", "day")
-"""What sums are kept by, for each experiment."""
+"""The columns by which the sums of an experiment are stored."""
 
 DailySums = dict[tuple[int, str, int, date], VariantTotals]
-"""By the place of the metric, the variant, the phase of the exposures, and their day in UTC."""
+"""Sums by metric index, variant, phase of the exposures, and day of the exposures in UTC."""
 
 Caps = Mapping[int, float]
-"""The value that greater ones count as, by the place of the metric."""
+"""The cap of each metric that has one, by metric index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The figures of a metric, under a label: what is above the cap counts as the cap. `figure` finds them by name."""
+    """A metric to sum up under a label, with its cap. `figure` returns SQL for a column by its name."""
 
     label: int
     definition: Definition
@@ -106,30 +108,39 @@ class Counted:
 
 
 def counted(experiment: Experiment, caps: Caps) -> list[Counted]:
-    """All metrics of an experiment, under their places."""
+    """Return all metrics of an experiment, with their indexes as labels."""
     definitions = definitions_of(experiment)
     figure = Layout(definitions).figure
-    return [Counted(at, each, caps.get(at), partial(figure, at)) for at, each in enumerate(definitions)]
+    return [
+        Counted(index, definition, caps.get(index), partial(figure, index))
+        for index, definition in enumerate(definitions)
+    ]
 
 
 def sum_up(rows: str, keys: Sequence[str], counted: Sequence[Counted], parameters: Parameters) -> Sums:
-    """The sums of users by these expressions. `rows` follows FROM, has the columns of totals, and these parameters."""
+    """Return sums over users, grouped by the SQL expressions `keys`.
+
+    `rows` is SQL that follows FROM and has the columns of totals; its parameters are in `parameters`.
+    """
     names = [f"key_{at}" for at in range(len(keys))]
     values = {"is_in_several_variants": "is_in_several_variants", **dict(zip(names, keys, strict=True))}
     sums = {
         (EXPOSURES, "users"): "COUNT(*)",
         (EXPOSURES, "several"): "COUNT(*) FILTER (WHERE is_in_several_variants)",
     }
-    for each in counted:
-        measured = Measured(each, parameters)
+    for metric in counted:
+        measured = Measured(metric, parameters)
         values |= measured.values
-        sums |= {(each.label, name): column for name, column in measured.sums()}
-    # What sums are made of is computed once for each user, not once for each sum.
+        sums |= {(metric.label, name): column for name, column in measured.sums()}
+    # The fence makes PostgreSQL compute each value once for each user, and not once for each sum.
     users = f"SELECT {_named(values)} FROM {rows} {dialect().fence}"  # noqa: S608 (no data)
     grouped = ", ".join(names)
     statement = f"SELECT {', '.join([*names, *sums.values()])} FROM ({users}) AS users GROUP BY {grouped}"  # noqa: S608
-    found = fetch(statement, parameters)
-    return {(label, *row[: len(keys)]): of for row in found for label, of in _by_label([*sums], row[len(keys) :])}
+    return {
+        (label, *row[: len(keys)]): totals
+        for row in fetch(statement, parameters)
+        for label, totals in _by_label([*sums], row[len(keys) :])
+    }
 
 
 def _named(values: Mapping[str, str]) -> str:
@@ -137,16 +148,16 @@ def _named(values: Mapping[str, str]) -> str:
 
 
 def sum_by_day(rows: str, counted: Sequence[Counted], parameters: Parameters) -> DailySums:
-    """The sums of users by variant, and by the phase and the day of their exposure."""
-    found = sum_up(rows, ["variant", "phase", dialect().day], counted, parameters)
+    """Return sums over users by variant, and by the phase and day of their exposure."""
+    summed = sum_up(rows, ["variant", "phase", dialect().day], counted, parameters)
     return {
         (label, variant, phase, day if isinstance(day, date) else date.fromisoformat(day)): sums
-        for (label, variant, phase, day), sums in found.items()
+        for (label, variant, phase, day), sums in summed.items()
     }
 
 
 def _by_label(names: Sequence[tuple[int, str]], values: Sequence[Any]) -> Iterator[tuple[int, VariantTotals]]:
-    """The sums that are not 0, where values have labels and names."""
+    """Yield the sums of each label, without labels whose sums are all 0."""
     by_label: dict[int, dict[str, Any]] = {}
     for (label, name), value in zip(names, values, strict=True):
         by_label.setdefault(label, {})[name] = value
@@ -155,13 +166,14 @@ def _by_label(names: Sequence[tuple[int, str]], values: Sequence[Any]) -> Iterat
 
 
 class Measured:
-    """What a metric makes of each user, as columns by name, and the sums of these."""
+    """SQL for the values of each user by one metric, and for the sums of these values."""
 
     def __init__(self, counted: Counted, parameters: Parameters) -> None:
         self._definition = counted.definition
         cap = None if counted.cap is None else parameters.put(counted.cap)
-        parts = [each for each in (counted.definition.quantity, counted.definition.denominator) if each]
-        self._is_whole = cap is None and not any(each.property for each in parts)  # floats add these up exactly
+        parts = [part for part in (counted.definition.quantity, counted.definition.denominator) if part]
+        # Floats sum whole numbers exactly.
+        self._is_whole = cap is None and not any(part.property for part in parts)
         self._column = {name: f"{name}_{counted.label}" for name in names_of(counted.definition)}
         figures = {name: counted.figure(name) for name in self._column}
         for name in {"y", "x"} & figures.keys():
@@ -171,14 +183,14 @@ class Measured:
         self.values = {column: figures[name] for name, column in self._column.items()}
 
     def sums(self) -> Iterator[tuple[str, str]]:
-        """The sums that the metric has, by name; all others are 0."""
+        """Yield name and SQL of each sum that the metric has; all others are 0."""
         yield "users", f"COUNT(*) FILTER (WHERE {self._column['events']} > 0)"
         yield "positive", f"COUNT(*) FILTER (WHERE {self._column['y']} > 0)"
         if self._definition.cap_percentile is not None:
             yield "measured", f"COUNT(*) FILTER (WHERE {self._column['y']} <> 0)"
         names = ("y", "yy", "d", "dd", "yd") if self._definition.denominator else ("y", "yy", "x", "xx", "xy")
         for name in names:
-            yield name, self._add(" * ".join(self._column[each] for each in name))
+            yield name, self._add(" * ".join(self._column[factor] for factor in name))
         yield "events", f"SUM({self._column['events']})"
         if "foreign" in self._column:
             yield "foreign", f"SUM({self._column['foreign']})"
@@ -194,36 +206,36 @@ def _capped(value: str, cap: str | None) -> str:
 _USERS_AT_ONCE = 2000
 
 Totals = Mapping[int, Mapping[str, VariantTotals]]
-"""By the place of the metric (EXPOSURES: of the exposures), then by variant. What has no users is not in it."""
+"""Sums by metric index (EXPOSURES for the exposures), then by variant, without entries for variants without users."""
 
 Phases = Collection[int] | None
-"""The numbers of those whose exposures count; None stands for all."""
+"""The numbers of the phases whose exposures count; None means all."""
 
 
 def read_sums(experiment: Experiment) -> Totals:
-    """The sums of all users."""
+    """Return the sums over all users."""
     return pool(read_phases(experiment))
 
 
 def read_phases(experiment: Experiment) -> Mapping[int, Totals]:
-    """The sums of the users who were exposed in each phase."""
+    """Return the sums over the users who were exposed in each phase, by phase number."""
     summed = {f"sum_{name}": _sum(VariantSums._meta.get_field(name)) for name in NAMES}
-    found: dict[int, dict[int, dict[str, VariantTotals]]] = {}
+    by_phase: dict[int, dict[int, dict[str, VariantTotals]]] = {}
     rows = _sums(experiment).values_list("phase", "metric", "variant").annotate(**summed)
-    for phase, place, variant, *values in rows:
-        of_metric = found.setdefault(phase, {}).setdefault(place, {})
+    for phase, metric_index, variant, *values in rows:
+        of_metric = by_phase.setdefault(phase, {}).setdefault(metric_index, {})
         of_metric[variant] = as_totals(**dict(zip(NAMES, values, strict=True)))
-    return found
+    return by_phase
 
 
 def pool(by_phase: Mapping[int, Totals], phases: Phases = None) -> Totals:
-    """The sums of the users of these phases together."""
+    """Return the sums over the users of these phases together."""
     pooled: dict[int, dict[str, VariantTotals]] = {}
     for totals in (of_phase for phase, of_phase in by_phase.items() if phases is None or phase in phases):
-        for place, of_variant in totals.items():
-            known = pooled.setdefault(place, {})
+        for metric_index, of_variant in totals.items():
+            of_metric = pooled.setdefault(metric_index, {})
             for variant, sums in of_variant.items():
-                known[variant] = known[variant] + sums if variant in known else sums
+                of_metric[variant] = of_metric[variant] + sums if variant in of_metric else sums
     return pooled
 
 
@@ -234,34 +246,34 @@ def _sum(field: Any) -> Any:
 def read_daily(
     experiment: Experiment, phases: Phases = None
 ) -> Mapping[int, Mapping[str, Mapping[date, VariantTotals]]]:
-    """The sums of the users of these phases who were exposed on a day, in UTC, in the order of the days."""
-    found: dict[int, dict[str, dict[date, VariantTotals]]] = {}
-    for (place, variant, _, day), sums in read_days(experiment, phases):
-        of_day = found.setdefault(place, {}).setdefault(variant, {})
+    """Return the sums over the users of these phases by the day of their exposure, in UTC and in order."""
+    daily: dict[int, dict[str, dict[date, VariantTotals]]] = {}
+    for (metric_index, variant, _, day), sums in read_days(experiment, phases):
+        of_day = daily.setdefault(metric_index, {}).setdefault(variant, {})
         of_day[day] = of_day[day] + sums if day in of_day else sums
-    return found
+    return daily
 
 
 def read_days(
     experiment: Experiment, phases: Phases = None
 ) -> Iterator[tuple[tuple[int, str, int, date], VariantTotals]]:
-    """The sums as they are kept, with the metric's place, variant, phase and day, in the order of the days."""
+    """Yield the stored sums with their metric index, variant, phase and day, in the order of the days."""
     kept = _sums(experiment) if phases is None else _sums(experiment).filter(phase__in=phases)
-    for place, variant, phase, day, *values in kept.order_by("day").values_list(*KEY, *NAMES):
-        yield (place, variant, phase, day), VariantTotals(*values)
+    for metric_index, variant, phase, day, *values in kept.order_by("day").values_list(*KEY, *NAMES):
+        yield (metric_index, variant, phase, day), VariantTotals(*values)
 
 
 def count_mature(
     experiment: Experiment, spans: Collection[timedelta], at: datetime, phases: Phases = None
 ) -> Mapping[timedelta, Mapping[str, int]]:
-    """For each span, the users by variant whose exposure is that long ago: whose window has passed, if that is it.
+    """Return, for each span, the number of users by variant whose exposure is at least that long ago.
 
-    Of those who were exposed in these phases.
+    Where the span is the window of a metric, these are its mature users. Only users exposed in these phases count.
     """
     begun = {span: floor_to_second(at - span) for span in spans}
     counts = {
-        f"span_{place}": Count("user_id", filter=Q(exposed_at__lt=moment + timedelta(seconds=1)))
-        for place, moment in enumerate(begun.values())
+        f"span_{number}": Count("user_id", filter=Q(exposed_at__lt=moment + timedelta(seconds=1)))
+        for number, moment in enumerate(begun.values())
     }
     exposed = exposed_users(experiment) if phases is None else exposed_users(experiment).filter(phase__in=phases)
     rows: Iterable[tuple[Any, ...]] = exposed.values_list("variant").annotate(**counts)
@@ -270,21 +282,22 @@ def count_mature(
 
 
 def read_caps(experiment: Experiment) -> Mapping[int, float]:
-    """The value of each cap in force, fixed or a percentile, by the place of the metric."""
+    """Return the caps in force, fixed ones and percentiles, by metric index."""
     caps = AggregateState.objects.filter(experiment=experiment).values_list("caps", flat=True).first() or {}
-    return {int(place): cap for place, cap in caps.items()}
+    return {int(metric_index): cap for metric_index, cap in caps.items()}
 
 
 User = tuple[str, datetime, float, float, float]
-"""The id, the moment of the exposure, y, d and x: capped, as in the sums."""
+"""The id, the moment of the exposure, and y, d and x, capped as in the sums."""
 
 
-def read_users(experiment: Experiment, place: int) -> Iterator[User]:
-    """What the metric at this place makes of each exposed user, in the order of the exposures."""
-    cap, figure = read_caps(experiment).get(place, float("inf")), Layout(definitions_of(experiment)).figure
+def read_users(experiment: Experiment, metric_index: int) -> Iterator[User]:
+    """Yield the values of each exposed user by the metric with this index, in the order of the exposures."""
+    cap = read_caps(experiment).get(metric_index, float("inf"))
+    figure = Layout(definitions_of(experiment)).figure
     parameters = Parameters()
     statement = f"""
-        SELECT user_id, exposed_at, {figure(place, "y")}, {figure(place, "d")}, {figure(place, "x")}
+        SELECT user_id, exposed_at, {", ".join(figure(metric_index, name) for name in "ydx")}
         FROM {UserTotal._meta.db_table} WHERE experiment_id = {parameters.put(experiment.pk)}
         ORDER BY exposed_at, user_id
     """  # noqa: S608 (no data)
