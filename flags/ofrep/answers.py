@@ -1,19 +1,20 @@
-"""Evaluations in the words of OFREP. Pure; what fails as a whole is told by `failures`."""
+"""The answers of OFREP: evaluations and failures as the protocol writes them, with their descriptions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
+from msgspec import UNSET, Meta, UnsetType, field
+
+from config.answers import Answer, Count, Key, described, one_of, reference, shaped
 from flags.engine.evaluation import TargetingKeyMissing, resolve
 from flags.engine.types import Context, Evaluation, Flag, Reason, Rule
 
-Facts = Mapping[str, str | int]
-
 
 class ReasonCode(StrEnum):
-    """`reason` of an answer, by which OpenFeature's clients know how a value came about."""
+    """`reason` of an answer, one of OpenFeature's."""
 
     STATIC = "STATIC"
     TARGETING_MATCH = "TARGETING_MATCH"
@@ -32,7 +33,7 @@ class FailureCode(StrEnum):
     FLAG_NOT_FOUND = "FLAG_NOT_FOUND"
 
 
-# The list of the protocol has no word for "none of the rules".
+# OpenFeature has no reason for "no rule matches".
 _REASONS = {
     Reason.DISABLED: ReasonCode.DISABLED.value,
     Reason.DEFAULT: ReasonCode.STATIC.value,
@@ -41,53 +42,150 @@ _REASONS = {
 }
 _SPLIT, _TARGETING_MATCH = ReasonCode.SPLIT.value, ReasonCode.TARGETING_MATCH.value
 
+_FlagKey = Annotated[str, Meta(min_length=1), described("The key of the flag.")]
+_Environment = Annotated[Key, described("The key of the environment.")]
+_REVISION = described("The revision of the newest change to what was evaluated.")
+_DETAILS = described("For people: what went wrong and what to do.")
 
-def tell(flag: Flag, context: Context, facts: Facts, *, tells_rules: bool) -> dict[str, Any]:
-    """Return what a flag is for the user, which the context then knows.
 
-    `facts` become part of its metadata, with the rule if `tells_rules`.
+class OfrepEvaluationMetadata(Answer, kw_only=True):
+    """About the evaluation. It is flat, as the protocol requires."""
 
-    Raises TargetingKeyMissing where only the id of the user could tell.
+    flag_set_id: _Environment
+    revision: Annotated[Count | UnsetType, _REVISION] = UNSET
+    reason: Annotated[str, one_of(Reason), described("Halyard's own reason, which is more exact.")]
+    rule: Annotated[
+        Count | UnsetType, described("The index of the rule that matched. Keys of scope `client` do not get it.")
+    ] = UNSET
+    rule_name: Annotated[
+        str | UnsetType, described("The name of that rule, if it has one. Keys of scope `client` do not get it.")
+    ] = UNSET
+
+
+class OfrepEvaluation(Answer):
+    """What a flag is for the user, and why."""
+
+    key: _FlagKey
+    reason: Annotated[str, one_of(ReasonCode), described("The reason, as OpenFeature names it.")]
+    value: Annotated[Any, described("The value. For a flag without variants: whether it is on.")]
+    variant: Annotated[Key, described("The variant. For a flag without variants: `on` or `off`.")]
+    metadata: Annotated[OfrepEvaluationMetadata, described("About the evaluation.")]
+
+
+class OfrepNoMetadata(Answer):
+    """The metadata of a failure, which is always empty."""
+
+
+_NO_METADATA = OfrepNoMetadata()
+
+
+class OfrepFlagFailure(Answer):
+    """The flag cannot be evaluated without a targeting key."""
+
+    key: _FlagKey
+    error_code: Annotated[str, one_of([FailureCode.TARGETING_KEY_MISSING]), described("The code of the failure.")]
+    error_details: Annotated[str, _DETAILS]
+    metadata: Annotated[OfrepNoMetadata, described("Always empty.")]
+
+
+class OfrepRefusal(Answer):
+    """A failure without a code of the protocol. The status says which one it is."""
+
+    error_details: Annotated[str, _DETAILS]
+
+
+class OfrepEventStream(Answer):
+    """An address that announces changes as they are made (Server-Sent Events)."""
+
+    type: Annotated[str, one_of(["sse"]), described("The kind of stream.")]
+    url: Annotated[
+        str,
+        shaped({"format": "uri"}),
+        described("The address, valid for 30 to 60 minutes. It has a token in it: do not log it."),
+    ]
+    inactivity_delay: Annotated[Count, described("How long a hidden page stays connected, in seconds.")] = field(
+        name="inactivityDelaySec"
+    )
+
+
+class OfrepEvaluationsMetadata(Answer):
+    """About all of the evaluations."""
+
+    flag_set_id: _Environment
+    revision: Annotated[Count, _REVISION]
+
+
+class OfrepEvaluations(Answer):
+    """What each flag is for the user."""
+
+    flags: Annotated[
+        Sequence[Any],
+        shaped({"items": {"anyOf": [reference("OfrepEvaluation"), reference("OfrepFlagFailure")]}}),
+        described("An entry for each flag."),
+    ]
+    metadata: Annotated[OfrepEvaluationsMetadata, described("About all of the evaluations.")]
+    event_streams: Annotated[
+        list[OfrepEventStream] | UnsetType, described("Left out if the client can reach no stream.")
+    ] = UNSET
+
+
+class Facts(NamedTuple):
+    """What the metadata of all evaluations of a request have in common."""
+
+    environment: str
+    revision: int | UnsetType = UNSET
+
+
+def answer_flag(flag: Flag, context: Context, facts: Facts, *, shows_rules: bool) -> OfrepEvaluation:
+    """Return what a flag is for the user, and remember it in the context.
+
+    With `shows_rules`, the metadata name the rule that matched.
+
+    Raises TargetingKeyMissing if only the hash of a user id could decide, and there is no user id.
     """
     evaluation, rule = resolve(flag, context)
     context.evaluations[flag.key] = evaluation
     served = evaluation.served
+    value: object
     if served is None:
-        value: object = evaluation.enabled
+        value = evaluation.enabled
         variant = "on" if value else "off"
     else:
         value, variant = served.value, served.key
         if flag.is_fractional and isinstance(value, int):
-            value = float(value)  # to clients that tell 5 from 5.0, all values of a flag have one type
-    return {
-        "key": flag.key,
-        "reason": _reason(evaluation, rule),
-        "value": value,
-        "variant": variant,
-        "metadata": _metadata(facts, evaluation, rule if tells_rules else None),
-    }
+            value = float(value)  # for clients in which 5 and 5.0 differ, all values of a flag have one type
+    return OfrepEvaluation(
+        key=flag.key,
+        reason=_reason(evaluation, rule),
+        value=value,
+        variant=variant,
+        metadata=_metadata(facts, evaluation, rule if shows_rules else None),
+    )
 
 
-def tell_all(flags: Iterable[Flag], context: Context, facts: Facts, *, tells_rules: bool) -> list[dict[str, Any]]:
-    """Return what each flag is for the user; one that needs a targeting key fails alone."""
-    answers = []
+def answer_flags(
+    flags: Iterable[Flag], context: Context, facts: Facts, *, shows_rules: bool
+) -> list[OfrepEvaluation | OfrepFlagFailure]:
+    """Return what each flag is for the user. A flag that needs a targeting key fails alone."""
+    answers: list[OfrepEvaluation | OfrepFlagFailure] = []
     for flag in flags:
         try:
-            answers.append(tell(flag, context, facts, tells_rules=tells_rules))
+            answers.append(answer_flag(flag, context, facts, shows_rules=shows_rules))
         except TargetingKeyMissing:
-            answers.append(tell_missing_key(flag.key))
+            answers.append(answer_missing_key(flag.key))
     return answers
 
 
-def tell_missing_key(key: str) -> dict[str, Any]:
-    """Return the failure of a flag for a user whom nobody knows by name."""
-    why = "This flag is on for a share of the users; send a `targetingKey`, which tells who is in it."
-    return tell_failure(key, FailureCode.TARGETING_KEY_MISSING, why)
+def answer_missing_key(key: str) -> OfrepFlagFailure:
+    """Return the failure of a flag that cannot be evaluated without a targeting key."""
+    details = "This flag is on for a share of the users; send a `targetingKey`, which tells who is in it."
+    return answer_failure(key, FailureCode.TARGETING_KEY_MISSING, details)
 
 
-def tell_failure(key: str, code: FailureCode, details: str) -> dict[str, Any]:
-    """Return the failure of a flag. Its metadata is empty, but there: the client for Java reads it first."""
-    return {"key": key, "errorCode": code.value, "errorDetails": details, "metadata": {}}
+def answer_failure(key: str, code: FailureCode, details: str) -> OfrepFlagFailure:
+    """Return the failure of a flag."""
+    # The client for Java reads the metadata before all else, so it must be there.
+    return OfrepFlagFailure(key=key, error_code=code.value, error_details=details, metadata=_NO_METADATA)
 
 
 def _reason(evaluation: Evaluation, rule: Rule | None) -> str:
@@ -96,11 +194,11 @@ def _reason(evaluation: Evaluation, rule: Rule | None) -> str:
     return _SPLIT if rule.is_split else _TARGETING_MATCH
 
 
-def _metadata(facts: Facts, evaluation: Evaluation, rule: Rule | None) -> dict[str, Any]:
-    """Flat, as the protocol wants it. `reason` is our own, which tells more than OpenFeature's."""
-    metadata = {**facts, "reason": evaluation.answer["reason"]}
-    if rule is not None:
-        metadata["rule"] = rule.index
-        if "name" in rule.source:
-            metadata["ruleName"] = rule.source["name"]
-    return metadata
+def _metadata(facts: Facts, evaluation: Evaluation, rule: Rule | None) -> OfrepEvaluationMetadata:
+    return OfrepEvaluationMetadata(
+        flag_set_id=facts.environment,
+        revision=facts.revision,
+        reason=evaluation.reason,
+        rule=UNSET if rule is None else rule.index,
+        rule_name=UNSET if rule is None else rule.source.get("name", UNSET),
+    )

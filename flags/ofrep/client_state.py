@@ -1,9 +1,4 @@
-"""Entity tags: whether what a client has is still what it would be answered, found out without evaluating a flag.
-
-They are made with a key: a tag that anybody could make from guesses would tell which moments the rules name.
-
-
-Where a client may hear of changes: the `eventStreams` of an answer, and what a client tells of what it heard."""
+"""What a client of OFREP already has: the entity tag of its last answer, and the event stream that it listens to."""
 
 from __future__ import annotations
 
@@ -22,10 +17,15 @@ from django.http.request import split_domain_port
 
 from config.serving import worker_process
 from flags.ofrep import tokens
+from flags.ofrep.answers import OfrepEventStream
 
 
 def etag(secret: str, *parts: object) -> str:
-    """Return a strong tag, in its quotes, of all that an answer depends on: JSON, or moments."""
+    """Return a strong entity tag, in quotes, of everything that an answer depends on: JSON values or moments.
+
+    With it, a request is answered 304 without evaluating any flag.
+    """
+    # The hash has a key: from a tag that anybody could compute, guesses would reveal the moments in the rules.
     content = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
     return f'"{blake2b(content, digest_size=16, key=_key(secret)).hexdigest()}"'
 
@@ -36,23 +36,22 @@ def _key(secret: str) -> bytes:
 
 
 def matches(if_none_match: str | None, current: str) -> bool:
-    """Return whether `If-None-Match` names the tag. Weak or strong makes no difference here (RFC 9110, 13.1.2)."""
+    """Return whether `If-None-Match` names the tag, weak or strong (RFC 9110, 13.1.2)."""
     if not if_none_match:
         return False
-    named = {each.strip().removeprefix("W/").strip('"') for each in if_none_match.split(",")}
-    return "*" in named or current.strip('"') in named
+    tags = {tag.strip().removeprefix("W/").strip('"') for tag in if_none_match.split(",")}
+    return "*" in tags or current.strip('"') in tags
 
 
 INACTIVITY_DELAY_SECONDS = 120
 
-_heard = re.compile(r'(?:W/)?"?(\d{1,18})(?:\.\d+)?"?', re.ASCII)
+_revision = re.compile(r'(?:W/)?"?(\d{1,18})(?:\.\d+)?"?', re.ASCII)
 
 
 def origin(request: HttpRequest) -> str | None:
-    """Return the address of the server of streams as the sender of a request may reach it, if at all.
+    """Return the address at which the sender of a request can reach the server of event streams, or None.
 
-    A port of its own is reached as this one is, unless a proxy that ends TLS stands before it: then STREAM_URL says
-    where it passes streams on.
+    It is the same host with another port. Behind a proxy that ends TLS, STREAM_URL must say where streams are.
     """
     if settings.STREAM_URL:
         return str(settings.STREAM_URL).rstrip("/")
@@ -64,24 +63,24 @@ def origin(request: HttpRequest) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The stream that a caller is offered: that of an environment, for the bearer of a key."""
+    """The stream that a caller may open: that of an environment, with the key that the caller used."""
 
     origin: str
     environment: str
     key_id: str
 
-    def told(self, at: datetime) -> list[dict[str, Any]]:
+    def streams(self, at: datetime) -> list[OfrepEventStream]:
         """Return the `eventStreams` of an answer."""
         token = tokens.issue(environment=self.environment, key_id=self.key_id, at=at)
         url = f"{self.origin}/ofrep/v1/streams/{self.environment}?token={token}"
-        return [{"type": "sse", "url": url, "inactivityDelaySec": INACTIVITY_DELAY_SECONDS}]
+        return [OfrepEventStream(type="sse", url=url, inactivity_delay=INACTIVITY_DELAY_SECONDS)]
 
     def identity(self, at: datetime) -> list[Any]:
-        """Return what a client that goes on with its last answer has to agree with, so that its token is still good."""
+        """Return what must stay the same for a client to keep its last answer, whose token is still valid then."""
         return [self.origin, self.key_id, tokens.period(at), tokens.issuer()]
 
 
-def heard_revision(values: Iterable[str]) -> int:
-    """Return the newest revision that a stream has told of, as clients repeat it; 0 where they repeat none."""
-    found = (_heard.fullmatch(value.strip()) for value in values)
-    return max((int(each[1]) for each in found if each), default=0)
+def newest_revision(values: Iterable[str]) -> int:
+    """Return the newest revision in the tags that a client repeats from its event stream, or 0."""
+    matches = (_revision.fullmatch(value.strip()) for value in values)
+    return max((int(match[1]) for match in matches if match), default=0)

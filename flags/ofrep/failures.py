@@ -1,4 +1,4 @@
-"""Failures in the words of OFREP: its error codes and bodies, with the statuses that its clients read bodies of."""
+"""Failures of OFREP: the error codes of the protocol, with the statuses whose bodies its clients read."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 from rest_framework.response import Response
 
+from config.answers import Answer
 from config.api import failures
 from config.errors import ErrorCode
-from flags.ofrep.answers import FailureCode, tell_failure
+from flags.ofrep.answers import FailureCode, OfrepRefusal, answer_failure
 
-# Of other failures, clients go by the status alone.
+# For all other failures, clients look at the status alone.
 _CODES = {
     ErrorCode.MALFORMED_JSON: FailureCode.PARSE_ERROR,
     ErrorCode.UNSUPPORTED_MEDIA_TYPE: FailureCode.PARSE_ERROR,
@@ -25,17 +26,18 @@ _STATUSES = {415: 400, 413: 400}
 
 
 def answer_exception(error: Exception, context: dict[str, Any]) -> Response:
-    """Turn what a view raised into its answer, logged and with the headers as under /v1."""
+    """Return the answer to an exception of a view, with the log entry and the headers of a failure under /v1."""
     response = failures.answer_exception(error, context)
-    response.data = _told(failures.as_domain_error(error).code, response.data["error"]["message"], context["kwargs"])
+    details = response.data["error"]["message"]
+    response.data = _failure(failures.as_domain_error(error).code, details, context["kwargs"])
     response.status_code = _STATUSES.get(response.status_code, response.status_code)
     return response
 
 
-def _told(code: ErrorCode, details: str, names: Mapping[str, str]) -> dict[str, Any]:
-    told = _CODES.get(code)
-    if told is None:
-        return {"errorDetails": details}
-    if "flag_key" in names:
-        return tell_failure(names["flag_key"], told, details)
-    return {"errorCode": told.value, "errorDetails": details}
+def _failure(code: ErrorCode, details: str, arguments: Mapping[str, str]) -> Answer | dict[str, Any]:
+    protocol_code = _CODES.get(code)
+    if protocol_code is None:
+        return OfrepRefusal(error_details=details)
+    if "flag_key" in arguments:
+        return answer_failure(arguments["flag_key"], protocol_code, details)
+    return {"errorCode": protocol_code.value, "errorDetails": details}

@@ -1,34 +1,37 @@
-"""How the OpenAPI document describes the operations of OFREP: version 0.3 of the protocol, as far as it is served."""
+"""How the OpenAPI document describes the operations of OFREP 0.3, as far as the service implements it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
-from config.api.schema import KEY, Schema, answer, closed_object, component, header
+from config.answers import reference
+from config.api.schema import Schema, answer, closed_object, component, header
+from config.api.structs import schema_of
 from config.slugs import NAME_LENGTH
-from flags.engine.types import Reason
-from flags.ofrep.answers import FailureCode, ReasonCode, tell_failure, tell_missing_key
+from flags.ofrep.answers import (
+    FailureCode,
+    OfrepEvaluation,
+    OfrepEvaluations,
+    OfrepFlagFailure,
+    OfrepRefusal,
+    answer_failure,
+    answer_missing_key,
+)
 
-_TEXT: Schema = {"type": "string"}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
-_ENVIRONMENT: Schema = {**KEY, "description": "The environment."}
-_REVISION: Schema = {**_COUNT, "description": "Of the newest change of anything that was evaluated."}
-_KEY: Schema = {**_TEXT, "minLength": 1}
-
-# --- what is sent ----------------------------------------------------------------------------------------------------
+# --- requests --------------------------------------------------------------------------------------------------------
 
 _TARGETING_KEY: Schema = {
     "type": ["string", "null"],
     "maxLength": NAME_LENGTH,
-    "description": "The user id. Without one, a flag that is for a share of the users fails.",
+    "description": "The user id. Without one, flags that are on for a share of the users fail.",
 }
 _CONTEXT: Schema = {
     "type": "object",
-    "description": "The user: a `targetingKey`, and what rules may ask about. When all flags are evaluated, a list of "
-    "keys in `flags` narrows them down.",
+    "description": "The user: a `targetingKey`, and the attributes that conditions read. In a request for all flags, a "
+    "list of keys in `flags` restricts the answer to these flags.",
     "properties": {"targetingKey": _TARGETING_KEY},
     "additionalProperties": True,
 }
@@ -36,140 +39,89 @@ _REQUEST = component(
     "OfrepRequest",
     {
         "type": "object",
-        "description": "Whom to evaluate flags for. What else it has is ignored.",
+        "description": "The user to evaluate flags for. Other properties are ignored.",
         "properties": {"context": component("OfrepContext", _CONTEXT)},
         "additionalProperties": True,
     },
 )
 _USER = {"context": {"targetingKey": "user-17", "plan": "pro"}}
-_FLAG_KEY = OpenApiParameter("flag_key", _KEY, OpenApiParameter.PATH, description="The key of the flag.")
-_IF_NONE_MATCH = OpenApiParameter(
-    "If-None-Match", str, OpenApiParameter.HEADER, description="The `ETag` of the last answer; 304 if it still holds."
+
+
+def _parameter(name: str, location: Literal["query", "header"], description: str) -> OpenApiParameter:
+    return OpenApiParameter(name, {"type": "string"}, location, description=description)
+
+
+_FLAG_KEY = OpenApiParameter(
+    "flag_key", {"type": "string", "minLength": 1}, OpenApiParameter.PATH, description="The key of the flag."
 )
-_HEARD = [
-    OpenApiParameter(
+_CLIENT_STATE = [
+    _parameter(
         "flagConfigEtag",
-        _TEXT,
-        OpenApiParameter.QUERY,
-        description="The `etag` that an event stream told of: the answer is at least as new. Any other is ignored.",
+        "query",
+        "The `etag` of a message from an event stream: the answer is at least as new. Any other value is ignored.",
     ),
-    OpenApiParameter(
-        "flagConfigLastModified",
-        _TEXT,
-        OpenApiParameter.QUERY,
-        description="The `lastModified` that came with it; ignored.",
-    ),
+    _parameter("flagConfigLastModified", "query", "The `lastModified` of that message. It is ignored."),
+    _parameter("If-None-Match", "header", "The `ETag` of the last answer; 304 if it is still current."),
+    header("ETag", "The version of the answer, for `If-None-Match`.", on=[200, 304]),
 ]
 
-# --- what is answered ------------------------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------------------------
 
-_FACTS: Schema = {
-    "flagSetId": _ENVIRONMENT,
-    "revision": _REVISION,
-    "reason": {
-        "type": "string",
-        "enum": [reason.value for reason in Reason],
-        "description": "The same in Halyard's own words.",
-    },
-    "rule": {**_COUNT, "description": "The rule that took the user in; not told to keys of scope `client`."},
-    "ruleName": {**_TEXT, "description": "What people call it; not told to keys of scope `client` either."},
-}
-_METADATA = closed_object(_FACTS, "About the evaluation.", optional=("revision", "rule", "ruleName"))
-_EVALUATION = component(
-    "OfrepEvaluation",
-    closed_object(
-        {
-            "key": _KEY,
-            "reason": {"type": "string", "enum": [reason.value for reason in ReasonCode]},
-            "value": {"description": "Its value; of a flag without variants, whether it is on."},
-            "variant": {**KEY, "description": "The variant; of a flag without variants, `on` or `off`."},
-            "metadata": _METADATA,
-        },
-        "What a flag is for the user, and why.",
-    ),
-)
-_NO_METADATA = component("OfrepNoMetadata", closed_object({}, "Of a failure: always empty."))
-_DETAILS: Schema = {**_TEXT, "description": "For people: what went wrong and what to do."}
+_REFUSAL = schema_of(OfrepRefusal)
+schema_of(OfrepFlagFailure)  # which the evaluations refer to
+_MALFORMED = (FailureCode.PARSE_ERROR, FailureCode.INVALID_CONTEXT, FailureCode.GENERAL)
 
 
-def _failure(codes: Sequence[FailureCode], *, of_a_flag: bool = False) -> Schema:
-    failure = {"errorCode": {"type": "string", "enum": [code.value for code in codes]}, "errorDetails": _DETAILS}
+def _failure(codes: Sequence[FailureCode], *, of_a_flag: bool) -> Schema:
+    """Return the schema of a failure with one of these codes, which has the form of `OfrepFlagFailure`."""
+    failure: Schema = {
+        "errorCode": {"type": "string", "enum": [code.value for code in codes], "description": "Switch on this."},
+        "errorDetails": {"type": "string", "description": "For people: what went wrong and what to do."},
+    }
     if not of_a_flag:
         return closed_object(failure)
-    return closed_object({"key": _KEY, **failure, "metadata": _NO_METADATA})
+    key: Schema = {"key": {"type": "string", "minLength": 1, "description": "The key of the flag."}}
+    return closed_object({**key, **failure, "metadata": {**reference("OfrepNoMetadata"), "description": "Empty."}})
 
 
-_MALFORMED = (FailureCode.PARSE_ERROR, FailureCode.INVALID_CONTEXT, FailureCode.GENERAL)
-_REFUSED = component("OfrepRefusal", closed_object({"errorDetails": _DETAILS}))
-_MISSING = component("OfrepFlagFailure", _failure([FailureCode.TARGETING_KEY_MISSING], of_a_flag=True))
-_EVENT_STREAM = component(
-    "OfrepEventStream",
-    closed_object(
-        {
-            "type": {"type": "string", "enum": ["sse"]},
-            "url": {**_TEXT, "format": "uri", "description": "Good for an hour. It carries a token: do not log it."},
-            "inactivityDelaySec": {**_COUNT, "description": "How long an unseen page is to stay connected."},
-        },
-        "Where to hear of changes as they are made (Server-Sent Events).",
-    ),
-)
-_SET = closed_object({"flagSetId": _ENVIRONMENT, "revision": _REVISION}, "About all of them.")
-_EVALUATIONS = component(
-    "OfrepEvaluations",
-    closed_object(
-        {
-            "flags": {"type": "array", "items": {"anyOf": [_EVALUATION, _MISSING]}},
-            "metadata": _SET,
-            "eventStreams": {"type": "array", "items": _EVENT_STREAM},
-        },
-        "What each flag is for the user.",
-        optional=["eventStreams"],
-    ),
-)
-
-
-def _example(schema: Any, description: str, *examples: Any) -> OpenApiResponse:
-    named = [OpenApiExample(each.get("errorCode", "Refusal"), value=each) for each in examples]
-    return OpenApiResponse(schema, description, named)
+def _example(schema: Any, description: str, example: dict[str, Any]) -> OpenApiResponse:
+    return OpenApiResponse(schema, description, [OpenApiExample(example.get("errorCode", "Refusal"), value=example)])
 
 
 def _failures(*codes: FailureCode, of_a_flag: bool) -> dict[int, OpenApiResponse]:
-    """The failures that both operations have; that of one flag names it."""
-    key = {"key": "new-checkout"} if of_a_flag else {}
-    metadata: Schema = {"metadata": {}} if of_a_flag else {}
-    name = "OfrepEvaluationFailure" if of_a_flag else "OfrepBulkFailure"
+    """Return the failures of both operations by status; those of one flag name it."""
+
+    def example(code: str, details: str) -> dict[str, Any]:
+        of_flag = {"key": "new-checkout", "metadata": {}} if of_a_flag else {}
+        return {**of_flag, "errorCode": code, "errorDetails": details}
+
+    name = "OfrepEvaluation" if of_a_flag else "OfrepBulk"
+    malformed = component(f"{name}Failure", _failure([*_MALFORMED, *codes], of_a_flag=of_a_flag))
     general = _failure([FailureCode.GENERAL], of_a_flag=of_a_flag)
     return {
         400: _example(
-            component(name, _failure([*_MALFORMED, *codes], of_a_flag=of_a_flag)),
-            "The body is no JSON, the context is not acceptable, or something else of the request is not.",
-            {**key, "errorCode": "INVALID_CONTEXT", "errorDetails": "context: Must be an object.", **metadata},
+            malformed,
+            "The body is not JSON, the context is not acceptable, or another part of the request is not.",
+            example("INVALID_CONTEXT", "context: Must be an object."),
         ),
-        401: _example(_REFUSED, "No API key was sent, or it is not good.", {"errorDetails": "Send an API key."}),
-        403: _example(_REFUSED, "The caller may not do this.", {"errorDetails": "You may not do this."}),
+        401: _example(_REFUSAL, "There is no API key, or it is not valid.", {"errorDetails": "Send an API key."}),
+        403: _example(_REFUSAL, "The caller lacks the permission.", {"errorDetails": "You may not do this."}),
         500: _example(
-            component(name.replace("Failure", "Defect"), {"anyOf": [general, _REFUSED]}),
+            component(f"{name}Defect", {"anyOf": [general, _REFUSAL]}),
             "A defect of the service; its log has the request id.",
-            {**key, "errorCode": "GENERAL", "errorDetails": "The service failed; this is a defect.", **metadata},
+            example("GENERAL", "The service failed; this is a defect."),
         ),
-        503: _example(_REFUSED, "The database cannot answer now.", {"errorDetails": "Send the same request again."}),
+        503: _example(_REFUSAL, "The database is not available now.", {"errorDetails": "Send the same request again."}),
     }
 
 
-_NOT_FOUND = component(
-    "OfrepNotFound",
-    {"anyOf": [component("OfrepFlagNotFound", _failure([FailureCode.FLAG_NOT_FOUND], of_a_flag=True)), _REFUSED]},
-)
-_ABOUT = {"flagSetId": "production", "reason": "rule_match", "rule": 0}
-_FOUND = {
-    "key": "button-colour",
-    "reason": "TARGETING_MATCH",
-    "value": "#00f",
-    "variant": "blue",
-    "metadata": _ABOUT,
-}
-_UNKNOWN = tell_failure("no-such-flag", FailureCode.FLAG_NOT_FOUND, "No flag has the key 'no-such-flag'.")
-_OTHER = tell_missing_key("half")
+_FLAG_NOT_FOUND = component("OfrepFlagNotFound", _failure([FailureCode.FLAG_NOT_FOUND], of_a_flag=True))
+_NOT_FOUND = component("OfrepNotFound", {"anyOf": [_FLAG_NOT_FOUND, _REFUSAL]})
+
+# --- operations ------------------------------------------------------------------------------------------------------
+
+_METADATA = {"flagSetId": "production", "reason": "rule_match", "rule": 0}
+_BLUE = {"key": "button-colour", "reason": "TARGETING_MATCH", "value": "#00f", "variant": "blue"}
 _STREAM = {
     "type": "sse",
     "url": "http://127.0.0.1:8001/ofrep/v1/streams/production?token=eyJ0b2tlbiI6MX0",
@@ -179,14 +131,22 @@ _STREAM = {
 evaluate = extend_schema(
     operation_id="ofrep_evaluate_flag",
     summary="Evaluate a flag by OFREP",
-    description="For OpenFeature's clients on servers: what a flag is for the user of each request. `reason` is one of "
-    "OpenFeature's; the one in `metadata` is Halyard's own. Where an experiment drives the flag, that the user was "
-    "exposed is recorded before the answer.",
+    description="For OpenFeature's clients on servers, which ask for each flag and user. Returns what the flag is for "
+    "the user. `reason` is one of OpenFeature's; the one in `metadata` is Halyard's own. If an experiment drives the "
+    "flag, the exposure is recorded before the answer.",
     parameters=[_FLAG_KEY],
     request={"application/json": _REQUEST},
     responses={
-        200: answer(_EVALUATION, "The evaluation.", {**_FOUND, "metadata": {**_ABOUT, "revision": 51}}),
-        404: _example(_NOT_FOUND, "No flag has this key.", _UNKNOWN),
+        200: answer(
+            schema_of(OfrepEvaluation), "The evaluation.", {**_BLUE, "metadata": {**_METADATA, "revision": 51}}
+        ),
+        404: _example(
+            _NOT_FOUND,
+            "No flag has this key.",
+            answer_failure(
+                "no-such-flag", FailureCode.FLAG_NOT_FOUND, "No flag has the key 'no-such-flag'."
+            ).document(),
+        ),
         **_failures(FailureCode.TARGETING_KEY_MISSING, of_a_flag=True),
     },
     examples=[OpenApiExample("A user", value=_USER, request_only=True)],
@@ -195,26 +155,22 @@ evaluate = extend_schema(
 evaluate_all = extend_schema(
     operation_id="ofrep_evaluate_flags",
     summary="Evaluate all flags by OFREP",
-    description="For OpenFeature's clients in browsers and apps: what all flags that are not archived are for one "
-    "user. A flag that needs a targeting key fails alone where the context has none. `eventStreams` is left out where "
-    "no stream can be reached. Exposures to experiments are not recorded.",
-    parameters=[
-        *_HEARD,
-        _IF_NONE_MATCH,
-        header("ETag", "The version that was answered, for `If-None-Match`.", on=[200, 304]),
-    ],
+    description="For OpenFeature's clients in browsers and apps. Returns all flags that are not archived, for one "
+    "user. If the context has no targeting key, only the flags that need one fail. Exposures to experiments are not "
+    "recorded.",
+    parameters=_CLIENT_STATE,
     request={"application/json": _REQUEST},
     responses={
         200: answer(
-            _EVALUATIONS,
+            schema_of(OfrepEvaluations),
             "The evaluations.",
             {
-                "flags": [_FOUND, _OTHER],
+                "flags": [{**_BLUE, "metadata": _METADATA}, answer_missing_key("half").document()],
                 "metadata": {"flagSetId": "production", "revision": 51},
                 "eventStreams": [_STREAM],
             },
         ),
-        304: OpenApiResponse(None, "The answer that `If-None-Match` names still holds."),
+        304: OpenApiResponse(None, "The answer that `If-None-Match` names is still current."),
         **_failures(of_a_flag=False),
     },
     examples=[

@@ -1,7 +1,7 @@
-"""Tokens of event streams: what an address carries in place of a key, since browsers send no headers to a stream.
+"""Tokens in the addresses of event streams, which replace the API key: browsers cannot send headers to a stream.
 
-A token tells nobody anything but that its environment changed, and holds for half an hour to an hour. All that are
-issued to one caller in one half hour are the same: clients that are answered another address open their stream anew.
+A token only reveals that its environment changed, and is valid for 30 to 60 minutes. All tokens issued to one caller
+within half an hour are the same, because a client that gets another address opens its stream again.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from django.core.signing import BadSignature, Signer
 
 PERIOD = timedelta(minutes=30)
 LIFETIME = 2 * PERIOD
-"""From the beginning of the period on in which it was issued."""
+"""How long a token is valid, from the start of the period in which it was issued."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SALT = "halyard.stream"
 
 
 class InvalidToken(Exception):
-    """The token is forged, expired, or of another environment. The message says which, and holds nothing of it."""
+    """The token is forged, expired, or for another environment. The message says which, without any part of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Who may hear of what: the environment, and the id of the API key ("" for callers without one).
+    """What a token permits: to listen to the changes of an environment.
 
-    It was issued at `since` or later, to somebody who was answered at that time.
+    `key_id` is the id of the API key that it was issued for, or "" for callers without one. `since` is the start of
+    the period in which it was issued.
     """
 
     environment: str
@@ -37,12 +38,12 @@ class Ticket:
 
 
 def issue(*, environment: str, key_id: str, at: datetime) -> str:
-    """Return a token that may stand in a URL as it is."""
+    """Return a token. Its characters need no escaping in a URL."""
     return _signer().sign_object([environment, key_id, period(at)])
 
 
 def read(token: str, *, environment: str, at: datetime) -> Ticket:
-    """Return what a token says, or raise InvalidToken."""
+    """Return what a token permits. Raises InvalidToken."""
     try:
         content: list[Any] = _signer().unsign_object(token)
     except BadSignature:
@@ -57,12 +58,12 @@ def read(token: str, *, environment: str, at: datetime) -> Ticket:
 
 
 def period(at: datetime) -> int:
-    """Return the number of the period that a moment lies in: a token of the same one is good for another at least."""
+    """Return the number of the period of a moment. A token of this period stays valid for the next one."""
     return (at - _EPOCH) // PERIOD
 
 
 def issuer() -> str:
-    """Return what all tokens that are good here have in common: another SECRET_KEY makes another one."""
+    """Return a value that changes with SECRET_KEY, as the signatures of all tokens do."""
     return _signer().signature("")
 
 

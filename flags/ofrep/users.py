@@ -1,4 +1,4 @@
-"""The user that a request of OFREP is about: how a body's `context` is read. Pure."""
+"""The user of an OFREP request, as the `context` of its body describes them. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ FILTER = "flags"
 
 
 def read_user(body: object) -> tuple[str, dict[str, Any]]:
-    """Return user id and attributes. A user without a targeting key has an empty id; what else a body has is ignored.
+    """Return the user id and the attributes. The id of a user without a targeting key is empty.
 
-    The protocol may grow, so its clients may send more than is known here.
+    Other properties of the body are ignored, since later versions of the protocol may add some.
+
+    Raises DomainError if the body is not an object, and ValidationFailed if the context is not acceptable.
     """
     if not isinstance(body, dict):
         raise DomainError(ErrorCode.MALFORMED_JSON, 'Send an object such as {"context": {"targetingKey": "user-17"}}.')
@@ -34,10 +36,10 @@ def read_user(body: object) -> tuple[str, dict[str, Any]]:
 
 
 def read_filter(attributes: Attributes) -> list[str] | None:
-    """Return the keys of the flags that are asked for, or None for all of them.
+    """Return the keys of the flags to evaluate, or None for all flags.
 
-    The protocol has no place for a filter but the context, where any attribute may bear its name: what is no list of
-    keys is none.
+    The protocol has no place for a filter but the context, where `flags` may also be an attribute of the application.
+    So a value that is not a list of keys is not a filter.
     """
     keys = attributes.get(FILTER)
     if isinstance(keys, list) and keys and all(isinstance(key, str) for key in keys):

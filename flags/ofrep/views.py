@@ -1,6 +1,6 @@
-"""The two operations of OFREP: what one flag is for a user, or all of them.
+"""The two operations of OFREP: evaluate one flag for a user, or all flags.
 
-They read no database, but for users of flags that experiments drive.
+They do not read the database, except for users of flags that an experiment drives.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import orjson
+import msgspec
 from django.conf import settings
 from drf_spectacular.utils import extend_schema
+from msgspec import UNSET
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -25,14 +26,22 @@ from flags.engine.evaluation import TargetingKeyMissing
 from flags.engine.types import Attributes, Configuration, Context, Flag
 from flags.experiment_rule import exposures
 from flags.ofrep import client_state, failures, openapi
-from flags.ofrep.answers import Facts, tell, tell_all, tell_missing_key
+from flags.ofrep.answers import (
+    Facts,
+    OfrepEvaluation,
+    OfrepEvaluations,
+    OfrepEvaluationsMetadata,
+    answer_flag,
+    answer_flags,
+    answer_missing_key,
+)
 from flags.ofrep.client_state import Offer, etag, matches
 from flags.ofrep.users import read_filter, read_user
 from flags.usage import counting
 
 
 class BareRenderer(BaseRenderer):
-    """JSON as it is, without an envelope; or nothing at all."""
+    """JSON without an envelope, or an empty body."""
 
     media_type = "application/json"
     format = "json"
@@ -42,7 +51,7 @@ class BareRenderer(BaseRenderer):
     def render(
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
     ) -> bytes:
-        return b"" if data is None else orjson.dumps(data)
+        return b"" if data is None else msgspec.json.encode(data)
 
 
 @extend_schema(tags=["OpenFeature"])
@@ -64,21 +73,21 @@ class OfrepViewSet(ApiViewSet):
         flag = configuration.flags.get(flag_key)
         if flag is None:
             raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
-        facts: Facts = {"flagSetId": self.environment.key, "revision": configuration.revision}
+        facts = Facts(self.environment.key, configuration.revision)
         if configuration.experiments:
             exposures.load_assignments(self.environment, context, [flag_key])
         try:
-            return Response(self._exposed(flag, context, facts))
+            return Response(self._evaluate_and_expose(flag, context, facts))
         except TargetingKeyMissing:
-            return Response(tell_missing_key(flag_key), status=400)
+            return Response(answer_missing_key(flag_key), status=400)
         finally:
             counting.count(self.environment, context)
 
     @openapi.evaluate_all
     def evaluate_all(self, request: Request) -> Response:
         if request.META.get("QUERY_STRING"):
-            heard = request.query_params.getlist("flagConfigEtag")
-            configuration_snapshot.follow(client_state.heard_revision(heard))
+            tags = request.query_params.getlist("flagConfigEtag")
+            configuration_snapshot.follow(client_state.newest_revision(tags))
         context = self._context(request)
         if context.configuration.experiments:
             exposures.load_assignments(self.environment, context)
@@ -88,12 +97,12 @@ class OfrepViewSet(ApiViewSet):
             return Response(status=304, headers=headers)
         return Response(self._answers(context, offer), headers=headers)
 
-    def _exposed(self, flag: Flag, context: Context, facts: Facts) -> dict[str, Any]:
-        """What the flag is for the user, whose exposure to an experiment is recorded before it is told."""
-        answer = tell(flag, context, facts, tells_rules=self._tells_rules)
+    def _evaluate_and_expose(self, flag: Flag, context: Context, facts: Facts) -> OfrepEvaluation:
+        """Return what the flag is for the user, after recording the user's exposure to an experiment."""
+        answer = answer_flag(flag, context, facts, shows_rules=self._shows_rules)
         participation = context.evaluations[flag.key].participation
         if participation and not exposures.record_exposure(self.environment, context, participation):
-            return tell(flag, context, facts, tells_rules=self._tells_rules)
+            return answer_flag(flag, context, facts, shows_rules=self._shows_rules)
         return answer
 
     def _context(self, request: Request) -> Context:
@@ -103,8 +112,8 @@ class OfrepViewSet(ApiViewSet):
         return Context(user_id, attributes, snapshot.configuration(self.environment.key), self.now)
 
     @property
-    def _tells_rules(self) -> bool:
-        """Keys of scope `client` ship inside apps, whose users are not to read the rules."""
+    def _shows_rules(self) -> bool:
+        """Keys of scope `client` ship inside apps, whose users must not read the rules."""
         return self.caller.scope is not Scope.CLIENT
 
     def _offer(self) -> Offer | None:
@@ -116,7 +125,7 @@ class OfrepViewSet(ApiViewSet):
             settings.SECRET_KEY,
             self.environment.key,
             context.configuration.revision,
-            self._tells_rules,
+            self._shows_rules,
             context.user_id,
             context.attributes,
             context.configuration.schedule.next_change_for(context),
@@ -124,24 +133,22 @@ class OfrepViewSet(ApiViewSet):
             *([dict(context.assigned)] if context.assigned else ()),
         )
 
-    def _answers(self, context: Context, offer: Offer | None) -> dict[str, Any]:
-        configuration = context.configuration
-        # Not the revision: clients compare entries to see which flags have changed, and it would change them all.
-        facts: Facts = {"flagSetId": self.environment.key}
-        flags = _asked_for(configuration, context.attributes)
-        answers: dict[str, Any] = {
-            "flags": tell_all(flags, context, facts, tells_rules=self._tells_rules),
-            "metadata": {**facts, "revision": configuration.revision},
-        }
+    def _answers(self, context: Context, offer: Offer | None) -> OfrepEvaluations:
+        configuration, environment = context.configuration, self.environment.key
+        flags = _flags_to_evaluate(configuration, context.attributes)
+        # Without the revision: clients compare entries to find the flags that changed, and it would change them all.
+        answers = answer_flags(flags, context, Facts(environment), shows_rules=self._shows_rules)
         counting.count(self.environment, context)
-        if offer is not None:
-            answers["eventStreams"] = offer.told(self.now)
-        return answers
+        return OfrepEvaluations(
+            flags=answers,
+            metadata=OfrepEvaluationsMetadata(flag_set_id=environment, revision=configuration.revision),
+            event_streams=UNSET if offer is None else offer.streams(self.now),
+        )
 
 
-def _asked_for(configuration: Configuration, attributes: Attributes) -> Iterable[Flag]:
-    """The flags that are not archived, or those of them that the context names."""
+def _flags_to_evaluate(configuration: Configuration, attributes: Attributes) -> Iterable[Flag]:
+    """Return the flags that are not archived, or those of them that the context names."""
     keys = read_filter(attributes)
     flags = configuration.flags
-    asked_for = flags.values() if keys is None else (flags[key] for key in keys if key in flags)
-    return (flag for flag in asked_for if "archivedAt" not in flag.source)
+    candidates = flags.values() if keys is None else (flags[key] for key in keys if key in flags)
+    return (flag for flag in candidates if "archivedAt" not in flag.source)

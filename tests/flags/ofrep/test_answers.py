@@ -10,7 +10,7 @@ import pytest
 
 from flags.engine.parsing import parse_flag
 from flags.engine.types import Configuration, Context
-from flags.ofrep.answers import tell, tell_all, tell_missing_key
+from flags.ofrep.answers import Facts, answer_flag, answer_flags, answer_missing_key
 from tests.conftest import NOON
 
 ALL = {"type": "percentage", "percentage": 100}
@@ -18,15 +18,16 @@ HALF = {"type": "percentage", "percentage": 50}
 NOBODY = {"type": "percentage", "percentage": 0}
 PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}
 COLOURS = {"type": "string", "variants": [{"key": "blue", "value": "#00f"}, {"key": "green", "value": "#0f0"}]}
-FACTS = {"flagSetId": "production", "revision": 42}
+FACTS = Facts("production", 42)
+METADATA = {"flagSetId": "production", "revision": 42}
 
 
-def ask(user_id: str = "u", *, facts: Any = FACTS, tells_rules: bool = True, **flag: Any) -> dict[str, Any]:
+def ask(user_id: str = "u", *, facts: Facts = FACTS, shows_rules: bool = True, **flag: Any) -> dict[str, Any]:
     """What a flag is for a user whose plan is pro."""
     off = parse_flag({"key": "off", "enabled": False})
     asked = parse_flag({"key": "f", "enabled": True, **flag})
     context = Context(user_id, {"plan": "pro"}, Configuration({"f": asked, "off": off}, {}), NOON)
-    return tell(asked, context, facts, tells_rules=tells_rules)
+    return answer_flag(asked, context, facts, shows_rules=shows_rules).document()
 
 
 def numbers(*values: float) -> dict[str, Any]:
@@ -97,30 +98,30 @@ def test_value__number__is_written_as_the_one_type_that_all_of_its_flag_have(val
 
 def test_metadata__of_a_match__tells_the_rule_and_its_name():
     answer = ask(rules=[NOBODY, {**PRO, "name": "Payers"}])
-    assert answer["metadata"] == {**FACTS, "reason": "rule_match", "rule": 1, "ruleName": "Payers"}
+    assert answer["metadata"] == {**METADATA, "reason": "rule_match", "rule": 1, "ruleName": "Payers"}
 
 
 def test_metadata__of_a_rule_without_a_name__tells_its_number_alone():
-    assert ask(rules=[PRO])["metadata"] == {**FACTS, "reason": "rule_match", "rule": 0}
+    assert ask(rules=[PRO])["metadata"] == {**METADATA, "reason": "rule_match", "rule": 0}
 
 
 def test_metadata__for_those_who_may_not_know__tells_nothing_of_rules():
-    answer = ask(rules=[{**HALF, "percentage": 100, "name": "Secret plan"}], tells_rules=False)
+    answer = ask(rules=[{**HALF, "percentage": 100, "name": "Secret plan"}], shows_rules=False)
     assert answer == {
         "key": "f",
         "reason": "SPLIT",
         "value": True,
         "variant": "on",
-        "metadata": {**FACTS, "reason": "rule_match"},
+        "metadata": {**METADATA, "reason": "rule_match"},
     }
 
 
 @pytest.mark.parametrize("flag", [{}, {"enabled": False}, {"rules": [NOBODY]}])
 def test_metadata__where_no_rule_decided__tells_of_none(flag):
-    assert ask(**flag)["metadata"].keys() == {*FACTS, "reason"}
+    assert ask(**flag)["metadata"].keys() == {*METADATA, "reason"}
 
 
-def test_tell_all__without_a_targeting_key__fails_only_for_flags_that_need_one():
+def test_answer_flags__without_a_targeting_key__fails_only_for_flags_that_need_one():
     flags = {
         key: parse_flag({"key": key, "enabled": True, **more})
         for key, more in {
@@ -131,7 +132,9 @@ def test_tell_all__without_a_targeting_key__fails_only_for_flags_that_need_one()
         }.items()
     }
     context = Context("", {"plan": "pro"}, Configuration(flags, {}), NOON)
-    answers = {each["key"]: each for each in tell_all(flags.values(), context, FACTS, tells_rules=True)}
+    answers = {
+        answer.key: answer.document() for answer in answer_flags(flags.values(), context, FACTS, shows_rules=True)
+    }
     assert list(answers) == list(flags)
     assert {key: each.get("reason") for key, each in answers.items()} == {
         "plain": "STATIC",
@@ -139,6 +142,6 @@ def test_tell_all__without_a_targeting_key__fails_only_for_flags_that_need_one()
         "pro": "TARGETING_MATCH",
         "child": None,
     }
-    assert answers["half"] == tell_missing_key("half")
+    assert answers["half"] == answer_missing_key("half").document()
     assert answers["child"]["errorCode"] == "TARGETING_KEY_MISSING"
     assert "targetingKey" in answers["child"]["errorDetails"]

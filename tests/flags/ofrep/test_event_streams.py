@@ -10,7 +10,7 @@ from django.test import RequestFactory
 
 from config.serving import worker_process
 from flags.ofrep import tokens
-from flags.ofrep.client_state import Offer, heard_revision, origin
+from flags.ofrep.client_state import Offer, newest_revision, origin
 from tests.conftest import NOON
 
 OFFER = Offer("http://testserver:8001", "production", "17")
@@ -54,7 +54,7 @@ def test_origin__that_an_operator_has_set__is_that(settings, monkeypatch, url, p
 
 
 def test_offer__told__is_a_stream_of_the_environment_with_a_token_for_it():
-    [stream] = OFFER.told(NOON)
+    [stream] = [stream.document() for stream in OFFER.streams(NOON)]
     assert stream.keys() == {"type", "url", "inactivityDelaySec"}
     assert (stream["type"], stream["inactivityDelaySec"]) == ("sse", 120)
     parts = urlsplit(stream["url"])
@@ -65,7 +65,11 @@ def test_offer__told__is_a_stream_of_the_environment_with_a_token_for_it():
 
 
 def test_offer__told_again__is_the_same_for_a_while_so_that_nobody_opens_the_stream_anew():
-    assert OFFER.told(NOON) == OFFER.told(NOON + timedelta(minutes=29)) != OFFER.told(NOON + timedelta(minutes=30))
+    assert (
+        OFFER.streams(NOON)
+        == OFFER.streams(NOON + timedelta(minutes=29))
+        != OFFER.streams(NOON + timedelta(minutes=30))
+    )
 
 
 def test_offer__identity__changes_with_all_that_a_client_must_not_go_on_with():
@@ -106,5 +110,5 @@ def test_offer__identity_under_another_secret__is_another_since_tokens_are_good_
         (["\0"], 0),
     ],
 )
-def test_heard_revision__of_what_clients_repeat__is_the_newest_that_is_one(values, revision):
-    assert heard_revision(values) == revision
+def test_newest_revision__of_what_clients_repeat__is_the_newest_that_is_one(values, revision):
+    assert newest_revision(values) == revision
