@@ -6,9 +6,10 @@ from django.contrib import admin
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularRedocView, SpectacularSwaggerView
 
 from config.api.audit_views import AuditViewSet
+from config.api.schema_view import SchemaView
 from config.guide.views import redirect_to_guide, show_page, show_search_index
 from events.api.counts import CountViewSet
 from events.api.erasure import UserViewSet
@@ -84,7 +85,7 @@ urlpatterns = [
     path("v1/events/counts", CountViewSet.as_view({"get": "retrieve"})),
     path("v1/users/<text:user_id>", UserViewSet.as_view({"delete": "destroy"})),
     path("v1/audit", AuditViewSet.as_view({"get": "list"})),
-    path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
+    path("v1/schema", SchemaView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
     path("redoc", SpectacularRedocView.as_view(url_name="schema"), name="redoc"),
     path("guide", redirect_to_guide),

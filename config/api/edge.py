@@ -16,6 +16,11 @@ from uuid_utils.compat import uuid7
 from config.api.failures import payload, reshape
 from config.errors import DomainError
 
+KEPT_BUT_ASKED = "private, no-cache"
+"""`Cache-Control` of an answer that its caller may keep, but has to ask about by `If-None-Match` before each use."""
+VARIES_BY = "Authorization, Cookie, X-API-Key, X-Environment"
+"""`Vary` of such an answer: what names the caller and the environment."""
+
 _acceptable_id = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 
@@ -30,10 +35,22 @@ class EdgeMiddleware:
         response = self.get_response(request)
         if response.status_code >= 400 and not _is_json(response) and (shape := _shape(request.path_info)):
             response = reshape(request, response, shape)
+        elif response.status_code == 301 and request.method not in ("GET", "HEAD"):
+            response.status_code = 308  # clients make a GET of what they repeat after a 301
         response.headers["X-Request-Id"] = request_id
+        if request.path_info.startswith(("/v1/", "/ofrep/")):
+            _say_how_to_keep(response.headers)
         if isinstance(response, Response):
             _take_apart(response)
         return response
+
+
+def _say_how_to_keep(headers: Any) -> None:
+    """No cache may hand an answer to another caller; only one with an ETag may be kept at all."""
+    if "Cache-Control" not in headers:
+        headers["Cache-Control"] = KEPT_BUT_ASKED if "ETag" in headers else "no-store"
+        if "ETag" in headers:
+            headers["Vary"] = f"{headers['Vary']}, {VARIES_BY}" if "Vary" in headers else VARIES_BY
 
 
 def _take_apart(answer: Any) -> None:
@@ -50,10 +67,10 @@ def _take_apart(answer: Any) -> None:
 
 def _shape(path: str) -> Callable[[DomainError, str], dict[str, Any]] | None:
     """How the part of the API that a path belongs to words a failure; None outside of it."""
-    match path.split("/", 2):
-        case ["", "v1", *_]:
+    match path.lstrip("/").split("/", 1):
+        case ["v1", *_]:
             return payload
-        case ["", "ofrep", *_]:
+        case ["ofrep", *_]:
             return _ofrep_payload
         case _:
             return None

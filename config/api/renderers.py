@@ -30,7 +30,7 @@ class EnvelopeRenderer(BaseRenderer):
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
     ) -> bytes:
         status = renderer_context["response"].status_code if renderer_context else 200
-        if status == 204:
+        if status in (204, 304):
             return b""
         return orjson.dumps(data if status >= 400 else {"data": data})
 

@@ -83,6 +83,25 @@ def paging(*, default: int | None = None, most: int = 1000) -> list[OpenApiParam
 
 
 ETAG = header("ETag", "The version that was answered, for `If-Match`.", on=[200, 201])
+IF_NONE_MATCH = OpenApiParameter(
+    "If-None-Match", str, OpenApiParameter.HEADER, description="The `ETag` that was read; 304 if it is still the same."
+)
+READ_ETAG = header("ETag", "The version that was answered, for `If-None-Match` and `If-Match`.", on=[200, 304])
+VARY = header("Vary", "What names the caller and the environment.", on=[200, 304])
+READING = [IF_NONE_MATCH, READ_ETAG, VARY]
+"""What reading one resource takes and answers beside it; the answers need `NOT_MODIFIED`, too."""
+NOT_MODIFIED = {304: OpenApiResponse(description="It is still the version that `If-None-Match` names.")}
+_WITH_MORE = (
+    ' It is `"<version>-<digest>"`. The digest is that of the whole answer, which has more than is versioned; '
+    "`If-Match` ignores it."
+)
+WHOLE_ETAG = header("ETag", f"The version that was answered, for `If-Match`.{_WITH_MORE}", on=[200, 201])
+READING_WHOLE = [
+    IF_NONE_MATCH,
+    header("ETag", f"The version that was answered, for `If-None-Match` and `If-Match`.{_WITH_MORE}", on=[200, 304]),
+    VARY,
+]
+"""The same where the answer also has what changes without a change of the resource, such as results."""
 LOCATION = header("Location", "The address of what was created.", on=[201])
 IF_MATCH = OpenApiParameter(
     "If-Match",
@@ -115,6 +134,9 @@ REVISION = header(
 )
 _ON_EVERY_ANSWER = [
     header("X-Request-Id", "The id of this request: the one it came with, if that is acceptable, or a new one."),
+    header(
+        "Cache-Control", "`no-store`; or `private, no-cache` with an `ETag`: keep it, and ask whether it is still good."
+    ),
     header("WWW-Authenticate", "`Bearer`.", on=[401]),
     header("Retry-After", "After how many seconds to send the same request again.", on=[429, 503], schema=int),
 ]

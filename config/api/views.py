@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, ClassVar, cast
 
+import orjson
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,6 +18,7 @@ from config import snapshot
 from config.api.authentication import Caller
 from config.api.bodies import check, decode
 from config.api.change_reason import change_reason
+from config.api.conditional import is_known
 from config.api.permissions import Access
 from config.api.serializers import NoBodySerializer
 from config.errors import DomainError, ErrorCode
@@ -58,6 +61,25 @@ class ApiViewSet(GenericViewSet[Any]):
     def if_match(self) -> str | None:
         """The version that the caller has seen of what this request writes, if they care."""
         return self.request.headers.get("If-Match")
+
+    def versioned(
+        self,
+        data: Any,
+        etag: str,
+        *,
+        is_whole: bool = True,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Answer with a version of a resource, or 304 to a caller that has this very answer.
+
+        Where the version is not of the whole answer, a digest of that is added to the tag; `If-Match` ignores it.
+        """
+        if not is_whole:
+            etag = f'{etag[:-1]}-{sha256(orjson.dumps(data)).hexdigest()[:16]}"'
+        if self.request.method in ("GET", "HEAD") and is_known(self.request.META, etag):
+            return Response(status=304, headers={"ETag": etag})
+        return Response(data, status=status, headers={"ETag": etag, **(headers or {})})
 
     @property
     def provenance(self) -> dict[str, Any]:

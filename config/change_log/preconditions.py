@@ -1,10 +1,14 @@
-"""Optimistic locking: whoever writes may say which version of a flag, segment or metric they have seen."""
+"""Optimistic locking: a caller that writes may say which version of an object it has read."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, Protocol
 
 from config.errors import DomainError, ErrorCode
+
+_digest = re.compile(r'-[0-9a-f]+"$')
+"""An ETag may end with a digest of what else the answer had, such as results, which nobody writes."""
 
 
 class Versioned(Protocol):
@@ -20,7 +24,7 @@ def check_version(row: Versioned, if_match: str | None) -> None:
     """Raise DomainError `precondition_failed` unless `If-Match`, where it was sent, names the version of the row."""
     if if_match is None or if_match.strip() == "*":
         return
-    if row.etag not in (tag.strip() for tag in if_match.split(",")):
+    if row.etag not in (_digest.sub('"', tag.strip()) for tag in if_match.split(",")):
         name = row._meta.verbose_name
         message = f"The {name} has changed since; read it again and send its ETag, now {row.etag}."
         raise DomainError(ErrorCode.PRECONDITION_FAILED, message)

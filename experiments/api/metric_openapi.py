@@ -5,12 +5,14 @@ from __future__ import annotations
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
 from config.api.schema import (
-    ETAG,
     IDEMPOTENCY,
     IF_MATCH,
     LOCATION,
+    NOT_MODIFIED,
+    READING_WHOLE,
     REASON,
     TEXT,
+    WHOLE_ETAG,
     answer,
     errors,
     key_in_path,
@@ -75,8 +77,8 @@ retrieve = extend_schema(
     summary="Get a metric",
     description="The metric, and the experiments that name it. Send its `ETag` back as `If-Match` to change only what "
     "you have seen.",
-    parameters=[_KEY, ETAG],
-    responses={200: answer(MetricSerializer, "The metric.", _METRIC), **errors(ErrorCode.NOT_FOUND)},
+    parameters=[_KEY, *READING_WHOLE],
+    responses={200: answer(MetricSerializer, "The metric.", _METRIC), **NOT_MODIFIED, **errors(ErrorCode.NOT_FOUND)},
 )
 
 create = extend_schema(
@@ -84,7 +86,7 @@ create = extend_schema(
     summary="Create a metric",
     description="Define what a name among the `metrics` of experiments computes; undefined, it is the share of users "
     f"with at least one event of that name. `key`, `type` and `event` are required. {_TYPES}",
-    parameters=[*IDEMPOTENCY, REASON, LOCATION, ETAG],
+    parameters=[*IDEMPOTENCY, REASON, LOCATION, WHOLE_ETAG],
     request=MetricSerializer,
     responses={
         201: answer(MetricSerializer, "The metric as it was created.", {**_ENTRY, "usedBy": []}),
@@ -98,7 +100,7 @@ partial_update = extend_schema(
     summary="Update a metric",
     description=f"What is sent replaces, what is not sent stays. {_VERSIONS} What was read may be edited and sent "
     "back: properties that cannot be changed are accepted as they were read.",
-    parameters=[_KEY, IF_MATCH, REASON, ETAG],
+    parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=MetricUpdateSerializer,
     responses={
         200: answer(MetricSerializer, "The metric as it is now.", {**_METRIC, "windowHours": 336, "version": 2}),

@@ -91,4 +91,4 @@ class MetricViewSet(ApiViewSet):
 
     def _answer(self, metric: Metric, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
         body = MetricSerializer(metric, context=self.get_serializer_context()).data
-        return Response(body, status=status, headers={"ETag": metric.etag, **(headers or {})})
+        return self.versioned(body, metric.etag, is_whole=False, status=status, headers=headers)

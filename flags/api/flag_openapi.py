@@ -10,6 +10,8 @@ from config.api.schema import (
     IDEMPOTENCY,
     IF_MATCH,
     LOCATION,
+    NOT_MODIFIED,
+    READING,
     REASON,
     TEXT,
     answer,
@@ -87,8 +89,8 @@ retrieve = extend_schema(
     operation_id="get_flag",
     summary="Get a flag",
     description="The flag with its rules. Send its `ETag` back as `If-Match` to change only what you have seen.",
-    parameters=[_KEY, ETAG],
-    responses={200: answer(FlagSerializer, "The flag.", _FLAG), **errors(ErrorCode.FLAG_NOT_FOUND)},
+    parameters=[_KEY, *READING],
+    responses={200: answer(FlagSerializer, "The flag.", _FLAG), **NOT_MODIFIED, **errors(ErrorCode.FLAG_NOT_FOUND)},
 )
 
 create = extend_schema(

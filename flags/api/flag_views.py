@@ -117,7 +117,7 @@ class FlagViewSet(ApiViewSet):
         return {"key": key, "environment": self.environment, "if_match": self.if_match, **self.provenance}
 
     def _answer(self, flag: Flag, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-        return Response(FlagSerializer(flag).data, status=status, headers={"ETag": flag.etag, **(headers or {})})
+        return self.versioned(FlagSerializer(flag).data, flag.etag, status=status, headers=headers)
 
 
 @extend_schema(tags=["Flags"])

@@ -10,17 +10,17 @@ The operation that hands out rulesets, for evaluation in the caller's own proces
 from __future__ import annotations
 
 import gzip
-import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import orjson
 from django.http import HttpResponse
-from django.utils.http import parse_etags
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
+from config.api.conditional import is_known, takes_gzip
+from config.api.edge import KEPT_BUT_ASKED, VARIES_BY
 from config.api.filters import refuse_parameters
 from config.api.permissions import Access
 from config.api.schema import KEY, NAME, Schema, answer, closed_object, component, errors, header
@@ -153,8 +153,7 @@ retrieve = extend_schema(
     parameters=[
         OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The `ETag` that was read."),
         header("ETag", "The version of the ruleset, for `If-None-Match`.", on=[200, 304]),
-        header("Cache-Control", "`no-cache`: keep it, and ask whether it is still good.", on=[200, 304]),
-        header("Vary", "`Accept-Encoding, X-Environment`.", on=[200, 304]),
+        header("Vary", "`Accept-Encoding`, and what names the caller and the environment.", on=[200, 304]),
     ],
     responses={
         200: answer(RULESET, "The ruleset.", _EXAMPLE),
@@ -162,9 +161,6 @@ retrieve = extend_schema(
         **errors(),
     },
 )
-
-
-_is_gzip = re.compile(r"(gzip|\*)(;q=(1|0?\.0*[1-9])[0-9.]*)?")
 
 
 @extend_schema(tags=["Flags"])
@@ -177,20 +173,10 @@ class RulesetViewSet(ApiViewSet):
         self.refuse_body(request)
         found = ruleset(self.environment.key)
         # One tag, a weak one, for the same ruleset in both of its codings.
-        headers = {"ETag": f"W/{found.etag}", "Vary": "Accept-Encoding, X-Environment", "Cache-Control": "no-cache"}
-        if _knows(request, found.etag):
+        headers = {"ETag": f"W/{found.etag}", "Vary": f"Accept-Encoding, {VARIES_BY}", "Cache-Control": KEPT_BUT_ASKED}
+        if is_known(request.META, found.etag):
             return HttpResponse(status=304, headers=headers)
-        if _takes_gzip(request):
+        if takes_gzip(request.META):
             headers["Content-Encoding"] = "gzip"
             return HttpResponse(found.zipped, content_type="application/json", headers=headers)
         return HttpResponse(found.plain, content_type="application/json", headers=headers)
-
-
-def _knows(request: Request, etag: str) -> bool:
-    tags = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
-    return "*" in tags or etag in (tag.removeprefix("W/") for tag in tags)
-
-
-def _takes_gzip(request: Request) -> bool:
-    codings = request.META.get("HTTP_ACCEPT_ENCODING", "").lower().replace(" ", "").split(",")
-    return any(_is_gzip.fullmatch(coding) for coding in codings)

@@ -9,6 +9,8 @@ from config.api.schema import (
     IDEMPOTENCY,
     IF_MATCH,
     LOCATION,
+    NOT_MODIFIED,
+    READING,
     REASON,
     TEXT,
     answer,
@@ -53,8 +55,8 @@ retrieve = extend_schema(
     summary="Get a segment",
     description="The segment with all its members. Send its `ETag` back as `If-Match` to change only what you have "
     "seen.",
-    parameters=[_KEY, ETAG],
-    responses={200: answer(SegmentSerializer, "The segment.", _SEGMENT), **errors(ErrorCode.NOT_FOUND)},
+    parameters=[_KEY, *READING],
+    responses={200: answer(SegmentSerializer, "The segment.", _SEGMENT), **NOT_MODIFIED, **errors(ErrorCode.NOT_FOUND)},
 )
 
 create = extend_schema(

@@ -55,7 +55,7 @@ class SegmentViewSet(ApiViewSet):
     def retrieve(self, request: Request, segment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
-        return _answer(segment_changes.get_segment(segment_key))
+        return self._answer(segment_changes.get_segment(segment_key))
 
     @openapi.create
     @idempotent
@@ -63,7 +63,7 @@ class SegmentViewSet(ApiViewSet):
         refuse_parameters(request)
         segment = segment_changes.create_segment(**self.validated(request.data), **self.provenance)
         location = request.build_absolute_uri(f"/v1/segments/{segment.key}")
-        return _answer(segment, status=201, headers={"Location": location})
+        return self._answer(segment, status=201, headers={"Location": location})
 
     @openapi.partial_update
     def partial_update(self, request: Request, segment_key: str) -> Response:
@@ -74,7 +74,9 @@ class SegmentViewSet(ApiViewSet):
         )  # before the body, for what was read of another version differs
         serializer = SegmentUpdateSerializer(segment, data=self.sent_changes(request), partial=True)
         serializer.is_valid(raise_exception=True)
-        return _answer(segment_changes.update_segment(**self._write(segment_key), changes=serializer.validated_data))
+        return self._answer(
+            segment_changes.update_segment(**self._write(segment_key), changes=serializer.validated_data)
+        )
 
     @openapi.destroy
     def destroy(self, request: Request, segment_key: str) -> Response:
@@ -86,6 +88,5 @@ class SegmentViewSet(ApiViewSet):
     def _write(self, key: str) -> dict[str, Any]:
         return {"key": key, "if_match": self.if_match, **self.provenance}
 
-
-def _answer(segment: Segment, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(SegmentSerializer(segment).data, status=status, headers={"ETag": segment.etag, **(headers or {})})
+    def _answer(self, segment: Segment, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+        return self.versioned(SegmentSerializer(segment).data, segment.etag, status=status, headers=headers)

@@ -1,0 +1,69 @@
+"""The /v1/schema address: the OpenAPI document itself, which every release has one of."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from hashlib import sha256
+from typing import NamedTuple
+
+import orjson
+from django.http import HttpResponse
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.renderers import OpenApiYamlRenderer
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from config.api.conditional import is_known, takes_gzip
+from config.api.filters import refuse_parameters
+from config.api.renderers import preferred
+
+YAML, JSON = "application/vnd.oai.openapi", "application/vnd.oai.openapi+json"
+
+
+class _Written(NamedTuple):
+    """The document in one form. It is kept compressed, for nobody asks for it often."""
+
+    etag: str
+    zipped: bytes
+
+
+class SchemaView(APIView):
+    """YAML, or JSON for callers that accept that rather. It needs no key."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+    http_method_names = ["get", "head"]
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request) -> HttpResponse:
+        refuse_parameters(request)
+        form = preferred(request._request, (YAML, JSON, "application/yaml")) or _json_if_named(request)
+        written = _write(form == JSON)
+        # One tag, a weak one, for the same document in both of its codings.
+        headers = {
+            "ETag": f"W/{written.etag}",
+            "Cache-Control": "no-cache",
+            "Vary": "Accept, Accept-Encoding",
+            "Content-Disposition": f'inline; filename="halyard.{"json" if form == JSON else "yaml"}"',
+        }
+        if is_known(request.META, written.etag):
+            return HttpResponse(status=304, headers=headers)
+        kind = JSON if form == JSON else YAML
+        if not takes_gzip(request.META):
+            return HttpResponse(gzip.decompress(written.zipped), content_type=kind, headers=headers)
+        return HttpResponse(written.zipped, content_type=kind, headers={**headers, "Content-Encoding": "gzip"})
+
+
+def _json_if_named(request: Request) -> str:
+    """`*/*` alone means any form."""
+    return JSON if "application/json" in request.META.get("HTTP_ACCEPT", "") else YAML
+
+
+@cache
+def _write(is_json: bool) -> _Written:
+    document = SchemaGenerator().get_schema(request=None, public=True)
+    text = orjson.dumps(document) if is_json else OpenApiYamlRenderer().render(document)
+    return _Written(f'"{sha256(text).hexdigest()[:32]}"', gzip.compress(text, mtime=0))
