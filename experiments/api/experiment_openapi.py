@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
-from config.api.schema import IDEMPOTENCY, LOCATION, REASON, TEXT, answer, errors, key_in_path, paging, query
+from config.api.schema import (
+    IDEMPOTENCY,
+    IF_MATCH,
+    LOCATION,
+    NOT_MODIFIED,
+    READING_WHOLE,
+    REASON,
+    TEXT,
+    WHOLE_ETAG,
+    answer,
+    errors,
+    key_in_path,
+    paging,
+    query,
+)
 from config.api.serializers import NoBodySerializer
 from config.errors import ErrorCode
 from experiments.api.examples import CREATED_AT, DESIGN, DRAFT, FLAG, ID, RUNNING
@@ -53,10 +67,13 @@ list_experiments = extend_schema(
 retrieve = extend_schema(
     operation_id="get_experiment",
     summary="Get an experiment",
-    description="The experiment with its results, which are exact: what was acknowledged before is in them.",
-    parameters=[_KEY],
+    description="The experiment with its results, which are exact: what was acknowledged before is in them. "
+    "Each write of the experiment makes a new version. The `ETag` also changes with the results, so 304 says that "
+    "nothing in the answer has changed.",
+    parameters=[_KEY, *READING_WHOLE],
     responses={
         200: answer(ExperimentSerializer, "The experiment.", RUNNING),
+        **NOT_MODIFIED,
         **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
     },
 )
@@ -70,11 +87,16 @@ create = extend_schema(
     "always-valid intervals are narrowest, which has to be said before anybody looks. Whom it takes in: those who meet "
     "all `conditions`, whose bucket is in its part of a `group`, and of these a `percentage`. A part that another "
     "draft or running experiment has is refused, and so is a `flag` without what it is to serve.",
-    parameters=[*IDEMPOTENCY, REASON, LOCATION],
+    parameters=[*IDEMPOTENCY, REASON, LOCATION, WHOLE_ETAG],
     request=ExperimentSerializer,
     responses={
         201: answer(ExperimentSerializer, "The draft.", DRAFT),
-        **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IN_USE, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
+        **errors(
+            ErrorCode.ALREADY_EXISTS,
+            ErrorCode.IN_USE,
+            ErrorCode.IDEMPOTENCY_CONFLICT,
+            has_body=True,
+        ),
     },
     examples=[
         OpenApiExample("Two variants", value=DESIGN, request_only=True),
@@ -89,11 +111,17 @@ partial_update = extend_schema(
     "experiment only the description and `forcedVariants` can be changed; who becomes a tester counts no more. And "
     "`metrics` may be added after those that it has, which are post hoc and decide nothing. What was read may be "
     "edited and sent back: properties that cannot be changed are accepted as they were read.",
-    parameters=[_KEY, REASON],
+    parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=ExperimentUpdateSerializer,
     responses={
         200: answer(ExperimentSerializer, "The experiment as it is now.", DRAFT),
-        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.IN_USE, has_body=True),
+        **errors(
+            ErrorCode.EXPERIMENT_NOT_FOUND,
+            ErrorCode.PRECONDITION_FAILED,
+            ErrorCode.EXPERIMENT_LOCKED,
+            ErrorCode.IN_USE,
+            has_body=True,
+        ),
     },
     examples=[OpenApiExample("Metrics", value={"metrics": ["purchase"]}, request_only=True)],
 )
@@ -102,9 +130,16 @@ destroy = extend_schema(
     operation_id="delete_experiment",
     summary="Delete an experiment",
     description="Only a draft can be deleted; its history stays.",
-    parameters=[_KEY, REASON],
+    parameters=[_KEY, IF_MATCH, REASON],
     request=None,
-    responses={204: None, **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED)},
+    responses={
+        204: None,
+        **errors(
+            ErrorCode.EXPERIMENT_NOT_FOUND,
+            ErrorCode.PRECONDITION_FAILED,
+            ErrorCode.EXPERIMENT_LOCKED,
+        ),
+    },
 )
 
 start = extend_schema(
@@ -114,11 +149,17 @@ start = extend_schema(
     "defined as at this moment. The flag that it drives gets its rule, the first one, which nobody else can change "
     "until the experiment is stopped; where another experiment drives that flag, or it is archived, nothing starts. "
     "Takes no body, an empty one or `{}`.",
-    parameters=[_KEY, REASON],
+    parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=NoBodySerializer,
     responses={
         200: answer(ExperimentSerializer, "The running experiment.", RUNNING),
-        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.INVALID_TRANSITION, ErrorCode.IN_USE, has_body=True),
+        **errors(
+            ErrorCode.EXPERIMENT_NOT_FOUND,
+            ErrorCode.PRECONDITION_FAILED,
+            ErrorCode.INVALID_TRANSITION,
+            ErrorCode.IN_USE,
+            has_body=True,
+        ),
     },
     examples=[OpenApiExample("Nothing", value={}, request_only=True)],
 )

@@ -83,7 +83,7 @@ class ExperimentViewSet(ApiViewSet):
     def retrieve(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
-        return Response(self._told(lifecycle.get_experiment(experiment_key, self.environment)))
+        return self._answer(lifecycle.get_experiment(experiment_key, self.environment))
 
     @experiment_openapi.create
     @idempotent
@@ -92,12 +92,13 @@ class ExperimentViewSet(ApiViewSet):
         values = self.validated(request.data)
         experiment = lifecycle.create_experiment(**values, environment=self.environment, **self.provenance)
         location = request.build_absolute_uri(f"/v1/experiments/{experiment.key}")
-        return Response(self._told(experiment), status=201, headers={"Location": location})
+        return self._answer(experiment, status=201, headers={"Location": location})
 
     @experiment_openapi.partial_update
     def partial_update(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         experiment = lifecycle.get_experiment(experiment_key, self.environment)
+        lifecycle.check_version(experiment, self.if_match)  # before the body, which was read of that version
         sent = self.sent_changes(request)
         serializer = ExperimentUpdateSerializer(experiment, data=sent, partial=True, context={"at": self.now})
         serializer.is_valid(raise_exception=True)
@@ -107,7 +108,7 @@ class ExperimentViewSet(ApiViewSet):
         if is_forcing and self.caller.scope is None:
             require_flag(request.user, experiment)
         experiment = lifecycle.update_experiment(**self._write(experiment_key), changes=changes)
-        return Response(self._told(experiment))
+        return self._answer(experiment)
 
     @experiment_openapi.destroy
     def destroy(self, request: Request, experiment_key: str) -> Response:
@@ -120,19 +121,19 @@ class ExperimentViewSet(ApiViewSet):
     def start(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
-        return Response(self._told(lifecycle.start_experiment(**self._step(request, experiment_key))))
+        return self._answer(lifecycle.start_experiment(**self._step(request, experiment_key)))
 
     @step_openapi.stop
     def stop(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         values = self.validated(self.optional_body(request), StopSerializer)
-        return Response(self._told(lifecycle.stop_experiment(**self._step(request, experiment_key) | values)))
+        return self._answer(lifecycle.stop_experiment(**self._step(request, experiment_key) | values))
 
     @step_openapi.reopen
     def reopen(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         values = self.validated(self.optional_body(request), ReopenSerializer)
-        return Response(self._told(lifecycle.reopen_experiment(**self._step(request, experiment_key) | values)))
+        return self._answer(lifecycle.reopen_experiment(**self._step(request, experiment_key) | values))
 
     @step_openapi.open_phase
     @idempotent
@@ -143,7 +144,7 @@ class ExperimentViewSet(ApiViewSet):
         common["reason"] = changes.pop("reason", common["reason"])
         experiment = new_phase.open_phase(**common, changes=changes)
         location = request.build_absolute_uri(f"/v1/experiments/{experiment.key}")
-        return Response(self._told(experiment), status=201, headers={"Location": location})
+        return self._answer(experiment, status=201, headers={"Location": location})
 
     @experiment_openapi.variant
     def variant(self, request: Request, experiment_key: str) -> Response:
@@ -181,11 +182,12 @@ class ExperimentViewSet(ApiViewSet):
             ]
         )
 
-    def _told(self, experiment: Experiment) -> Any:
-        return ExperimentSerializer(experiment, context={"at": self.now}).data
+    def _answer(self, experiment: Experiment, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+        body = ExperimentSerializer(experiment, context={"at": self.now}).data
+        return self.versioned(body, experiment.etag, is_whole=False, status=status, headers=headers)
 
     def _write(self, key: str) -> dict[str, Any]:
-        return {"key": key, "environment": self.environment, **self.provenance}
+        return {"key": key, "environment": self.environment, "if_match": self.if_match, **self.provenance}
 
     def _step(self, request: Request, key: str) -> dict[str, Any]:
         """The same for what may write the flag that the experiment drives, too."""

@@ -1,12 +1,10 @@
-"""How the OpenAPI document describes a new phase of an experiment.
-
-How the OpenAPI document describes the end of an experiment, and how it is taken back."""
+"""How the OpenAPI document describes a new phase of an experiment, its end, and how that is taken back."""
 
 from __future__ import annotations
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
 
-from config.api.schema import IDEMPOTENCY, LOCATION, REASON, answer, errors, key_in_path
+from config.api.schema import IDEMPOTENCY, IF_MATCH, LOCATION, REASON, WHOLE_ETAG, answer, errors, key_in_path
 from config.errors import ErrorCode
 from experiments.api.examples import EVEN, FLAG, RUNNING, STARTED_AT
 from experiments.api.experiment_serializers import ExperimentSerializer
@@ -14,6 +12,7 @@ from experiments.api.step_serializers import PhaseSerializer, ReopenSerializer, 
 from experiments.lifecycle.new_phase import MOST_PHASES
 from experiments.models import REOPENABLE_FOR
 
+_KEY = key_in_path("experiment_key", "experiment")
 _WHY = "A day at 10 % broke nothing."
 _RAMPED_UP = {
     **RUNNING,
@@ -46,12 +45,13 @@ open_phase = extend_schema(
     "counts for the phase it was in. A flag that the experiment drives changes at the same moment. Results cover the "
     "newest phase and those directly before it that split users alike: to let in more users, or others, costs nothing, "
     f"but with other weights a comparison begins anew. A `reason` is needed. At most {MOST_PHASES} phases.",
-    parameters=[*IDEMPOTENCY, key_in_path("experiment_key", "experiment"), REASON, LOCATION],
+    parameters=[*IDEMPOTENCY, _KEY, IF_MATCH, REASON, LOCATION, WHOLE_ETAG],
     request=PhaseSerializer,
     responses={
         201: answer(ExperimentSerializer, "The experiment, in its new phase.", _RAMPED_UP),
         **errors(
             ErrorCode.EXPERIMENT_NOT_FOUND,
+            ErrorCode.PRECONDITION_FAILED,
             ErrorCode.INVALID_TRANSITION,
             ErrorCode.EXPERIMENT_LOCKED,
             ErrorCode.IDEMPOTENCY_CONFLICT,
@@ -71,8 +71,6 @@ open_phase = extend_schema(
     ],
 )
 
-
-_KEY = key_in_path("experiment_key", "experiment")
 _RUNNING = {**RUNNING, "flag": FLAG}
 _STOPPED = {**_RUNNING, "status": "stopped", "winner": "green", "stoppedAt": "2026-02-14T13:00:00.000000Z"}
 
@@ -86,11 +84,13 @@ stop = extend_schema(
     "the users are not split as the weights say, where the winner harms a guardrail, where fewer users came "
     "than were planned, and where the verdict is not to ship that very variant; the control needs none for "
     "that where the verdict is `do_not_ship`. Takes a body, none, or an empty one.",
-    parameters=[_KEY, REASON],
+    parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=StopSerializer,
     responses={
         200: answer(ExperimentSerializer, "The stopped experiment.", _STOPPED),
-        **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.INVALID_TRANSITION, has_body=True),
+        **errors(
+            ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.PRECONDITION_FAILED, ErrorCode.INVALID_TRANSITION, has_body=True
+        ),
     },
     examples=[
         OpenApiExample("Undecided", value={}, request_only=True),
@@ -110,12 +110,13 @@ reopen = extend_schema(
     "been stopped: its flag gets the rules back that it had, the winner is none any more, and what was reported "
     "meanwhile counts. It is refused where its flag was changed in any way since, even where that was changed back, "
     "or where another experiment has its flag or its part of the group by now. Takes a body, none, or an empty one.",
-    parameters=[_KEY, REASON],
+    parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=ReopenSerializer,
     responses={
         200: answer(ExperimentSerializer, "The running experiment.", _RUNNING),
         **errors(
             ErrorCode.EXPERIMENT_NOT_FOUND,
+            ErrorCode.PRECONDITION_FAILED,
             ErrorCode.INVALID_TRANSITION,
             ErrorCode.EXPERIMENT_LOCKED,
             ErrorCode.IN_USE,

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from config.change_log.preconditions import check_version as check_version
 from config.change_log.writing import Actor, writing
 from config.database.locks import lock_environment
 from config.documents import Document, is_same
@@ -100,7 +101,14 @@ def create_experiment(
 
 
 def update_experiment(
-    *, key: str, environment: Environment, changes: Mapping[str, Any], actor: Actor, at: datetime, reason: str = ""
+    *,
+    key: str,
+    environment: Environment,
+    changes: Mapping[str, Any],
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
 ) -> Experiment:
     """Merge `changes` (what `create_experiment` takes but the key) into a draft; None takes away what is not required.
 
@@ -109,6 +117,7 @@ def update_experiment(
     sent = _without_nulls(changes)
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
+        check_version(experiment, if_match)
         design = {name: sent.get(name, getattr(experiment, name)) for name in ("variants", *new_design())}
         new = {name: value for name, value in sent.items() if not is_same(value, getattr(experiment, name))}
         if details := [*check_design(design), *(check_salts(key, design["group"]) if "group" in new else ())]:
@@ -133,10 +142,19 @@ def update_experiment(
     return experiment
 
 
-def delete_experiment(*, key: str, environment: Environment, actor: Actor, at: datetime, reason: str = "") -> None:
+def delete_experiment(
+    *,
+    key: str,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> None:
     """Delete a draft. What was started has results, and stays."""
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
+        check_version(experiment, if_match)
         _require_draft(experiment, "deleted")
         before, experiment_id = document(experiment), experiment.pk
         experiment.delete()
@@ -150,6 +168,7 @@ def start_experiment(
     actor: Actor,
     at: datetime,
     started_at: datetime | None = None,
+    if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
     """Let a draft assign variants, and fix what its metrics compute, whatever their names will mean later.
@@ -161,6 +180,7 @@ def start_experiment(
     with writing(actor=actor, at=at, reason=reason) as log:
         lock_environment(environment)  # what an erasure under way has deleted must not be exposed once more
         experiment = get_experiment(key, environment)
+        check_version(experiment, if_match)
         definitions = current_definitions(experiment.metrics)
         begun = started_at or log.at
         fixed = {

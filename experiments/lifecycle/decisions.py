@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, Writing, writing
 from config.database.locks import lock_environment
 from config.documents import Document
@@ -41,6 +42,7 @@ def stop_experiment(
     stopped_at: datetime | None = None,
     winner: str | None = None,
     holdback: float | None = None,
+    if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
     """End a running experiment: nothing after this moment counts for it, and its flag goes by its other rules again.
@@ -54,6 +56,7 @@ def stop_experiment(
         _refuse_holdback_without_winner(holdback)
         with writing(actor=actor, at=at, reason=reason) as log:
             experiment = get_experiment(key, environment)
+            check_version(experiment, if_match)
             written = flag_rule.remove_rule(log, experiment) if experiment.status == Status.RUNNING else None
             decision = {"flag": written} if written else None
             ended = stopped_at or log.at
@@ -62,13 +65,20 @@ def stop_experiment(
     _prepare(get_experiment(key, environment), at)
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
+        check_version(experiment, if_match)
         _check_decision(experiment, winner, holdback)
         _stop_with_winner(log, experiment, winner, holdback or 0, stopped_at or log.at)
     return experiment
 
 
 def reopen_experiment(
-    *, key: str, environment: Environment, actor: Actor, at: datetime, reason: str = ""
+    *,
+    key: str,
+    environment: Environment,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
 ) -> Experiment:
     """Let a stopped experiment run again as if it had not been stopped.
 
@@ -77,6 +87,7 @@ def reopen_experiment(
     with writing(actor=actor, at=at, reason=reason) as log:
         lock_environment(environment)  # as with a start: what is being erased must not be exposed once more
         experiment = get_experiment(key, environment)
+        check_version(experiment, if_match)
         stopped_at = _require_reopenable(experiment, log.at)
         lock_aggregates([experiment.pk])
         AggregateState.objects.filter(pk=experiment.pk).update(mark="", stopped_at=None, kept=None)

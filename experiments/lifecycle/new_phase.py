@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -38,6 +39,7 @@ def open_phase(
     actor: Actor,
     at: datetime,
     opened_at: datetime | None = None,
+    if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
     """Assign those who come from now on by other weights, percentage or conditions; None takes the latter two away.
@@ -52,6 +54,7 @@ def open_phase(
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
+        check_version(experiment, if_match)
         _require_running(experiment)
         if details := list(_check_changes(experiment, sent)):
             raise ValidationFailed(details)

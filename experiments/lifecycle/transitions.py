@@ -29,6 +29,7 @@ def transit(experiment: Experiment, origin: Status, target: Status, **columns: A
 
 def append(log: Writing, experiment: Experiment, before: Document | None) -> None:
     """Log an experiment as it is by now."""
+    experiment.version = log.next_revision()
     log.append(
         KIND,
         object_id=experiment.pk,

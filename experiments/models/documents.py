@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.db.models import OuterRef, Subquery
+
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment
@@ -19,7 +21,11 @@ KIND = "experiment"
 
 def get_experiment(key: str, environment: Environment) -> Experiment:
     """Return the experiment with this key. Raises DomainError `experiment_not_found`."""
-    experiment = Experiment.objects.in_environment(environment).filter(key=key).first() if is_key(key) else None
+    # In the query of the row, so that the two belong together.
+    own = Change.objects.filter(kind=KIND, key=OuterRef("key"), environment=environment.key)
+    newest = own.order_by("-revision").values("revision")[:1]
+    rows = Experiment.objects.in_environment(environment).annotate(version=Subquery(newest))  # type: ignore[no-redef]
+    experiment = rows.filter(key=key).first() if is_key(key) else None
     if experiment is None:
         message = f"No experiment has the key {key[:100]!r}; list them with GET /v1/experiments."
         raise DomainError(ErrorCode.EXPERIMENT_NOT_FOUND, message)

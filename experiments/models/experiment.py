@@ -124,6 +124,9 @@ class Experiment(models.Model):
 
     objects = ExperimentQuerySet.as_manager()
 
+    version: int
+    """The revision of its newest change, where `get_experiment` has read it, or a writer has just made that change."""
+
     class Meta:
         ordering = ("-created_at", "-id")
         indexes = (models.Index(fields=("environment", "created_at", "id"), name="experiment_by_age"),)
@@ -156,6 +159,10 @@ class Experiment(models.Model):
         if is_uuid(self.key) and Experiment.objects.filter(pk=self.key).exists():
             return [str(self.pk)]
         return [str(self.pk), self.key]
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.version}"'
 
     @property
     def holdback(self) -> float | None:
