@@ -1,4 +1,4 @@
-"""Which variant a user gets: the one they had, else the one that the split gives them, recorded before it is told."""
+"""Assigning variants: a user keeps a stored variant, or gets one by the split, which is stored before the answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment
 from config.snapshot import Table
 from experiments.design.phases import assignment_source
-from experiments.exposures.assignment_cache import memory
+from experiments.exposures.assignment_cache import assignment_cache
 from experiments.exposures.recording import assign, assigned, expose
 from experiments.exposures.storage import Stored
 from experiments.models import Experiment, Exposure, Status
@@ -25,18 +25,18 @@ from flags.snapshot import configuration
 
 WINNER = "winner"
 REASONS: Mapping[str, str] = {
-    Exclusion.FORCED.value: "the variant is forced for this user, a tester.",
-    Exclusion.NOT_IN_GROUP.value: "the user belongs to another part of the experiment's group.",
+    Exclusion.FORCED.value: "forcedVariants gives this user a variant.",
+    Exclusion.NOT_IN_GROUP.value: "the user is outside the experiment's share of its group.",
     Exclusion.NOT_TARGETED.value: "the user does not meet the experiment's conditions.",
-    Exclusion.NOT_IN_TRAFFIC.value: "the experiment takes in a percentage of its users, and this is none of them.",
-    WINNER: "the experiment is over, and everybody sees its winner.",
+    Exclusion.NOT_IN_TRAFFIC.value: "the user is outside the percentage that the experiment takes in.",
+    WINNER: "the experiment has stopped, and every user gets its winner.",
 }
-"""Why a user does not count for an experiment, and what that means."""
+"""The reasons why a user does not count for an experiment, each with its meaning."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assigner:
-    """What assigning needs to know of an experiment. `phase` is the number of its newest one, by which it assigns."""
+    """An experiment, compiled for assigning users. `phase` is the number of its newest phase, which assigns."""
 
     id: UUID
     key: str
@@ -48,12 +48,12 @@ class Assigner:
     document: Document
 
     def phase_that_gives(self, variant: str, context: Context) -> int:
-        """The number of the newest phase that takes the user in with a variant; of the newest of all if none does.
+        """Return the number of the newest phase that gives this variant to the user, or of the newest if none does.
 
-        A flag that was evaluated while a phase was opened may have gone by the one before.
+        A flag that was evaluated while a phase was being opened may have used the phase before.
         """
         numbers = range(self.phase, 0, -1)
-        return next((each for each in numbers if self._assign_by(each)(context) == Assigned(variant)), self.phase)
+        return next((number for number in numbers if self._assign_by(number)(context) == Assigned(variant)), self.phase)
 
     def _assign_by(self, phase: int) -> Callable[[Context], Assigned]:
         if phase == self.phase:
@@ -63,7 +63,7 @@ class Assigner:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The variant of one user in one experiment, and why the user does not count; None for who is in it."""
+    """The variant of one user in one experiment, and the reason why the user does not count, or None if they do."""
 
     variant: str
     experiment_id: UUID
@@ -73,7 +73,7 @@ class Assignment:
 def get_variant(
     *, key: str, environment: Environment, user_id: str, at: datetime, attributes: Mapping[str, Any] | None = None
 ) -> Assignment:
-    """Assign a user; of one who is new here, keep the attributes.
+    """Return the variant of a user, and store the exposure, with the attributes, of a user who has none yet.
 
     Raises DomainError `experiment_not_found` or `experiment_not_running`.
     """
@@ -86,92 +86,103 @@ def get_variant(
         message = f"The experiment is {experiment.status.value}; only a running one assigns variants."
         raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, message)
     user = _User(environment, user_id, at, attributes or {})
-    found, is_new = user.assigned(experiment, user.stored_in([experiment]))
+    assignment, is_new = user.assigned(experiment, user.stored_in([experiment]))
     if not is_new:
-        return found
-    return Assignment(assign(*user.exposure(experiment, found.variant)), experiment.id)
+        return assignment
+    return Assignment(assign(*user.exposure(experiment, assignment.variant)), experiment.id)
 
 
 def get_variants(
     *, environment: Environment, user_id: str, at: datetime, attributes: Mapping[str, Any], record: bool
 ) -> dict[str, Assignment]:
-    """Assign a user in all running experiments, by their keys; without `record` nobody is exposed to anything."""
+    """Return the variants of a user in all running experiments, by key. Without `record`, no exposure is stored."""
     state = assigners.state
-    here = sorted(key for where, key in state if where == environment.key)
-    running = [each for key in here if (each := state[environment.key, key]).status == Status.RUNNING]
+    keys = sorted(key for environment_key, key in state if environment_key == environment.key)
+    experiments = (state[environment.key, key] for key in keys)
+    running = [experiment for experiment in experiments if experiment.status == Status.RUNNING]
     user = _User(environment, user_id, at, attributes)
     stored = user.stored_in(running)
-    found = {each: user.assigned(each, stored) for each in running}
-    new = [assigned(*user.exposure(each, assignment.variant)) for each, (assignment, is_new) in found.items() if is_new]
+    assignments = {experiment: user.assigned(experiment, stored) for experiment in running}
+    new = [
+        assigned(*user.exposure(experiment, assignment.variant))
+        for experiment, (assignment, is_new) in assignments.items()
+        if is_new
+    ]
     variants = expose(new) if record and new else {}
     return {
-        each.key: Assignment(variants.get((each.id, user_id), assignment.variant), each.id, assignment.reason)
-        for each, (assignment, _) in found.items()
+        experiment.key: Assignment(
+            variants.get((experiment.id, user_id), assignment.variant), experiment.id, assignment.reason
+        )
+        for experiment, (assignment, _) in assignments.items()
     }
 
 
 def stored(
     environment: Environment, experiments: Collection[str], user_id: str, until: datetime | None = None
 ) -> Mapping[str, str]:
-    """The variants that a user has in running experiments of these keys, by key: for flags that they drive.
+    """Return the stored variants of a user in experiments with these keys, by key, for the flags that they drive.
 
-    With `until`, the variants of those who had been exposed by that moment.
+    With `until`, only exposures up to that moment count.
     """
-    running = [each for key in experiments if (each := assigners.state.get((environment.key, key)))]
-    if not running:
+    driving = [experiment for key in experiments if (experiment := assigners.state.get((environment.key, key)))]
+    if not driving:
         return {}
-    if until is not None:  # what is remembered does not tell since when
+    if until is not None:  # the cache does not know the moments of exposures
         exposed = Exposure.objects.filter(user_id=user_id, exposed_at__lte=until)
-        exposed = exposed.filter(experiment__in=[each.id for each in running])
-        of_then = dict(exposed.values_list("experiment", "variant"))
-        return {each.key: of_then[each.id] for each in running if each.id in of_then}
-    found = memory.recall([(each.id, user_id) for each in running])
-    return {each.key: found[each.id, user_id].variant for each in running if (each.id, user_id) in found}
+        exposed = exposed.filter(experiment__in=[experiment.id for experiment in driving])
+        variants = dict(exposed.values_list("experiment", "variant"))
+        return {experiment.key: variants[experiment.id] for experiment in driving if experiment.id in variants}
+    cached = assignment_cache.get([(experiment.id, user_id) for experiment in driving])
+    return {
+        experiment.key: cached[experiment.id, user_id].variant
+        for experiment in driving
+        if (experiment.id, user_id) in cached
+    }
 
 
 def record(environment: Environment, experiment: str, variant: str, context: Context) -> str:
-    """Expose a user whom a flag has shown what it serves for a variant; return the variant that counts."""
-    found = assigners.state.get((environment.key, experiment))
-    if found is None or found.status != Status.RUNNING:  # it has been stopped since the flag was evaluated
+    """Store the exposure of a user to whom a flag served a variant, and return the variant that counts."""
+    assigner = assigners.state.get((environment.key, experiment))
+    if assigner is None or assigner.status != Status.RUNNING:  # stopped since the flag was evaluated
         return variant
-    whose = found.id, context.user_id
-    known = memory.recall([whose]).get(whose)
-    if known is not None and known.stands:
-        return known.variant
-    phase = found.phase_that_gives(variant, context)
-    return assign(found.id, context.user_id, variant, context.now, context.attributes, phase)
+    key = assigner.id, context.user_id
+    cached = assignment_cache.get([key]).get(key)
+    if cached is not None and cached.is_final:
+        return cached.variant
+    phase = assigner.phase_that_gives(variant, context)
+    return assign(assigner.id, context.user_id, variant, context.now, context.attributes, phase)
 
 
 class _User:
-    """A user who asks at one moment, and what is known of them."""
+    """A user at one moment, with their attributes."""
 
     def __init__(self, environment: Environment, user_id: str, at: datetime, attributes: Mapping[str, Any]) -> None:
         self.context = Context(user_id, attributes, configuration(environment.key), at)
 
     def stored_in(self, experiments: Collection[Assigner]) -> Mapping[ExposureKey, Stored]:
-        """What is stored of the user, except where a variant is forced."""
+        """Return the stored variants of the user, without experiments that force a variant on them."""
         user_id = self.context.user_id
-        asked = [(each.id, user_id) for each in experiments if user_id not in each.forced]
-        return memory.recall(asked) if asked else {}
+        keys = [(experiment.id, user_id) for experiment in experiments if user_id not in experiment.forced]
+        return assignment_cache.get(keys) if keys else {}
 
     def assigned(self, experiment: Assigner, stored: Mapping[ExposureKey, Stored]) -> tuple[Assignment, bool]:
-        """The variant of the user, and whether it has to be recorded before it may be told."""
-        known = stored.get((experiment.id, self.context.user_id))
-        if known is not None and known.stands:
-            return Assignment(known.variant, experiment.id), False
-        self.context.assigned = {experiment.key: known.variant} if known else {}
-        found = experiment.assign(self.context)
-        reason = found.exclusion.value if found.exclusion else None
-        return Assignment(found.variant, experiment.id, reason), found.exclusion is None
+        """Return the assignment of the user, and whether it must be stored before it is answered."""
+        earlier = stored.get((experiment.id, self.context.user_id))
+        if earlier is not None and earlier.is_final:
+            return Assignment(earlier.variant, experiment.id), False
+        self.context.assigned = {experiment.key: earlier.variant} if earlier else {}
+        decided = experiment.assign(self.context)
+        reason = decided.exclusion.value if decided.exclusion else None
+        return Assignment(decided.variant, experiment.id, reason), decided.exclusion is None
 
     def exposure(self, experiment: Assigner, variant: str) -> tuple[Any, ...]:
-        """What is recorded of a user who is new in an experiment, in the order that `assign` takes it."""
+        """Return the arguments of `assign` for a user who has no variant yet."""
         user = self.context
         return experiment.id, user.user_id, variant, user.now, user.attributes, experiment.phase
 
 
 Assigners = Mapping[tuple[str, str], Assigner]
-"""By environment key and experiment key."""
+"""Compiled experiments by environment key and experiment key."""
 
 
 def _load() -> Assigners:
@@ -181,8 +192,8 @@ def _load() -> Assigners:
     }
 
 
-def _apply(known: Assigners, change: Change) -> Assigners:
-    changed = dict(known)
+def _apply(assigners: Assigners, change: Change) -> Assigners:
+    changed = dict(assigners)
     changed.pop((change.environment, change.key), None)
     if change.after is not None:
         changed[change.environment, change.key] = _compile(change.after)

@@ -1,8 +1,8 @@
-"""Which variants this process has found stored for good: who asks again is answered without the database.
+"""A cache of final variants in this process, so that repeated questions need no database.
 
-Such a variant changes only where its user is erased, is forced, or an experiment is written otherwise. Whoever commits
-that pokes the host's signal, upon which every process of the host forgets all that it knows. Other hosts do not hear of
-erasures: nothing is remembered for longer than a minute.
+A final variant changes only when its user is erased or forced, or the experiment is changed. The transaction that
+does so pokes the host's signal file, and every process of the host then forgets its cache. Other hosts do not hear of
+erasures, so no entry lives longer than a minute.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ from experiments.exposures.storage import Stored
 from experiments.models.locks import ExposureKey
 
 MOST = 50_000
-"""Users in one page, of which there are two at a time."""
+"""The most entries of a page; there are two pages at a time."""
 _SECONDS = 20.0
-"""A page is written for so long at most, and read for so long after; a late reader may turn it as much later."""
+"""A page is written for this long and read for as long after; a late reader may extend that once more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What was found since a signal, and on the page before. Threads share it, and may turn it at any moment."""
+    """The entries since a signal, and those of the page before. Threads share it and may replace it at any moment."""
 
     signal: int
     until: float
-    found: dict[ExposureKey, str] = field(default_factory=dict)
+    entries: dict[ExposureKey, str] = field(default_factory=dict)
     before: Mapping[ExposureKey, str] = field(default_factory=dict)
 
 
-class Memory:
-    """Variants by experiment and user. What was read under one signal is not told under another."""
+class AssignmentCache:
+    """Final variants by experiment and user. An entry read under one signal is not used under another."""
 
     def __init__(self) -> None:
         self._page = _Page(signal=0, until=0)
 
-    def recall(self, users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
-        """The variants of those of the users who have one, whoever said so."""
+    def get(self, users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
+        """Return the stored variants of those users who have one, from the cache or else from the database."""
         signal = signal_file.read()  # first: what is read afterwards is at least as new
         page = self._turned(signal)
-        known = {}
-        for whose in users:
-            variant = page.found.get(whose) or page.before.get(whose)
+        variants = {}
+        for key in users:
+            variant = page.entries.get(key) or page.before.get(key)
             if variant is not None:
-                known[whose] = Stored(variant, stands=True)
-        if len(known) < len(users):
-            found = find_stored([whose for whose in users if whose not in known])
-            known |= found
-            self._keep(found, signal)
-        return known
+                variants[key] = Stored(variant, is_final=True)
+        if len(variants) < len(users):
+            stored = find_stored([key for key in users if key not in variants])
+            variants |= stored
+            self._add(stored, signal)
+        return variants
 
-    def _keep(self, found: Mapping[ExposureKey, Stored], signal: int) -> None:
+    def _add(self, variants: Mapping[ExposureKey, Stored], signal: int) -> None:
         page = self._page
-        if page.signal == signal and not connection.in_atomic_block:  # what is not committed may never have been
-            page.found.update((whose, stored.variant) for whose, stored in found.items() if stored.stands)
+        if page.signal == signal and not connection.in_atomic_block:  # an open transaction may be rolled back
+            page.entries.update((key, stored.variant) for key, stored in variants.items() if stored.is_final)
 
     def _turned(self, signal: int) -> _Page:
         page, now = self._page, time.monotonic()
-        if page.signal == signal and now < page.until and len(page.found) < MOST:
+        if page.signal == signal and now < page.until and len(page.entries) < MOST:
             return page
         is_recent = page.signal == signal and now < page.until + _SECONDS
-        self._page = page = _Page(signal, now + _SECONDS, before=page.found if is_recent else {})
+        self._page = page = _Page(signal, now + _SECONDS, before=page.entries if is_recent else {})
         return page
 
 
-memory = Memory()
+assignment_cache = AssignmentCache()

@@ -1,4 +1,4 @@
-"""What it means to experiments that events are forgotten: those of one user at once, or old ones by and by."""
+"""What experiments do when a user is erased, and which events they still need when old events are purged."""
 
 from __future__ import annotations
 
@@ -24,74 +24,80 @@ from experiments.models.locks import lock_aggregates
 
 
 def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
-    """Delete the user's exposures and totals, and tell which experiments' numbers change without these and the events.
+    """Delete the user's exposures and totals, and return the experiments whose numbers change by the erasure.
 
-    Folds are held from here on, so that none computes totals from events that are about to go. Drafts have neither
-    exposures nor totals, and none becomes more than a draft before the erasure is over.
+    The aggregates stay locked, so that no refresh computes totals from events that are about to be deleted. Drafts have
+    neither exposures nor totals, and none can start before the erasure is over.
     """
-    transaction.on_commit(signal_file.poke)  # for who remembers what the user was told
+    transaction.on_commit(signal_file.poke)  # empties the caches of variants
     lock_environment(environment)
-    here = Experiment.objects.in_environment(environment)
-    folds = lock_aggregates(list(here.started().values_list("pk", flat=True)))
-    experiments = list(here.filter(pk__in=[each.pk for each in folds]))
+    in_environment = Experiment.objects.in_environment(environment)
+    states = lock_aggregates(list(in_environment.started().values_list("pk", flat=True)))
+    experiments = list(in_environment.filter(pk__in=[state.pk for state in states]))
     theirs = Exposure.objects.filter(experiment__in=experiments, user_id=user_id)
-    # In the order in which those who record lock them.
+    # The order in which recording locks them.
     exposures = lock_rows(Rank.EXPOSURES, theirs.order_by("experiment_id").only("experiment_id", "user_id"))
     exposed = {exposure.experiment_id for exposure in exposures}
     theirs.filter(experiment_id__in=exposed).delete()
-    _forget_totals(experiments, folds, exposed, user_id)
-    counted_in = (each for each in experiments if each.pk in exposed)
-    changed = {each.key: each for each in (*counted_in, *_blaming(user_id, environment))}
+    _forget_totals(experiments, states, exposed, user_id)
+    counted_in = (experiment for experiment in experiments if experiment.pk in exposed)
+    changed = {experiment.key: experiment for experiment in (*counted_in, *_with_anomalies(user_id, environment))}
     return Erased(
         exposures=len(exposed),
-        experiments=[ChangedExperiment(each.pk, key, each.status) for key, each in sorted(changed.items())],
+        experiments=[
+            ChangedExperiment(experiment.pk, key, experiment.status) for key, experiment in sorted(changed.items())
+        ],
     )
 
 
 def _forget_totals(
-    experiments: Sequence[Experiment], folds: Sequence[AggregateState], exposed: Collection[UUID], user_id: str
+    experiments: Sequence[Experiment], states: Sequence[AggregateState], exposed: Collection[UUID], user_id: str
 ) -> None:
-    """Take the user out of totals and sums.
+    """Remove the user from totals and sums.
 
-    The folds of all who exposed the user are written: what sees the database as it was before must not compute totals.
+    The states of all experiments with an exposure of the user are saved. A transaction that sees the database as it was
+    before then fails when it tries to store totals.
     """
     counted = set(
         UserTotal.objects.filter(experiment__in=experiments, user_id=user_id).values_list("experiment_id", flat=True)
     )
-    by_id = {each.pk: each for each in experiments}
-    for held in folds:
-        if held.pk in counted:
-            AggregateUpdater(held, by_id[held.pk]).remove(user_id)
-        if held.pk in counted or held.pk in exposed:
-            held.save()
+    by_id = {experiment.pk: experiment for experiment in experiments}
+    for state in states:
+        if state.pk in counted:
+            AggregateUpdater(state, by_id[state.pk]).remove(user_id)
+        if state.pk in counted or state.pk in exposed:
+            state.save()
 
 
-def _blaming(user_id: str, environment: Environment) -> list[Experiment]:
-    """The experiments, drafts among them, whose anomalies count events of the user."""
-    open_ones = (each for each in _named_by(user_id, environment) if each.frozen_at is None)
-    return [each for each in open_ones if events_of_unknown_variants(each).filter(user_id=user_id).exists()]
+def _with_anomalies(user_id: str, environment: Environment) -> list[Experiment]:
+    """Return the experiments, drafts included, whose anomalies count events of the user."""
+    unfrozen = (experiment for experiment in _named_by(user_id, environment) if experiment.frozen_at is None)
+    return [
+        experiment for experiment in unfrozen if events_of_unknown_variants(experiment).filter(user_id=user_id).exists()
+    ]
 
 
 def _named_by(user_id: str, environment: Environment) -> list[Experiment]:
-    """The experiments that events of the user name; such names may be many more than there are experiments.
+    """Return the experiments that events of the user name; events may also name experiments that do not exist.
 
-    Read without a lock: no start is under way, and who records events of a draft must not wait for an erasure.
+    It takes no lock: no start is under way, and recording events of a draft must not wait for an erasure.
     """
     theirs = Event.objects.filter(environment=environment, user_id=user_id).order_by()
     names = set(theirs.exclude(experiment="").values_list("experiment", flat=True).distinct())
     if not names:
         return []
-    here = Experiment.objects.in_environment(environment)
-    named = [pk for pk, key in here.values_list("pk", "key") if not names.isdisjoint((str(pk), key))]
-    return list(here.filter(pk__in=named))
+    in_environment = Experiment.objects.in_environment(environment)
+    named = [pk for pk, key in in_environment.values_list("pk", "key") if not names.isdisjoint((str(pk), key))]
+    return list(in_environment.filter(pk__in=named))
 
 
 def hold_events(*, environment: Environment, **_: Any) -> list[Hold]:
-    """What results are computed from has to stay: everything since the start, and what the first users did before.
+    """Return the moments from which on events must stay, because results are computed from them.
 
-    Frozen results need no events, but those of an experiment that may be opened again would be computed anew.
+    These are the events since the start, and those of the look-back before it. Frozen results need no events, but an
+    experiment that may be reopened does.
     """
-    here = Experiment.objects.in_environment(environment)
-    needing = here.measured_by_events() | here.reopenable(timezone.now())
+    in_environment = Experiment.objects.in_environment(environment)
+    needing = in_environment.measured_by_events() | in_environment.reopenable(timezone.now())
     starts = needing.values_list("key", "started_at")
     return [Hold(floor_to_second(at) - LOOKBACK, f"experiment {key}") for key, at in starts if at is not None]

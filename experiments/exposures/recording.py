@@ -1,6 +1,6 @@
-"""Who was exposed to which variant: one row a user and experiment, whoever says so and in whatever order it is heard.
+"""Recording exposures: one row for each user and experiment, in whatever order assignments and reports arrive.
 
-The earliest exposure counts. What this service assigned stands for ever, for the user has been promised that variant.
+The earliest exposure counts. A variant that this service has assigned never changes, because the user has seen it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from flags.engine.assignment import compile_range
 _EVENTS_AT_ONCE = 1000
 _SECOND = timedelta(seconds=1)
 _UNDER_WAY = timedelta(minutes=10)
-"""No event is longer on its way into the database."""
+"""No event takes longer than this from its receipt to its commit."""
 
 
 def assign(
@@ -44,9 +44,9 @@ def assign(
     attributes: Mapping[str, Any] | None = None,
     phase: int = 1,
 ) -> str:
-    """Record that this service shows the variant, unless the user has one already; return the one that the user has.
+    """Store that the user gets this variant, unless they have one already, and return the variant that they have.
 
-    Once told it never changes, so who asks again needs no more than `find_stored`.
+    The answer never changes afterwards, so `find_stored` is enough for the next question.
     """
     exposure = assigned(experiment_id, user_id, variant, at, attributes, phase)
     return expose([exposure])[experiment_id, user_id]
@@ -55,7 +55,7 @@ def assign(
 def assigned(
     experiment_id: UUID, user_id: str, variant: str, at: datetime, attributes: Mapping[str, Any] | None, phase: int
 ) -> Exposure:
-    """What is recorded of a user whom the configuration of a phase assigns."""
+    """Return the exposure of a user who was assigned in a phase, to be stored."""
     return Exposure(
         experiment_id=experiment_id,
         user_id=user_id,
@@ -68,30 +68,30 @@ def assigned(
 
 
 def find_stored(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
-    """The variants of those of the users who have one, whoever said so. Those who ask at one moment share a query."""
+    """Return the stored variants of those users who have one. Simultaneous callers share a query."""
     return reads.submit(_STORED, users)
 
 
 def expose(exposures: Sequence[Exposure]) -> dict[ExposureKey, str]:
-    """Record what is assigned now, and return what the users have: who has a variant already keeps it.
+    """Store the exposures of users who have none, and return the variant of each user.
 
-    It is all committed or none; those who are new at one moment share a transaction.
+    Either all are committed or none. Simultaneous callers share a transaction.
     """
     return writes.submit(_ASSIGNMENTS, exposures)
 
 
 def _find_stored(asked: Sequence[Sequence[ExposureKey]]) -> list[dict[ExposureKey, Stored]]:
-    found = stored_variants([whose for users in asked for whose in users])
-    return [{whose: found[whose] for whose in users if whose in found} for users in asked]
+    variants = stored_variants([key for keys in asked for key in keys])
+    return [{key: variants[key] for key in keys if key in variants} for keys in asked]
 
 
 def _record_assignments(together: Sequence[Sequence[Exposure]]) -> list[dict[ExposureKey, str]]:
-    first_of = {_whose(each): each for exposures in reversed(together) for each in exposures}
+    first_of = {_key(exposure): exposure for exposures in reversed(together) for exposure in exposures}
     variants = insert_assigned([exposure for _, exposure in sorted(first_of.items())])
-    return [{_whose(each): variants[_whose(each)] for each in exposures} for exposures in together]
+    return [{_key(exposure): variants[_key(exposure)] for exposure in exposures} for exposures in together]
 
 
-def _whose(exposure: Exposure) -> ExposureKey:
+def _key(exposure: Exposure) -> ExposureKey:
     return exposure.experiment_id, exposure.user_id
 
 
@@ -104,15 +104,15 @@ _ASSIGNMENTS = Handler(
 def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_: Any) -> None:
     """Store the exposures that newly stored events report, in their transaction.
 
-    A variant that the experiment does not have is not stored; the results count such events as an anomaly.
+    A report of a variant that the experiment does not have is not stored; results count it as an anomaly.
     """
     store(_collect(events, _experiments_named(environment, events)))
 
 
 def record_imported(experiment: Experiment, exposures: Iterable[tuple[str, Report]]) -> int:
-    """Store what an operator knows of users by their ids, in the caller's transaction; return how many are new.
+    """Store imported exposures by user id in the caller's transaction, and return how many users are new.
 
-    All of it is of the run of the experiment; none that is frozen may get any.
+    All of them are between the start and the stop of the experiment, whose results are not frozen.
     """
     reported: dict[tuple[UUID, str], Reports] = {}
     for user_id, report in exposures:
@@ -122,42 +122,42 @@ def record_imported(experiment: Experiment, exposures: Iterable[tuple[str, Repor
 
 
 def record_reported_before_start(experiment: Experiment) -> None:
-    """Store what events reported while a start was under way, or earlier in its second, in the start's transaction.
+    """Store the exposures that events reported during the start or earlier in its second, in the start's transaction.
 
-    Until then they named a draft. Whoever records one waits for this transaction (see `find_named`), so that
-    every exposure is found either here or there.
+    These events named a draft when they were stored. Recording such an event waits for this transaction (see
+    `find_named`), so every exposure is found either here or there.
     """
     _record_stored(experiment, _reporting(experiment), {})
 
 
 def record_reported_meanwhile(experiment: Experiment, stopped_at: datetime) -> None:
-    """Store what events reported while it was stopped, or frozen, in the transaction that opens it again.
+    """Store the exposures that events reported while the experiment was stopped, in the transaction that reopens it.
 
-    They were received after the stop, or recorded while it was under way, by the clock of another host. As with a
-    start, every exposure is found either here or by whoever records it. What testers reported while they were testers
-    is none, though they be none by now: it would not count either if the experiment had gone on.
+    These events were received after the stop, or during the stop by the clock of another host. As with a start, every
+    exposure is found either here or by the recording of the event. Reports of users whose variant was forced then do
+    not count, even if it is not forced now: they would not have counted without the stop either.
     """
     reporting = _reporting(experiment).filter(received_at__gte=stopped_at - _UNDER_WAY)
     _record_stored(experiment, reporting, forced_until(experiment))
 
 
 def _reporting(experiment: Experiment) -> EventQuerySet:
-    """The events that report an exposure to it since its start."""
-    assert experiment.started_at is not None  # noqa: S101 (callers have just started it, or opened it again)
+    """Return the events since the start that name the experiment and a variant."""
+    assert experiment.started_at is not None  # noqa: S101 (callers have just started or reopened it)
     named = Event.objects.filter(environment=experiment.environment).naming(*experiment.references())
     return named.counted_from(floor_to_second(experiment.started_at)).filter(properties__has_key=VARIANT)
 
 
-def _record_stored(experiment: Experiment, waiting: EventQuerySet, testers: Mapping[str, datetime]) -> None:
-    """Store what they report, but for what was received from testers until the moments that are given."""
-    told = (each for each in waiting.iterator() if not _is_within(testers.get(each.user_id), each.received_at))
-    reports = map(_as_reported, told)
-    while events := list(islice(reports, _EVENTS_AT_ONCE)):
+def _record_stored(experiment: Experiment, waiting: EventQuerySet, forced_until: Mapping[str, datetime]) -> None:
+    """Store the exposures that stored events report, without those received while the user's variant was forced."""
+    counting = (event for event in waiting.iterator() if not _was_forced(forced_until.get(event.user_id), event))
+    new_events = map(_as_new_event, counting)
+    while events := list(islice(new_events, _EVENTS_AT_ONCE)):
         store(_collect(events, _by_reference([experiment])))
 
 
-def _is_within(until: datetime | None, moment: datetime) -> bool:
-    return until is not None and moment < until
+def _was_forced(until: datetime | None, event: Event) -> bool:
+    return until is not None and event.received_at < until
 
 
 def find_named(environment: Environment, names: Collection[str]) -> list[Experiment]:
@@ -169,11 +169,11 @@ def find_named(environment: Environment, names: Collection[str]) -> list[Experim
         return []
     ids = {UUID(name) for name in names if is_uuid(name)}
     named = Experiment.objects.in_environment(environment).filter(Q(key__in=names) | Q(pk__in=ids))
-    found = list(named)
-    if any(experiment.status != Status.RUNNING for experiment in found):
+    experiments = list(named)
+    if any(experiment.status != Status.RUNNING for experiment in experiments):
         share_experiments(named)
-        found = list(named.all())  # a new query: the first has kept its rows
-    return found
+        experiments = list(named.all())  # a new query, because the first has cached its rows
+    return experiments
 
 
 def names_of_experiment(*, environment: Environment, reference: str, **_: Any) -> list[str]:
@@ -185,23 +185,25 @@ def names_of_experiment(*, environment: Environment, reference: str, **_: Any) -
 
 
 def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
-    """The events that report a variant which the experiment does not have."""
+    """Return the events that report a variant that the experiment does not have."""
     naming = Event.objects.filter(environment=experiment.environment_id).naming(*experiment.references())
     reporting = naming.filter(properties__has_key=VARIANT)
-    known = Q()
+    has_variant = Q()
     for key in experiment.variant_keys:
-        known |= Q(**{f"properties__{VARIANT}": key})
-    return reporting.exclude(name__in=outcome_names(experiment)).exclude(known)
+        has_variant |= Q(**{f"properties__{VARIANT}": key})
+    return reporting.exclude(name__in=outcome_names(experiment)).exclude(has_variant)
 
 
-def _as_reported(event: Event) -> NewEvent:
+def _as_new_event(event: Event) -> NewEvent:
     return NewEvent(event.pk, event.user_id, event.name, event.timestamp, event.received_at, event.properties)
 
 
 def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> dict[tuple[UUID, str], Reports]:
-    """The reports by experiment and user, sorted, so that concurrent batches lock rows in the same order."""
+    """Return the reports by experiment and user, sorted so that concurrent batches lock rows in the same order."""
     reported: dict[tuple[UUID, str], Reports] = {}
-    started = {each.pk: _Started(each) for each in experiments.values() if each.started_at is not None}
+    started = {
+        experiment.pk: _Started(experiment) for experiment in experiments.values() if experiment.started_at is not None
+    }
     for event in events:
         experiment = experiments.get(event.experiment)
         variant = event.properties.get(VARIANT)
@@ -218,32 +220,33 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
 
 
 class _Started:
-    """A started experiment, of which it is asked for many events what they report."""
+    """A started experiment, prepared to be asked whether many events report exposures to it."""
 
     def __init__(self, experiment: Experiment) -> None:
-        assert experiment.started_at is not None  # noqa: S101 (nobody is exposed to a draft)
+        assert experiment.started_at is not None  # noqa: S101 (drafts have no exposures)
         self._experiment = experiment
         self._start = floor_to_second(experiment.started_at)
         self._outcomes = outcome_names(experiment)
         self._ranges = [
-            compile_range(experiment.key, each["percentage"], experiment.group) for each in experiment.phases
+            compile_range(experiment.key, phase["percentage"], experiment.group) for phase in experiment.phases
         ]
 
     def counts(self, event: NewEvent, variant: str) -> bool:
-        """Whether it tells that a user saw a variant while the experiment ran."""
+        """Return whether the event reports that a user saw a variant while the experiment ran."""
         experiment = self._experiment
         if variant not in experiment.variant_keys or event.name in self._outcomes:
             return False
         if event.user_id in experiment.forced_variants or event.counted_at < self._start:
             return False
-        if experiment.frozen_at is not None:  # as its totals, and what is counted beside them, stand still
+        if experiment.frozen_at is not None:  # frozen results and their counts do not change
             return False
         return experiment.stopped_at is None or event.counted_at <= experiment.stopped_at
 
     def takes_in(self, event: NewEvent) -> bool:
-        """Whether a phase of that second does, as far as the hash says; who meets the conditions, no event tells.
+        """Return whether the hash puts the user into a phase of the second of the event.
 
-        Whom it does not take in is shown what the control is, and many a client puts that into its events.
+        Events do not say whether the user met the conditions. Users outside of the experiment see the control, and many
+        clients report that.
         """
         if not any(self._ranges):
             return True
@@ -258,5 +261,6 @@ def _experiments_named(environment: Environment, events: Sequence[NewEvent]) -> 
 
 
 def _by_reference(experiments: Sequence[Experiment]) -> dict[str, Experiment]:
-    """Experiments by what events may call them; an id goes before a key that looks like it."""
-    return {each.key: each for each in experiments} | {str(each.pk): each for each in experiments}
+    """Return experiments by their keys and ids; an id wins over an equal key of another experiment."""
+    by_key = {experiment.key: experiment for experiment in experiments}
+    return by_key | {str(experiment.pk): experiment for experiment in experiments}

@@ -1,4 +1,4 @@
-"""Exposures on their way into the table, many in one statement. Who is exposed to what is decided in `exposures`."""
+"""Statements that insert and read many exposures at once. `recording` decides who is exposed to what."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from experiments.models.locks import DECISIVE, ExposureKey, users_by_experiment
 
 _TABLE = Exposure._meta.db_table
 _COLUMNS = (*DECISIVE, "attributes")
-_STANDING = frozenset({Origin.ASSIGNED, Origin.TOLD})
+_FINAL = frozenset({Origin.ASSIGNED, Origin.TOLD})
 
 
 class Stored(NamedTuple):
-    """The variant that a user has, and whether it stands: what this service has not told yet may turn out otherwise."""
+    """The stored variant of a user. It is final once this service has answered it; reports may change it until then."""
 
     variant: str
-    stands: bool
+    is_final: bool
 
 
 def insert_new(exposures: Sequence[Exposure]) -> set[ExposureKey]:
-    """Insert those whose users have none yet in the experiment, in the caller's transaction, and return whose they are.
+    """Insert the exposures of users who have none in the experiment yet, and return the keys of those inserted.
 
-    None may stand there twice. Give them sorted by experiment and user, here as below, so that two calls with common
-    users wait for each other and never in a circle. The ORM can ignore conflicts, but not say which rows it wrote.
+    Pass distinct exposures, sorted by experiment and user, so that two transactions with common users do not wait for
+    each other in a circle. The ORM can ignore conflicts, but cannot say which rows it wrote.
     """
     written = _insert(exposures, "ON CONFLICT (experiment_id, user_id) DO NOTHING RETURNING experiment_id, user_id")
     return {(as_uuid(experiment_id), user_id) for experiment_id, user_id in written}
 
 
 def insert_assigned(exposures: Sequence[Exposure]) -> dict[ExposureKey, str]:
-    """Insert them as above, and return the variant of each user: what was there stays, and stands from now on."""
+    """Insert exposures as `insert_new` does, and return the variant of each user; stored variants become final."""
     written = _insert(
         exposures,
         "ON CONFLICT (experiment_id, user_id) DO UPDATE SET "
@@ -49,24 +49,25 @@ def insert_assigned(exposures: Sequence[Exposure]) -> dict[ExposureKey, str]:
 
 
 def stored_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
-    """The variants of those of the users who have one."""
+    """Return the stored variants of those users who have one."""
     of_experiment = users_by_experiment(users)
     conditions = " OR ".join(
-        f"experiment_id = %s AND user_id IN ({', '.join(['%s'] * len(each))})" for each in of_experiment.values()
+        f"experiment_id = %s AND user_id IN ({', '.join(['%s'] * len(user_ids))})"
+        for user_ids in of_experiment.values()
     )
-    # Half of the cost of asking for one user through the ORM is making the statement.
+    # For one user, the ORM spends half of its time on making the statement.
     statement = f"SELECT experiment_id, user_id, variant, origin FROM {_TABLE} WHERE {conditions}"  # noqa: S608 (no data)
-    keys = [value for which, each in of_experiment.items() for value in (_from_uuid(which), *each)]
+    keys = [value for pk, user_ids in of_experiment.items() for value in (_from_uuid(pk), *user_ids)]
     with connection.cursor() as cursor:
         cursor.execute(statement, keys)
         return {
-            (as_uuid(experiment_id), user_id): Stored(variant, origin in _STANDING)
+            (as_uuid(experiment_id), user_id): Stored(variant, origin in _FINAL)
             for experiment_id, user_id, variant, origin in cursor.fetchall()
         }
 
 
 def _insert(exposures: Sequence[Exposure], conflict: str) -> list[Any]:
-    rows = [tuple(getattr(each, column) for column in _COLUMNS) for each in exposures]
+    rows = [tuple(getattr(exposure, column) for column in _COLUMNS) for exposure in exposures]
     return insert(Exposure, _COLUMNS, rows, conflict)
 
 

@@ -19,7 +19,7 @@ from experiments.exposures import assignment_cache
 from experiments.exposures.assignment import get_variant
 from experiments.exposures.assignment import record as record_of_flag
 from experiments.exposures.assignment import stored as stored_for_flag
-from experiments.exposures.assignment_cache import Memory
+from experiments.exposures.assignment_cache import AssignmentCache
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import update_experiment
 from experiments.lifecycle.new_phase import open_phase
@@ -39,8 +39,8 @@ def experiment(transactional_db: None) -> Experiment:
 
 
 @pytest.fixture
-def memory() -> Memory:
-    return Memory()
+def cache() -> AssignmentCache:
+    return AssignmentCache()
 
 
 @pytest.fixture
@@ -55,68 +55,70 @@ def ask(environment: Environment, user: str = "u") -> str:
     return get_variant(key="e", environment=environment, user_id=user, at=NOON).variant
 
 
-def test_recall__once_read__asks_the_database_no_more(
-    experiment: Experiment, memory: Memory, django_assert_num_queries: Reads
+def test_get__once_read__asks_the_database_no_more(
+    experiment: Experiment, cache: AssignmentCache, django_assert_num_queries: Reads
 ) -> None:
     assign(experiment.pk, "u", "green", NOON)
     whose = experiment.pk, "u"
     with django_assert_num_queries(1):
-        found = [memory.recall([whose]) for _ in range(3)]
+        found = [cache.get([whose]) for _ in range(3)]
 
     assert [each[whose] for each in found] == [("green", True)] * 3
 
 
-def test_recall__some_known_and_some_not__asks_for_the_others_alone(
-    experiment: Experiment, memory: Memory, django_assert_num_queries: Reads
+def test_get__some_known_and_some_not__asks_for_the_others_alone(
+    experiment: Experiment, cache: AssignmentCache, django_assert_num_queries: Reads
 ) -> None:
     users = [(experiment.pk, user) for user in ("u", "v", "nobody")]
     for _, user in users[:2]:
         assign(experiment.pk, user, "green", NOON)
-    memory.recall(users[:1])
+    cache.get(users[:1])
     with django_assert_num_queries(2):  # who has none is asked for each time
-        assert memory.recall(users).keys() == memory.recall(users).keys() == {*users[:2]}
+        assert cache.get(users).keys() == cache.get(users).keys() == {*users[:2]}
 
 
-def test_recall__only_reported__is_read_each_time(
-    experiment: Experiment, production: Environment, memory: Memory, django_assert_num_queries: Reads
+def test_get__only_reported__is_read_each_time(
+    experiment: Experiment, production: Environment, cache: AssignmentCache, django_assert_num_queries: Reads
 ) -> None:
     properties = {"experimentId": "e", "variant": "green"}
     record([NewEvent(new_id(), "u", "seen", NOON, NOON, properties)], production)
     with django_assert_num_queries(2):
         for _ in range(2):
-            assert memory.recall([(experiment.pk, "u")]) == {(experiment.pk, "u"): ("green", False)}
+            assert cache.get([(experiment.pk, "u")]) == {(experiment.pk, "u"): ("green", False)}
 
 
-def test_recall__within_a_transaction__remembers_nothing(experiment: Experiment, memory: Memory) -> None:
+def test_get__within_a_transaction__remembers_nothing(experiment: Experiment, cache: AssignmentCache) -> None:
     with transaction.atomic():
         assign(experiment.pk, "u", "green", NOON)
-        assert memory.recall([(experiment.pk, "u")])
+        assert cache.get([(experiment.pk, "u")])
         transaction.set_rollback(True)
 
-    assert memory.recall([(experiment.pk, "u")]) == {}
+    assert cache.get([(experiment.pk, "u")]) == {}
 
 
-def test_recall__erased__is_forgotten_at_once(experiment: Experiment, production: Environment, memory: Memory) -> None:
+def test_get__erased__is_forgotten_at_once(
+    experiment: Experiment, production: Environment, cache: AssignmentCache
+) -> None:
     assign(experiment.pk, "u", "green", NOON)
-    memory.recall([(experiment.pk, "u")])
+    cache.get([(experiment.pk, "u")])
     erase_user("u", production)
 
-    assert memory.recall([(experiment.pk, "u")]) == {}
+    assert cache.get([(experiment.pk, "u")]) == {}
 
 
-def test_recall__another_process_has_erased__is_forgotten_at_once(experiment: Experiment, memory: Memory) -> None:
+def test_get__another_process_has_erased__is_forgotten_at_once(experiment: Experiment, cache: AssignmentCache) -> None:
     assign(experiment.pk, "u", "green", NOON)
-    memory.recall([(experiment.pk, "u")])
+    cache.get([(experiment.pk, "u")])
     Exposure.objects.all().delete()
-    assert memory.recall([(experiment.pk, "u")])
+    assert cache.get([(experiment.pk, "u")])
     signal_file._shared.cache_clear()  # the file opened anew, as another process has it
     signal_file.poke()
 
-    assert memory.recall([(experiment.pk, "u")]) == {}
+    assert cache.get([(experiment.pk, "u")]) == {}
 
 
-def test_recall__erased_while_it_is_read__is_not_remembered(
-    experiment: Experiment, production: Environment, memory: Memory, monkeypatch: pytest.MonkeyPatch
+def test_get__erased_while_it_is_read__is_not_remembered(
+    experiment: Experiment, production: Environment, cache: AssignmentCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assign(experiment.pk, "u", "green", NOON)
     find_stored = assignment_cache.find_stored
@@ -127,50 +129,50 @@ def test_recall__erased_while_it_is_read__is_not_remembered(
         return found
 
     monkeypatch.setattr(assignment_cache, "find_stored", find_and_erase)
-    assert memory.recall([(experiment.pk, "u")])
+    assert cache.get([(experiment.pk, "u")])
     monkeypatch.undo()
 
-    assert memory.recall([(experiment.pk, "u")]) == {}
+    assert cache.get([(experiment.pk, "u")]) == {}
 
 
 @pytest.mark.parametrize("steps", [[61], [19, 19, 22], [30, 31], [1] * 61])
-def test_recall__erased_by_another_host__is_forgotten_within_a_minute(
-    experiment: Experiment, memory: Memory, clock: list[float], steps: list[int]
+def test_get__erased_by_another_host__is_forgotten_within_a_minute(
+    experiment: Experiment, cache: AssignmentCache, clock: list[float], steps: list[int]
 ) -> None:
     assign(experiment.pk, "u", "green", NOON)
-    memory.recall([(experiment.pk, "u")])
+    cache.get([(experiment.pk, "u")])
     Exposure.objects.all().delete()
     for step in steps:
         clock[0] += step
-        found = memory.recall([(experiment.pk, "u")])
+        found = cache.get([(experiment.pk, "u")])
 
     assert found == {}
 
 
-def test_recall__within_the_time__is_remembered(
-    experiment: Experiment, memory: Memory, clock: list[float], django_assert_num_queries: Reads
+def test_get__within_the_time__is_remembered(
+    experiment: Experiment, cache: AssignmentCache, clock: list[float], django_assert_num_queries: Reads
 ) -> None:
     assign(experiment.pk, "u", "green", NOON)
-    memory.recall([(experiment.pk, "u")])
+    cache.get([(experiment.pk, "u")])
     with django_assert_num_queries(0):
         for _ in range(19):
             clock[0] += 1
-            assert memory.recall([(experiment.pk, "u")])
+            assert cache.get([(experiment.pk, "u")])
 
 
-def test_recall__more_users_than_it_holds__forgets_the_oldest(
-    experiment: Experiment, memory: Memory, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Reads
+def test_get__more_users_than_it_holds__forgets_the_oldest(
+    experiment: Experiment, cache: AssignmentCache, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Reads
 ) -> None:
     monkeypatch.setattr(assignment_cache, "MOST", 2)
     users = [(experiment.pk, f"u{at}") for at in range(5)]
     for _, user in users:
         assign(experiment.pk, user, "green", NOON)
     for whose in users:
-        memory.recall([whose])
+        cache.get([whose])
     with django_assert_num_queries(0):
-        assert [len(memory.recall([whose])) for whose in users[2:]] == [1, 1, 1]
+        assert [len(cache.get([whose])) for whose in users[2:]] == [1, 1, 1]
     with django_assert_num_queries(1):
-        assert memory.recall(users[:2]).keys() == {*users[:2]}
+        assert cache.get(users[:2]).keys() == {*users[:2]}
 
 
 def test_get_variant__known_user__asks_the_database_no_more(

@@ -128,9 +128,9 @@ def test_maintain__testers_recorded_while_they_became_so__are_left_out(productio
     assign(experiment.pk, "qa", "green", NOON)
     assign(experiment.pk, "u", "green", NOON)
 
-    assert remove_all_forced_exposures(NOON) == "left out 1 exposure of testers"
+    assert remove_all_forced_exposures(NOON) == "removed 1 exposure of users with a forced variant"
     assert exposed() == {"u"}
-    assert remove_all_forced_exposures(NOON) == "left out 0 exposures of testers"
+    assert remove_all_forced_exposures(NOON) == "removed 0 exposures of users with a forced variant"
 
 
 @pytest.mark.parametrize("is_folded", [True, False])
@@ -158,7 +158,7 @@ def test_remove_all_forced_exposures__stopped_experiment__changes_what_is_not_fr
     assign(experiment.pk, "u", "green", NOON)
     refresh(experiment, NOON)
 
-    assert remove_all_forced_exposures(NOON) == "left out 1 exposure of testers"
+    assert remove_all_forced_exposures(NOON) == "removed 1 exposure of users with a forced variant"
     assert compute_results(experiment, NOON)["green"].sample_size == 1
 
 
