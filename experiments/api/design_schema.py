@@ -67,7 +67,8 @@ REGISTRATION: Schema = component(
             "metrics": {"type": "array", "items": NAME},
             "plannedSampleSize": {"type": ["integer", "null"]},
         },
-        "What was fixed at the start, before anybody looked.",
+        "What the start fixed, before any results. Left out if it follows from `metrics`: the first one decides, an "
+        "increase is good, and there is no window and no planned sample size.",
     ),
 )
 PHASES: Schema = {

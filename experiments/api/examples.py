@@ -14,7 +14,6 @@ _NOBODY = {"conversion": 0, "sampleSize": 0}
 DRAFT = {
     "id": ID,
     **DESIGN,
-    "tuningSampleSize": 5000,
     "status": "draft",
     "results": {"control": _NOBODY, "green": _NOBODY},
     "createdAt": CREATED_AT,
@@ -22,13 +21,6 @@ DRAFT = {
 RUNNING = {
     **DRAFT,
     "status": "running",
-    "registration": {
-        "primaryMetric": "purchase",
-        "direction": "increase",
-        "windowHours": None,
-        "metrics": ["purchase"],
-        "plannedSampleSize": None,
-    },
     "results": {
         "control": {"conversion": 0.12, "sampleSize": 1000},
         "green": {"conversion": 0.15, "sampleSize": 1000},

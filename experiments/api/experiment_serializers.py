@@ -96,7 +96,8 @@ class ExperimentSerializer(StrictSerializer):
         required=False,
         min_value=LEAST_TUNING_SIZE,
         max_value=MOST_TUNING_SIZE,
-        help_text=f"At how many users the always-valid intervals are narrowest; {TUNING_SIZE:,} unless set.",
+        help_text="The number of users at which the always-valid intervals are narrowest. "
+        f"{TUNING_SIZE:,} by default, and left out then.",
     )
     percentage = RawField(PERCENTAGE, required=False, allow_null=True)
     conditions = RawField(CONDITIONS, required=False, allow_null=True)
@@ -114,7 +115,7 @@ class ExperimentSerializer(StrictSerializer):
     stoppedAt = TimestampField(source="stopped_at", read_only=True)
 
     left_out_while_empty = (
-        *("percentage", "conditions", "group", "forcedVariants", "flag", "plannedSampleSize"),
+        *("tuningSampleSize", "percentage", "conditions", "group", "forcedVariants", "flag", "plannedSampleSize"),
         *("registration", "phases", "winner", "holdback", "startedAt", "stoppedAt"),
     )
 
@@ -127,6 +128,8 @@ class ExperimentSerializer(StrictSerializer):
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
         shown = super().to_representation(instance)
+        shown["tuningSampleSize"] = None if instance.tuning_size == TUNING_SIZE else instance.tuning_size
+        shown["registration"] = None if _is_plain(instance) else instance.registration
         shown["percentage"] = None if instance.percentage == WHOLE else integer_if_whole(instance.percentage)
         shown["phases"] = shown_phases(instance.phases)
         return {
@@ -134,6 +137,21 @@ class ExperimentSerializer(StrictSerializer):
             for name, value in shown.items()
             if name not in self.left_out_while_empty or value not in (None, "", [], {})
         }
+
+
+def _is_plain(experiment: Experiment) -> bool:
+    """Return whether the registration says no more than the list of metrics."""
+    primary = experiment.metrics[0] if experiment.metrics else None
+    return bool(
+        experiment.registration
+        == {
+            "primaryMetric": primary,
+            "direction": primary and "increase",
+            "windowHours": None,
+            "metrics": experiment.metrics,
+            "plannedSampleSize": None,
+        }
+    )
 
 
 def shown_phases(phases: list[Document]) -> list[Document]:

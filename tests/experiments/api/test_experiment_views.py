@@ -14,10 +14,8 @@ from tests.experiments.calls import assign, report
 from tests.experiments.results.test_computing import QUERIES
 from tests.factories import ExperimentFactory
 
-DRAFT_FIELDS = [
-    *("id", "key", "description", "status", "variants", "metrics", "tuningSampleSize", "results", "createdAt"),
-]
-STARTED_FIELDS = [*DRAFT_FIELDS[:7], "registration", *DRAFT_FIELDS[7:], "startedAt"]
+DRAFT_FIELDS = ["id", "key", "description", "status", "variants", "metrics", "results", "createdAt"]
+STARTED_FIELDS = [*DRAFT_FIELDS, "startedAt"]
 ENTRY_FIELDS = ["id", "key", "status", "variants", "createdAt"]
 VARIANTS = [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}]
 NOTHING = {"conversion": 0, "sampleSize": 0}
@@ -331,6 +329,12 @@ def test_tuning_size__of_a_draft__can_be_set_and_changed_until_it_starts(api):
     data(api.post("/v1/experiments/e/start"))
     error(api.patch("/v1/experiments/e", {"tuningSampleSize": 800}), 409, "experiment_locked")
     assert data(api.patch("/v1/experiments/e", {"tuningSampleSize": 900}))["tuningSampleSize"] == 900
+
+
+def test_tuning_size__of_the_default__is_left_out(api):
+    ExperimentFactory(key="e", tuning_size=800)
+    assert data(api.get("/v1/experiments/e"))["tuningSampleSize"] == 800
+    assert "tuningSampleSize" not in data(api.patch("/v1/experiments/e", {"tuningSampleSize": 5000}))
 
 
 @pytest.mark.parametrize(

@@ -340,7 +340,22 @@ def test_create__part_of_a_group_that_is_taken__is_refused_with_what_is_free(api
     assert [each["field"] for each in found["details"]] == ["group"]
 
 
-def test_registration__from_the_start_on__is_told_and_sent_back_unchanged(api):
+def test_registration__that_follows_from_the_metrics__is_left_out_until_metrics_are_added(api):
+    ExperimentFactory(key="e")
+    assert "registration" not in data(api.post("/v1/experiments/e/start"))
+    more = data(api.patch("/v1/experiments/e", {"metrics": ["purchase", "refund"]}))
+    assert more["registration"]["metrics"] == ["purchase"]
+
+
+def test_registration__of_a_decrease_within_a_window__is_answered(api):
+    sent = {"key": "complaints", "type": "count", "event": "complaint", "direction": "decrease", "windowHours": 24}
+    data(api.post("/v1/metrics", sent), 201)
+    ExperimentFactory(key="e", metrics=["complaints"])
+    registration = data(api.post("/v1/experiments/e/start"))["registration"]
+    assert (registration["direction"], registration["windowHours"]) == ("decrease", 24)
+
+
+def test_registration__from_the_start_on__is_answered_and_may_be_sent_back_unchanged(api):
     ExperimentFactory(key="e", planned_size=500)
     assert "registration" not in data(api.get("/v1/experiments/e"))
     started = data(api.post("/v1/experiments/e/start"))
