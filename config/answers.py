@@ -1,4 +1,5 @@
-"""What an answer is made of: structs whose fields are annotated with their descriptions and limits. Pure.
+"""What an answer is made of: structs whose fields are annotated with their descriptions and limits.
+Pure.
 
 `config.api.structs` makes the OpenAPI components of them, and shows how an answer is written.
 """
@@ -42,10 +43,11 @@ class Answer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, source: Any, **others: Any) -> Self:
-        """Return the answer with these properties, and those that the source has as attributes of the same names.
+        """Return the answer with these properties, and those that the source has as attributes of
+        the same names.
 
-        Objects become the answers that the fields name, moments become texts, and a property that may be left out is
-        left out if its value is None or an empty sequence.
+        Objects become the answers that the fields name, moments become texts, and a property that
+        may be left out is left out if its value is None or an empty sequence.
         """
         names = [name for name in cls.__struct_fields__ if name not in others and hasattr(source, name)]
         values = {name: getattr(source, name) for name in names} | others
@@ -107,5 +109,7 @@ def one_of(values: Iterable[str]) -> Meta:
 
 
 def shaped(schema: dict[str, Any]) -> Meta:
-    """Return the annotation of a value whose schema is known already; use it with `Any`, `list[Any]` and the like."""
+    """Return the annotation of a value whose schema is known already; use it with `Any`,
+    `list[Any]` and the like.
+    """
     return Meta(extra_json_schema=schema)

@@ -1,4 +1,6 @@
-"""The app's entry in INSTALLED_APPS. `config.subscriptions` says what the app listens to and does periodically."""
+"""The app's entry in INSTALLED_APPS. `config.subscriptions` says what the app listens to and does
+periodically.
+"""
 
 from __future__ import annotations
 

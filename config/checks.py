@@ -1,4 +1,6 @@
-"""What a server must not start with: settings that are insecure once `DEBUG` is off, each named with its remedy."""
+"""System checks of the settings: values that are invalid, and values that are insecure with `DEBUG`
+off.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def check_anonymous_scope(**_: Any) -> list[CheckMessage]:
     choices = ["none", *Scope.values]
     if settings.ANONYMOUS_SCOPE in choices:
         return []
-    return [Error(f"ANONYMOUS_SCOPE is not one of {', '.join(choices)}.", id="halyard.E001")]
+    return [Error(f"ANONYMOUS_SCOPE must be one of {', '.join(choices)}.", id="halyard.E001")]
 
 
 @register()
@@ -32,7 +34,7 @@ def check_threads(**_: Any) -> list[CheckMessage]:
 def check_event_retention(**_: Any) -> list[CheckMessage]:
     if settings.EVENT_RETENTION_DAYS is None or 1 <= settings.EVENT_RETENTION_DAYS <= _MOST_DAYS:
         return []
-    return [Error(f"EVENT_RETENTION_DAYS must be 1 to {_MOST_DAYS:,}, or be left out.", id="halyard.E005")]
+    return [Error(f"EVENT_RETENTION_DAYS must be 1 to {_MOST_DAYS:,}, or unset.", id="halyard.E005")]
 
 
 @register()
@@ -52,17 +54,17 @@ def _is_address(text: str) -> bool:
 
 @register(Tags.security, deploy=True)
 def check_production_settings(**_: Any) -> list[CheckMessage]:
-    """Of each insecure setting, the name and what to set. Django's own deployment checks say the rest."""
+    """Name each insecure setting with its remedy. Django's own deployment checks cover the others."""
     insecure = {
         "SECRET_KEY": (len(_secret_key()) < _LEAST_SECRET_LENGTH, "set it to 50 random characters or more"),
         "ALLOWED_HOSTS": (
             not settings.ALLOWED_HOSTS or "*" in settings.ALLOWED_HOSTS,
             "list the host names that clients use",
         ),
-        "ANONYMOUS_SCOPE": (settings.ANONYMOUS_SCOPE != "none", "remove it, so that every caller needs a key"),
+        "ANONYMOUS_SCOPE": (settings.ANONYMOUS_SCOPE != "none", "unset it, so that every caller needs a key"),
         "CORS_ALLOWED_ORIGINS": ("*" in settings.CORS_ALLOWED_ORIGINS, "list the origins of your web sites"),
-        "SECURE_SSL_REDIRECT": (not settings.SECURE_SSL_REDIRECT, "leave it on; keys travel in every request"),
-        "SECURE_HSTS_SECONDS": (settings.SECURE_HSTS_SECONDS <= 0, "leave it at its default of a year"),
+        "SECURE_SSL_REDIRECT": (not settings.SECURE_SSL_REDIRECT, "leave it on, because every request carries a key"),
+        "SECURE_HSTS_SECONDS": (settings.SECURE_HSTS_SECONDS <= 0, "leave it at its default of one year"),
         "SESSION_COOKIE_SECURE": (not settings.SESSION_COOKIE_SECURE, "leave it on"),
         "CSRF_COOKIE_SECURE": (not settings.CSRF_COOKIE_SECURE, "leave it on"),
     }
@@ -76,5 +78,5 @@ def check_production_settings(**_: Any) -> list[CheckMessage]:
 def _secret_key() -> str:
     try:
         return str(settings.SECRET_KEY)
-    except ImproperlyConfigured:  # Django's way to say that it is empty
+    except ImproperlyConfigured:  # Django raises it for an empty key
         return ""

@@ -1,4 +1,4 @@
-"""JSON documents: their type, how stored ones are read, and when two are the same."""
+"""JSON documents: their type, the decoder of stored ones, and their comparison."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ Document = dict[str, Any]
 
 
 class StoredJSONDecoder(json.JSONDecoder):
-    """Reads JSON columns: PostgreSQL hands 1e20 back as a long integer, which JSON answers then could not carry."""
+    """Reads JSON columns: PostgreSQL returns 1e20 as a long integer, which a JSON response could
+    not contain.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "parse_int": _parse_stored_int})
@@ -21,12 +23,14 @@ def _parse_stored_int(digits: str) -> int | float:
     return number if -(2**63) <= number < 2**64 else float(digits)
 
 
-def is_same(one: object, other: object) -> bool:
-    """Compare as JSON does: `1` is `1.0` but not `true`, and the order of an object's names does not matter."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(is_same(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(is_same, one, other))
-    return one == other
+def is_same(first: object, second: object) -> bool:
+    """Return whether two JSON values are equal: `1` is `1.0` but not `true`, and the order of names
+    is ignored.
+    """
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(is_same(first[name], second[name]) for name in first)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(is_same, first, second))
+    return first == second

@@ -1,4 +1,6 @@
-"""Settings as they stand in the environment: taken as the type they are of, or refused by name and in one line."""
+"""Reading settings from environment variables by their types. An invalid value fails with one line
+that names it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 
 class Env(environ.Env):
-    """The environment. Each method raises ImproperlyConfigured where what stands there is not of its type."""
+    """The environment. Each method raises ImproperlyConfigured if the value does not have its type."""
 
     BOOLEAN_FALSE_STRINGS = ("false", "off", "n", "no", "0", "")
     DATABASES = ("postgres", "postgresql", "sqlite")
@@ -24,7 +26,7 @@ class Env(environ.Env):
 
     @classmethod
     def parse_value(cls, value: Any, cast: Any) -> Any:
-        # The library takes whatever it does not know for false.
+        # The library reads any unknown text as false.
         if cast is bool and value.strip().lower() not in cls.BOOLEAN_TRUE_STRINGS + cls.BOOLEAN_FALSE_STRINGS:
             raise ValueError
         return super().parse_value(value, cast)
@@ -37,12 +39,13 @@ class Env(environ.Env):
         name: str = self.get_value(var, cast=_time_zone, default=default)
         return name
 
-    def db_url(self, var: str, default: str) -> dict[str, Any]:  # the message leaves out what holds a password
+    def db_url(self, var: str, default: str) -> dict[str, Any]:
         try:
             if self.get_value(var, default=default).partition(":")[0] not in self.DATABASES:
                 raise ValueError
             database: dict[str, Any] = super().db_url(var, default=default)
         except ValueError as error:
+            # The message omits the value, which may contain a password.
             wanted = "postgres://user:password@host:5432/name or sqlite:////path/to/file"
             raise ImproperlyConfigured(f"{var} must be an address such as {wanted}.") from error
         return database
@@ -57,7 +60,7 @@ def _log_level(text: str) -> str:
 def _time_zone(text: str) -> str:
     try:
         return ZoneInfo(text).key
-    except (KeyError, OSError) as error:  # there is no such file, or it is a folder
+    except (KeyError, OSError) as error:  # no such file, or a folder
         raise ValueError from error
 
 

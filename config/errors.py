@@ -1,6 +1,6 @@
-"""What can go wrong, once for code, schema, guide and tests: the codes, and the exceptions that carry them.
+"""The error codes of the service with their meanings, and the exceptions that carry them.
 
-Pure: nothing here knows Django or HTTP beyond the number of a status.
+This module is pure: it does not know Django, and of HTTP it knows only the status codes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class ErrorCode(StrEnum):
-    """`error.code` of a failure, with the status it is answered with and what it means to the caller."""
+    """`error.code` of a failure, with its HTTP status and its meaning for the caller."""
 
     status: int
     meaning: str
@@ -27,57 +27,61 @@ class ErrorCode(StrEnum):
     VALIDATION_FAILED = (
         "validation_failed",
         400,
-        "The body is JSON, but a field of it is not acceptable; `details` name it.",
+        "The body is JSON, but a field is invalid; `details` names it.",
     )
-    INVALID_PARAMETER = "invalid_parameter", 400, "A parameter or header is not acceptable; `details` name it."
+    INVALID_PARAMETER = "invalid_parameter", 400, "A parameter or header is invalid; `details` names it."
     UNAUTHENTICATED = "unauthenticated", 401, "No API key was sent, or it is unknown, expired or revoked."
-    FORBIDDEN = "forbidden", 403, "The caller is known, but lacks the scope or right that the message names."
+    FORBIDDEN = "forbidden", 403, "The caller is known, but lacks the scope or permission that the message names."
     FLAG_NOT_FOUND = "flag_not_found", 404, "No flag has this key."
     EXPERIMENT_NOT_FOUND = "experiment_not_found", 404, "No experiment of this environment has this key."
-    NOT_FOUND = "not_found", 404, "Nothing lives at this path, or no segment or metric has this key."
+    NOT_FOUND = "not_found", 404, "There is nothing at this path, or no segment or metric has this key."
     METHOD_NOT_ALLOWED = (
         "method_not_allowed",
         405,
-        "The path exists, but not for this method; `Allow` lists those it has.",
+        "The path does not accept this method; `Allow` lists those that it accepts.",
     )
-    ALREADY_EXISTS = "already_exists", 409, "Something with this key exists already."
+    ALREADY_EXISTS = "already_exists", 409, "An object with this key already exists."
     INVALID_TRANSITION = (
         "invalid_transition",
         409,
-        "An experiment goes from draft to running to stopped, one step at a time, and back for 30 days at most.",
+        "An experiment goes from draft to running to stopped, and can be reopened for 30 days after that.",
     )
     EXPERIMENT_NOT_RUNNING = "experiment_not_running", 409, "Only a running experiment assigns variants."
     EXPERIMENT_LOCKED = (
         "experiment_locked",
         409,
-        "A started experiment can no longer be changed or deleted, nor what a flag serves by it.",
+        "A started experiment, and what a flag serves through it, can no longer be changed or deleted.",
     )
     ENABLED_ELSEWHERE = (
         "enabled_elsewhere",
         409,
         "The flag is on in another environment, so it cannot be deleted or archived.",
     )
-    IN_USE = "in_use", 409, "Something else needs what was to be removed; the message names it."
+    IN_USE = "in_use", 409, "Something else uses this object, so it cannot be removed; the message names what does."
     IDEMPOTENCY_CONFLICT = "idempotency_conflict", 409, "The same idempotency key came with another path or body."
-    PRECONDITION_FAILED = "precondition_failed", 412, "The resource changed since the version that `If-Match` names."
+    PRECONDITION_FAILED = (
+        "precondition_failed",
+        412,
+        "The resource has changed since the version that `If-Match` names.",
+    )
     BODY_TOO_LARGE = "body_too_large", 413, "The body is over 5 MiB."
     BATCH_TOO_LARGE = "batch_too_large", 413, "The batch has more than 1,000 events."
     UNSUPPORTED_MEDIA_TYPE = (
         "unsupported_media_type",
         415,
-        "The body is not sent as `application/json`, or compressed other than by gzip.",
+        "The body is not `application/json`, or its compression is not gzip.",
     )
     RATE_LIMITED = "rate_limited", 429, "Too many requests; try again after `Retry-After` seconds."
-    INTERNAL_ERROR = "internal_error", 500, "A defect of the service; its log has the request id."
+    INTERNAL_ERROR = "internal_error", 500, "The service has a defect; its log contains the request id."
     UNAVAILABLE = (
         "unavailable",
         503,
-        "The database cannot answer now; try again after `Retry-After` seconds, with events that have ids of yours.",
+        "The database is unavailable; try again after `Retry-After` seconds, with your own ids for events.",
     )
 
 
 class DetailCode(StrEnum):
-    """`code` of an entry in `error.details`: what is wrong with that one field."""
+    """`code` of an entry in `error.details`: what is wrong with one field."""
 
     meaning: str
 
@@ -88,19 +92,19 @@ class DetailCode(StrEnum):
         return member
 
     REQUIRED = "required", "The field is missing."
-    UNKNOWN_FIELD = "unknown_field", "There is no such field or parameter here, or it cannot be set."
-    INVALID_TYPE = "invalid_type", "The value has another JSON type than the field."
-    INVALID_VALUE = "invalid_value", "The type is right, the value is not."
-    OUT_OF_RANGE = "out_of_range", "A number, or a number of things, is too small or too large."
-    TOO_LONG = "too_long", "A text or document is longer than it may be."
-    DUPLICATE = "duplicate", "The same thing stands there twice."
+    UNKNOWN_FIELD = "unknown_field", "There is no such field or parameter, or it cannot be set."
+    INVALID_TYPE = "invalid_type", "The value does not have the JSON type of the field."
+    INVALID_VALUE = "invalid_value", "The type is right, but the value is not."
+    OUT_OF_RANGE = "out_of_range", "A number, or the number of items, is too small or too large."
+    TOO_LONG = "too_long", "A text or document is too long."
+    DUPLICATE = "duplicate", "The same item appears more than once."
     UNKNOWN_REFERENCE = "unknown_reference", "The value names something that does not exist."
-    ID_CONFLICT = "id_conflict", "The event id belongs to another event already."
+    ID_CONFLICT = "id_conflict", "The event id already belongs to another event."
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One field to blame, by the caller's own name for it, such as `rules[0].percentage`."""
+    """A field that is invalid, by its name in the API, such as `rules[0].percentage`."""
 
     field: str
     code: DetailCode
@@ -108,7 +112,7 @@ class Detail:
 
 
 class DomainError(Exception):
-    """A refusal with its reason. The one exception handler gives it its shape on the wire."""
+    """A refusal with its reason, from which the exception handler makes the response."""
 
     def __init__(self, code: ErrorCode, message: str, details: Iterable[Detail] = ()) -> None:
         super().__init__(message)
@@ -118,9 +122,9 @@ class DomainError(Exception):
 
 
 class ValidationFailed(DomainError):
-    """A body that is JSON but not acceptable. The message is that of the first detail, with its field in front."""
+    """An invalid value. The message is the one of the first detail, preceded by its field."""
 
     def __init__(self, details: Iterable[Detail], code: ErrorCode = ErrorCode.VALIDATION_FAILED) -> None:
-        found = tuple(details)
-        first = found[0]
-        super().__init__(code, f"{first.field}: {first.message}" if first.field else first.message, found)
+        first, *others = details
+        message = f"{first.field}: {first.message}" if first.field else first.message
+        super().__init__(code, message, (first, *others))

@@ -1,4 +1,6 @@
-"""Periodic work: each app registers its tasks in `ready()`, and `manage.py maintain` runs all of them once."""
+"""Periodic tasks: each app registers its own at the start, and `manage.py maintain` runs all of
+them once.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,17 @@ from config.database.locks import advisory_lock
 logger = logging.getLogger(__name__)
 
 Work = Callable[[datetime], str]
-"""Given the moment, does what is due and says what it did. It commits its own short transactions, one after the other,
-so that what is done stays done, and needs no more than being run again."""
+"""Takes the current time, does the work that is due, and returns a report of it.
+
+It commits its own short transactions, so that after an interruption it only needs to run again.
+"""
 
 tasks: dict[str, Work] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How one task went, in words that hold nothing secret."""
+    """The outcome of one task, in words that contain no secret."""
 
     task: str
     words: str
@@ -30,20 +34,20 @@ class Report:
 
 
 def register(name: str, work: Work) -> None:
-    """Have this done by `maintain`, by one process at a time, after what was registered before."""
+    """Add a task, which one process at a time runs, after the tasks that were registered before."""
     assert tasks.setdefault(name, work) is work, name  # noqa: S101 (two tasks must not share a name)
 
 
 def maintain(now: datetime) -> Iterator[Report]:
-    """Run every task once, whatever becomes of the others."""
+    """Run every task once, even if others fail."""
     return (_run(name, work, now) for name, work in tasks.items())
 
 
 def _run(name: str, work: Work, now: datetime) -> Report:
     try:
         with advisory_lock(f"maintain {name}") as is_ours:
-            return Report(name, work(now) if is_ours else "skipped, running elsewhere")
+            return Report(name, work(now) if is_ours else "skipped, because another process is running it")
     except Exception as error:
         logger.exception("The periodic task %r failed", name)
-        connection.close_if_unusable_or_obsolete()  # so that the next one gets a connection that works
-        return Report(name, f"failed ({type(error).__name__}); the log says why", has_failed=True)
+        connection.close_if_unusable_or_obsolete()  # so that the next task gets a working connection
+        return Report(name, f"failed ({type(error).__name__}); see the log", has_failed=True)

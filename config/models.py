@@ -1,4 +1,7 @@
-"""What every app stands on: environments, API keys and the change log. The modules of their names write them."""
+"""The models that all apps use: environments, API keys, the change log, and stored responses.
+
+Only `config.keys`, `config.change_log` and `config.database` write them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ class EnvironmentQuerySet(models.QuerySet["Environment"]):
 
 
 class Environment(models.Model):
-    """A world of its own: flag states, experiments, exposures and events of one environment are unseen in any other."""
+    """A separate world: flag states, experiments, exposures and events of one environment are
+    invisible in others.
+    """
 
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
     name = models.CharField(max_length=200)
@@ -54,7 +59,7 @@ class Scope(models.TextChoices):
 
 
 class ApiKey(models.Model):
-    """A credential of one environment. Only the hash of its secret is stored."""
+    """A credential for one environment. Only the hash of its secret is stored."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.CharField(max_length=200)
@@ -80,7 +85,7 @@ class ApiKey(models.Model):
 
 
 class Source(models.TextChoices):
-    """The door through which a change came in."""
+    """How a change was made."""
 
     API = "api", "API"
     ADMIN = "admin", "Admin"
@@ -95,11 +100,13 @@ class ChangeQuerySet(models.QuerySet["Change"]):
         return self.filter(kind=kind, object_id=str(object_id)).order_by("-revision")
 
     def of_key(self, kind: str, key: str) -> ChangeQuerySet:
-        """Of every object that ever had this key, newest first: a key outlives the object that was deleted."""
+        """Filter by key, newest first. Objects that had the key before and were deleted are
+        included.
+        """
         return self.filter(kind=kind, key=key).order_by("-revision")
 
     def as_of(self, moment: datetime) -> ChangeQuerySet:
-        """What had happened by then, the moment itself included."""
+        """Filter to the changes up to this time, inclusive."""
         return self.filter(at__lte=moment)
 
     def latest_revision(self) -> int:
@@ -107,7 +114,9 @@ class ChangeQuerySet(models.QuerySet["Change"]):
 
 
 class Change(models.Model):
-    """One write of configuration. The rows are the history, and their revision is the version of the whole system."""
+    """One write of configuration. The rows are the history; the newest revision is the version of
+    the system.
+    """
 
     revision = models.BigIntegerField(primary_key=True)
     at = models.DateTimeField(db_index=True)
@@ -152,8 +161,11 @@ class IdempotencyKeyQuerySet(models.QuerySet["IdempotencyKey"]):
 
 
 class IdempotencyKey(models.Model):
-    """A request that may come twice, and its answer. `id` and `request` are digests: of the key and its sender, and of
-    what was sent. An answer is there as soon as anyone but the transaction that writes it can see the row."""
+    """The stored response to a request with an idempotency key.
+
+    `id` is a digest of the key and its sender, `request` one of what was sent. A row that is
+    visible to other transactions always has its response, because both are committed together.
+    """
 
     id = models.CharField(primary_key=True, max_length=64)
     request = models.CharField(max_length=64)
@@ -169,7 +181,9 @@ class IdempotencyKey(models.Model):
 
 
 class Epoch(models.Model):
-    """One row with the number of the current epoch (see `config.database.commit_order`). SQLite alone uses it."""
+    """One row with the number of the current epoch, for SQLite only (see
+    `config.database.commit_order`).
+    """
 
     number = models.BigIntegerField()
 

@@ -1,4 +1,6 @@
-"""Settings: every one that an operator may change is read from the environment (or `.env`) and listed in the guide."""
+"""Settings. Those that operators may change come from the environment or `.env`, and the guide
+lists them all.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
 env.read_env(env.str("ENV_FILE", default=str(BASE_DIR / ".env")))
 
-# --- what an operator sets -------------------------------------------------------------------------------------------
+# --- settings for operators ------------------------------------------------------------------------------------------
 
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="")
@@ -23,8 +25,8 @@ ANONYMOUS_SCOPE = env.str("ANONYMOUS_SCOPE", default="none")
 CORS_ALLOWED_ORIGINS = env.list("CORS_ALLOWED_ORIGINS", default=[])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 STREAM_URL = env.str("STREAM_URL", default="")
-THREADS = env.int("THREADS", default=8)  # of each worker: one computes while others wait, most for one commit
-EVENT_RETENTION_DAYS = env.int("EVENT_RETENTION_DAYS", default=None)  # `maintain` purges events that are older
+THREADS = env.int("THREADS", default=8)  # per worker: one computes while others wait, mostly for a commit
+EVENT_RETENTION_DAYS = env.int("EVENT_RETENTION_DAYS", default=None)  # `maintain` purges older events
 TIME_ZONE = env.time_zone("TIME_ZONE", default="UTC")
 LOG_LEVEL = env.log_level("LOG_LEVEL", default="INFO")
 
@@ -33,10 +35,11 @@ SECURE_HSTS_SECONDS = env.int("SECURE_HSTS_SECONDS", default=0 if DEBUG else 365
 SESSION_COOKIE_SECURE = env.bool("SESSION_COOKIE_SECURE", default=not DEBUG)
 CSRF_COOKIE_SECURE = env.bool("CSRF_COOKIE_SECURE", default=not DEBUG)
 if proxy_ssl_header := env.str("SECURE_PROXY_SSL_HEADER", default=""):
-    # The name of the header in which a proxy you trust says "https", such as X-Forwarded-Proto.
+    # The name of a header, such as X-Forwarded-Proto, that a trusted proxy sets to "https".
     SECURE_PROXY_SSL_HEADER = ("HTTP_" + proxy_ssl_header.upper().replace("-", "_"), "https")
 
-DATABASES = {"default": env.db_url("DATABASE_URL", default=f"sqlite:///{quote(str(RUNTIME_DIR / 'halyard.sqlite3'))}")}
+sqlite_url = f"sqlite:///{quote(str(RUNTIME_DIR / 'halyard.sqlite3'))}"
+DATABASES = {"default": env.db_url("DATABASE_URL", default=sqlite_url)}
 DATABASES["default"] |= {
     "ATOMIC_REQUESTS": False,
     "CONN_MAX_AGE": env.int("CONN_MAX_AGE", default=600),
@@ -46,14 +49,16 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
     DATABASES["default"]["ENGINE"] = "config.database.postgresql"
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
-        # WAL lets readers go on while one writes; FULL makes an acknowledged event survive a power cut.
+        # With WAL, reads continue during a write. With FULL, an acknowledged event survives a power
+        # cut.
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
-        # A transaction that reads first and writes later would fail with "locked" instead of waiting for its turn.
+        # In other modes, a transaction that reads before it writes fails with "locked" instead of
+        # waiting.
         "transaction_mode": "IMMEDIATE",
         "timeout": 30,
     }
 
-# --- what the service is made of -------------------------------------------------------------------------------------
+# --- fixed settings --------------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
     "unfold",
@@ -89,12 +94,12 @@ MIDDLEWARE = [
 
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.serving.wsgi.application"
-CHECK_LOCK_ORDER = False  # the tests switch it on; see config.database.locks
-STREAM_APPLICATION = "flags.streaming.application.application"  # ASGI, in a process of its own
+CHECK_LOCK_ORDER = False  # True in tests; see config.database.locks
+STREAM_APPLICATION = "flags.streaming.application.application"  # ASGI, in a separate process
 APPEND_SLASH = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_I18N = False
-DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024**2  # bytes; the API holds its bodies to it too
+DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024**2  # bytes; also the limit for bodies of the API
 USE_TZ = True
 
 TEMPLATES = [
@@ -124,7 +129,8 @@ AUTH_PASSWORD_VALIDATORS = [
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [("guide/images", BASE_DIR / "templates" / "guide" / "images")]
-# Static files are served from the packages they come in: nothing to collect, nothing to forget after an upgrade.
+# Static files are served from the packages that contain them, so an upgrade needs no
+# `collectstatic`.
 WHITENOISE_USE_FINDERS = True
 
 LOGIN_REDIRECT_URL = "admin:index"
@@ -149,7 +155,8 @@ CORS_EXPOSE_HEADERS = ["ETag", "Idempotent-Replayed", "Retry-After", "X-Request-
 CORS_PREFLIGHT_MAX_AGE = 3600
 
 REST_FRAMEWORK = {
-    # The key's class first: the first class decides whether "who are you" is asked with 401 or with 403.
+    # The class for keys comes first, because the first one decides between 401 and 403 for missing
+    # credentials.
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "config.api.authentication.KeyAuthentication",
         "config.api.authentication.AdminSessionAuthentication",
@@ -171,12 +178,15 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
-    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # `make check` asks for it; a server need not write its schema to start
+    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # `make check` runs it; a server can start without writing its schema
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},  # no other host hears of the schema
+    "SWAGGER_UI_SETTINGS": {
+        "deepLinking": True,
+        "validatorUrl": None,
+    },  # the validator would send the schema to another host
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "COMPONENT_SPLIT_PATCH": False,

@@ -1,7 +1,9 @@
-"""One integer that all processes of a host share: when it differs from what was seen last, configuration has changed.
+"""One integer that all processes of a host share: if it differs from the last one seen,
+configuration has changed.
 
-The integer is random, not a counter: two writers at once need no lock, and no value ever comes back. A torn read is
-harmless too, for it differs from both the old value and the new, and so makes its reader look once more.
+The integer is random, not a counter, so two writers need no lock and no value returns. A torn read
+is harmless as well: it differs from both the old value and the new one, so its reader looks once
+more.
 """
 
 from __future__ import annotations
@@ -38,18 +40,20 @@ def _shared(folder: Path) -> _Shared:
 
 
 def read() -> int:
-    """The integer as it stands. Compare it with the one seen before reading the database, never with one seen after."""
+    """Return the integer. Compare it with one that was read before the database, never with one
+    read after it.
+    """
     value: int = struct.unpack_from("=Q", _shared(settings.RUNTIME_DIR).memory)[0]
     return value
 
 
 def poke() -> None:
-    """Tell every process of this host to look at the change log before it answers its next request."""
+    """Make every process of this host look at the change log before it answers its next request."""
     struct.pack_into("=Q", _shared(settings.RUNTIME_DIR).memory, 0, secrets.randbits(64))
 
 
 def reopen_if_replaced() -> None:
-    """Share the file that is there now, where somebody removed the one that this process opened."""
+    """Open the current file if somebody removed the one that this process had opened."""
     try:
         inode = os.stat(settings.RUNTIME_DIR / _NAME).st_ino
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The form of keys, names and descriptions that clients choose."""
+"""The form and the lengths of keys, names and descriptions that clients choose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_key(text: str) -> bool:
 
 
 def check_key(text: str, field: str = "key") -> list[Detail]:
-    """Say what is wrong with a key that a client chose, as no detail or one."""
+    """Return what is wrong with a key that a client chose: one detail, or none."""
     if is_key(text):
         return []
     if len(text) > KEY_LENGTH:
@@ -29,7 +29,7 @@ def check_key(text: str, field: str = "key") -> list[Detail]:
 
 
 def check_description(text: str) -> list[Detail]:
-    """Return what is wrong with a description, as no detail or one."""
+    """Return what is wrong with a description: one detail, or none."""
     if len(text) <= DESCRIPTION_LENGTH:
         return []
     return [Detail("description", DetailCode.TOO_LONG, f"Must be at most {DESCRIPTION_LENGTH} characters.")]

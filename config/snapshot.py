@@ -1,6 +1,8 @@
-"""What this process has compiled from configuration, at one revision, so that answering a request reads no database.
+"""The compiled configuration of this process, at one revision, so that an evaluation reads no
+database.
 
-Each app registers a `Table`. `refresh()` compares one shared integer and, when it moved, applies the changes since.
+Each app registers a `Table`. `refresh()` compares one shared integer and, when it has changed,
+applies the changes since.
 """
 
 from __future__ import annotations
@@ -20,15 +22,15 @@ from config.models import Change
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_VAIN_LOOKS = 1.0
+SECONDS_BETWEEN_VAIN_READS = 1.0
 
 State = TypeVar("State")
 
 
 class Table(Generic[State]):
-    """One app's compiled configuration, which changes of some kinds bear on.
+    """One app's compiled configuration, which depends on changes of some kinds.
 
-    `state` is immutable by convention: applying a change makes a new one.
+    `state` is immutable by convention: `apply` returns a new one.
     """
 
     def __init__(self, *kinds: str, load: Callable[[], State], apply: Callable[[State, Change], State]) -> None:
@@ -42,7 +44,7 @@ class Table(Generic[State]):
     def state(self) -> State:
         if self._state is None:
             refresh()
-        if self._state is None:  # this table's module was imported after the others had been loaded
+        if self._state is None:  # this table's module was imported after the others were loaded
             self.load()
         assert self._state is not None  # noqa: S101 (load sets it or raises)
         return self._state
@@ -54,7 +56,7 @@ class Table(Generic[State]):
         assert self._state is not None  # noqa: S101 (a snapshot with a revision has loaded every table)
         self._state = self._apply(self._state, change)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._state = None
 
 
@@ -68,8 +70,8 @@ class _Snapshot:
 
     def catch_up(self) -> None:
         if self.revision is None:
-            # The revision first: a change that lands between the two reads is then applied once more, which does no
-            # harm, for its document is the whole object.
+            # The revision is read first. A change that lands between the two reads is then applied
+            # twice, which is harmless because its document is the whole object.
             revision = Change.objects.latest_revision()
             with _without_garbage_collection():
                 for table in self.tables:
@@ -87,7 +89,9 @@ _snapshot = _Snapshot()
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Nothing of what is loaded is garbage: looking for some would take longer than loading it."""
+    """Pause the collector. Nothing that is loaded is garbage, and searching would take longer than
+    loading.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -98,7 +102,9 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def refresh() -> None:
-    """Catch up with what was committed on this host before this call. Never call it inside a transaction."""
+    """Apply everything that was committed on this host before this call. Never call it inside a
+    transaction.
+    """
     if signal_file.read() == _snapshot.seen:
         return
     with _snapshot.lock:
@@ -108,34 +114,34 @@ def refresh() -> None:
             _snapshot.seen = signal
 
 
-def follow(heard: int) -> None:
-    """Catch up with a revision that somebody has heard of: another host may have told them first.
+def catch_up_to(target: int) -> None:
+    """Catch up to a revision that a client names, which it may know from another host.
 
-    They may have made it up, too, or heard of it before the database was restored: who does so over and over costs no
-    more than one look a second, and nothing fails because of it.
+    The revision may be invented, or older than a restore of the database. Such requests cause one
+    read a second at most, and never fail.
     """
-    if heard <= revision() or time.monotonic() < _snapshot.vain_until:
+    if target <= revision() or time.monotonic() < _snapshot.vain_until:
         return
     with _snapshot.lock:
-        if heard <= revision() or time.monotonic() < _snapshot.vain_until:
+        if target <= revision() or time.monotonic() < _snapshot.vain_until:
             return
         try:
             _snapshot.catch_up()
         except Error as error:
-            logger.warning("Cannot look for a change that a caller has heard of: %s", error)
-        if heard > revision():
-            _snapshot.vain_until = time.monotonic() + SECONDS_BETWEEN_VAIN_LOOKS
+            logger.warning("Cannot look for a change that a client has named: %s", error)
+        if target > revision():
+            _snapshot.vain_until = time.monotonic() + SECONDS_BETWEEN_VAIN_READS
 
 
 def revision() -> int:
-    """The revision that the tables stand at."""
+    """Return the revision of the tables."""
     return _snapshot.revision or 0
 
 
-def forget() -> None:
-    """Start over: the next refresh loads everything from the database."""
+def reset() -> None:
+    """Drop everything, so that the next refresh loads it from the database."""
     with _snapshot.lock:
         _snapshot.revision = _snapshot.seen = None
         _snapshot.vain_until = float("-inf")
         for table in _snapshot.tables:
-            table.forget()
+            table.reset()

@@ -9,10 +9,10 @@ from django.dispatch import receiver
 from django.utils import timezone
 
 from config import checks, maintenance  # noqa: F401 (registers the checks)
-from config.database.idempotency import forget_expired
+from config.database.idempotency import delete_expired
 from config.keys.environments import create_first_environments
 
-maintenance.register("idempotency keys", forget_expired)
+maintenance.register("idempotency keys", delete_expired)
 
 
 @receiver(post_migrate, dispatch_uid="config.environments")

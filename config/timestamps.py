@@ -1,11 +1,11 @@
-"""Points in time as the API writes and reads them: ISO 8601, UTC on the way out, any offset on the way in."""
+"""Timestamps of the API, in ISO 8601: it writes them in UTC, and reads any offset."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, time, timedelta
 
-# What Python reads beyond this differs from version to version.
+# `fromisoformat` accepts more than this, but what differs between versions of Python.
 _HOUR, _MINUTE, _SECOND = r"(?:[01]\d|2[0-3])", r"[0-5]\d", r"(?:[0-5]\d|(?P<leap>60))"
 _ISO = re.compile(
     rf"\d{{4}}-\d{{2}}-\d{{2}}"
@@ -16,23 +16,23 @@ _LEAP_SECOND_AT = len("2026-01-31T12:00:")
 
 
 def format_timestamp(moment: datetime) -> str:
-    """Write an aware datetime as UTC with microseconds and `Z`."""
+    """Return an aware datetime as text in UTC, with microseconds and `Z`."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def parse_timestamp(text: str, *, end_of_day: bool = False) -> datetime:
-    """Read an ISO 8601 or RFC 3339 timestamp as an aware UTC datetime.
+    """Return an ISO 8601 or RFC 3339 timestamp as an aware datetime in UTC.
 
-    A moment with no offset is UTC. A leap second (60) is the first second of the next minute. A date
-    alone is its first instant or, with `end_of_day`, its last. Raises ValueError for anything else,
-    for days that do not exist and for moments that UTC cannot hold.
+    A timestamp without an offset is in UTC. A leap second (60) is the first second of the next
+    minute. A date alone is its first instant or, with `end_of_day`, its last. Raises ValueError for
+    anything else, for days that do not exist, and for times outside the years 1 to 9999 in UTC.
     """
     text = text.strip()
     matched = _ISO.fullmatch(text)
     if not matched:
         raise ValueError("not an ISO 8601 timestamp")
     written = text.upper().replace(",", ".")
-    if matched["leap"]:  # Python knows none
+    if matched["leap"]:  # Python has no leap seconds
         written = f"{written[:_LEAP_SECOND_AT]}59{written[_LEAP_SECOND_AT + 2 :]}"
     moment = datetime.fromisoformat(written)
     if len(text) == len("2026-01-31") and end_of_day:
@@ -46,5 +46,5 @@ def parse_timestamp(text: str, *, end_of_day: bool = False) -> datetime:
 
 
 def floor_to_second(moment: datetime) -> datetime:
-    """Return the moment without its fraction of a second: clients send whole seconds."""
+    """Return the time without its fraction of a second, because clients send whole seconds."""
     return moment.replace(microsecond=0)

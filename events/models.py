@@ -1,4 +1,6 @@
-"""The table of events. `events.recording` writes it, `events.removal` deletes from it, and no row is ever changed."""
+"""The table of events. `events.recording` writes it, `events.removal` deletes from it, and no row
+is ever changed.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,16 @@ from config.models import Environment
 from config.slugs import KEY_LENGTH, NAME_LENGTH
 
 EXPERIMENT_LENGTH = VARIANT_LENGTH = KEY_LENGTH + 1
-"""One more than any key or id has: a longer text is cut to it, and so still names nothing that exists."""
+"""One more than any key or id has: a longer text is cut to it, and so still names nothing that
+exists.
+"""
 
 
 class EventQuerySet(models.QuerySet["Event"]):
     def counted_from(self, moment: Any) -> EventQuerySet:
-        """Events at or after a moment. One whose timestamp lies after its receipt counts as its receipt."""
+        """Events at or after a moment. One whose timestamp lies after its receipt counts as its
+        receipt.
+        """
         return self.filter(timestamp__gte=moment, received_at__gte=moment)
 
     def counted_until(self, moment: datetime) -> EventQuerySet:
@@ -27,7 +33,9 @@ class EventQuerySet(models.QuerySet["Event"]):
         return self.filter(Q(timestamp__lte=moment) | Q(received_at__lte=moment))
 
     def naming(self, *references: str) -> EventQuerySet:
-        """Events whose `experimentId` is one of these; the empty text stands for those that name none."""
+        """Events whose `experimentId` is one of these; the empty text stands for those that name
+        none.
+        """
         return self.filter(experiment__in=references)
 
 
@@ -75,9 +83,11 @@ class Event(models.Model):
 
 
 class EventCount(models.Model):
-    """How many events of a name there are in a quarter of an hour: changed with the events, in their transaction.
+    """How many events of a name there are in a quarter of an hour: changed with the events, in
+    their transaction.
 
-    The number is the sum over all stripes. There are several, so that transactions need not wait for each other's row.
+    The number is the sum over all stripes. There are several, so that transactions need not wait
+    for each other's row.
     """
 
     pk = models.CompositePrimaryKey("environment_id", "name", "quarter", "stripe")

@@ -1,4 +1,6 @@
-"""What the `properties` of an event may hold: anything, within a size, but the reserved names with their types."""
+"""What the `properties` of an event may hold: anything, within a size, but the reserved names with
+their types.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ VARIANT = "variant"
 
 
 class Reserved(msgspec.Struct):
-    """The reserved ones among the properties of an event, for msgspec to check those of many events at once."""
+    """The reserved ones among the properties of an event, for msgspec to check those of many events
+    at once.
+    """
 
     revenue: int | float | msgspec.UnsetType = msgspec.UNSET
     currency: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{3}\Z")] | msgspec.UnsetType = msgspec.UNSET

@@ -51,9 +51,9 @@ class CommittingClient(APIClient):
 def _own_runtime(settings: Any, tmp_path: Path) -> Iterator[None]:
     settings.RUNTIME_DIR = tmp_path
     settings.ANONYMOUS_SCOPE = "none"
-    snapshot.forget()
+    snapshot.reset()
     yield
-    snapshot.forget()
+    snapshot.reset()
     signal_file._shared.cache_clear()
 
 

@@ -11,7 +11,7 @@ from config.api.filters import StrictFilterBackend
 from config.api.pagination import KeysetPagination
 from config.api.schema import Schema, closed_object, component
 from config.api.views import ApiViewSet
-from config.change_log.history import LONGEST_TEXT, MOST_CHANGES, MOST_ELEMENTS, concerning, entries
+from config.change_log.history import LONGEST_TEXT, MOST_CHANGES, MOST_ELEMENTS, describe_changes, filter_visible
 from config.models import ChangeQuerySet, Source
 
 
@@ -30,9 +30,9 @@ class HistoryViewSet(ApiViewSet):
     def history(self, request: Request, rows: ChangeQuerySet) -> Response:
         self.refuse_body(request)
         # The documents of a change may be large: they are read one after the other, once it is known which.
-        seen = concerning(rows, self.environment.key).defer("before", "after")
+        seen = filter_visible(rows, self.environment.key).defer("before", "after")
         page: Any = self.paginate_queryset(self.filter_queryset(seen))
-        return self.get_paginated_response(entries(page, self.environment.key))
+        return self.get_paginated_response(describe_changes(page, self.environment.key))
 
 
 _ANY: Schema = {}

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.database.idempotency import KEPT, claim, keep
+from config.database.idempotency import RETENTION, claim, store_response
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import IdempotencyKey
 
@@ -91,7 +91,7 @@ def _rendered(view: ApiViewSet, response: Response) -> Response:
 def _keep_success(which: str, response: Response) -> Response:
     if 200 <= response.status_code < 300:
         headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-        keep(which, status=response.status_code, headers=headers, body=response.content)
+        store_response(which, status=response.status_code, headers=headers, body=response.content)
     else:
         transaction.set_rollback(True)
     return response
@@ -99,6 +99,6 @@ def _keep_success(which: str, response: Response) -> Response:
 
 def _answer_again(known: IdempotencyKey, request: str) -> HttpResponse:
     if known.request != request:
-        message = f"This {HEADER} came with another path or body within {KEPT.total_seconds() / 3600:.0f} hours; "
+        message = f"This {HEADER} came with another path or body within {RETENTION.total_seconds() / 3600:.0f} hours; "
         raise DomainError(ErrorCode.IDEMPOTENCY_CONFLICT, message + "send each request with a key of its own.")
     return HttpResponse(known.body, status=known.status, headers={**(known.headers or {}), REPLAYED: "true"})

@@ -1,1 +1,1 @@
-"""The change log: one numbered history of every write of configuration."""
+"""The change log: one numbered history of all writes of configuration."""

@@ -14,7 +14,7 @@ from django.db.models import Case, F, JSONField, Q, When
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from config.change_log.history import tell
+from config.change_log.history import find_differences
 from config.documents import Document, StoredJSONDecoder
 from config.models import Change, ChangeQuerySet
 
@@ -97,7 +97,7 @@ def describe_differences(
 ) -> list[str]:
     """Return one line for each difference: `production, rule 1, percentage: 25 → 50`."""
     sides = (_empty_like(after) if before is None else before, _empty_like(before) if after is None else after)
-    differences = (difference for difference in tell(*sides) if difference["field"] not in _HEAD_FIELDS)
+    differences = (difference for difference in find_differences(*sides) if difference["field"] not in _HEAD_FIELDS)
     lines = [_line(difference, describe_value) for difference in islice(differences, _MOST_LINES)]
     more = sum(1 for _ in differences)
     return [*lines, f"and {more:,} more differences"] if more else lines

@@ -1,6 +1,7 @@
-"""History as it is told: rows of the change log as entries that say what each write changed, for one environment.
+"""Entries of the history: rows of the change log with what each write changed, as one environment
+sees it.
 
-What other environments have of an object is told to nobody here, and what is long only as far as a person reads.
+An entry shows nothing of other environments, and shortens long values.
 """
 
 from __future__ import annotations
@@ -16,41 +17,42 @@ from config.models import Change, ChangeQuerySet
 from config.timestamps import format_timestamp
 
 MOST_CHANGES = 200
-"""Differences that one entry tells."""
+"""Differences in one entry."""
 MOST_ELEMENTS = 100
-"""Elements that were added to a list, or removed from it, that one difference tells."""
+"""Elements in one difference that were added to a list, and as many that were removed."""
 
 LONGEST_TEXT = 1_000
-"""Characters of JSON that are told of one value."""
+"""Characters of JSON, after which a value is cut."""
 MOST_TEXT_OF_ELEMENTS = 10_000
 MOST_TEXT = 20_000
-"""Characters of JSON after which no further difference is told."""
+"""Characters of JSON, after which an entry shows no further difference."""
 
 _AT_ONCE = 10
 _MOST_PARTS = 200
-_UNTOLD = ("id", "key", "states")  # the first two stand in `object`
+_OMITTED = ("id", "key", "states")  # the first two are in `object`
 _NOTHING = object()
 
-Told = dict[str, Any]
+Entry = dict[str, Any]
 
 
-def concerning(rows: ChangeQuerySet, environment: str) -> ChangeQuerySet:
-    """The changes of what all environments share, and of what is this one's own."""
+def filter_visible(rows: ChangeQuerySet, environment: str) -> ChangeQuerySet:
+    """Return the changes that all environments share, and those of this environment."""
     return rows.filter(environment__in=("", environment))
 
 
-def entries(changes: Iterable[Change], environment: str) -> list[Told]:
-    """Tell changes, whose documents need not be loaded, as one environment sees them. One query, whatever their number.
+def describe_changes(changes: Iterable[Change], environment: str) -> list[Entry]:
+    """Return an entry for each change, as one environment sees it, by one query. The documents may
+    be deferred.
 
     A document may hold lists of megabytes, so only a few are in memory at a time.
     """
     revisions = [change.revision for change in changes]
     rows = Change.objects.filter(revision__in=revisions).order_by("-revision")
-    return [entry(change, environment) for change in rows.iterator(chunk_size=_AT_ONCE)] if revisions else []
+    return [describe_change(change, environment) for change in rows.iterator(chunk_size=_AT_ONCE)] if revisions else []
 
 
-def entry(change: Change, environment: str) -> Told:
-    """Tell one change. What has no value is left out."""
+def describe_change(change: Change, environment: str) -> Entry:
+    """Return the entry of one change, without empty properties."""
     return {
         "revision": change.revision,
         "at": format_timestamp(change.at),
@@ -60,46 +62,48 @@ def entry(change: Change, environment: str) -> Told:
         "action": change.action,
         "object": {"kind": change.kind, "id": change.object_id, "key": change.key},
         **({"environment": change.environment} if change.environment else {}),
-        **differences(change.before, change.after, environment),
+        **summarize_differences(change.before, change.after, environment),
     }
 
 
-def differences(before: Document | None, after: Document | None, environment: str) -> Told:
-    """Tell what differs between two documents of an object, as `changes`, and how many more there are."""
-    found = tell(_seen_from(environment, before), _seen_from(environment, after))
-    changes = list(_shortened(found))
-    more = sum(1 for _ in found)
+def summarize_differences(before: Document | None, after: Document | None, environment: str) -> Entry:
+    """Return the differences between two documents of an object as `changes`, and how many more
+    there are.
+    """
+    all_differences = find_differences(_as_seen_from(environment, before), _as_seen_from(environment, after))
+    changes = list(_shortened(all_differences))
+    more = sum(1 for _ in all_differences)
     return {"changes": changes, **({"moreChanges": more} if more else {})}
 
 
-def _shortened(found: Iterator[Told]) -> Iterator[Told]:
-    """Take differences, each as long as a person reads, until there are enough."""
+def _shortened(differences: Iterator[Entry]) -> Iterator[Entry]:
+    """Take shortened differences until their number or their size is enough."""
     size = 0
-    for each in islice(found, MOST_CHANGES):
-        short = _shorten(each)
+    for difference in islice(differences, MOST_CHANGES):
+        short = _shorten(difference)
         yield short
         size += len(_json(short))
         if size > MOST_TEXT:
             return
 
 
-def _shorten(difference: Told) -> Told:
+def _shorten(difference: Entry) -> Entry:
     short = {**difference, "field": _cut(difference["field"])}
     for side in short.keys() & {"before", "after"}:
         short[side] = _brief(short[side])
     for name in [name for name in ("added", "removed") if name in short]:
-        told = list(_fitting(short[name]))
-        if untold := len(short[name]) - len(told):
+        shown = list(_fitting(short[name]))
+        if hidden := len(short[name]) - len(shown):
             more = f"more{name.capitalize()}"
-            short[more] = short.get(more, 0) + untold
-        short[name] = told
+            short[more] = short.get(more, 0) + hidden
+        short[name] = shown
     return short
 
 
 def _fitting(elements: Iterable[Any]) -> Iterator[Any]:
     size = 0
-    for each in elements:
-        short = _brief(each)
+    for element in elements:
+        short = _brief(element)
         size += len(_json(short))
         if size > MOST_TEXT_OF_ELEMENTS:
             return
@@ -107,7 +111,7 @@ def _fitting(elements: Iterable[Any]) -> Iterator[Any]:
 
 
 def _brief(value: Any) -> Any:
-    """The value, or where that is long, the beginning of its JSON."""
+    """Return the value, or the beginning of its JSON if that is long."""
     text = _json(value)
     return value if len(text) <= LONGEST_TEXT else _cut(text)
 
@@ -120,50 +124,54 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _seen_from(environment: str, document: Document | None) -> Document:
-    """The document as the API shows the object: with the state of this environment as its own properties."""
+def _as_seen_from(environment: str, document: Document | None) -> Document:
+    """Return the document as the API shows the object: with the state of this environment among its
+    properties.
+    """
     if document is None:
         return {}
     own = document.get("states", {}).get(environment, {})
-    return {name: value for name, value in {**document, **own}.items() if name not in _UNTOLD and value is not None}
+    return {name: value for name, value in {**document, **own}.items() if name not in _OMITTED and value is not None}
 
 
-def tell(before: object, after: object, path: str = "") -> Iterator[Told]:
-    """Yield each difference with its path: what stood there and what does, or what a list gained and lost.
+def find_differences(before: object, after: object, path: str = "") -> Iterator[Entry]:
+    """Yield each difference with its path: the values before and after, or the elements that a list
+    gained and lost.
 
-    What came or went is told as a whole, as long as a person would read it.
+    A value that was added or removed is one difference, unless it has too many parts for a person
+    to read.
     """
     if is_same(before, after):
         return
     if isinstance(before, dict) and isinstance(after, dict):
-        yield from _tell_object(before, after, path)
+        yield from _compare_objects(before, after, path)
     elif isinstance(before, list) and isinstance(after, list):
-        yield from _tell_list(before, after, path)
+        yield from _compare_lists(before, after, path)
     elif before is _NOTHING and not _has_few_parts(after):
-        yield from tell(type(after)(), after, path)
+        yield from find_differences(type(after)(), after, path)
     elif after is _NOTHING and not _has_few_parts(before):
-        yield from tell(before, type(before)(), path)
+        yield from find_differences(before, type(before)(), path)
     else:
         sides = {"before": before, "after": after}
         yield {"field": path, **{side: value for side, value in sides.items() if value is not _NOTHING}}
 
 
-def _tell_object(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[Told]:
+def _compare_objects(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[Entry]:
     for name in [*before, *(name for name in after if name not in before)]:
         inner = f"{path}.{name}" if path else name
-        yield from tell(before.get(name, _NOTHING), after.get(name, _NOTHING), inner)
+        yield from find_differences(before.get(name, _NOTHING), after.get(name, _NOTHING), inner)
 
 
-def _tell_list(before: list[Any], after: list[Any], path: str) -> Iterator[Told]:
+def _compare_lists(before: list[Any], after: list[Any], path: str) -> Iterator[Entry]:
     if _is_plain(before) and _is_plain(after):
-        yield _tell_elements(before, after, path)
+        yield _compare_elements(before, after, path)
     else:
         for at, (old, new) in enumerate(zip_longest(before, after, fillvalue=_NOTHING)):
-            yield from tell(old, new, f"{path}[{at}]")
+            yield from find_differences(old, new, f"{path}[{at}]")
 
 
-def _tell_elements(before: list[Any], after: list[Any], path: str) -> Told:
-    """Both lists are empty where only the order has changed."""
+def _compare_elements(before: list[Any], after: list[Any], path: str) -> Entry:
+    """Return one difference. Both of its lists are empty if only the order has changed."""
     added, removed = _surplus(after, before), _surplus(before, after)
     more = {"moreAdded": len(added) - MOST_ELEMENTS, "moreRemoved": len(removed) - MOST_ELEMENTS}
     return {
@@ -175,31 +183,32 @@ def _tell_elements(before: list[Any], after: list[Any], path: str) -> Told:
 
 
 def _surplus(elements: list[Any], others: list[Any]) -> list[Any]:
-    """The elements that are not among the others, in their order. (In Python, 1 is also True.)"""
-    left = Counter((type(each) is bool, each) for each in others)
-    found = []
-    for each in elements:
-        if left[type(each) is bool, each] > 0:
-            left[type(each) is bool, each] -= 1
+    """Return the elements that are not among the others, in order."""
+    # The type is part of the key because 1 equals True in Python.
+    unmatched = Counter((type(element) is bool, element) for element in others)
+    surplus = []
+    for element in elements:
+        if unmatched[type(element) is bool, element] > 0:
+            unmatched[type(element) is bool, element] -= 1
         else:
-            found.append(each)
-    return found
+            surplus.append(element)
+    return surplus
 
 
 def _is_plain(elements: Sequence[Any]) -> bool:
-    return not any(isinstance(each, (dict, list)) for each in elements)
+    return not any(isinstance(element, (dict, list)) for element in elements)
 
 
 def _has_few_parts(value: object) -> bool:
-    """Whether a value can be told as a whole."""
+    """Return whether a value has few enough parts to be shown as a whole."""
     return sum(1 for _ in islice(_parts(value), _MOST_PARTS + 1)) <= _MOST_PARTS
 
 
 def _parts(value: object) -> Iterator[object]:
     yield value
     if isinstance(value, dict):
-        for each in value.values():
-            yield from _parts(each)
+        for member in value.values():
+            yield from _parts(member)
     elif isinstance(value, list):
-        for each in value:
-            yield from _parts(each)
+        for element in value:
+            yield from _parts(element)

@@ -1,4 +1,6 @@
-"""The change log: every write of configuration goes through `writing()` and appends what it did to one history."""
+"""Writes of configuration: each goes through `writing()`, which appends the change to the log in
+its transaction.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from config.models import Change, Source
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who writes, and through which door."""
+    """The author of a change, and whether it came through the API, the admin or a command."""
 
     name: str
     source: Source
@@ -26,7 +28,9 @@ class Actor:
 
 @dataclass(slots=True)
 class Writing:
-    """A transaction that holds the log: `at` is its moment, never before that of an earlier change."""
+    """A transaction that has locked the log. `at` is its time, which is never before that of an
+    earlier change.
+    """
 
     at: datetime
     actor: Actor
@@ -35,7 +39,7 @@ class Writing:
     is_dirty: bool = field(default=False)
 
     def next_revision(self) -> int:
-        """The revision that the next `append` takes, for rows that remember which change wrote them."""
+        """Return the revision of the next `append`, for rows that store which change wrote them."""
         return self.revision + 1
 
     def append(
@@ -48,6 +52,7 @@ class Writing:
         after: Document | None,
         environment: str = "",
     ) -> None:
+        """Append the change of one object. `environment` is empty if all environments share it."""
         self.revision += 1
         Change.objects.create(
             revision=self.revision,
@@ -69,8 +74,10 @@ class Writing:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Open a transaction in which no other process changes configuration, so that several queries agree."""
+def lock_configuration() -> Iterator[None]:
+    """Open a transaction in which no other process changes configuration, so that several queries
+    agree.
+    """
     with transaction.atomic():
         lock_change_log()
         yield
@@ -78,8 +85,10 @@ def undisturbed() -> Iterator[None]:
 
 @contextmanager
 def writing(*, actor: Actor, at: datetime, reason: str = "") -> Iterator[Writing]:
-    """Open a transaction in which no other process changes configuration, so that revisions follow commit order."""
-    with undisturbed():
+    """Open a transaction that changes configuration. No other does meanwhile, so revisions follow
+    commit order.
+    """
+    with lock_configuration():
         newest = Change.objects.order_by("-revision").values_list("revision", "at").first()
         revision, last_at = newest or (0, at)
         yield Writing(at=max(at, last_at), actor=actor, reason=reason, revision=revision)

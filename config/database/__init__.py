@@ -1,1 +1,3 @@
-"""What SQLite and PostgreSQL need beyond the ORM: locks, commit order, bulk inserts, consistent reads."""
+"""What the ORM lacks on SQLite and PostgreSQL: locks, commit order, group commit, bulk inserts,
+consistent reads.
+"""

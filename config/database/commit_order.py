@@ -1,8 +1,10 @@
-"""Which rows are new since an earlier look, in the order of commits, so that nothing committed late is overlooked.
+"""Which rows are new since an earlier read, in the order of commits, so that late commits are not
+missed.
 
-No clock and no sequence can tell: a transaction that began earlier may commit later. On PostgreSQL a row carries the
-number of its transaction, and a mark is the snapshot that was looked at. SQLite has one writer at a time: there a row
-carries the current epoch, and each look begins a new one.
+Neither a clock nor a sequence can tell, because a transaction that began earlier may commit later.
+On PostgreSQL, a row stores the number of its transaction as its `arrival`, and a mark is the
+snapshot of the earlier read. SQLite has one writer at a time: there, a row stores the current
+epoch, and taking a mark begins a new one.
 """
 
 from __future__ import annotations
@@ -16,16 +18,19 @@ CURRENT = {
     "postgresql": "(pg_current_xact_id()::text::bigint)",
     "sqlite": "COALESCE((SELECT number FROM config_epoch), 0)",
 }
-"""The arrival of a row that is written now, in SQL."""
+"""By database, the SQL for the arrival of a row that is written now."""
 
-# A dump that is restored elsewhere keeps its rows, but the numbers of transactions there are other ones. And what the
-# transaction that takes the mark writes later is not seen, though its snapshot does not say so.
+# A dump that is restored elsewhere keeps its rows, but transactions have other numbers there: hence
+# the identifier. The own number is needed because the snapshot does not list it, and rows that this
+# transaction writes later are new.
 _SNAPSHOT = (
     "SELECT concat_ws(' ', (SELECT system_identifier FROM pg_control_system()), pg_current_snapshot(), "
     "COALESCE(pg_current_xact_id_if_assigned()::text, '0'))"
 )
-_HERE = "SELECT system_identifier::text, pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM pg_control_system()"
-# What this transaction writes itself, it sees before its number is among those of a snapshot.
+_POSITION = (
+    "SELECT system_identifier::text, pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM pg_control_system()"
+)
+# A transaction sees its own rows before any snapshot includes its number.
 _NEWEST = (
     "GREATEST(pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1, "
     "pg_current_xact_id_if_assigned()::text::bigint)"
@@ -37,7 +42,7 @@ _NEXT_EPOCH = (
 
 
 class CurrentArrival(Func):
-    """The arrival of a row that is written by this statement."""
+    """The arrival of a row that this statement writes."""
 
     arity = 0
     allowed_default = True
@@ -48,14 +53,18 @@ class CurrentArrival(Func):
 
 
 class DefaultArrival(CurrentArrival):
-    """The same as a column's default, which cannot ask SQLite's tables: whoever writes there has to say it."""
+    """The default of the column. On SQLite, a default cannot read a table, so statements must set
+    the arrival.
+    """
 
     def as_sqlite(self, *_: Any, **__: Any) -> Any:
         return "0", []
 
 
 class ArrivalField(models.BigIntegerField):  # type: ignore[type-arg]  # not generic at run time
-    """When a row was written last. Statements that bypass `save()` and `config.database.insertion` set it."""
+    """When a row was last written. Statements that bypass `save()` and `config.database.insertion`
+    must set it.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"editable": False, "db_default": DefaultArrival(), **options})
@@ -65,9 +74,10 @@ class ArrivalField(models.BigIntegerField):  # type: ignore[type-arg]  # not gen
 
 
 def take_mark() -> str:
-    """A mark of what the next statements of this transaction see at least, and all later ones.
+    """Return a mark: every row that counts as old by it is visible to the next statements of this
+    transaction, and to all later ones.
 
-    Where it is remembered, this transaction has to commit.
+    If the mark is stored, this transaction must commit.
     """
     with connection.cursor() as cursor:
         cursor.execute(_SNAPSHOT if connection.vendor == "postgresql" else _NEXT_EPOCH)
@@ -75,29 +85,33 @@ def take_mark() -> str:
     return str(mark)
 
 
-def is_mark_of_here(mark: str) -> bool:
-    """Whether the mark was taken in this database, and not in one that this one was restored from.
+def is_mark_of_this_database(mark: str) -> bool:
+    """Return whether the mark was taken in this database, not in one that this one was restored
+    from.
 
-    A copy of the files of a cluster has the same identifier, but where the mark is ahead of its transactions.
+    A copy of a cluster's files has the same identifier. There, only a mark ahead of its
+    transactions is refused.
     """
     if connection.vendor != "postgresql":
         return mark.isdecimal()
     with connection.cursor() as cursor:
-        cursor.execute(_HERE)
+        cursor.execute(_POSITION)
         [identifier, following] = cursor.fetchone()
     taken_in, _, rest = mark.partition(" ")
     return bool(taken_in == identifier and int(rest.split(":")[1]) <= following)
 
 
 def arrived_since(mark: str, column: str) -> tuple[str, list[Any]]:
-    """A condition in SQL, and its parameters: the row's arrival, in this column, was not seen by who took the mark."""
+    """Return a condition in SQL and its parameters: the arrival in this column is new since the
+    mark.
+    """
     if connection.vendor != "postgresql":
         return f"{column} >= %s", [int(mark)]
     _, snapshot, own = mark.split(" ")
     _, following, under_way = snapshot.split(":")
     unseen = [number for number in map(int, filter(None, [own, *under_way.split(",")])) if number]
     later = f"{column} >= %s AND {column} <= {_NEWEST}"
-    # Each by its number: one that has been under way for long is no reason to look at all that came after it.
+    # By their numbers: one long transaction must not cause a scan of everything that came after it.
     return (
         (f"({later} OR {column} = ANY (%s))", [int(following), unseen]) if unseen else (f"({later})", [int(following)])
     )

@@ -1,4 +1,4 @@
-"""Answers that several statements make together, while others go on writing."""
+"""Several statements that read the same state of the database, while others go on writing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from django.db import connection, transaction
 
 
 @contextmanager
-def at_one_moment() -> Iterator[None]:
-    """What is read in it is of one moment of the database. It is for reading alone, and keeps nobody from writing.
+def read_consistently() -> Iterator[None]:
+    """Open a read-only transaction in which all statements see the same state. It blocks no writer.
 
-    In a transaction it does nothing, for that one has settled already what it sees.
+    Inside a transaction it does nothing, because that one already determines what statements see.
     """
     if connection.in_atomic_block:
         yield
@@ -23,14 +23,16 @@ def at_one_moment() -> Iterator[None]:
             entered.enter_context(transaction.atomic())
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
-                # Of a transaction that reads only, no conflict can come that would have to be tried again.
+                # A transaction that only reads never fails on a conflict, so nothing needs a retry.
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
 
 
 @contextmanager
 def _transactions_begin_deferred() -> Iterator[None]:
-    """On SQLite, whose transactions otherwise take the lock of the one writer as they begin, whatever they do then."""
+    """Keep SQLite's transactions from taking the writer's lock at their start, as settings make
+    them do.
+    """
     if connection.vendor != "sqlite":
         yield
         return

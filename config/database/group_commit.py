@@ -1,9 +1,11 @@
-"""What several threads ask of the database at one moment, asked by one: a commit takes as long for one row as for ten.
+"""Group commit: one thread serves what several threads submit at the same time, because a commit of
+ten rows takes as long as a commit of one.
 
-Who finds nobody at work goes ahead at once. Who finds somebody waits, and is served next, together with all who came
-meanwhile. There is no timer and no thread for it: the first of those who wait does the work of all of them.
+If no thread is at work, a submission starts at once. Otherwise it waits, and is served next,
+together with all that came meanwhile. There is no timer and no extra thread: the first thread in
+the queue serves the whole queue.
 
-Not here: what is read and written. Each app submits with handlers of its own.
+Apps submit with their own handlers, which read and write.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False)
 class Handler(Generic[Item, Result]):
-    """Serves all items of one kind that came together, and answers each, in their order.
+    """Serves all items of one kind in a group, and returns their results in order.
 
-    Handlers run in the order of their `rank`, so that two transactions lock tables in the same order. One that makes a
-    single statement needs no transaction where nobody else is served: neither its begin nor its end has to be sent.
+    Handlers run in the order of their `rank`, so that two transactions lock tables in the same
+    order. A handler with `is_one_statement` needs no transaction if it is alone in its group, which
+    saves BEGIN and COMMIT.
     """
 
     serve: Callable[[Sequence[Item]], Sequence[Result]]
@@ -36,7 +39,9 @@ class Handler(Generic[Item, Result]):
 
 
 class _Entry:
-    """One item on its way. Its thread waits at the gate until the item is done, or until it has to lead."""
+    """One submitted item. Its thread waits at the gate until the item is done, or until it becomes
+    the leader.
+    """
 
     __slots__ = ("error", "gate", "handler", "is_done", "item", "result")
 
@@ -59,19 +64,24 @@ class _Entry:
 
 
 class Group:
-    """Serves together what threads submit at the same time, within a block of its own such as a transaction."""
+    """Serves items that threads submit at the same time together, inside `block()`, such as a
+    transaction.
+    """
 
     def __init__(self, block: Callable[[], AbstractContextManager[Any]]) -> None:
         self._block = block
         self._lock = threading.Lock()
         self._is_busy = False
         self._waiting: list[_Entry] = []
-        """The first of them leads next. Nobody waits unless somebody is at work."""
+        """The first of them is the next leader. An entry waits only while another thread is at
+        work.
+        """
 
     def submit(self, handler: Handler[Item, Result], item: Item) -> Result:
-        """Have an item served, and return its result once the block has ended: what is written is committed then.
+        """Serve an item, and return its result once the block has ended and all writes are
+        committed.
 
-        Inside of a transaction the caller's own commit decides: the item is served in it, alone.
+        Inside a transaction, the item is served alone, and the caller's own commit counts.
         """
         if connection.in_atomic_block:
             return handler.serve([item])[0]
@@ -87,15 +97,17 @@ class Group:
         return result
 
     def _lead(self) -> None:
-        """Serve those who wait, of whom the leader is the first. Who comes meanwhile is led by one of their own."""
+        """Serve all waiting entries, the leader's own included. Those that arrive meanwhile get
+        another leader.
+        """
         with self._lock:
             entries, self._waiting = self._waiting, []
         try:
             self._serve(entries)
-        finally:  # whatever happens here: nobody waits for ever
+        finally:  # even then, no thread may wait forever
             for entry in entries:
                 if not entry.is_done:
-                    entry.settle(error=OperationalError("The thread that served this one has ended."))
+                    entry.settle(error=OperationalError("The thread that served this entry has ended."))
             self._hand_over()
             for follower in entries[1:]:
                 follower.gate.release()
@@ -108,7 +120,9 @@ class Group:
                 self._is_busy = False
 
     def _serve(self, entries: Sequence[_Entry]) -> None:
-        """Serve together. Where that fails because of an item, each alone: none fails because of another."""
+        """Serve entries together. If an item fails, serve each alone, so that none fails because of
+        another.
+        """
         try:
             results = self._serve_together(entries)
         except Exception as error:
@@ -118,12 +132,12 @@ class Group:
             elif len(entries) == 1 and not is_conflict(error):
                 entries[0].settle(error=error)
             else:
-                self._serve_each(entries)
+                self._serve_one_by_one(entries)
         else:
             for entry, result in zip(entries, results, strict=True):
                 entry.settle(result)
 
-    def _serve_each(self, entries: Iterable[_Entry]) -> None:
+    def _serve_one_by_one(self, entries: Iterable[_Entry]) -> None:
         for entry in entries:
             try:
                 [result] = self._serve_together([entry])
@@ -134,31 +148,35 @@ class Group:
 
     def _serve_together(self, entries: Sequence[_Entry]) -> list[Any]:
         of_handler: dict[Handler[Any, Any], list[int]] = {}
-        for at, entry in enumerate(entries):
-            of_handler.setdefault(entry.handler, []).append(at)
+        for index, entry in enumerate(entries):
+            of_handler.setdefault(entry.handler, []).append(index)
         results: list[Any] = [None] * len(entries)
         is_one_statement = len(of_handler) == 1 and entries[0].handler.is_one_statement
         with nullcontext() if is_one_statement else self._block():
-            for handler in sorted(of_handler, key=lambda each: each.rank):
-                places = of_handler[handler]
-                served = handler.serve([entries[at].item for at in places])
-                for at, result in zip(places, served, strict=True):
-                    results[at] = result
+            for handler in sorted(of_handler, key=lambda handler: handler.rank):
+                indexes = of_handler[handler]
+                served = handler.serve([entries[index].item for index in indexes])
+                for index, result in zip(indexes, served, strict=True):
+                    results[index] = result
         return results
 
 
 def _is_state_of_database(error: Exception) -> bool:
-    """Whether each alone would fail as well: the connection is lost, the disk is full."""
+    """Return whether every item alone would fail as well, as when the connection is lost or the
+    disk is full.
+    """
     return isinstance(error, (OperationalError, InterfaceError)) and not is_conflict(error)
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether PostgreSQL gave up this transaction in favour of another one."""
+    """Return whether PostgreSQL aborted this transaction because of a conflict with another one."""
     return getattr(error.__cause__, "sqlstate", None) in (_DEADLOCK, _SERIALIZATION_FAILURE)
 
 
 def _copy(error: Exception) -> Exception:
-    """An error of each thread's own: raising one and the same in several of them would mix their tracebacks."""
+    """Return a copy for one thread: one error that several threads raise would mix their
+    tracebacks.
+    """
     copy = type(error)(*error.args)
     copy.__cause__ = error.__cause__
     return copy
@@ -168,4 +186,4 @@ writes = Group(transaction.atomic)
 """Each group is one transaction."""
 
 reads = Group(nullcontext)
-"""For handlers that write nothing. Apart from the writes, so that nobody who only reads waits for a commit."""
+"""For handlers that write nothing. It is separate, so that reads never wait for a commit."""

@@ -1,4 +1,4 @@
-"""What was answered to requests that may come twice: kept for a day, by what tells one sender's keys from another's."""
+"""The stored responses to requests with an idempotency key. They are kept for a day."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from django.db import connection
 
 from config.models import IdempotencyKey
 
-KEPT = timedelta(hours=24)
-"""For how long an answer is given again. A key that is older may be used anew."""
+RETENTION = timedelta(hours=24)
+"""How long a response is repeated. After that, a key can be used for another request."""
 
 _ROWS_A_TRANSACTION = 1000
 
-# The ORM cannot replace a row only if it is old.
+# The ORM cannot replace a row on the condition that it is old.
 _CLAIM = (
     "INSERT INTO config_idempotencykey (id, request, at) VALUES (%s, %s, %s) "
     "ON CONFLICT (id) DO UPDATE SET request = excluded.request, at = excluded.at "
@@ -22,26 +22,29 @@ _CLAIM = (
 )
 
 
-def claim(which: str, *, request: str, at: datetime) -> IdempotencyKey | None:
-    """Have a key for the transaction under way, which must `keep` an answer: None if it is had, else what was kept.
+def claim(key_id: str, *, request: str, at: datetime) -> IdempotencyKey | None:
+    """Claim a key for the current transaction, and return None, or return the row if the key has a
+    response already.
 
-    Where another transaction has it, this waits for its end.
+    `key_id` is a digest of the key and its sender, and `request` one of what was sent. After None,
+    the transaction must call `store_response`. If another transaction has claimed the key, this
+    waits until that one ends.
     """
-    moments = map(connection.ops.adapt_datetimefield_value, (at, at - KEPT))
+    moments = map(connection.ops.adapt_datetimefield_value, (at, at - RETENTION))
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, [which, request, *moments])
+        cursor.execute(_CLAIM, [key_id, request, *moments])
         is_ours = cursor.rowcount == 1
-    return None if is_ours else IdempotencyKey.objects.get(pk=which)
+    return None if is_ours else IdempotencyKey.objects.get(pk=key_id)
 
 
-def keep(which: str, *, status: int, headers: Mapping[str, str], body: bytes) -> None:
-    IdempotencyKey.objects.filter(pk=which).update(status=status, headers=dict(headers), body=body)
+def store_response(key_id: str, *, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    IdempotencyKey.objects.filter(pk=key_id).update(status=status, headers=dict(headers), body=body)
 
 
-def forget_expired(now: datetime) -> str:
-    """Delete what is given again no more, in short transactions."""
-    expired = IdempotencyKey.objects.last_used_until(now - KEPT)
+def delete_expired(now: datetime) -> str:
+    """Delete responses that are no longer repeated, in short transactions, and return a report."""
+    expired = IdempotencyKey.objects.last_used_until(now - RETENTION)
     deleted = 0
-    while some := list(expired.order_by("at").values_list("pk", flat=True)[:_ROWS_A_TRANSACTION]):
-        deleted += expired.filter(pk__in=some).delete()[0]  # none that was used anew meanwhile
+    while keys := list(expired.order_by("at").values_list("pk", flat=True)[:_ROWS_A_TRANSACTION]):
+        deleted += expired.filter(pk__in=keys).delete()[0]  # unless a key was used again meanwhile
     return f"deleted {deleted:,} expired"

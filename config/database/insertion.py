@@ -1,4 +1,4 @@
-"""Many rows by one statement that does what the ORM cannot: say which of them were new, or add to what was there."""
+"""Bulk inserts with an `ON CONFLICT` and a `RETURNING` clause, which the ORM cannot express."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from django.db.models import JSONField, Model
 from config.database.commit_order import CURRENT, ArrivalField
 
 _MOST_ROWS = 1000
-"""In one statement: SQLite has a bound for its parameters, of which each value is one."""
+"""In one statement. SQLite limits the number of parameters, and each value is one."""
 
 
 def insert(model: type[Model], columns: Sequence[str], rows: Sequence[Sequence[Any]], then: str) -> list[Any]:
-    """Insert rows, in their order and the caller's transaction, and return what the statement returns.
+    """Insert rows in order, in the caller's transaction, and return the rows that the statement
+    returns.
 
-    Each row has a value for each of the columns. `then` is the rest of the statement: `ON CONFLICT ...` and
-    `RETURNING ...`, in which SQLite's UUIDs are texts (see `as_uuid`).
+    Each row has one value per column. `then` is the end of the statement: `ON CONFLICT ...` and
+    `RETURNING ...`. SQLite returns UUIDs as texts (see `as_uuid`).
     """
-    make = _with_json if connection.vendor == "postgresql" else _with_values
+    make_statement = _with_json if connection.vendor == "postgresql" else _with_values
     returned: list[Any] = []
-    for at in range(0, len(rows), _MOST_ROWS):
-        statement, parameters = make(model, tuple(columns), rows[at : at + _MOST_ROWS])
+    for start in range(0, len(rows), _MOST_ROWS):
+        statement, parameters = make_statement(model, tuple(columns), rows[start : start + _MOST_ROWS])
         with connection.cursor() as cursor:
             cursor.execute(f"{statement} {then}", parameters)
             if "RETURNING" in then:
@@ -35,16 +36,18 @@ def insert(model: type[Model], columns: Sequence[str], rows: Sequence[Sequence[A
     return returned
 
 
-def as_uuid(found: UUID | str) -> UUID:
-    return found if isinstance(found, UUID) else UUID(found)
+def as_uuid(value: UUID | str) -> UUID:
+    return value if isinstance(value, UUID) else UUID(value)
 
 
-Made = tuple[str, list[Any]]
-"""A statement without its end, and its parameters."""
+Statement = tuple[str, list[Any]]
+"""The beginning of a statement, and its parameters."""
 
 
-def _with_json(model: type[Model], columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> Made:
-    """All rows as one parameter: the driver takes a third of the time that it needs for a parameter a value."""
+def _with_json(model: type[Model], columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> Statement:
+    """Pass all rows as one parameter, which takes the driver a third of the time of one parameter
+    per value.
+    """
     return _insert_json(model, columns), [orjson.dumps(rows).decode()]
 
 
@@ -61,10 +64,10 @@ def _insert_json(model: type[Model], columns: tuple[str, ...]) -> str:
     return f"{_insert(model, columns)} SELECT {', '.join(values)} {given}"
 
 
-def _with_values(model: type[Model], columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> Made:
-    arrivals = arrival_columns(model)  # of which SQLite knows no default
+def _with_values(model: type[Model], columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> Statement:
+    arrivals = arrival_columns(model)  # SQLite has no default for them
     row = f"({', '.join(['%s'] * len(columns) + [CURRENT['sqlite']] * len(arrivals))})"
-    parameters = [value for row in rows for value in adapted(row)]
+    parameters = [value for row in rows for value in adapt_row(row)]
     return f"{_insert(model, columns + arrivals)} VALUES {', '.join([row] * len(rows))}", parameters
 
 
@@ -77,8 +80,8 @@ def arrival_columns(model: type[Model]) -> tuple[str, ...]:
     return tuple(field.attname for field in model._meta.concrete_fields if isinstance(field, ArrivalField))
 
 
-def adapted(row: Sequence[Any]) -> list[Any]:
-    """Values as SQLite's driver takes them, and as Django's fields store them there."""
+def adapt_row(row: Sequence[Any]) -> list[Any]:
+    """Return the values as SQLite's driver accepts them, and as Django's fields store them."""
     return [_adapters.get(type(value), _unchanged)(value) for value in row]
 
 

@@ -1,4 +1,4 @@
-"""Rows after a given one in an order: what paging and exports go on from, at the price of the first rows."""
+"""Keyset pagination: the rows after a given one in an order, at the same cost for each page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from django.db.models.fields.tuple_lookups import TupleGreaterThan, TupleLessTha
 
 
 class _InOneComparison(TupleLookupMixin):
-    """`(a, b) < (x, y)`, which a scan of an index begins and ends by, however many rows have the same `a`.
+    """`(a, b) < (x, y)` as one comparison, which bounds the scan of an index even if many rows have
+    the same `a`.
 
-    SQLite reads it as PostgreSQL does; Django spells it out there, and the index would be read from its beginning.
+    Django expands it on SQLite, which then reads the index from its beginning. SQLite supports the
+    short form, too.
     """
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
@@ -27,9 +29,10 @@ class _Greater(_InOneComparison, TupleGreaterThan):
 
 
 def after(ordering: Sequence[str], values: Sequence[Any]) -> Any:
-    """The condition of the rows that come later than the one with these values.
+    """Return the condition for the rows after the one with these values.
 
-    The ordering names columns that together are unique, all of them descending (`-timestamp`, `-id`) or none.
+    The columns of the ordering must be unique together, and all descending (`-timestamp`, `-id`) or
+    all ascending.
     """
     lookup = _Less if ordering[0].startswith("-") else _Greater
     return lookup(tuple(name.removeprefix("-") for name in ordering), tuple(values))

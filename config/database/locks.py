@@ -1,9 +1,10 @@
-"""Locks: every lock that a transaction may wait for, in the one order in which transactions take them.
+"""Every lock that a transaction may wait for, in the one order in which transactions take them.
 
-Two transactions that take the same locks in different orders wait for each other. So each lock has a rank, and a
-transaction takes locks by ascending rank. With `CHECK_LOCK_ORDER` (the tests set it) another order is refused.
+Two transactions that take the same locks in different orders can deadlock. So each lock has a rank,
+and a transaction takes locks by ascending rank. With `CHECK_LOCK_ORDER` (the tests set it), any
+other order raises an error.
 
-Advisory locks are apart: nobody waits for one.
+Advisory locks have no rank, because nothing waits for them.
 """
 
 from __future__ import annotations
@@ -28,46 +29,54 @@ Row = TypeVar("Row", bound=Model)
 
 
 class Rank(IntEnum):
-    """The locks, in the order in which a transaction takes them. Each is held until the transaction ends."""
+    """The locks, in the order in which a transaction takes them. Each is held until the transaction
+    ends.
+    """
 
     CHANGE_LOG = 1
     """Held by every write of configuration, so that revisions follow the order of commits."""
     ENVIRONMENT = 2
-    """Held by erasures and by whatever turns stored events into exposures."""
+    """Held by erasures, and by writes that turn stored events into exposures."""
     AGGREGATES = 3
-    """Held by whatever changes the totals and sums of an experiment."""
+    """Held by writes of the totals and sums of an experiment."""
     EXPERIMENTS = 4
-    """Shared by those who record exposures, so that no start or stop happens in between."""
+    """Shared by transactions that record exposures, so that no start or stop happens in between."""
     EXPOSURES = 5
-    """Shared by those who report exposures again, held by those who delete them."""
+    """Shared by transactions that report exposures again, held by those that delete them."""
 
 
 class WrongLockOrder(RuntimeError):
-    """A transaction takes a lock of a lower rank than one that it holds, and might wait in a circle with another."""
+    """A transaction takes a lock of a lower rank than one that it holds, and could cause a
+    deadlock.
+    """
 
 
 def lock_change_log() -> None:
     """Wait until no other transaction changes configuration, and make others wait.
 
-    The lock is on the oldest row of the log, which is never deleted. A transaction that waited for the newest row
-    would wake up holding a row that is no longer the newest. SQLite has one writer at a time anyway.
+    The lock is on the oldest row of the log, which is never deleted. A transaction that waited for
+    the newest row would wake up holding a row that is no longer the newest. SQLite has one writer
+    at a time anyway.
     """
     take(Rank.CHANGE_LOG)
     Change.objects.select_for_update().order_by("revision").values_list("revision").first()
 
 
 def lock_environment(environment: Environment) -> None:
-    """Wait until no other transaction erases a user of this environment or starts an experiment, and make others wait.
+    """Wait until no other transaction erases a user of this environment or starts an experiment,
+    and make others wait.
 
-    A start makes exposures of stored events, and an erasure deletes both: side by side, neither would see what the
-    other has not committed. Recording new events needs no lock, because this one lets rows refer to the environment.
+    A start makes exposures of stored events, and an erasure deletes both: side by side, neither
+    would see what the other has not committed. Recording new events needs no lock, because this one
+    lets rows refer to the environment.
     """
     take(Rank.ENVIRONMENT)
     Environment.objects.select_for_update(no_key=True).values_list("pk").get(pk=environment.pk)
 
 
 def lock_rows(rank: Rank, rows: QuerySet[Any, Row], *, no_key: bool = False) -> list[Row]:
-    """Return the rows, locked for writing. Order them, so that two transactions lock common rows in the same order.
+    """Return the rows, locked for writing. Order them, so that two transactions lock common rows in
+    the same order.
 
     With `no_key`, others may insert rows that refer to these meanwhile.
     """
@@ -80,7 +89,8 @@ def share_rows(
 ) -> Sequence[tuple[Any, ...]]:
     """Return the values of the rows, kept as they are for this transaction; others may share them.
 
-    KEY SHARE prevents deletion alone, SHARE every change. The ORM has neither. Needs `values_list()`.
+    KEY SHARE prevents deletion alone, SHARE every change. The ORM has neither. Needs
+    `values_list()`.
     """
     take(rank)
     if connection.vendor != "postgresql":  # SQLite has one writer at a time
@@ -103,9 +113,10 @@ _taken = _Taken()
 
 
 def take(rank: Rank) -> None:
-    """Note that the transaction takes a lock of this rank. Raises WrongLockOrder where that is checked.
+    """Record that the transaction takes a lock of this rank. Raises WrongLockOrder if the order is
+    checked.
 
-    Taking a lock again that is held already is fine: it does not wait.
+    A lock may be taken again while it is held, because that does not wait.
     """
     if not settings.CHECK_LOCK_ORDER:
         return
@@ -114,7 +125,7 @@ def take(rank: Rank) -> None:
     begun = [block for block in blocks if not getattr(block, "_from_testcase", False)]
     if not begun:
         return
-    held = [(other, block) for other, block in _taken.ranks if any(block is each for each in blocks)]
+    held = [(other, block) for other, block in _taken.ranks if any(block is open_block for open_block in blocks)]
     ranks = {other for other, _ in held}
     if ranks and rank < max(ranks) and rank not in ranks:
         raise WrongLockOrder(f"{rank.name} is taken after {max(ranks).name}; take it before.")
@@ -123,9 +134,11 @@ def take(rank: Rank) -> None:
 
 @contextmanager
 def advisory_lock(name: str) -> Iterator[bool]:
-    """Hold the lock of this name, and yield whether it is ours: False if another process of any host holds it.
+    """Try to hold the lock of this name, and yield whether that worked: False if any process of any
+    host has it.
 
-    It never waits, and ends with its process. It is no transaction: the block begins and commits its own.
+    It never waits, and ends with the process. The block is not a transaction, and commits its own
+    ones.
     """
     with _in_postgresql(name) if connection.vendor == "postgresql" else _in_file(name) as is_ours:
         yield is_ours
@@ -133,9 +146,10 @@ def advisory_lock(name: str) -> Iterator[bool]:
 
 @contextmanager
 def _in_postgresql(name: str) -> Iterator[bool]:
-    """A transaction holds the lock, because a session's lock would be lost or left over behind PgBouncer.
+    """Hold the lock in a transaction, because PgBouncer would lose or leave over a lock of a
+    session.
 
-    The transaction has a connection of its own and reads nothing else, so it does not keep VACUUM from its work.
+    The transaction has its own connection and reads nothing else, so it does not hold back VACUUM.
     """
     key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
     holder = connection.copy()
@@ -147,14 +161,17 @@ def _in_postgresql(name: str) -> Iterator[bool]:
             [is_ours] = cursor.fetchone()
         yield is_ours
     finally:
-        with suppress(Error):  # a connection that broke has let go of its lock already
+        with suppress(Error):  # a broken connection has released its lock already
             holder.rollback()
         holder.close()
 
 
 @contextmanager
 def _in_file(name: str) -> Iterator[bool]:
-    """SQLite serves one host, whose processes share a folder. The file stays, or two processes could hold the lock."""
+    """Lock a file: SQLite serves one host, whose processes share a folder.
+
+    The file is never deleted, or two processes could hold the lock.
+    """
     path = settings.RUNTIME_DIR / f"{quote(name, safe='')}.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -1,6 +1,6 @@
-"""PostgreSQL's NOTIFY and LISTEN: what is committed here is announced to the other hosts, and heard of there.
+"""PostgreSQL's NOTIFY and LISTEN, by which a commit is announced to all hosts.
 
-SQLite serves one host, and has neither.
+SQLite serves one host and has neither, so nothing happens there.
 """
 
 from __future__ import annotations
@@ -15,25 +15,31 @@ logger = logging.getLogger(__name__)
 
 CHANNEL = "halyard_changes"
 LISTENER_NAME = "halyard-watcher"
-"""The `application_name` of connections that listen, for whoever looks at pg_stat_activity."""
+"""The `application_name` of connections that listen, as pg_stat_activity shows it."""
 
 
 def announce() -> None:
-    """Tell every host that the change log has grown, when the transaction under way commits, and only if it does."""
+    """Announce to every host that the change log has grown, if and when the current transaction
+    commits.
+    """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")
 
 
 class Listener:
-    """The ear of one thread, on the thread's own connection: when that is replaced, the new one listens in its turn."""
+    """Listens for one thread, on the thread's own connection, and on each connection that replaces
+    it.
+    """
 
     def __init__(self) -> None:
         self._tried_on: Any = None
         self._is_listening = False
 
     def listen(self) -> None:
-        """Hear from now on what is announced. Where a database refuses that, it is not asked again and again."""
+        """Start listening on the current connection. If the database refuses, do not try again on
+        it.
+        """
         if connection.vendor != "postgresql":
             return
         connection.ensure_connection()
@@ -45,12 +51,12 @@ class Listener:
                 cursor.execute(f"SET application_name = '{LISTENER_NAME}'")
                 cursor.execute(f"LISTEN {CHANNEL}")
         except Error as error:
-            logger.warning("Cannot hear at once what other hosts announce: %s", error)
+            logger.warning("Cannot listen for announcements of other hosts: %s", error)
         else:
             self._is_listening = True
 
     def wait(self, seconds: float) -> None:
-        """Until something is announced, or was since `listen`; at most so long."""
+        """Wait for an announcement, which may have come since `listen`, but no longer than this."""
         if not self._is_listening:
             time.sleep(seconds)
             return

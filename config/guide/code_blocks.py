@@ -1,4 +1,6 @@
-"""Fenced blocks of code, with colours. Pygments names the classes; `static/guide/code.css` gives them their colours."""
+"""Fenced blocks of code, with colours. Pygments names the classes; `static/guide/code.css` gives
+them their colours.
+"""
 
 from __future__ import annotations
 

@@ -118,7 +118,9 @@ class Page:
 
     @property
     def address(self) -> str:
-        """Return what follows `/guide/` in the URL: the path without `.md`, and for an index its folder."""
+        """Return what follows `/guide/` in the URL: the path without `.md`, and for an index its
+        folder.
+        """
         stem = self.path.removesuffix(".md")
         return "" if stem == "index" else stem.removesuffix("/index")
 
@@ -131,7 +133,9 @@ class Page:
         return self.source.partition("\n")[0].removeprefix("# ").strip()
 
     def resolve(self, target: str) -> str:
-        """Return a relative link of this page as a path below the folder of the guide; `..` at its start leaves it."""
+        """Return a relative link of this page as a path below the folder of the guide; `..` at its
+        start leaves it.
+        """
         return posixpath.normpath(posixpath.join(posixpath.dirname(self.path), target))
 
 

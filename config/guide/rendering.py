@@ -111,7 +111,9 @@ class _Finish(Treeprocessor):
                 )
 
     def _resolve(self, link: Element) -> None:
-        """Make the URL of a page from a link to its file. A file outside of the guide is named, but not linked."""
+        """Make the URL of a page from a link to its file. A file outside of the guide is named, but
+        not linked.
+        """
         parts = urlsplit(link.get("href", ""))
         if parts.scheme or not parts.path:
             return
@@ -124,7 +126,9 @@ class _Finish(Treeprocessor):
 
 
 def anchor_of(title: str) -> str:
-    """Return the anchor that code hosts give a heading too: `Filters & headers` becomes `filters--headers`."""
+    """Return the anchor that code hosts give a heading too: `Filters & headers` becomes
+    `filters--headers`.
+    """
     return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
 
 

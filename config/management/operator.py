@@ -1,4 +1,6 @@
-"""What the service's own commands share: who runs them, for the change log, and how a refusal reaches them."""
+"""What the service's own commands share: who runs them, for the change log, and how a refusal
+reaches them.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,14 @@ from config.timestamps import parse_timestamp
 
 
 class OperatorCommand(BaseCommand):
-    """A command that makes domain calls: what they refuse is one line on stderr, in the words of the API."""
+    """A command that makes domain calls: what they refuse is one line on stderr, in the words of
+    the API.
+    """
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Run as a program, which ends without a word where whoever reads its output has enough, as `head` has."""
+        """Run as a program, which ends without a word where whoever reads its output has enough, as
+        `head` has.
+        """
         try:
             super().run_from_argv(argv)
             sys.stdout.flush()
@@ -34,7 +40,8 @@ class OperatorCommand(BaseCommand):
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         if isinstance(sys.stdout, TextIOWrapper):
-            # What a terminal cannot show must not look like a failure of what has been done by then.
+            # What a terminal cannot show must not look like a failure of what has been done by
+            # then.
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().execute(*args, **options)

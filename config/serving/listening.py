@@ -1,4 +1,6 @@
-"""The sockets that `manage.py serve` listens on: opening them, and closing them without losing queued clients."""
+"""The sockets that `manage.py serve` listens on: opening them, and closing them without losing
+queued clients.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def listen(host: str, port: int, *, count: int) -> list[socket.socket]:
     opened: list[socket.socket] = []
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # Shared sockets would also share the address with another server. A socket that does not share finds out.
+        # Shared sockets would also share the address with another server. A socket that does not
+        # share finds out.
         with _bind(family, address, is_shared=False) as exclusive:
             address = exclusive.getsockname()
         for _ in range(count):
@@ -43,7 +46,8 @@ def listen(host: str, port: int, *, count: int) -> list[socket.socket]:
 
 
 def listen_for_streams(host: str, port: int | None, *, beside: int) -> socket.socket:
-    """Open a socket for long connections: on `port`, or else on the port after `beside`, or else on any free one.
+    """Open a socket for long connections: on `port`, or else on the port after `beside`, or else on
+    any free one.
 
     Raises CannotListen if `port` is given and taken.
     """
@@ -74,8 +78,9 @@ def _bind(family: int, address: tuple[object, ...], *, is_shared: bool) -> socke
     return bound
 
 
-# Only Linux can refuse new connections and still serve the queued ones. A packet filter on the socket drops packets
-# that open a connection (SYN without ACK, by the flags in byte 13 of the TCP header) and passes all others.
+# Only Linux can refuse new connections and still serve the queued ones. A packet filter on the
+# socket drops packets that open a connection (SYN without ACK, by the flags in byte 13 of the TCP
+# header) and passes all others.
 _SO_ATTACH_FILTER = 26
 _DROP_NEW_CONNECTIONS = b"".join(
     struct.pack("HBBI", *instruction)

@@ -38,8 +38,8 @@ def load() -> StreamApplication:
     atexit.register(os._exit, 0)
     _raise_limit_of_open_files()
     application: StreamApplication = import_string(settings.STREAM_APPLICATION)
-    # granian stops only once every response is complete, so the streams must end before it gets the signal. Threads
-    # that start later, granian's included, inherit the blocked signals.
+    # granian stops only once every response is complete, so the streams must end before it gets the
+    # signal. Threads that start later, granian's included, inherit the blocked signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
     threading.Thread(target=_end_on_signal, args=(application,), name="stream-ender", daemon=True).start()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()

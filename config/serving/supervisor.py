@@ -1,4 +1,5 @@
-"""The parent process of `manage.py serve`: owns the sockets, replaces dead workers, and loses no request when it stops.
+"""The parent process of `manage.py serve`: owns the sockets, replaces dead workers, and loses no
+request when it stops.
 
 It extends private classes of granian; see the docstring of `config.serving`.
 """
@@ -27,13 +28,18 @@ from config.serving.listening import BACKLOG, count_waiting, refuse_new_connecti
 _PATIENCE_SECONDS = 30
 """How long requests in progress may take after the server was asked to stop."""
 _LULL_SECONDS = 1.0
-"""During this pause of a stop, the next response on an idle connection can announce that it closes, and a client that
-was just accepted can send its request."""
+"""During this pause of a stop, the next response on an idle connection can announce that it closes,
+and a client that was just accepted can send its request.
+"""
 _MOST_DEATHS, _DEATH_SECONDS = 10, 60
-"""If more workers die in this time, the server gives up, so that an operator or a process manager notices."""
+"""If more workers die in this time, the server gives up, so that an operator or a process manager
+notices.
+"""
 
 _MOST_STREAMS = 100_000
-"""Open at the same time. The system's limit of open files comes first; clients beyond it wait in the queue."""
+"""Open at the same time. The system's limit of open files comes first; clients beyond it wait in
+the queue.
+"""
 
 # Spawned children share no connection and no lock with this process.
 _processes = multiprocessing.get_context("spawn")
@@ -45,7 +51,9 @@ def _is_not_about_threads(record: logging.LogRecord) -> bool:
 
 
 class Supervisor(MPServer):
-    """granian with sockets that outlive a worker, whose successor serves the clients that still wait in the queue."""
+    """granian with sockets that outlive a worker, whose successor serves the clients that still
+    wait in the queue.
+    """
 
     def __init__(self, sockets: Sequence[socket.socket], stream_socket: socket.socket) -> None:
         host, port = sockets[0].getsockname()[:2]
@@ -116,7 +124,9 @@ class Supervisor(MPServer):
                 self._respawn_workers([streams], spawn_target, target_loader)
 
     def _when_to_replace_streams(self, deaths: _Deaths) -> float:
-        """Return the time: at once, or later if streams keep dying. Clients can poll instead, so workers go on."""
+        """Return the time: at once, or later if streams keep dying. Clients can poll instead, so
+        workers go on.
+        """
         if not deaths.are_too_many():
             return time.monotonic()
         logger.error(
@@ -126,7 +136,9 @@ class Supervisor(MPServer):
         return time.monotonic() + _DEATH_SECONDS
 
     def shutdown(self, exit_code: int = 0) -> None:
-        """Stop without losing a request: accept queued connections, finish requests in progress, then close."""
+        """Stop without losing a request: accept queued connections, finish requests in progress,
+        then close.
+        """
         for process in self.wrks:
             process.interrupt_by_parent = True  # from now on, none of them ends unexpectedly
         self.wrks[-1].terminate()  # type: ignore[no-untyped-call]  # streams never end by themselves
@@ -161,7 +173,9 @@ class _Deaths:
 
 
 class _StreamServer(MPServer):
-    """The settings from which granian starts the process of the event streams. It serves nothing by itself."""
+    """The settings from which granian starts the process of the event streams. It serves nothing by
+    itself.
+    """
 
     def __init__(self, listening: socket.socket) -> None:
         host, port = listening.getsockname()[:2]

@@ -1,4 +1,6 @@
-"""The thread that follows other hosts: it pokes this host's signal file when the change log has grown."""
+"""The thread that follows other hosts: it pokes this host's signal file when the change log has
+grown.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from config.models import Change
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LOOKS = 1.0
-"""The longest wait. An announcement ends it at once, but can be lost, for example in a pool of connections."""
+"""The longest wait. An announcement ends it at once, but can be lost, for example in a pool of
+connections.
+"""
 
 
 def watch_other_hosts() -> None:

@@ -1,4 +1,6 @@
-"""The code of each worker process of `manage.py serve`, which ends with the process that started it."""
+"""The code of each worker process of `manage.py serve`, which ends with the process that started
+it.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,16 @@ class Flag(Protocol):
 
 
 def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
-    """Return the WSGI application of a worker. While the server stops, each response closes its connection."""
+    """Return the WSGI application of a worker. While the server stops, each response closes its
+    connection.
+    """
     worker_process.stream_port = stream_port
     # A thread of granian's that wakes up while Python shuts down would abort the process.
     atexit.register(os._exit, 0)
     # What is registered later runs earlier.
     atexit.register(worker_process.worker_ends.send_robust, sender=None)
-    # Every worker has a watcher. If the runtime folder is removed while the server runs, each process finds the new
-    # signal file by itself.
+    # Every worker has a watcher. If the runtime folder is removed while the server runs, each
+    # process finds the new signal file by itself.
     watch_other_hosts()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
     worker_process.worker_starts.send(sender=None)
@@ -51,7 +55,9 @@ def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
 
 
 def exempt_loaded_objects_from_collection() -> None:
-    """Let the garbage collector look only at objects of requests, and less often: it took 5 % of the time."""
+    """Let the garbage collector look only at objects of requests, and less often: it took 5 % of
+    the time.
+    """
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
 

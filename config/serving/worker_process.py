@@ -1,4 +1,5 @@
-"""What apps may know of the worker process that they run in: its start, its end, and the port of the event streams.
+"""What apps may know of the worker process that they run in: its start, its end, and the port of
+the event streams.
 
 Outside of `manage.py serve`, no signal is sent and there is no port.
 """
@@ -10,7 +11,9 @@ from django.dispatch import Signal
 worker_starts = Signal()
 """Sent before the first request. A receiver that needs a thread in each worker starts it."""
 worker_ends = Signal()
-"""Sent after the last response. A receiver stores what it still holds in memory, and must be quick."""
+"""Sent after the last response. A receiver stores what it still holds in memory, and must be quick.
+"""
 
 stream_port: int | None = None
-"""The port on which this host serves event streams. `config.serving.worker` sets it in each worker."""
+"""The port on which this host serves event streams. `config.serving.worker` sets it in each worker.
+"""

@@ -19,16 +19,20 @@ from django.utils.http import parse_header_parameters
 class Request(WSGIRequest):
     """A request whose body may be chunked, and whose text is UTF-8.
 
-    A chunked body has no length in WSGI, and Django would read nothing of it. Django would also decode the query string
-    by the `charset` of `Content-Type`, and fail before any error handler if that is one such as `base64`.
+    A chunked body has no length in WSGI, and Django would read nothing of it. Django would also
+    decode the query string by the `charset` of `Content-Type`, and fail before any error handler if
+    that is one such as `base64`.
     """
 
     def __init__(self, environ: dict[str, Any]) -> None:
         if "HTTP_TRANSFER_ENCODING" in environ:
-            # Read later, by code that knows whether the caller may send a body, up to one byte beyond the limit.
+            # Read later, by code that knows whether the caller may send a body, up to one byte
+            # beyond the limit.
             environ["CONTENT_LENGTH"] = str(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
         self.has_broken_path = not _is_utf8(environ["PATH_INFO"])
-        """Whether the path is not UTF-8. Django replaces such bytes by percent signs, which hides them."""
+        """Whether the path is not UTF-8. Django replaces such bytes by percent signs, which hides
+        them.
+        """
         super().__init__(environ)
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
@@ -42,8 +46,8 @@ class Request(WSGIRequest):
     def read_rest(self) -> bool:
         """Read the rest of the body unless it is too large, and return whether all of it was read.
 
-        granian closes a connection if the response comes before the whole body. The client may already have sent its
-        next request on it, which would be lost.
+        granian closes a connection if the response comes before the whole body. The client may
+        already have sent its next request on it, which would be lost.
         """
         announced = self.META.get("CONTENT_LENGTH", "")
         if announced in ("", "0"):
@@ -79,7 +83,8 @@ class Application(WSGIHandler):
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
-# Django cleans these up around each request. Nothing here uses them, and it takes a twentieth of a request's time.
+# Django cleans these up around each request. Nothing here uses them, and it takes a twentieth of a
+# request's time.
 signals.request_finished.disconnect(close_caches)
 if not settings.DEBUG:
     signals.request_started.disconnect(reset_queries)

@@ -1,4 +1,5 @@
-"""The hours and days of a time zone, in quarters of an hour: all clocks have been whole quarters apart since 1980.
+"""The hours and days of a time zone, in quarters of an hour: all clocks have been whole quarters
+apart since 1980.
 
 Not here: what happened in them (`count_queries`).
 """
@@ -31,7 +32,9 @@ class Interval(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Intervals of the same length that follow each other: the index of the first, its quarter, and the length."""
+    """Intervals of the same length that follow each other: the index of the first, its quarter, and
+    the length.
+    """
 
     index: int
     start: int
@@ -40,7 +43,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Whole intervals that follow each other: the quarter that each begins with, and the one after the last."""
+    """Whole intervals that follow each other: the quarter that each begins with, and the one after
+    the last.
+    """
 
     starts: list[int]
     end: int
@@ -64,8 +69,8 @@ def zone_names() -> frozenset[str]:
 def intervals(interval: Interval, zone: ZoneInfo, first: datetime, last: datetime) -> Intervals:
     """From the interval that holds the one moment to the interval that holds the other.
 
-    A day is a date of the local calendar, however long it is, and a date that was left out is none. An hour is one of
-    the local clock: the one that is repeated in autumn stands there twice.
+    A day is a date of the local calendar, however long it is, and a date that was left out is none.
+    An hour is one of the local clock: the one that is repeated in autumn stands there twice.
     """
     earliest, latest = quarter_of(first), quarter_of(last)
     # From so far before that the first interval is whole, to so far behind that the last one is.
@@ -79,7 +84,8 @@ def _starts(interval: Interval, offsets: list[tuple[int, int]]) -> Iterator[int]
     newest = (-1, -1)
     for (start, offset), (end, _) in pairwise(offsets):
         for at in (start, *range(start - (start + offset) % size + size, end, size)):
-            # An hour of other clocks is another hour; a day goes on, until the calendar has a new one.
+            # An hour of other clocks is another hour; a day goes on, until the calendar has a new
+            # one.
             local = (0 if interval is Interval.DAY else start, (at + offset) // size)
             if local > newest:
                 newest = local
@@ -99,6 +105,8 @@ def _offsets(zone: ZoneInfo, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _offset(zone: ZoneInfo, quarter: int) -> int:
-    """By how many quarters local clocks are ahead at its end: some zones changed them a minute past the quarter."""
+    """By how many quarters local clocks are ahead at its end: some zones changed them a minute past
+    the quarter.
+    """
     ahead = (start_of(quarter + 1) - timedelta(seconds=1)).astimezone(zone).utcoffset()
     return (ahead or timedelta()) // QUARTER

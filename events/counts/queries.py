@@ -20,7 +20,9 @@ MOST_NAMES = 200
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """How many events there were: by name, the most frequent first, and together of all names that are not told."""
+    """How many events there were: by name, the most frequent first, and together of all names that
+    are not told.
+    """
 
     by_name: dict[str, int]
     others: int
@@ -52,7 +54,8 @@ def count_events(environment: Environment, intervals: Intervals, *, name: str | 
 
 
 def _sums(rows: QuerySet[EventCount], runs: Sequence[Run]) -> QuerySet[EventCount, tuple[Any, ...]]:
-    """By the index of an interval and the name, which is null where it is not among the most frequent.
+    """By the index of an interval and the name, which is null where it is not among the most
+    frequent.
 
     One statement, so that all of it is of one moment.
     """

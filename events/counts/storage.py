@@ -1,5 +1,5 @@
-"""Counts of events by name and quarter of an hour, kept with the events themselves: each change in the transaction that
-makes it true.
+"""Counts of events by name and quarter of an hour, kept with the events themselves: each change in
+the transaction that makes it true.
 
 Not here: how counts are asked for (`count_queries`).
 """
@@ -30,7 +30,8 @@ Counts = Mapping[tuple[int, str, int], int]
 _TABLE = EventCount._meta.db_table
 _COLUMNS = ("environment_id", "name", "quarter", "stripe", "count")
 _OR_ADD = f"ON CONFLICT (environment_id, name, quarter, stripe) DO UPDATE SET count = {_TABLE}.count + excluded.count"
-# Rows that somebody is changing are left for the next time, so that nobody waits for anybody in a circle.
+# Rows that somebody is changing are left for the next time, so that nobody waits for anybody in a
+# circle.
 _FOLD = f"""
     WITH old AS (
         DELETE FROM {_TABLE} WHERE ctid = ANY (ARRAY(
@@ -65,8 +66,9 @@ def start_of(quarter: int) -> datetime:
 def add(counts: Counts) -> None:
     """Add to what is stored, in the caller's transaction; a negative number takes away.
 
-    Call it last: the rows stay locked until the transaction ends. Which stripe it is is drawn by lot: two transactions
-    mostly lock rows of their own. SQLite has one writer at a time, and needs one stripe.
+    Call it last: the rows stay locked until the transaction ends. Which stripe it is is drawn by
+    lot: two transactions mostly lock rows of their own. SQLite has one writer at a time, and needs
+    one stripe.
     """
     stripe = random.randrange(_STRIPES) if connection.vendor == "postgresql" else 0  # noqa: S311 (no secret)
     # Sorted, so that two transactions which lock the same rows do so in the same order.
@@ -74,7 +76,9 @@ def add(counts: Counts) -> None:
 
 
 def fold(now: datetime) -> str:
-    """Put the stripes of past hours together and drop what counts nothing, some rows in each transaction."""
+    """Put the stripes of past hours together and drop what counts nothing, some rows in each
+    transaction.
+    """
     until = quarter_of(now - _SETTLED)
     # Once more, for what was put together may have come to nothing.
     return f"put together {sum(_fold(until)) + sum(_fold(until)):,} rows of past hours"

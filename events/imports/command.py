@@ -1,4 +1,6 @@
-"""What the commands that import a file share: their options, a progress bar by bytes, and how problems are told."""
+"""What the commands that import a file share: their options, a progress bar by bytes, and how
+problems are told.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A file that is read from its beginning as often as need be, though it is compressed or comes by stdin.
+"""A file that is read from its beginning as often as need be, though it is compressed or comes by
+stdin.
 
 What is in it is for `records`.
 """
@@ -32,7 +33,9 @@ class FileRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """`form` is one of `FORMS`, `size` in bytes as they lie there, which is what progress is told in."""
+    """`form` is one of `FORMS`, `size` in bytes as they lie there, which is what progress is told
+    in.
+    """
 
     form: str
     size: int
@@ -40,7 +43,9 @@ class File:
     is_compressed: bool
 
     def lines(self, on_progress: Callable[[int], object]) -> Iterator[bytes]:
-        """All lines from the first one on. What is too long for one is cut, and so one byte longer than it may be."""
+        """All lines from the first one on. What is too long for one is cut, and so one byte longer
+        than it may be.
+        """
         self.raw.seek(0)
         told = 0
         try:

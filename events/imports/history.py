@@ -1,4 +1,6 @@
-"""Events of a file, stored as those that clients send, and each once however often the file is imported."""
+"""Events of a file, stored as those that clients send, and each once however often the file is
+imported.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ Read = tuple[NewEvent, bool]
 
 @dataclass(slots=True)
 class Imported:
-    """What became of the events of a file, and what was wrong with its lines; `conflicts` are ids of other events."""
+    """What became of the events of a file, and what was wrong with its lines; `conflicts` are ids
+    of other events.
+    """
 
     problems: Problems = field(default_factory=Problems)
     conflicts: Problems = field(default_factory=Problems)
@@ -71,7 +75,9 @@ def import_events(
 
 
 def _read(document: bytes, *, at: datetime) -> Read:
-    """Read an event as POST /v1/events does; when it happened must be said here, for nobody else knows."""
+    """Read an event as POST /v1/events does; when it happened must be said here, for nobody else
+    knows.
+    """
     value = check(decode(document))
     if not isinstance(value, dict):
         return read_event(document, at=at), False  # which says what is wrong
@@ -106,7 +112,9 @@ class _Occurrences:
 
 
 def _identified(event: NewEvent, environment: Environment, occurrences: _Occurrences) -> NewEvent:
-    """The event with the id that it has in every import: of its content, and of how many equal ones came before."""
+    """The event with the id that it has in every import: of its content, and of how many equal ones
+    came before.
+    """
     content = [environment.key, event.name, event.user_id, format_timestamp(event.timestamp), event.properties]
     name = orjson.dumps(content, option=orjson.OPT_SORT_KEYS).decode()
     content_id = uuid5(_NAMESPACE, name)

@@ -20,17 +20,21 @@ from config.errors import DomainError, ErrorCode
 from events.imports.files import LONGEST_LINE, File, FileRefused
 
 MOST_LINES = 100
-"""That a row of a table may run over, within quotes. More means that a quote does not close where it should."""
+"""That a row of a table may run over, within quotes. More means that a quote does not close where
+it should.
+"""
 _MARK = b"\xef\xbb\xbf"
 _number = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][+-]?\d{1,3})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which a table has: those that it must, those that it may, and one for anything besides, as a JSON object.
+    """Which a table has: those that it must, those that it may, and one for anything besides, as a
+    JSON object.
 
-    Of that one there are also columns of single names: `<rest>.<name>`. In these, what is written as a JSON number,
-    `true` or `false` is one, unless the name is among `texts`. What is `ignored` is not read.
+    Of that one there are also columns of single names: `<rest>.<name>`. In these, what is written
+    as a JSON number, `true` or `false` is one, unless the name is among `texts`. What is `ignored`
+    is not read.
     """
 
     required: Sequence[str]
@@ -51,7 +55,9 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What stands from a line on, `until` another one at times; where it cannot be read, `problem` says why."""
+    """What stands from a line on, `until` another one at times; where it cannot be read, `problem`
+    says why.
+    """
 
     line: int
     document: bytes = b""
@@ -60,7 +66,9 @@ class Record:
 
 
 def records(file: File, columns: Columns, on_progress: Callable[[int], object]) -> Iterator[Record]:
-    """All records of a file, in their order. Raises FileRefused where the file as a whole makes no sense."""
+    """All records of a file, in their order. Raises FileRefused where the file as a whole makes no
+    sense.
+    """
     lines = _without_mark(file.lines(on_progress))
     return _of_table(lines, columns) if file.form == "csv" else _of_lines(lines)
 
@@ -105,9 +113,11 @@ def _of_table(lines: Iterable[bytes], columns: Columns) -> Iterator[Record]:
 
 
 class _Rows:
-    """The rows of a table. Raises csv.Error for one that cannot be read, after which come the next ones.
+    """The rows of a table. Raises csv.Error for one that cannot be read, after which come the next
+    ones.
 
-    A quote that is not closed takes all lines up to the next quote with it, and they would be missed by nobody.
+    A quote that is not closed takes all lines up to the next quote with it, and they would be
+    missed by nobody.
     """
 
     def __init__(self, lines: Iterable[bytes]) -> None:

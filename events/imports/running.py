@@ -1,6 +1,7 @@
 """Importing a file: all of it is looked at before anything is written, and then written in chunks.
 
-A chunk is a transaction, and what is there already stays as it is: whoever breaks off begins again from the beginning.
+A chunk is a transaction, and what is there already stays as it is: whoever breaks off begins again
+from the beginning.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class InvalidLines(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Import(Generic[Read]):
-    """What is imported: how a record is read, which raises DomainError where it is not acceptable, and what is done
-    with those of a chunk, each with its line.
+    """What is imported: how a record is read, which raises DomainError where it is not acceptable,
+    and what is done with those of a chunk, each with its line.
     """
 
     columns: Columns
@@ -58,7 +59,9 @@ class Import(Generic[Read]):
     write: Callable[[Sequence[tuple[int, Read]]], object]
 
     def run(self, file: File, *, skips_invalid: bool, on_progress: Callable[[int], object]) -> Problems:
-        """Import a file, which is read twice. Raises InvalidLines, unless these are to be skipped, and FileRefused."""
+        """Import a file, which is read twice. Raises InvalidLines, unless these are to be skipped,
+        and FileRefused.
+        """
         problems = Problems()
         for _ in self._acceptable(file, problems, on_progress):
             pass

@@ -13,16 +13,21 @@ from events.models import EXPERIMENT_LENGTH, Event, EventQuerySet
 from events.properties import EXPERIMENT_ID
 
 asking_for_names = Signal()
-"""Sent with `environment` and `reference`, an id or key. A receiver answers with all names of that experiment."""
+"""Sent with `environment` and `reference`, an id or key. A receiver answers with all names of that
+experiment.
+"""
 
 
 def find_of_experiment(events: EventQuerySet, environment: Environment, reference: str) -> EventQuerySet:
-    """Return those of the events that name an experiment, by its id or its key, whichever of them is given."""
+    """Return those of the events that name an experiment, by its id or its key, whichever of them
+    is given.
+    """
     used = _names_in_use(environment, reference)
     named = Q()
     for name in used:
         named |= _naming(name)
-    # An index of those that name one at all; SQLite takes it only where the query has its very condition.
+    # An index of those that name one at all; SQLite takes it only where the query has its very
+    # condition.
     return events.filter(named).exclude(experiment="")
 
 
@@ -33,8 +38,8 @@ def _names_in_use(environment: Environment, reference: str) -> Sequence[str]:
     names = list(dict.fromkeys(name for _, found in answers for name in found)) or [reference]
     if len(names) == 1:
         return names
-    # Clients mostly agree on one spelling. The index gives the events of one name in the order of the pages, so that
-    # nothing has to be sorted.
+    # Clients mostly agree on one spelling. The index gives the events of one name in the order of
+    # the pages, so that nothing has to be sorted.
     own = Event.objects.filter(environment=environment).exclude(experiment="")
     return [name for name in names if own.filter(_naming(name)).exists()] or names[:1]
 

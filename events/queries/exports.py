@@ -51,7 +51,9 @@ def pages(events: EventQuerySet) -> Iterator[Page]:
 
 
 def write(pages: Iterable[Page], form: Form) -> Iterator[bytes]:
-    """The file piece by piece. What goes wrong on the way is raised, and the file then ends within a record."""
+    """The file piece by piece. What goes wrong on the way is raised, and the file then ends within
+    a record.
+    """
     yield form.head
     try:
         for page in pages:

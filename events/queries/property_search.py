@@ -1,4 +1,6 @@
-"""Finding events by a property: what is asked for is a text, and what was stored may be a number, a switch or null."""
+"""Finding events by a property: what is asked for is a text, and what was stored may be a number, a
+switch or null.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ _LARGEST_INTEGER = 2**63 - 1
 
 
 class PropertyIs(Func):
-    """Whether the property of exactly this name is this text, or the number, true, false or null that the text spells.
+    """Whether the property of exactly this name is this text, or the number, true, false or null
+    that the text spells.
 
     Equal as JSON is: `1` is `1.0`, but neither `true` nor `"1"`. An object or an array never is.
     """
@@ -35,7 +38,8 @@ class PropertyIs(Func):
         return f"({column} -> %s::text) IN ({choices})", [*parameters, self.name, *documents]
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
-        # Paths such as $."name" mean different things in different versions where a name has quotes or escapes.
+        # Paths such as $."name" mean different things in different versions where a name has quotes
+        # or escapes.
         column, parameters = compiler.compile(self.source_expressions[0])
         condition, values = "type = 'text' AND value = %s", list[object]([self.text])
         for value in _spelled(self.text):

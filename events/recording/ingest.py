@@ -1,4 +1,6 @@
-"""Recording events: each once, all of a call in one transaction, which is committed when the call returns."""
+"""Recording events: each once, all of a call in one transaction, which is committed when the call
+returns.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from events.models import Event
 from events.recording.rows import NewEvent, insert
 
 events_stored = Signal()
-"""Sent inside the transaction, with `environment` and `events`: those that were not there before, as NewEvent."""
+"""Sent inside the transaction, with `environment` and `events`: those that were not there before,
+as NewEvent.
+"""
 
 
 class Outcome(StrEnum):
@@ -37,8 +41,9 @@ def new_id() -> UUID:
 def record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome]:
     """Store the events that are not stored yet and say, in order, what became of each.
 
-    The same id with the same environment, user and name is the same event: a duplicate. With others it is a conflict.
-    Where PostgreSQL gives the transaction up in favour of another one, it is begun once more.
+    The same id with the same environment, user and name is the same event: a duplicate. With others
+    it is a conflict. Where PostgreSQL gives the transaction up in favour of another one, it is
+    begun once more.
     """
     try:
         with transaction.atomic():
@@ -71,7 +76,8 @@ _SINGLES = Handler(_record_singles, rank=2)
 
 def _record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome]:
     first_of_id = {event.id: event for event in reversed(events)}
-    # In the order of ids, so that two calls with common ids wait for each other and never in a circle.
+    # In the order of ids, so that two calls with common ids wait for each other and never in a
+    # circle.
     candidates = sorted(first_of_id.values(), key=attrgetter("id.int"))
     old = insert(candidates, environment.pk)
     fresh = [event for event in candidates if event.id not in old] if old else candidates

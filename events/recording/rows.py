@@ -1,7 +1,8 @@
-"""New events on their way into the table, at the database's own speed: COPY on PostgreSQL, `executemany` on SQLite.
+"""New events on their way into the table, at the database's own speed: COPY on PostgreSQL,
+`executemany` on SQLite.
 
-Nearly all events are new, so those of a call are first written as if all of them were. Where one is there already, they
-are written again by a statement that can tell which, at half the speed.
+Nearly all events are new, so those of a call are first written as if all of them were. Where one is
+there already, they are written again by a statement that can tell which, at half the speed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import orjson
 from django.db import IntegrityError, connection, transaction
 
 from config.database.commit_order import CURRENT
-from config.database.insertion import adapted, as_uuid
+from config.database.insertion import adapt_row, as_uuid
 from config.database.insertion import insert as insert_rows
 from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event
 from events.properties import EXPERIMENT_ID, VARIANT
@@ -41,7 +42,9 @@ _UNLESS_THERE = "ON CONFLICT (id) DO NOTHING RETURNING id"
 
 
 class NewEvent(msgspec.Struct, frozen=True):
-    """An event as it is to be stored. `id` and `timestamp` are set, `received_at` is the same for a whole call."""
+    """An event as it is to be stored. `id` and `timestamp` are set, `received_at` is the same for a
+    whole call.
+    """
 
     id: UUID
     user_id: str
@@ -67,10 +70,11 @@ class NewEvent(msgspec.Struct, frozen=True):
 
 
 def insert(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:
-    """Insert those whose ids are not there yet, in the caller's transaction, and return the ids of the others.
+    """Insert those whose ids are not there yet, in the caller's transaction, and return the ids of
+    the others.
 
-    No id may stand there twice. Give them in the order of ids, so that two calls with common ids wait for each other
-    and never in a circle.
+    No id may stand there twice. Give them in the order of ids, so that two calls with common ids
+    wait for each other and never in a circle.
     """
     if len(events) >= _LEAST_AT_ONCE:
         write = _copy if connection.vendor == "postgresql" else _execute_many
@@ -91,7 +95,8 @@ def _were_all_new(
 
 
 def _copy(events: Sequence[NewEvent], environment_id: int) -> None:
-    # As texts, which need no look at their types, and those of ids and moments all at once, in a tenth of the time.
+    # As texts, which need no look at their types, and those of ids and moments all at once, in a
+    # tenth of the time.
     environment = str(environment_id)
     texts = msgspec.to_builtins([(event.id, event.timestamp, event.received_at) for event in events])
     command = f"COPY {_TABLE} ({_NAMES}) FROM STDIN"
@@ -106,7 +111,7 @@ def _execute_many(events: Sequence[NewEvent], environment_id: int) -> None:
     values = ", ".join(["%s"] * len(_COLUMNS) + [CURRENT["sqlite"]])
     statement = f"INSERT INTO {_TABLE} ({_NAMES}, arrival) VALUES ({values})"  # noqa: S608 (no data)
     with connection.cursor() as cursor:
-        cursor.executemany(statement, [adapted(row) for row in _rows(events, environment_id)])
+        cursor.executemany(statement, [adapt_row(row) for row in _rows(events, environment_id)])
 
 
 def _insert_new(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:

@@ -1,4 +1,6 @@
-"""Taking events out of the table, the oldest first and a bounded number at a time, and out of the counts with them."""
+"""Taking events out of the table, the oldest first and a bounded number at a time, and out of the
+counts with them.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ AT_ONCE = 5000
 Counted = Counter[tuple[int, str, int]]
 """Events by the id of an environment, their name, and the quarter of an hour."""
 
-# The ORM cannot say which rows it has deleted: one that somebody else removes meanwhile counts for them. The place of a
-# row leads to it directly, and holds while the row is locked; by their ids, PostgreSQL would search the whole table.
+# The ORM cannot say which rows it has deleted: one that somebody else removes meanwhile counts for
+# them. The place of a row leads to it directly, and holds while the row is locked; by their ids,
+# PostgreSQL would search the whole table.
 _ROWS = f"DELETE FROM {Event._meta.db_table} WHERE {{}} RETURNING environment_id, name, timestamp"  # noqa: S608 (no data)
 _DELETE = {
     "postgresql": (RawSQL("ctid", ()), _ROWS.format("ctid = ANY (ARRAY({}))")),
@@ -35,10 +38,12 @@ class Removed:
 
 
 def remove_oldest(events: EventQuerySet, *, since: datetime | None = None) -> Removed | None:
-    """Delete the oldest of these events in the caller's transaction, at most AT_ONCE; None where there are none.
+    """Delete the oldest of these events in the caller's transaction, at most AT_ONCE; None where
+    there are none.
 
-    `since` is the newest that the call before this one has removed: the search begins behind the dead rows. All who
-    remove lock rows in the order of time, so that they wait for each other and never in a circle.
+    `since` is the newest that the call before this one has removed: the search begins behind the
+    dead rows. All who remove lock rows in the order of time, so that they wait for each other and
+    never in a circle.
     """
     rest = events if since is None else events.filter(timestamp__gte=since)
     place, delete = _DELETE[connection.vendor]

@@ -53,11 +53,13 @@ class Erased:
 
 
 def erase_user(user_id: str, environment: Environment) -> Erased:
-    """Delete all events of the user, and what listeners made of them, in one transaction: all of it or nothing.
+    """Delete all events of the user, and what listeners made of them, in one transaction: all of it
+    or nothing.
 
-    What arrives meanwhile may be committed between two statements and be found by the second alone. So all of it is
-    done again until there is no event left; a user who never pauses is erased as of some moment of it. Where PostgreSQL
-    gives the transaction up in favour of another one, it is begun once more.
+    What arrives meanwhile may be committed between two statements and be found by the second alone.
+    So all of it is done again until there is no event left; a user who never pauses is erased as of
+    some moment of it. Where PostgreSQL gives the transaction up in favour of another one, it is
+    begun once more.
     """
     if wrong := _check_user_id(user_id):
         raise ValidationFailed(wrong, code=ErrorCode.INVALID_PARAMETER)

@@ -1,4 +1,6 @@
-"""Purging old events in short transactions, and never one that something still computes its numbers from."""
+"""Purging old events in short transactions, and never one that something still computes its numbers
+from.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a purge of one environment deletes: the events before `until`, which is `before` unless something holds."""
+    """What a purge of one environment deletes: the events before `until`, which is `before` unless
+    something holds.
+    """
 
     environment: Environment
     before: datetime
@@ -73,8 +77,9 @@ def plan_purge(environment: Environment, before: datetime) -> Plan:
 def purge(plan: Plan, on_progress: Callable[[int], object] = lambda _: None) -> int:
     """Delete what was planned, in many short transactions, and return how many events it was.
 
-    What is done stays done when it is interrupted. `on_progress` hears of each transaction. Vacuuming is left to the
-    database, which does it as ever: no transaction here is long enough to stand in its way.
+    What is done stays done when it is interrupted. `on_progress` hears of each transaction.
+    Vacuuming is left to the database, which does it as ever: no transaction here is long enough to
+    stand in its way.
     """
     number, since = 0, None
     while removed := _purge_some(plan, since):
@@ -93,7 +98,9 @@ def _purge_some(plan: Plan, since: datetime | None) -> Removed | None:
 
 
 def count_before(environment: Environment, moment: datetime) -> int:
-    """How many events happened before a moment. The counts know, but for its own quarter of an hour."""
+    """How many events happened before a moment. The counts know, but for its own quarter of an
+    hour.
+    """
     quarter = quarter_of(moment)
     counted = EventCount.objects.filter(environment=environment, quarter__lt=quarter).aggregate(sum=Sum("count"))
     begun = Event.objects.filter(environment=environment, timestamp__gte=start_of(quarter), timestamp__lt=moment)
@@ -101,7 +108,9 @@ def count_before(environment: Environment, moment: datetime) -> int:
 
 
 def purge_by_setting(now: datetime) -> str:
-    """Delete what is older than EVENT_RETENTION_DAYS, in every environment, and say what was done (a periodic task)."""
+    """Delete what is older than EVENT_RETENTION_DAYS, in every environment, and say what was done
+    (a periodic task).
+    """
     days: int | None = settings.EVENT_RETENTION_DAYS
     if days is None:
         return "nothing to do: EVENT_RETENTION_DAYS is not set"

@@ -11,7 +11,7 @@ from django.db.models import BooleanField, QuerySet
 from django.db.models.expressions import RawSQL
 
 from config.database.commit_order import arrived_since
-from config.database.insertion import adapted
+from config.database.insertion import adapt_row
 from events.models import Event
 from experiments.aggregates.dialects import dialect
 from experiments.metrics.documents import definitions_of
@@ -89,6 +89,6 @@ def _marks(values: Sequence[str]) -> str:
 
 def _fetch(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(statement, parameters if connection.vendor == "postgresql" else adapted(parameters))
+        cursor.execute(statement, parameters if connection.vendor == "postgresql" else adapt_row(parameters))
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     return rows

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from django.db import connection
 
-from config.database.insertion import adapted
+from config.database.insertion import adapt_row
 
 _LARGEST, _SMALLEST = "1e100", "1e-100"
 """Greater numbers count as the largest, and smaller ones as 0, so that floats can hold the squares of all values."""
@@ -99,7 +99,7 @@ class Parameters:
         """Return the values as the driver takes them and as Django's fields store them."""
         if connection.vendor == "postgresql":
             return self._values
-        return dict(zip(self._values, adapted([*self._values.values()]), strict=True))
+        return dict(zip(self._values, adapt_row([*self._values.values()]), strict=True))
 
 
 def figures(values: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from config.database.commit_order import is_mark_of_here, take_mark
+from config.database.commit_order import is_mark_of_this_database, take_mark
 from experiments.aggregates.changed_users import find_beyond, find_changed_users, has_changes
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.statements import is_quicker_in_one_pass
@@ -57,7 +57,7 @@ def refresh_locked(state: AggregateState, at: datetime) -> AggregateState:
 def _is_current(stored: AggregateState, experiment: Experiment, at: datetime) -> bool:
     if experiment.frozen_at is not None:
         return True
-    if not stored.mark or stored.stopped_at != experiment.stopped_at or not is_mark_of_here(stored.mark):
+    if not stored.mark or stored.stopped_at != experiment.stopped_at or not is_mark_of_this_database(stored.mark):
         return False
     if stored.folded_at is None or at - stored.folded_at > _MARK_GROWS_OLD:
         return False
@@ -66,7 +66,7 @@ def _is_current(stored: AggregateState, experiment: Experiment, at: datetime) ->
 
 def _update_changed_users(state: AggregateState, experiment: Experiment) -> None:
     updater = AggregateUpdater(state, experiment)
-    if not state.mark or not is_mark_of_here(state.mark):  # the first time, or after a restore from elsewhere
+    if not state.mark or not is_mark_of_this_database(state.mark):  # the first time, or after a restore from elsewhere
         updater.compute_all()
         return
     users = find_changed_users(experiment, state.mark)

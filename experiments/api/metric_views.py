@@ -14,6 +14,7 @@ from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
+from config.change_log.preconditions import check_version
 from config.models import Scope
 from experiments.api import metric_openapi
 from experiments.api.filters import MetricFilter
@@ -70,7 +71,7 @@ class MetricViewSet(ApiViewSet):
     def partial_update(self, request: Request, metric_key: str) -> Response:
         refuse_parameters(request)
         metric = changes.get_metric(metric_key)
-        changes.check_version(metric, self.if_match)  # before the body, for what was read of another version differs
+        check_version(metric, self.if_match)  # before the body, for what was read of another version differs
         sent = self.sent_changes(request)
         serializer = MetricUpdateSerializer(metric, data=sent, partial=True, context=self.get_serializer_context())
         serializer.is_valid(raise_exception=True)

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from config.change_log.preconditions import (
-    check_version as check_version,  # exported for the API, which checks it before it reads a body
-)
+from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from config.database.consistent_reads import at_one_moment
+from config.database.consistent_reads import read_consistently
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from experiments.aggregates.variant_sums import read_users
 from experiments.exposures.up_to_date import bring_up_to_date
@@ -104,7 +104,7 @@ def calibrate(
     definitions = definitions_of(experiment)
     places = _places(definitions, metric)
     bring_up_to_date(experiment, at)
-    with at_one_moment():  # for all metrics to be of the same users
+    with read_consistently():  # for all metrics to be of the same users
         population = Population(*_observe(experiment, definitions, places))
     users = len(population.user_ids)
     if users < FEWEST_USERS:

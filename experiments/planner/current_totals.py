@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
 
-from config.database.consistent_reads import at_one_moment
+from config.database.consistent_reads import read_consistently
 from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_daily, read_phases
 from experiments.design.phases import comparable_phases
 from experiments.exposures.up_to_date import bring_up_to_date
@@ -34,7 +34,7 @@ def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals |
         return None
     bring_up_to_date(experiment, at)
     phases = comparable_phases(experiment.phases)
-    with at_one_moment():
+    with read_consistently():
         totals, daily = pool(read_phases(experiment), phases), read_daily(experiment, phases)
         return CurrentTotals(experiment, totals, daily.get(EXPOSURES, {}))
 

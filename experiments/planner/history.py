@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import sqrt
 
-from config.database.consistent_reads import at_one_moment
+from config.database.consistent_reads import read_consistently
 from config.models import Environment
 from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_phases
 from experiments.design.phases import comparable_phases, comparable_since, mean_reach, reach_of
@@ -66,7 +66,7 @@ def history_of(
     for experiment, totals in _measuring(definition, environment, at, current):
         if history := _in_experiment(definition, experiment, totals, at):
             return history
-    with at_one_moment():
+    with read_consistently():
         sample = sample_events(definition, environment, at)
     if sample is None:
         return None

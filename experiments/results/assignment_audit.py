@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import BooleanField, Case, Min, QuerySet, TextField, Value, When
 from django.db.models.functions import Least
 
-from config.database.consistent_reads import at_one_moment
+from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from config.timestamps import floor_to_second
 from events.models import Event
@@ -32,7 +32,7 @@ def audit_assignments(experiment: Experiment, *, on_progress: Callable[[int], ob
     """
     design = design_of(experiment)
     tally = Tally(design)
-    with at_one_moment():
+    with read_consistently():
         rows: Iterator[Any] = exposures_of(experiment, design).iterator(chunk_size=_AT_ONCE)
         while some := list(islice(rows, _AT_ONCE)):
             suspects = tally.add(some)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import cast, get_args
 
-from config.database.consistent_reads import at_one_moment
+from config.database.consistent_reads import read_consistently
 from experiments.aggregates.breakdowns import Slice as SliceTotals
 from experiments.aggregates.breakdowns import read_breakdown
 from experiments.aggregates.variant_sums import (
@@ -142,7 +142,7 @@ def _read(study: Study, at: datetime, *, has_series: bool, breakdown: str | None
     """All of one moment, in which everything counts that is committed by now."""
     experiment = study.experiment
     bring_up_to_date(experiment, at)
-    with at_one_moment():
+    with read_consistently():
         caps, by_phase = read_caps(experiment), _read_phases(experiment)
         return _Stored(
             by_phase=by_phase,

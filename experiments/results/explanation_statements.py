@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import connection
 
-from config.database.insertion import adapted
+from config.database.insertion import adapt_row
 from events.models import Event
 from experiments.models import Experiment, Exposure
 
@@ -186,7 +186,7 @@ def _value(question: Question) -> str:
 
 
 def _fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
-    values = adapted(parameters) if connection.vendor == "sqlite" else parameters
+    values = adapt_row(parameters) if connection.vendor == "sqlite" else parameters
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         rows: list[Any] = cursor.fetchall()

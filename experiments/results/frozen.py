@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from config.database.consistent_reads import at_one_moment
+from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from events.removal.batches import several
 from experiments.aggregates.dialects import planned
@@ -30,7 +30,7 @@ _WITHOUT_STATISTICS = {"enable_nestloop": "off"}
 
 def keep(experiment: Experiment) -> None:
     """Keep that of a frozen experiment, unless it is kept already."""
-    with at_one_moment(), planned(**_WITHOUT_STATISTICS):
+    with read_consistently(), planned(**_WITHOUT_STATISTICS):
         found = audit(experiment)
         kept = {
             "explanations": explain_all(experiment),
@@ -58,7 +58,7 @@ def explain_metric(experiment: Experiment, metric: str, variant: str, phase: str
         told: Document = kept["explanations"][str(place)][variant]
         by_choice: Document = told.pop("choices", {})  # only where there are several phases
         return told if phase is None else by_choice.get(phase, told)
-    with at_one_moment(), planned(**_WITHOUT_STATISTICS):
+    with read_consistently(), planned(**_WITHOUT_STATISTICS):
         return explain(experiment, place, variant, phase)
 
 

@@ -15,7 +15,7 @@ from django.urls import path
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.site import Confirmation, DomainAdmin, button, reason_of, writer_here
 from config.change_log.descriptions import DescribedChange, describe_differences
-from config.change_log.history import concerning
+from config.change_log.history import filter_visible
 from config.errors import DomainError
 from config.models import Change
 from flags.changes import flag_changes
@@ -164,7 +164,7 @@ class FlagPages(DomainAdmin):
     def _consequences(self, request: HttpRequest, flag: Flag, revision: int) -> list[str]:
         """Describe what a revert would change. It leaves other environments, and archiving, as they are."""
         environment = current_environment(request)
-        change = concerning(self.history_of(flag), environment.key).filter(revision=revision).first()
+        change = filter_visible(self.history_of(flag), environment.key).filter(revision=revision).first()
         if change is None or change.after is None:
             return [f"Revision {revision} is not in the history of this flag in {environment.name}."]
         before, after = (

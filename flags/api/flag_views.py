@@ -14,6 +14,7 @@ from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
+from config.change_log.preconditions import check_version
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Scope
 from config.slugs import is_key
@@ -83,7 +84,7 @@ class FlagViewSet(ApiViewSet):
     def partial_update(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         flag = flag_changes.get_flag(flag_key, self.environment)
-        flag_changes.check_version(flag, self.if_match)  # before the body, for what was read of another version differs
+        check_version(flag, self.if_match)  # before the body, for what was read of another version differs
         serializer = FlagUpdateSerializer(flag, data=self.sent_changes(request), partial=True)
         serializer.is_valid(raise_exception=True)
         return self._answer(flag_changes.update_flag(**self._write(flag_key), changes=serializer.validated_data))

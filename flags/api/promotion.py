@@ -18,7 +18,7 @@ from config.api.permissions import Access
 from config.api.schema import KEY, REASON, answer, closed_object, component, errors
 from config.api.serializers import ArrayField, KeyField, StrictSerializer, SwitchField
 from config.api.views import ApiViewSet
-from config.change_log.history import differences
+from config.change_log.history import summarize_differences
 from config.keys.environments import get_environment
 from config.models import Scope
 from flags.changes.promotion import promote
@@ -94,5 +94,5 @@ class PromotionViewSet(ApiViewSet):
             source=source, target=self.environment, keys=sent.get("flags"), is_dry_run=is_dry_run, **self.provenance
         )
         here = self.environment.key
-        flags = [{"key": each.key, **differences(each.before, each.after, here)} for each in written]
+        flags = [{"key": each.key, **summarize_differences(each.before, each.after, here)} for each in written]
         return Response({"from": source.key, "to": here, "dryRun": is_dry_run, "flags": flags})

@@ -13,6 +13,7 @@ from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.views import ApiViewSet
+from config.change_log.preconditions import check_version
 from config.models import Scope
 from flags.api import segment_openapi as openapi
 from flags.api.filters import SegmentFilter
@@ -69,9 +70,7 @@ class SegmentViewSet(ApiViewSet):
     def partial_update(self, request: Request, segment_key: str) -> Response:
         refuse_parameters(request)
         segment = segment_changes.get_segment(segment_key)
-        segment_changes.check_version(
-            segment, self.if_match
-        )  # before the body, for what was read of another version differs
+        check_version(segment, self.if_match)  # before the body, for what was read of another version differs
         serializer = SegmentUpdateSerializer(segment, data=self.sent_changes(request), partial=True)
         serializer.is_valid(raise_exception=True)
         return self._answer(

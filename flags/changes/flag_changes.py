@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from config.change_log.history import concerning
-from config.change_log.preconditions import (
-    check_version as check_version,  # for doors, which ask before they read a body
-)
+from config.change_log.history import filter_visible
+from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -104,7 +102,7 @@ def revert_flag(
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
         check_version(flag, if_match)
-        own = concerning(Change.objects.of_key(KIND, key), environment.key)
+        own = filter_visible(Change.objects.of_key(KIND, key), environment.key)
         change = own.filter(revision=revision).first()
         if change is None or change.after is None:
             message = "Must be a revision of this flag, here, after which it existed; list them with its history."

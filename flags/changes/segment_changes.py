@@ -6,9 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from config.change_log.preconditions import (
-    check_version as check_version,  # for doors, which ask before they read a body
-)
+from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DomainError, ErrorCode, ValidationFailed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from config.change_log.history import concerning
+from config.change_log.history import filter_visible
 from config.change_log.writing import Writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -96,7 +96,7 @@ def _flag(key: str, environment: Environment) -> Flag:
 
 
 def _require_unchanged(key: str, environment: Environment, experiment: str, revision: int) -> None:
-    later = concerning(Change.objects.of_key(KIND, key), environment.key).filter(revision__gt=revision)
+    later = filter_visible(Change.objects.of_key(KIND, key), environment.key).filter(revision__gt=revision)
     changed = later.values_list("revision", flat=True).last()
     if changed is None:
         return

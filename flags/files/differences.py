@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from config.change_log.history import tell
+from config.change_log.history import find_differences
 from config.documents import Document
 from flags.changes.bulk import Written
 
@@ -39,10 +39,10 @@ def summary(written: Sequence[Written]) -> str:
 
 
 def _differences(before: Document, after: Document) -> Iterator[str]:
-    yield from map(_line, tell(_common(before), _common(after)))
+    yield from map(_line, find_differences(_common(before), _common(after)))
     old, new = before.get("states", {}), after.get("states", {})
     for key in new:
-        for difference in tell(old.get(key, {}), new[key]):
+        for difference in find_differences(old.get(key, {}), new[key]):
             yield f"{key} {_line(difference)}"
 
 

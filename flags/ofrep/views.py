@@ -87,7 +87,7 @@ class OfrepViewSet(ApiViewSet):
     def evaluate_all(self, request: Request) -> Response:
         if request.META.get("QUERY_STRING"):
             tags = request.query_params.getlist("flagConfigEtag")
-            configuration_snapshot.follow(client_state.newest_revision(tags))
+            configuration_snapshot.catch_up_to(client_state.newest_revision(tags))
         context = self._context(request)
         if context.configuration.experiments:
             exposures.load_assignments(self.environment, context)

@@ -58,11 +58,11 @@ def main() -> None:
 
 def measure(experiment: Any) -> dict[str, float]:
     """The medians of reading all exposures and of auditing them, by turns."""
-    from config.database.consistent_reads import at_one_moment  # noqa: PLC0415
+    from config.database.consistent_reads import read_consistently  # noqa: PLC0415
     from experiments.results.assignment_audit import audit_assignments, design_of, exposures_of  # noqa: PLC0415
 
     def read() -> None:
-        with at_one_moment():
+        with read_consistently():
             deque(exposures_of(experiment, design_of(experiment)).iterator(chunk_size=5000), maxlen=0)
 
     def audit() -> None:

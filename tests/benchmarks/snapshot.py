@@ -36,7 +36,7 @@ def main(count: int) -> None:
         flag_changes.create_flag(key=f"flag-{at}", enabled=True, rules=rules, **writer)
 
     def build() -> None:
-        snapshot.forget()
+        snapshot.reset()
         snapshot.refresh()
 
     builds = [timed(build) for _ in range(BUILDS)]

@@ -85,7 +85,7 @@ def test_check__several_insecure_settings__are_all_named(production: Any) -> Non
 def test_check__unknown_scope_for_anonymous_callers__is_refused_always(production: Any, debug: bool) -> None:
     production.DEBUG = debug
     production.ANONYMOUS_SCOPE = "everything"
-    with pytest.raises(SystemCheckError, match="ANONYMOUS_SCOPE is not one of none, client, server, manage"):
+    with pytest.raises(SystemCheckError, match="ANONYMOUS_SCOPE must be one of none, client, server, manage"):
         call_command("serve", port=0)
 
 

@@ -49,7 +49,7 @@ def test_maintain__a_task_runs_elsewhere__is_skipped_and_the_others_run():
     maintenance.register("purge", fail)
     maintenance.register("counts", lambda _: "nothing to do")
     with advisory_lock("maintain purge"):
-        assert run() == ("purge: skipped, running elsewhere\ncounts: nothing to do\n", "", "")
+        assert run() == ("purge: skipped, because another process is running it\ncounts: nothing to do\n", "", "")
 
 
 def test_maintain__a_task_fails__the_others_run_and_the_command_fails_without_its_words(caplog):
@@ -57,7 +57,7 @@ def test_maintain__a_task_fails__the_others_run_and_the_command_fails_without_it
     maintenance.register("counts", lambda _: "nothing to do")
     out, err, failure = run()
     assert out == "counts: nothing to do\n"
-    assert err == "purge: failed (OperationalError); the log says why\n"
+    assert err == "purge: failed (OperationalError); see the log\n"
     assert failure == "Not all of it was done: purge."
     assert "hunter2" not in out + err + failure
     assert caplog.records[0].exc_info is not None

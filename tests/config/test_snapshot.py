@@ -58,13 +58,13 @@ def test_follow__change_that_only_the_caller_has_heard_of__is_looked_for(
     revision = Change.objects.latest_revision()
 
     with django_assert_num_queries(0):
-        snapshot.follow(revision - 1)
+        snapshot.catch_up_to(revision - 1)
     assert "a" not in configuration("production").flags
     with django_assert_num_queries(1):
-        snapshot.follow(revision)
+        snapshot.catch_up_to(revision)
     assert configuration("production").flags["a"].enabled
     with django_assert_num_queries(0):
-        snapshot.follow(revision)
+        snapshot.catch_up_to(revision)
 
 
 def test_follow__revision_that_there_is_not__is_looked_for_once_a_second_and_leaves_all_as_it_was(
@@ -77,10 +77,10 @@ def test_follow__revision_that_there_is_not__is_looked_for_once_a_second_and_lea
 
     with django_assert_num_queries(1):
         for heard in (10**9, 10**9, 10**18 - 1):
-            snapshot.follow(heard)
-    now += snapshot.SECONDS_BETWEEN_VAIN_LOOKS
+            snapshot.catch_up_to(heard)
+    now += snapshot.SECONDS_BETWEEN_VAIN_READS
     with django_assert_num_queries(1):
-        snapshot.follow(10**9)
+        snapshot.catch_up_to(10**9)
     assert configuration("production") is known
 
 
@@ -94,7 +94,7 @@ def test_follow__while_the_database_is_away__goes_on_with_what_is_known(monkeypa
 
     monkeypatch.setattr(Change.objects, "since", fail)
     for _ in range(3):
-        snapshot.follow(10**9)
+        snapshot.catch_up_to(10**9)
     assert configuration("production") is known
     assert caplog.text.count("Cannot look") == 1
 

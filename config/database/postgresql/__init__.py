@@ -1,1 +1,1 @@
-"""Django's PostgreSQL, with connections that are looked at before use instead of asked."""
+"""Django's PostgreSQL backend, with a health check of connections that needs no query."""

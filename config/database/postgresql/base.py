@@ -1,4 +1,6 @@
-"""Connections of which it is seen whether the server has closed them. Django would send `SELECT 1` in each request."""
+"""The backend: it checks a connection by its socket, where Django would send `SELECT 1` in each
+request.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ from psycopg.pq import ConnStatus
 
 class DatabaseWrapper(base.DatabaseWrapper):
     def is_usable(self) -> bool:
-        """Whether the next statement can be sent: a server that lives is silent between requests.
+        """Return whether the next statement can be sent.
 
-        One that ends says so and closes. One that vanished without a word would not answer `SELECT 1` either.
+        A running server sends nothing between requests. One that ends sends a message and closes
+        the connection. If it vanished silently, `SELECT 1` would get no response either.
         """
         if self.connection is None or self.errors_occurred:
             return super().is_usable()

@@ -1,4 +1,6 @@
-"""`manage.py create_key`: a new API key. Its secret alone goes to stdout, so that a script can take it."""
+"""`manage.py create_key`: a new API key. Its secret alone goes to stdout, so that a script can take
+it.
+"""
 
 from __future__ import annotations
 

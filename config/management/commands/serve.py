@@ -28,7 +28,8 @@ class Command(BaseCommand):
         parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: one a core)")
 
     def handle(self, *, host: str, port: int, stream_port: int | None, workers: int, **_: Any) -> None:
-        # With DEBUG off, what Django or this project calls insecure is not served, not even with a warning.
+        # With DEBUG off, what Django or this project calls insecure is not served, not even with a
+        # warning.
         is_production = not settings.DEBUG
         self.check(include_deployment_checks=is_production, fail_level=WARNING if is_production else ERROR)
         if workers < 1:

@@ -1,4 +1,6 @@
-"""`manage.py setup`: what lies between a fresh checkout and a service to look at. Run again, it changes nothing."""
+"""`manage.py setup`: what lies between a fresh checkout and a service to look at. Run again, it
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class Command(BaseCommand):
     def _migrate(self) -> None:
         executor = MigrationExecutor(connection)
         pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
-        # With none pending too: the environments follow the migrations, and may be missing if that was cut short.
+        # With none pending too: the environments follow the migrations, and may be missing if that
+        # was cut short.
         call_command("migrate", verbosity=0, interactive=False)
         if pending:
             self.stdout.write(f"Applied {len(pending)} migrations.")

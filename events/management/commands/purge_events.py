@@ -18,7 +18,9 @@ from events.removal.batches import several
 from events.removal.retention import LOCK, Plan, plan_purge, purge, report
 
 _LEAST_AGE = timedelta(minutes=1)
-"""The start of an experiment carries a moment just before it is committed, and only then holds its events."""
+"""The start of an experiment carries a moment just before it is committed, and only then holds its
+events.
+"""
 
 
 class Command(OperatorCommand):

@@ -20,7 +20,7 @@ from drf_spectacular.generators import SchemaGenerator
 from config import snapshot
 from config.api.idempotency import HEADER
 from config.database import idempotency
-from config.database.idempotency import KEPT, forget_expired
+from config.database.idempotency import RETENTION, delete_expired
 from config.models import Change, IdempotencyKey, Scope
 from config.urls import urlpatterns
 from events.models import Event
@@ -172,7 +172,7 @@ def test_key__of_a_revoked_api_key__replays_nothing(db: None):
     assert post(client, *TRACK).status_code == 202
     key.revoked_at = NOON
     key.save(update_fields=["revoked_at"])
-    snapshot.forget()
+    snapshot.reset()
     assert post(client, *TRACK).status_code == 401
 
 
@@ -249,13 +249,13 @@ def test_request__whose_answer_cannot_be_kept__has_done_nothing(api: CommittingC
 def test_answer__within_a_day__is_given_again_and_then_no_more(api: CommittingClient):
     with time_machine.travel(NOON, tick=False) as clock:
         first = post(api, *TRACK)
-        clock.move_to(NOON + KEPT - timedelta(microseconds=1))
+        clock.move_to(NOON + RETENTION - timedelta(microseconds=1))
         check_is_replayed(post(api, *TRACK), first)
         check_is_conflict(post(api, "/v1/events", {"event": "sell", "userId": "ada"}))
-        clock.move_to(NOON + KEPT)
+        clock.move_to(NOON + RETENTION)
         second = post(api, "/v1/events", {"event": "sell", "userId": "ada"})
         assert second.status_code == 202
-        clock.move_to(NOON + 2 * KEPT - timedelta(seconds=1))
+        clock.move_to(NOON + 2 * RETENTION - timedelta(seconds=1))
         check_is_replayed(post(api, "/v1/events", {"event": "sell", "userId": "ada"}), second)
         check_is_conflict(post(api, *TRACK))
 
@@ -274,17 +274,17 @@ def make_kept(*ages: timedelta) -> None:
     )
 
 
-def test_forget_expired__answers_of_all_ages__deletes_those_of_a_day_and_more_in_short_transactions(monkeypatch):
+def test_delete_expired__answers_of_all_ages__deletes_those_of_a_day_and_more_in_short_transactions(monkeypatch):
     monkeypatch.setattr(idempotency, "_ROWS_A_TRANSACTION", 2)
-    young = [timedelta(0), KEPT - timedelta(microseconds=1)]
-    make_kept(*young, KEPT, *[KEPT + timedelta(days=days) for days in range(4)])
-    assert forget_expired(NOON) == "deleted 5 expired"
+    young = [timedelta(0), RETENTION - timedelta(microseconds=1)]
+    make_kept(*young, RETENTION, *[RETENTION + timedelta(days=days) for days in range(4)])
+    assert delete_expired(NOON) == "deleted 5 expired"
     assert sorted(NOON - kept.at for kept in IdempotencyKey.objects.all()) == young
-    assert forget_expired(NOON) == "deleted 0 expired"
+    assert delete_expired(NOON) == "deleted 0 expired"
 
 
-def test_forget_expired__key_used_anew_meanwhile__stays(monkeypatch):
-    make_kept(KEPT)
+def test_delete_expired__key_used_anew_meanwhile__stays(monkeypatch):
+    make_kept(RETENTION)
     real = IdempotencyKey.objects.last_used_until
 
     class Raced:
@@ -301,7 +301,7 @@ def test_forget_expired__key_used_anew_meanwhile__stays(monkeypatch):
             return self.rows.filter(**conditions)
 
     monkeypatch.setattr(IdempotencyKey.objects, "last_used_until", Raced)
-    assert forget_expired(NOON) == "deleted 0 expired"
+    assert delete_expired(NOON) == "deleted 0 expired"
     assert IdempotencyKey.objects.count() == 1
 
 

@@ -1,4 +1,4 @@
-"""What the history tells of a change: values beside a table of documents, without a database where none is needed."""
+"""The entries of the history: the differences of pairs of documents, mostly without a database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANY = [f"user-{at}" for at in range(100_000)]
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         ({"enabled": False}, {"enabled": False}, []),
         ({"enabled": False}, {"enabled": True}, [{"field": "enabled", "before": False, "after": True}]),
@@ -46,13 +46,13 @@ MANY = [f"user-{at}" for at in range(100_000)]
     ],
 )
 def test_difference__of_each_kind__is_told_by_its_path(
-    before: dict[str, Any], after: dict[str, Any], told: list[dict[str, Any]]
+    before: dict[str, Any], after: dict[str, Any], expected: list[dict[str, Any]]
 ) -> None:
-    assert list(history.tell(before, after)) == told
+    assert list(history.find_differences(before, after)) == expected
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         ({"userIds": []}, {"userIds": MANY}, {"added": MANY[:100], "removed": [], "moreAdded": 99_900}),
         ({}, {"userIds": MANY}, {"added": MANY[:100], "removed": [], "moreAdded": 99_900}),
@@ -65,13 +65,13 @@ def test_difference__of_each_kind__is_told_by_its_path(
     ],
     ids=["filled", "came", "went", "edited"],
 )
-def test_list__of_100_000_users__is_told_in_one_difference(before: Any, after: Any, told: Any) -> None:
-    assert list(history.tell(before, after)) == [{"field": "userIds", **told}]
+def test_list__of_100_000_users__is_told_in_one_difference(before: Any, after: Any, expected: Any) -> None:
+    assert list(history.find_differences(before, after)) == [{"field": "userIds", **expected}]
 
 
 def test_rule__that_came_with_a_long_list__is_told_field_by_field() -> None:
     rule = {"type": "users", "userIds": MANY[:10_000]}
-    assert list(history.tell({"rules": []}, {"rules": [rule]})) == [
+    assert list(history.find_differences({"rules": []}, {"rules": [rule]})) == [
         {"field": "rules[0].type", "after": "users"},
         {"field": "rules[0].userIds", "added": MANY[:100], "removed": [], "moreAdded": 9_900},
     ]
@@ -95,8 +95,8 @@ ON, OFF = {"enabled": True, "rules": []}, {"enabled": False, "rules": []}
 
 
 def test_entry__of_a_flag_s_state__tells_it_as_properties_of_the_flag() -> None:
-    found = change(flag(production=OFF), flag(production=ON), environment="production", reason="Launch")
-    assert history.entry(found, "production") == {
+    written = change(flag(production=OFF), flag(production=ON), environment="production", reason="Launch")
+    assert history.describe_change(written, "production") == {
         "revision": 7,
         "at": "2026-01-31T12:00:00.000000Z",
         "actor": "user ada",
@@ -115,28 +115,31 @@ def test_entry__of_a_flag_s_state__tells_it_as_properties_of_the_flag() -> None:
 def test_entry__of_creation_and_deletion__tells_what_this_environment_has(before: Any, after: Any, action: str) -> None:
     side = "after" if before is None else "before"
     for environment, state in (("a", ON), ("b", OFF)):
-        found = history.entry(change(before, after), environment)
-        assert found["action"] == action
-        assert {each["field"]: each[side] for each in found["changes"]} == {"description": "d", **state}
-        assert found.keys().isdisjoint({"reason", "environment"})
+        entry = history.describe_change(change(before, after), environment)
+        assert entry["action"] == action
+        assert {difference["field"]: difference[side] for difference in entry["changes"]} == {
+            "description": "d",
+            **state,
+        }
+        assert entry.keys().isdisjoint({"reason", "environment"})
 
 
 def test_entry__of_a_common_change__tells_nothing_of_other_environments() -> None:
-    found = history.entry(change(flag(a=OFF, b=OFF), {**flag(a=OFF, b=ON), "owner": "ada"}), "a")
-    assert found["changes"] == [{"field": "owner", "after": "ada"}]
+    entry = history.describe_change(change(flag(a=OFF, b=OFF), {**flag(a=OFF, b=ON), "owner": "ada"}), "a")
+    assert entry["changes"] == [{"field": "owner", "after": "ada"}]
 
 
 def test_entry__with_more_differences_than_are_told__says_how_many() -> None:
     variants = [{"key": f"v{at}", "value": 0} for at in range(250)]
-    found = history.entry(
-        change({"variants": variants}, {"variants": [{**each, "value": 1} for each in variants]}), "a"
+    entry = history.describe_change(
+        change({"variants": variants}, {"variants": [{**variant, "value": 1} for variant in variants]}), "a"
     )
-    assert (len(found["changes"]), found["moreChanges"]) == (200, 50)
-    assert found["changes"][199] == {"field": "variants[199].value", "before": 0, "after": 1}
+    assert (len(entry["changes"]), entry["moreChanges"]) == (200, 50)
+    assert entry["changes"][199] == {"field": "variants[199].value", "before": 0, "after": 1}
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "shown"),
     [
         ("x" * 998, "x" * 998),
         ("x" * 999, f'"{"x" * 999}…'),
@@ -144,20 +147,22 @@ def test_entry__with_more_differences_than_are_told__says_how_many() -> None:
         ({"text": "x" * 1000, "n": 1}, f'{{"text":"{"x" * 991}…'),
     ],
 )
-def test_entry__of_a_long_value__tells_the_beginning_of_its_json(value: Any, told: Any) -> None:
+def test_entry__of_a_long_value__tells_the_beginning_of_its_json(value: Any, shown: Any) -> None:
     variants = [{"key": "a", "value": value}]
-    came = history.entry(change({"value": 1}, {"value": value}), "a")["changes"]
-    assert came == [{"field": "value", "before": 1, "after": told}]
-    [went] = history.entry(change({"variants": variants}, {"variants": [{"key": "a", "value": 0}]}), "a")["changes"]
-    assert went == {"field": "variants[0].value", "before": told, "after": 0}
+    added = history.describe_change(change({"value": 1}, {"value": value}), "a")["changes"]
+    assert added == [{"field": "value", "before": 1, "after": shown}]
+    [removed] = history.describe_change(change({"variants": variants}, {"variants": [{"key": "a", "value": 0}]}), "a")[
+        "changes"
+    ]
+    assert removed == {"field": "variants[0].value", "before": shown, "after": 0}
 
 
 def test_entry__of_a_list_of_long_elements__tells_as_many_as_a_person_reads() -> None:
     long = [f"{at:02}{'x' * 5_000}" for at in range(30)]
-    [told] = history.entry(change({"value": ["a"]}, {"value": ["a", *long]}), "a")["changes"]
-    assert told["added"] == [f'"{each[:999]}…' for each in long[: len(told["added"])]]
-    assert len(told["added"]) + told["moreAdded"] == 30
-    assert told["removed"] == []
+    [difference] = history.describe_change(change({"value": ["a"]}, {"value": ["a", *long]}), "a")["changes"]
+    assert difference["added"] == [f'"{element[:999]}…' for element in long[: len(difference["added"])]]
+    assert len(difference["added"]) + difference["moreAdded"] == 30
+    assert difference["removed"] == []
 
 
 _LONG = "x" * 30_000
@@ -176,10 +181,10 @@ _LONG = "x" * 30_000
 def test_entry__whatever_the_values_are__is_small_and_counts_what_it_leaves_out(value: Any) -> None:
     other = json.loads(json.dumps(value).replace("x" * 100, "y" * 100).replace(": 1", ": 3"))
     for sides in ((value, other), (None, value), (value, None), ({"value": 1}, value)):
-        found = history.entry(change(*sides), "a")
-        assert len(json.dumps(found)) < 60_000
+        entry = history.describe_change(change(*sides), "a")
+        assert len(json.dumps(entry)) < 60_000
         before, after = ({} if side is None else side for side in sides)
-        assert len(found["changes"]) + found.get("moreChanges", 0) == len(list(history.tell(before, after)))
+        assert len(entry["changes"]) + entry.get("moreChanges", 0) == len(list(history.find_differences(before, after)))
 
 
 @pytest.mark.parametrize("count", [1, 25])
@@ -187,20 +192,20 @@ def test_entries__any_number__take_one_query(db: None, django_assert_num_queries
     write(count, NOON)
     rows = list(Change.objects.filter(kind="thing").order_by("-revision").defer("before", "after"))
     with django_assert_num_queries(1):
-        found = history.entries(rows, "production")
-    assert [each["revision"] for each in found] == [row.revision for row in rows]
-    assert found[0]["changes"] == [{"field": "n", "after": count - 1}]
+        entries = history.describe_changes(rows, "production")
+    assert [entry["revision"] for entry in entries] == [row.revision for row in rows]
+    assert entries[0]["changes"] == [{"field": "n", "after": count - 1}]
 
 
 def test_entries__none__take_no_query(db: None, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(0):
-        assert history.entries([], "production") == []
+        assert history.describe_changes([], "production") == []
 
 
-def test_concerning__an_environment__leaves_out_the_others(db: None) -> None:
+def test_filter_visible__an_environment__leaves_out_the_others(db: None) -> None:
     for environment in ("", "production", "staging"):
         write(1, NOON, environment=environment)
-    rows = history.concerning(Change.objects.filter(kind="thing"), "staging")
+    rows = history.filter_visible(Change.objects.filter(kind="thing"), "staging")
     assert sorted(row.environment for row in rows) == ["", "staging"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from django.db import connection, transaction
 
-from config.database.commit_order import CURRENT, arrived_since, is_mark_of_here, take_mark
+from config.database.commit_order import CURRENT, arrived_since, is_mark_of_this_database, take_mark
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import new_id, record, record_one
@@ -169,8 +169,8 @@ def test_arrived_since__rows_that_the_transaction_of_the_mark_writes_later__are_
 
 @pytest.mark.parametrize("mark", ["1 100:100: 0", "12345678901234567890 1:1: 0"])
 def test_mark__taken_in_another_database__is_none_of_here(mark: str) -> None:
-    assert is_mark_of_here(look())
-    assert not is_mark_of_here(mark)
+    assert is_mark_of_this_database(look())
+    assert not is_mark_of_this_database(mark)
 
 
 @on_sqlite

@@ -9,7 +9,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from config.database.consistent_reads import at_one_moment
+from config.database.consistent_reads import read_consistently
 from config.models import Environment
 from tests.threads import SECONDS, Threads, database_for_threads
 
@@ -40,18 +40,18 @@ def name_now() -> str:
     return Environment.objects.values_list("name", flat=True).get(key="production")
 
 
-def test_at_one_moment__another_commits_meanwhile__sees_what_was_there_at_first(threads: Threads) -> None:
-    with at_one_moment():
+def test_read_consistently__another_commits_meanwhile__sees_what_was_there_at_first(threads: Threads) -> None:
+    with read_consistently():
         before = name_now()
         rename_elsewhere(threads, "Renamed")
         assert name_now() == before
     assert name_now() == "Renamed"
 
 
-def test_at_one_moment__first_statement_of_a_connection__keeps_nobody_from_writing(threads: Threads) -> None:
+def test_read_consistently__first_statement_of_a_connection__keeps_nobody_from_writing(threads: Threads) -> None:
     def read() -> tuple[str, str]:
         assert connection.connection is None
-        with at_one_moment():
+        with read_consistently():
             before = name_now()
             rename_elsewhere(threads, "Renamed")
             return before, name_now()
@@ -61,20 +61,20 @@ def test_at_one_moment__first_statement_of_a_connection__keeps_nobody_from_writi
 
 
 @on_sqlite
-def test_at_one_moment__others_write_before_its_first_statement__does_not_wait_for_them(threads: Threads) -> None:
+def test_read_consistently__others_write_before_its_first_statement__does_not_wait_for_them(threads: Threads) -> None:
     with transaction.atomic():
         before = name_now()
         rename("Renamed")
 
         def read() -> str:
-            with at_one_moment():
+            with read_consistently():
                 return name_now()
 
         assert threads.start(read).result(SECONDS) == before
 
 
 @pytest.mark.parametrize("is_broken_off", [False, True])
-def test_at_one_moment__afterwards__transactions_are_as_before(threads: Threads, is_broken_off: bool) -> None:
+def test_read_consistently__afterwards__transactions_are_as_before(threads: Threads, is_broken_off: bool) -> None:
     def how_one_begins() -> list[str]:
         with CaptureQueriesContext(connection) as queries:
             rename("Renamed")
@@ -82,36 +82,36 @@ def test_at_one_moment__afterwards__transactions_are_as_before(threads: Threads,
 
     before = how_one_begins()
     if is_broken_off:
-        with pytest.raises(ZeroDivisionError), at_one_moment():
+        with pytest.raises(ZeroDivisionError), read_consistently():
             raise ZeroDivisionError
     else:
-        with at_one_moment():
+        with read_consistently():
             name_now()
     assert not connection.in_atomic_block
     assert how_one_begins() == before
     assert name_now() == "Renamed"
 
 
-def test_at_one_moment__in_a_transaction__adds_nothing_to_it(threads: Threads, django_assert_num_queries) -> None:
+def test_read_consistently__in_a_transaction__adds_nothing_to_it(threads: Threads, django_assert_num_queries) -> None:
     with transaction.atomic():
-        with django_assert_num_queries(1), at_one_moment():
+        with django_assert_num_queries(1), read_consistently():
             name_now()
-        with at_one_moment():
+        with read_consistently():
             rename("Renamed")
     assert name_now() == "Renamed"
 
 
-def test_at_one_moment__within_another__is_of_the_same_moment(threads: Threads) -> None:
-    with at_one_moment():
+def test_read_consistently__within_another__is_of_the_same_moment(threads: Threads) -> None:
+    with read_consistently():
         before = name_now()
         rename_elsewhere(threads, "Renamed")
-        with at_one_moment():
+        with read_consistently():
             assert name_now() == before
         assert name_now() == before
 
 
 @on_postgresql
-def test_at_one_moment__writing_in_it__is_refused(threads: Threads) -> None:
-    with pytest.raises(DatabaseError, match="read-only"), at_one_moment():
+def test_read_consistently__writing_in_it__is_refused(threads: Threads) -> None:
+    with pytest.raises(DatabaseError, match="read-only"), read_consistently():
         rename("Renamed")
     assert name_now() != "Renamed"

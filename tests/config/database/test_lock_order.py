@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from config.change_log.writing import undisturbed
+from config.change_log.writing import lock_configuration
 from config.database.locks import Rank, WrongLockOrder, lock_change_log, lock_environment, take
 from config.models import Environment
 from experiments.models.locks import lock_aggregates, lock_experiment
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 def test_locks__in_their_order__are_taken(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
-    with undisturbed():
+    with lock_configuration():
         lock_environment(production)
         lock_aggregates([experiment.pk])
         lock_experiment(experiment)

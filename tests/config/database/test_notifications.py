@@ -155,7 +155,7 @@ def test_listen__refused__says_so_once_and_waits_without(
         listener.wait(1.5)
 
     assert waits == [1.5] * 3
-    assert caplog.text.count("Cannot hear at once what other hosts announce") == 1
+    assert caplog.text.count("Cannot listen for announcements of other hosts") == 1
 
 
 def test_wait__on_sqlite__is_a_plain_wait(monkeypatch: pytest.MonkeyPatch) -> None:

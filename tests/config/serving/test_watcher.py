@@ -83,7 +83,7 @@ def test_watcher__several_changes_between_two_looks__are_heard_of_once(look: Any
 def test_watcher__change_that_this_process_has_caught_up_with__leaves_the_signal_alone(look: Any) -> None:
     def commit_and_catch_up() -> None:
         commit_elsewhere()
-        snapshot.forget()
+        snapshot.reset()
         snapshot.refresh()
 
     first, second, third = look(commit_and_catch_up, commit_elsewhere)

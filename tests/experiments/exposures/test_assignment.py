@@ -28,7 +28,7 @@ def start(key: str, environment: Environment, variants: list[dict[str, Any]]) ->
     who = {"key": key, "environment": environment, "actor": ACTOR, "at": NOON}
     create_experiment(**who, variants=variants)
     experiment = start_experiment(**who)
-    snapshot.forget()
+    snapshot.reset()
     return experiment
 
 
@@ -72,7 +72,7 @@ def test_get_variant__draft_or_stopped__is_refused_and_records_nothing(
     create_experiment(**who, variants=EVEN)
     for step in steps:
         step(**who)
-    snapshot.forget()
+    snapshot.reset()
     with pytest.raises(DomainError) as refused:
         get_variant(key="e", environment=production, user_id="u", at=NOON)
 

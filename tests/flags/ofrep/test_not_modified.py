@@ -138,7 +138,7 @@ def test_tag__change_of_another_environment_or_of_what_no_flag_asks_for__is_the_
     known = tag(api)
     data(staging_api.patch("/v1/flags/f", {"enabled": True}))
     create_key(name="other", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
-    snapshot.forget()
+    snapshot.reset()
     assert holds(api, known)
 
 
@@ -146,7 +146,7 @@ def test_tag__process_that_has_just_started__is_that_of_the_others(api, staging_
     create(api)
     data(staging_api.patch("/v1/flags/f", {"enabled": True}))
     known = tag(api), tag(staging_api)
-    snapshot.forget()
+    snapshot.reset()
     assert (tag(api), tag(staging_api)) == known
 
 
