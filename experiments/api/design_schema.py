@@ -1,91 +1,100 @@
-"""How the OpenAPI document describes what an experiment is made of. `design` and `audience` say what may be."""
+"""How the OpenAPI document describes what an experiment is made of. `experiments.design` checks it."""
 
 from __future__ import annotations
 
-from config.api.schema import KEY, NAME, Schema, closed_object, component
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+
+from config.answers import KEY, Answer, Key, Moment, Name, described, one_of, shaped
+from config.api.schema import Schema
+from config.api.structs import schema_of
 from experiments.design.audience import MOST_USERS
+from experiments.models import Direction
 from flags.api.rule_schema import CONDITIONS as CONDITIONS_OF_RULES
 from flags.engine.experiment_rule import MOST_FORCED
 
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.001}
-_WEIGHT: Schema = {
-    "type": "number",
-    "minimum": 0,
-    "description": "Relative to the sum of all, which need not be 1 or 100.",
-}
-_MOMENT: Schema = {"type": "string", "format": "date-time"}
+_Share = Annotated[float, shaped(_SHARE)]
+_SERVED: Schema = {"additionalProperties": {"anyOf": [KEY, {"type": "boolean"}]}}
 
-VARIANT = component("Variant", closed_object({"key": KEY, "weight": _WEIGHT}, "A variant and its share of the users."))
+
+class Variant(Answer):
+    """A variant and its share of the users."""
+
+    key: Key
+    weight: Annotated[float, Meta(ge=0), described("Relative to the sum of all, which need not be 1 or 100.")]
+
+
+class ExperimentGroup(Answer):
+    """The experiment's share, in percent of the users, of a group. No user is in two experiments of a group.
+
+    No other experiment gets this share until the experiment stops.
+    """
+
+    key: Key
+    start: _Share = field(name="from")
+    end: Annotated[_Share, described("Above `from`.")] = field(name="to")
+
+
+class DrivenFlag(Answer):
+    """The flag that the experiment drives while it runs."""
+
+    key: Key
+    serves: Annotated[
+        dict[str, Any],
+        shaped(_SERVED),
+        described("For each variant of the experiment, a variant of the flag; true or false if it has no variants."),
+    ]
+
+
+class Registration(Answer):
+    """What the start fixed, before any results.
+
+    Left out if it follows from `metrics`: the first one decides, an increase is good, and there is no window and no
+    planned sample size.
+    """
+
+    primary_metric: Annotated[str | None, described("The first goal among the metrics.")]
+    direction: Annotated[str, one_of(Direction.values)] | None
+    window_hours: int | None
+    metrics: list[Name]
+    planned_sample_size: int | None
+
+
+class Phase(Answer):
+    """How users are assigned from a moment on, until the next phase."""
+
+    number: Annotated[int, Meta(ge=1)]
+    started_at: Moment
+    variants: list[Variant]
+    percentage: _Share
+    conditions: Annotated[list[Any], shaped(CONDITIONS_OF_RULES)]
+    reason: str
+
+
+VARIANT = schema_of(Variant)
 PERCENTAGE: Schema = {
     **_SHARE,
-    "description": "The share of the users in the audience that is taken in; 100 unless it is said, and left out then.",
+    "description": "The share of the users in the audience that takes part. 100 by default, and left out then.",
 }
-CONDITIONS: Schema = {**CONDITIONS_OF_RULES, "description": "What users must be like to be taken in."}
-GROUP: Schema = component(
-    "ExperimentGroup",
-    closed_object(
-        {"key": KEY, "from": _SHARE, "to": {**_SHARE, "description": "Above `from`."}},
-        "A part, in percent of the users, of a group of experiments that no user is in two of. It is this experiment's "
-        "until it stops.",
-    ),
-)
+CONDITIONS: Schema = {**CONDITIONS_OF_RULES, "description": "The conditions that users must meet to take part."}
+GROUP = schema_of(ExperimentGroup)
 FORCED: Schema = {
     "type": "object",
     "additionalProperties": KEY,
     "maxProperties": MOST_FORCED,
-    "description": "The variants that testers see, by user id; they never count.",
+    "description": "The variants that testers see, by user id. Testers are not in the results.",
 }
-_SERVED: Schema = {"anyOf": [KEY, {"type": "boolean"}]}
-DRIVEN_FLAG: Schema = component(
-    "DrivenFlag",
-    closed_object(
-        {
-            "key": KEY,
-            "serves": {
-                "type": "object",
-                "additionalProperties": _SERVED,
-                "description": "For each variant of the experiment a variant of the flag, or of a flag without "
-                "variants true or false.",
-            },
-        },
-        "The flag that the experiment drives while it runs.",
-    ),
-)
+DRIVEN_FLAG = schema_of(DrivenFlag)
 PLANNED: Schema = {
     "type": "integer",
     "minimum": 1,
     "maximum": MOST_USERS,
-    "description": "How many users, in all variants together, it is meant to have before anybody decides.",
+    "description": "The number of users, in all variants together, that the experiment should have before a decision.",
 }
-REGISTRATION: Schema = component(
-    "Registration",
-    closed_object(
-        {
-            "primaryMetric": {"type": ["string", "null"], "description": "The first goal among the metrics."},
-            "direction": {"type": ["string", "null"], "enum": ["increase", "decrease", None]},
-            "windowHours": {"type": ["integer", "null"]},
-            "metrics": {"type": "array", "items": NAME},
-            "plannedSampleSize": {"type": ["integer", "null"]},
-        },
-        "What the start fixed, before any results. Left out if it follows from `metrics`: the first one decides, an "
-        "increase is good, and there is no window and no planned sample size.",
-    ),
-)
+REGISTRATION = schema_of(Registration)
 PHASES: Schema = {
-    "type": "array",
-    "items": component(
-        "Phase",
-        closed_object(
-            {
-                "number": {"type": "integer", "minimum": 1},
-                "startedAt": _MOMENT,
-                "variants": {"type": "array", "items": VARIANT},
-                "percentage": _SHARE,
-                "conditions": CONDITIONS_OF_RULES,
-                "reason": {"type": "string"},
-            },
-            "How users were assigned from a moment on, until the next phase.",
-        ),
-    ),
-    "description": "Left out while there has been but one, of all users.",
+    **schema_of(list[Phase]),
+    "description": "Left out while there is only one phase, of all users.",
 }

@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from config.api.change_reason import REASON_LENGTH
 from config.api.schema import NAME
 from config.api.serializers import (
     ArrayField,
@@ -42,6 +43,7 @@ from experiments.design.checks import (
 from experiments.design.phases import integer_if_whole
 from experiments.exposures.assignment import REASONS, WINNER
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH, MOST_ATTRIBUTES, TEXT_LENGTH
+from experiments.lifecycle.decisions import MOST_HELD_BACK
 from experiments.models import WHOLE, Experiment, Status
 from experiments.results.computing import compute_results
 from experiments.stats.types import TUNING_SIZE
@@ -167,6 +169,43 @@ class ExperimentUpdateSerializer(ExperimentSerializer):
 
     computed = frozenset({"results"})
     key = KeyField(read_only=True)
+
+
+class PhaseSerializer(StrictSerializer):
+    """How users are assigned from now on. What is left out stays as it is."""
+
+    variants = VariantsField(required=False, help_text="The variants of the experiment in their order, with weights.")
+    percentage = RawField(PERCENTAGE, required=False, allow_null=True)
+    conditions = RawField(CONDITIONS, required=False, allow_null=True)
+    reason = TextField(
+        required=False,
+        max_length=REASON_LENGTH,
+        help_text="Why; needed, here or as `X-Change-Reason`. It stands beside the phase in results.",
+    )
+
+
+class ReopenSerializer(StrictSerializer):
+    """Why an experiment is opened again."""
+
+    is_optional = True
+    reason = TextField(
+        required=False,
+        max_length=REASON_LENGTH,
+        help_text="Why, for the history; the same as `X-Change-Reason`, and before it where both are sent.",
+    )
+
+
+class StopSerializer(ReopenSerializer):
+    """How an experiment ends: undecided, unless a winner is named."""
+
+    winner = KeyField(required=False, help_text="The key of the variant that everybody sees from now on.")
+    holdback = NumberField(
+        required=False,
+        min_value=0,
+        max_value=MOST_HELD_BACK,
+        help_text="The percentage of users for whom the flag goes on serving what it does for the control; only with a "
+        "winner, and where the experiment drives a flag that serves something else for it than for the control.",
+    )
 
 
 class AssignmentRequestSerializer(StrictSerializer):

@@ -24,10 +24,12 @@ from experiments.api.experiment_serializers import (
     ExperimentEntrySerializer,
     ExperimentSerializer,
     ExperimentUpdateSerializer,
+    PhaseSerializer,
+    ReopenSerializer,
+    StopSerializer,
 )
 from experiments.api.filters import ExperimentFilter
 from experiments.api.permissions import require_flag
-from experiments.api.step_serializers import PhaseSerializer, ReopenSerializer, StopSerializer
 from experiments.exposures.assignment import Assignment, get_variant, get_variants
 from experiments.lifecycle import changes as lifecycle
 from experiments.lifecycle import new_phase

@@ -7,8 +7,12 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from config.api.schema import IDEMPOTENCY, IF_MATCH, LOCATION, REASON, WHOLE_ETAG, answer, errors, key_in_path
 from config.errors import ErrorCode
 from experiments.api.examples import EVEN, FLAG, RUNNING, STARTED_AT
-from experiments.api.experiment_serializers import ExperimentSerializer
-from experiments.api.step_serializers import PhaseSerializer, ReopenSerializer, StopSerializer
+from experiments.api.experiment_serializers import (
+    ExperimentSerializer,
+    PhaseSerializer,
+    ReopenSerializer,
+    StopSerializer,
+)
 from experiments.lifecycle.new_phase import MOST_PHASES
 from experiments.models import REOPENABLE_FOR
 
