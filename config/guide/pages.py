@@ -105,7 +105,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "decisions/phases.md",
         ),
     ),
-    Chapter("Contributing", "How to work on Halyard itself.", ("contributing.md",)),
+    Chapter("Contributing", "How the code works, and how to work on it.", ("code-tour.md", "contributing.md")),
 )
 
 
