@@ -1,14 +1,11 @@
-"""The body of a promotion as JSON.
-
-How the OpenAPI document describes the promotion of flags.
-
-The operation that promotes flags into the environment of the request."""
+"""The operation that copies flags from one environment into another, with its bodies and its description."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
+from msgspec import field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -17,6 +14,7 @@ from config.api.history import CHANGES
 from config.api.permissions import Access
 from config.api.schema import KEY, REASON, answer, closed_object, component, errors
 from config.api.serializers import ArrayField, KeyField, StrictSerializer, SwitchField
+from config.api.structs import Answer, Key, described, schema_of, shaped
 from config.api.views import ApiViewSet
 from config.change_log.history import summarize_differences
 from config.keys.environments import get_environment
@@ -27,35 +25,39 @@ MOST_FLAGS = 1000
 
 
 class PromotionSerializer(StrictSerializer):
-    """Which flags become what they are in which other environment."""
+    """The flags to copy, and the environment to copy them from."""
 
     flags = ArrayField(
         child=KeyField(),
         required=False,
         min_length=1,
         max_length=MOST_FLAGS,
-        help_text="Their keys; without it, all that are not archived.",
+        help_text="The keys of the flags. Without it, all flags that are not archived.",
     )
-    dryRun = SwitchField(required=False, help_text="Only tell what would change.")
+    dryRun = SwitchField(required=False, help_text="Change nothing, and return what would change. Default: false.")
 
     def get_fields(self) -> dict[str, Any]:
-        # The name is a word of Python's own.
-        return {"from": KeyField(help_text="The key of the environment that is read."), **super().get_fields()}
+        # The name is a keyword of Python.
+        return {"from": KeyField(help_text="The key of the environment to copy from."), **super().get_fields()}
 
 
-_FLAG = component("PromotedFlag", closed_object({"key": KEY, **CHANGES}, optional=["moreChanges"]))
-_PROMOTION = component(
-    "Promotion",
-    closed_object(
-        {
-            "from": KEY,
-            "to": KEY,
-            "dryRun": {"type": "boolean"},
-            "flags": {"type": "array", "items": _FLAG, "description": "Those that differ, ordered by key."},
-        },
-        "What became different, or would.",
-    ),
+_PROMOTED_FLAG = component(
+    "PromotedFlag",
+    closed_object({"key": {**KEY, "description": "The key of the flag."}, **CHANGES}, optional=["moreChanges"]),
 )
+
+
+class Promotion(Answer):
+    """What the promotion changed, or would change."""
+
+    source: Annotated[Key, described("The environment that was copied from.")] = field(name="from")
+    target: Annotated[Key, described("The environment that was copied into.")] = field(name="to")
+    dry_run: Annotated[bool, described("Whether nothing was changed.")]
+    flags: Annotated[
+        list[Any], shaped({"items": _PROMOTED_FLAG}), described("The flags that differ, in order of their keys.")
+    ]
+
+
 _EXAMPLE = {
     "from": "staging",
     "to": "production",
@@ -67,15 +69,15 @@ _EXAMPLE = {
 describe_promotion = extend_schema(
     operation_id="promote_flags",
     summary="Promote flags",
-    description="Gives flags, in the environment of the request, the `enabled` and `rules` that they have in the "
-    "environment `from`. All else of a flag is common to all environments, and stays. All of it happens, or none: "
-    "with one entry of the history for each flag that differs.",
+    description="Copies `enabled` and `rules` of flags from the environment `from` into that of the request. All "
+    "other properties of a flag are common to all environments and stay as they are. Either all flags are copied, "
+    "or none. Each flag that differs gets an entry in its history.",
     parameters=[REASON],
     request=PromotionSerializer,
-    responses={200: answer(_PROMOTION, "What differs now, or would.", _EXAMPLE), **errors(has_body=True)},
+    responses={200: answer(schema_of(Promotion), "What changed, or would change.", _EXAMPLE), **errors(has_body=True)},
     examples=[
         OpenApiExample("Two flags", value={"from": "staging", "flags": ["a", "b"]}, request_only=True),
-        OpenApiExample("What all would do", value={"from": "staging", "dryRun": True}, request_only=True),
+        OpenApiExample("A dry run of all flags", value={"from": "staging", "dryRun": True}, request_only=True),
     ],
 )
 
@@ -93,6 +95,9 @@ class PromotionViewSet(ApiViewSet):
         written = promote(
             source=source, target=self.environment, keys=sent.get("flags"), is_dry_run=is_dry_run, **self.provenance
         )
-        here = self.environment.key
-        flags = [{"key": each.key, **summarize_differences(each.before, each.after, here)} for each in written]
-        return Response({"from": source.key, "to": here, "dryRun": is_dry_run, "flags": flags})
+        target = self.environment.key
+        flags = [
+            {"key": change.key, **summarize_differences(change.before, change.after, target)} for change in written
+        ]
+        answer = Promotion(source=source.key, target=target, dry_run=is_dry_run, flags=flags)
+        return Response(answer.document())

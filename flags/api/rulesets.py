@@ -1,11 +1,7 @@
-"""Rulesets: all that somebody needs who evaluates flags without asking the service, as JSON.
+"""The operation that returns rulesets, for evaluators that run in the caller's own process.
 
-Written once for each configuration that this process holds, and not before somebody asks.
-
-
-How the OpenAPI document describes the ruleset.
-
-The operation that hands out rulesets, for evaluation in the caller's own process."""
+A ruleset is written once for each configuration of this process, when it is first requested.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +9,36 @@ import gzip
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import orjson
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from msgspec import UNSET, UnsetType
 from rest_framework.request import Request
 
 from config.api.conditional import is_known, takes_gzip
 from config.api.edge import KEPT_BUT_ASKED, VARIES_BY
 from config.api.filters import refuse_parameters
 from config.api.permissions import Access
-from config.api.schema import KEY, NAME, Schema, answer, closed_object, component, errors, header
+from config.api.schema import answer, errors, header
+from config.api.structs import Answer, Count, Key, Name, described, one_of, schema_of, shaped
 from config.api.views import ApiViewSet
 from config.documents import Document
 from config.models import Scope
 from flags import snapshot
-from flags.api.flag_serializers import PREREQUISITES, VARIANTS
+from flags.api.flag_serializers import DEFAULT_HELP, OFF_HELP, PREREQUISITES, VARIANTS
 from flags.api.rule_schema import CONDITIONS, RULES
 from flags.engine.types import Configuration, Flag, Segment, ValueType
 
-# What is for people, or was checked when it was written, decides nothing.
+# An evaluator needs neither: the schema was checked when the flag was written, and `archived` replaces the moment.
 _LEFT_OUT = ("schema", "archivedAt")
 _SPEED_OVER_SIZE = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Ruleset:
-    """The JSON of a configuration, as it is and as gzip, and the revision that it stands at."""
+class WrittenRuleset:
+    """The JSON of a configuration, plain and as gzip, with its entity tag."""
 
     configuration: Configuration
     etag: str
@@ -47,24 +46,24 @@ class Ruleset:
     zipped: bytes
 
 
-_written: dict[str, Ruleset] = {}
+_written: dict[str, WrittenRuleset] = {}
 _lock = threading.Lock()
 
 
-def ruleset(environment_key: str) -> Ruleset:
-    """The ruleset of an environment as this process knows it."""
+def ruleset(environment_key: str) -> WrittenRuleset:
+    """Return the ruleset of an environment as this process knows it."""
     configuration = snapshot.configuration(environment_key)
-    known = _written.get(environment_key)
-    if known is None or known.configuration is not configuration:
-        with _lock:  # many ask at the same moment, right after a change
-            known = _written.get(environment_key)
-            if known is None or known.configuration is not configuration:
-                known = _written[environment_key] = _write(environment_key, configuration)
-    return known
+    written = _written.get(environment_key)
+    if written is None or written.configuration is not configuration:
+        with _lock:  # after a change, many requests arrive at the same moment
+            written = _written.get(environment_key)
+            if written is None or written.configuration is not configuration:
+                written = _written[environment_key] = _write(environment_key, configuration)
+    return written
 
 
 def document(environment_key: str, configuration: Configuration) -> Document:
-    """The configuration of an environment by the names of the API: flags as they stand there, and all segments."""
+    """Return the ruleset of a configuration as decoded JSON, in the form of `Ruleset`."""
     return {
         "environment": environment_key,
         "revision": configuration.revision,
@@ -73,59 +72,55 @@ def document(environment_key: str, configuration: Configuration) -> Document:
     }
 
 
-def _write(environment_key: str, configuration: Configuration) -> Ruleset:
+def _write(environment_key: str, configuration: Configuration) -> WrittenRuleset:
     plain = orjson.dumps({"data": document(environment_key, configuration)})
     etag = f'"{environment_key}-{configuration.revision}"'
-    return Ruleset(configuration, etag, plain, gzip.compress(plain, _SPEED_OVER_SIZE, mtime=0))
+    return WrittenRuleset(configuration, etag, plain, gzip.compress(plain, _SPEED_OVER_SIZE, mtime=0))
 
 
 def _flag(flag: Flag) -> Mapping[str, object]:
-    own = {name: value for name, value in flag.source.items() if name not in _LEFT_OUT}
+    properties = {name: value for name, value in flag.source.items() if name not in _LEFT_OUT}
     archived = {"archived": True} if "archivedAt" in flag.source else {}
-    return {**own, "enabled": flag.enabled, **archived}
+    return {**properties, "enabled": flag.enabled, **archived}
 
 
 def _segment(segment: Segment) -> Mapping[str, object]:
     return {name: segment.source[name] for name in ("key", "conditions", "userIds") if name in segment.source}
 
 
-_FLAG = component(
-    "RulesetFlag",
-    closed_object(
-        {
-            "key": KEY,
-            "enabled": {"type": "boolean", "description": "Whether it is on here; an archived flag is not."},
-            "rules": RULES,
-            "type": {"type": "string", "enum": [each.value for each in ValueType]},
-            "variants": VARIANTS,
-            "defaultVariant": KEY,
-            "offVariant": KEY,
-            "prerequisites": PREREQUISITES,
-            "archived": {"type": "boolean", "enum": [True]},
-        },
-        optional=("type", "variants", "defaultVariant", "offVariant", "prerequisites", "archived"),
-    ),
-)
-_SEGMENT = component(
-    "RulesetSegment",
-    closed_object({"key": KEY, "conditions": CONDITIONS, "userIds": {"type": "array", "items": NAME}}),
-)
-RULESET: Schema = component(
-    "Ruleset",
-    closed_object(
-        {
-            "environment": KEY,
-            "revision": {
-                "type": "integer",
-                "minimum": 0,
-                "description": "Of the newest change of anything in it; 0 where there never was one.",
-            },
-            "flags": {"type": "array", "items": _FLAG},
-            "segments": {"type": "array", "items": _SEGMENT},
-        },
-        "All that decides what flags are, in one environment: flags and segments, ordered by key.",
-    ),
-)
+class RulesetFlag(Answer, kw_only=True):
+    """A flag in one environment, with all that decides what it is for a user."""
+
+    key: Annotated[Key, described("The key of the flag.")]
+    enabled: Annotated[bool, described("Whether the flag is on in this environment. An archived flag is not.")]
+    rules: Annotated[list[Any], shaped(RULES), described("The rules, in order.")]
+    type: Annotated[str | UnsetType, one_of(ValueType), described("The type of its values, if any.")] = UNSET
+    variants: Annotated[list[Any] | UnsetType, shaped(VARIANTS)] = UNSET
+    default_variant: Annotated[Key | UnsetType, described(DEFAULT_HELP)] = UNSET
+    off_variant: Annotated[Key | UnsetType, described(OFF_HELP)] = UNSET
+    prerequisites: Annotated[list[Any] | UnsetType, shaped(PREREQUISITES)] = UNSET
+    archived: Annotated[
+        bool | UnsetType, shaped({"enum": [True]}), described("True for an archived flag, left out for all others.")
+    ] = UNSET
+
+
+class RulesetSegment(Answer):
+    """A segment with its members."""
+
+    key: Annotated[Key, described("The key of the segment.")]
+    conditions: Annotated[list[Any], shaped(CONDITIONS), described("Users who meet all of them are members.")]
+    user_ids: Annotated[list[Name], described("The ids of further members.")]
+
+
+class Ruleset(Answer):
+    """All that decides what flags are in one environment: flags and segments, in order of their keys."""
+
+    environment: Annotated[Key, described("The key of the environment.")]
+    revision: Annotated[Count, described("The revision of the newest change to any of it, or 0 if there was none.")]
+    flags: Annotated[list[RulesetFlag], described("The flags.")]
+    segments: Annotated[list[RulesetSegment], described("The segments.")]
+
+
 _EXAMPLE = {
     "environment": "production",
     "revision": 51,
@@ -146,18 +141,20 @@ _EXAMPLE = {
 retrieve = extend_schema(
     operation_id="get_ruleset",
     summary="Get the ruleset",
-    description="All that an evaluator needs to decide by itself, without asking for every user: flags with their "
-    "rules as they stand in this environment, and segments with their members. Ask again with the `ETag` as "
-    "`If-None-Match`, and 304 says that nothing has changed. It comes as gzip to those who accept it. The "
-    "guide's page on local evaluation says how to evaluate it.",
+    description="Returns all that an evaluator needs to decide by itself, without a request for each user: the flags "
+    "with their rules in this environment, and the segments with their members. Send the `ETag` back as "
+    "`If-None-Match`, and the answer is 304 as long as nothing changes. Callers that accept gzip get it. The "
+    "guide says how to evaluate a ruleset.",
     parameters=[
-        OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The `ETag` that was read."),
+        OpenApiParameter(
+            "If-None-Match", str, OpenApiParameter.HEADER, description="The `ETag` of the ruleset that the caller has."
+        ),
         header("ETag", "The version of the ruleset, for `If-None-Match`.", on=[200, 304]),
         header("Vary", "`Accept-Encoding`, and what names the caller and the environment.", on=[200, 304]),
     ],
     responses={
-        200: answer(RULESET, "The ruleset.", _EXAMPLE),
-        304: OpenApiResponse(description="It is still the version that `If-None-Match` names."),
+        200: answer(schema_of(Ruleset), "The ruleset.", _EXAMPLE),
+        304: OpenApiResponse(description="The version that `If-None-Match` names is still current."),
         **errors(),
     },
 )
@@ -171,12 +168,16 @@ class RulesetViewSet(ApiViewSet):
     def retrieve(self, request: Request) -> HttpResponse:
         refuse_parameters(request)
         self.refuse_body(request)
-        found = ruleset(self.environment.key)
-        # One tag, a weak one, for the same ruleset in both of its codings.
-        headers = {"ETag": f"W/{found.etag}", "Vary": f"Accept-Encoding, {VARIES_BY}", "Cache-Control": KEPT_BUT_ASKED}
-        if is_known(request.META, found.etag):
+        written = ruleset(self.environment.key)
+        # One tag, a weak one, for the same ruleset in both of its encodings.
+        headers = {
+            "ETag": f"W/{written.etag}",
+            "Vary": f"Accept-Encoding, {VARIES_BY}",
+            "Cache-Control": KEPT_BUT_ASKED,
+        }
+        if is_known(request.META, written.etag):
             return HttpResponse(status=304, headers=headers)
         if takes_gzip(request.META):
             headers["Content-Encoding"] = "gzip"
-            return HttpResponse(found.zipped, content_type="application/json", headers=headers)
-        return HttpResponse(found.plain, content_type="application/json", headers=headers)
+            return HttpResponse(written.zipped, content_type="application/json", headers=headers)
+        return HttpResponse(written.plain, content_type="application/json", headers=headers)

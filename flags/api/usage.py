@@ -1,94 +1,94 @@
-"""How the OpenAPI document describes the operation that says how often a flag was evaluated.
-
-The operation that says how often a flag was evaluated: read the period, one call of the domain, serialise."""
+"""The operation that returns how often a flag was evaluated, with its answer and its description."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated
 
 import django_filters
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta, field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.api.filters import MomentFilter, read_parameters
 from config.api.permissions import Access
-from config.api.schema import KEY, MOMENT, Schema, answer, closed_object, component, errors, key_in_path, query
+from config.api.schema import MOMENT, answer, errors, key_in_path, query
+from config.api.structs import Answer, Count, Key, Moment, Share, described, one_of, schema_of
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
 from config.timestamps import format_timestamp
+from flags import models
 from flags.changes import flag_changes
-from flags.models import Usage
-from flags.usage.series import Interval, UsageSeries, read_usage
+from flags.usage.series import Interval, read_usage
 from flags.usage.storage import RETENTION
 
-_MOMENT: Schema = {"type": "string", "format": "date-time"}
-_COUNT: Schema = {"type": "integer", "minimum": 1}
-_INTERVAL: Schema = {"type": "string", "enum": [each.value for each in Interval]}
-_OUTCOME: Schema = closed_object(
-    {
-        "outcome": {**KEY, "description": "The key of a variant; of a flag without variants, `on` or `off`."},
-        "count": _COUNT,
-        "share": {"type": "number", "minimum": 0, "maximum": 1},
-    },
-    "One of the things that the flag was evaluated to.",
+_Count = Annotated[int, Meta(ge=1)]
+_INTERVALS = [interval.value for interval in Interval]
+
+
+class OutcomeUsage(Answer):
+    """An outcome of the evaluations, and how often it occurred."""
+
+    outcome: Annotated[Key, described("The key of a variant. For a flag without variants: `on` or `off`.")]
+    count: Annotated[_Count, described("The number of evaluations with this outcome.")]
+    share: Annotated[Share, described("The share of all evaluations, from 0 to 1.")]
+
+
+class IntervalUsage(Answer):
+    """The counts of one hour or day."""
+
+    at: Annotated[Moment, described("The start of the interval.")]
+    counts: Annotated[dict[str, _Count], described("The number of evaluations by outcome.")]
+
+
+_LAST_EVALUATION = (
+    "The start of the hour of the last evaluation, even if it is not between `from` and `to`. It is null if there was "
+    f"none in the last {RETENTION.days} days."
 )
-_INTERVAL_COUNTS: Schema = closed_object(
-    {
-        "at": {**_MOMENT, "description": "The start of the interval."},
-        "counts": {"type": "object", "additionalProperties": _COUNT, "description": "By outcome."},
-    },
-    "What was counted in one hour or day.",
-)
-_USAGE = component(
-    "Usage",
-    closed_object(
-        {
-            "flag": KEY,
-            "environment": KEY,
-            "from": _MOMENT,
-            "to": _MOMENT,
-            "interval": _INTERVAL,
-            "total": {"type": "integer", "minimum": 0},
-            "lastEvaluatedAt": {
-                "type": ["string", "null"],
-                "format": "date-time",
-                "description": "The start of the hour in which it was last evaluated, whether or not that lies between "
-                "`from` and `to`; null where it was not in the last 90 days.",
-            },
-            "outcomes": {
-                "type": "array",
-                "items": component("OutcomeUsage", _OUTCOME),
-                "description": "The most frequent first.",
-            },
-            "series": {
-                "type": "array",
-                "items": component("IntervalUsage", _INTERVAL_COUNTS),
-                "description": "In order of time; an interval without evaluations is left out.",
-            },
-        },
-        "How often a flag was evaluated in the environment of the request.",
-    ),
-)
+
+
+class Usage(Answer):
+    """How often a flag was evaluated in the environment of the request."""
+
+    flag: Annotated[Key, described("The key of the flag.")]
+    environment: Annotated[Key, described("The key of the environment.")]
+    start: Annotated[Moment, described("The start of the period.")] = field(name="from")
+    end: Annotated[Moment, described("The end of the period.")] = field(name="to")
+    interval: Annotated[str, one_of(_INTERVALS), described("The length of the intervals of `series`.")]
+    total: Annotated[Count, described("The number of evaluations in the period.")]
+    last_evaluated_at: Annotated[Moment | None, described(_LAST_EVALUATION)]
+    outcomes: Annotated[list[OutcomeUsage], described("The outcomes, the most frequent first.")]
+    series: Annotated[
+        list[IntervalUsage], described("The intervals in order of time. Those without evaluations are left out.")
+    ]
+
 
 retrieve = extend_schema(
     operation_id="get_flag_usage",
     summary="Get the usage of a flag",
-    description="How often the flag was evaluated in the environment of the request, and with what outcome: by this "
-    "API and by OpenFeature's clients, for itself or because another flag needs it. In one request it counts once. "
-    "Explanations do not count, nor do evaluations that callers make by a ruleset themselves. Counts are kept by whole "
-    "hours for 90 days and are a few seconds late: the hour of `from` counts in full.",
+    description="Returns how often the flag was evaluated in the environment of the request, by outcome. Evaluations "
+    "by this API and by OpenFeature's clients count, also those of a prerequisite of another flag. A flag counts once "
+    "in a request. Explanations do not count, nor do evaluations that callers make with a ruleset. Counts are kept by "
+    f"hour for {RETENTION.days} days and are a few seconds late. The hours of `from` and `to` count in full.",
     parameters=[
         key_in_path("flag_key", "flag"),
-        query("from", MOMENT, "From the hour of this moment on; a date is its first instant. Default: 7 days before."),
-        query("to", MOMENT, "Up to the hour of this moment; a date is its last instant. Default: now."),
-        query("interval", {**_INTERVAL, "default": "hour"}, "What the series is in steps of; days are those of UTC."),
+        query(
+            "from",
+            MOMENT,
+            "The start. A date is its first instant. Default: 7 days before `to`.",
+        ),
+        query("to", MOMENT, "The end. A date is its last instant. Default: now."),
+        query(
+            "interval",
+            {"type": "string", "enum": _INTERVALS, "default": "hour"},
+            "The length of the intervals of `series`. Days are those of UTC.",
+        ),
     ],
     responses={
         200: answer(
-            _USAGE,
+            schema_of(Usage),
             "The usage.",
             {
                 "flag": "new-checkout",
@@ -109,25 +109,23 @@ retrieve = extend_schema(
     },
 )
 
-
-_USUAL = timedelta(days=7)
-_FIRST = datetime.min.replace(tzinfo=UTC)
+_DEFAULT_PERIOD = timedelta(days=7)
+_FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 
 
 class PeriodFilter(django_filters.FilterSet):
     interval = django_filters.ChoiceFilter(
-        choices=[(each.value, each.value) for each in Interval],
+        choices=[(interval, interval) for interval in _INTERVALS],
         error_messages={"invalid_choice": "Must be hour or day."},
     )
     to = MomentFilter(end_of_day=True)
 
     class Meta:
-        model = Usage
+        model = models.Usage
         fields = ()
 
 
-# A word of Python cannot name an attribute.
-PeriodFilter.base_filters["from"] = MomentFilter()
+PeriodFilter.base_filters["from"] = MomentFilter()  # a keyword of Python, which cannot name an attribute
 
 
 @extend_schema(tags=["Flags"])
@@ -137,36 +135,38 @@ class UsageViewSet(ApiViewSet):
 
     @retrieve
     def retrieve(self, request: Request, flag_key: str) -> Response:
-        asked_for = read_parameters(request, PeriodFilter)
+        parameters = read_parameters(request, PeriodFilter)
         self.refuse_body(request)
-        interval = Interval(asked_for["interval"] or Interval.HOUR)
-        start, end = _period(asked_for["from"], asked_for["to"], self.now)
+        interval = Interval(parameters["interval"] or Interval.HOUR)
+        start, end = _period(parameters["from"], parameters["to"], self.now)
         flag = flag_changes.get_flag(flag_key, self.environment)
         usage = read_usage(flag, self.environment, start=start, end=end, interval=interval)
-        about = {"flag": flag.key, "environment": self.environment.key}
-        period = {"from": format_timestamp(start), "to": format_timestamp(end), "interval": interval.value}
-        return Response({**about, **period, **_told(usage)})
+        answer = Usage(
+            flag=flag.key,
+            environment=self.environment.key,
+            start=format_timestamp(start),
+            end=format_timestamp(end),
+            interval=interval.value,
+            total=usage.total,
+            last_evaluated_at=format_timestamp(usage.last_hour) if usage.last_hour else None,
+            outcomes=[
+                OutcomeUsage(outcome=outcome.key, count=outcome.count, share=outcome.share)
+                for outcome in usage.outcomes
+            ],
+            series=[IntervalUsage(at=format_timestamp(at), counts=dict(counts)) for at, counts in usage.series.items()],
+        )
+        return Response(answer.document())
 
 
 def _period(start: datetime | None, end: datetime | None, now: datetime) -> tuple[datetime, datetime]:
     end = end or now
-    start = start or end - min(_USUAL, end - _FIRST)
+    start = start or end - min(_DEFAULT_PERIOD, end - _FIRST_MOMENT)
     if start > end:
-        raise _refused("Must not be after `to`.")
+        raise _invalid_start("Must not be after `to`.")
     if end - start > RETENTION:
-        raise _refused(f"Must be at most {RETENTION.days} days before `to`: counts are kept for so long.")
+        raise _invalid_start(f"Must be at most {RETENTION.days} days before `to`: counts are kept for so long.")
     return start, end
 
 
-def _refused(message: str) -> ValidationFailed:
+def _invalid_start(message: str) -> ValidationFailed:
     return ValidationFailed([Detail("from", DetailCode.OUT_OF_RANGE, message)], code=ErrorCode.INVALID_PARAMETER)
-
-
-def _told(usage: UsageSeries) -> dict[str, Any]:
-    last = usage.last_hour
-    return {
-        "total": usage.total,
-        "lastEvaluatedAt": format_timestamp(last) if last else None,
-        "outcomes": [{"outcome": each.key, "count": each.count, "share": each.share} for each in usage.outcomes],
-        "series": [{"at": format_timestamp(at), "counts": counts} for at, counts in usage.series.items()],
-    }
