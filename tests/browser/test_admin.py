@@ -189,7 +189,7 @@ def test_environment__switched__is_what_one_edits_from_then_on(visit: Visit) -> 
     flag_in_production(enabled=True)
     page = visit.page
     visit.open("/admin/flags/flag/")
-    page.get_by_title("The environment that you look at and change").click()
+    page.get_by_title("The environment you view and change").click()
     page.get_by_role("button", name="Staging").click()
     switch = page.get_by_role("switch", name="new-checkout in Staging")
     expect(switch).to_have_attribute("aria-checked", "false")
@@ -203,7 +203,7 @@ def test_flag__saved_from_a_tab_of_the_other_environment__is_refused(visit: Visi
     visit.open(f"/admin/flags/flag/{flag.pk}/change/")
     other = visit.page.context.new_page()
     other.goto(visit.root + "/admin/")
-    other.get_by_title("The environment that you look at and change").click()
+    other.get_by_title("The environment you view and change").click()
     other.get_by_role("button", name="Staging").click()
     expect(other.get_by_text("in Staging").first).to_be_visible()
     visit.page.fill("#id_description", "Meant for production")

@@ -29,7 +29,7 @@ def test_draft__audience_and_flag__are_edited_without_writing_json(visit: Visit,
     visit.open(f"{PAGES}/{draft.pk}/change/")
 
     page.get_by_role("combobox", name="Group", exact=True).fill("checkout")
-    expect(page.get_by_text("Free of it: 60 to 100 %.")).to_be_visible()
+    expect(page.get_by_text("Free ranges: 60 to 100 %.")).to_be_visible()
     page.get_by_label("From, in percent").fill("60")
     page.get_by_role("button", name="Add condition").click()
     page.get_by_label("Attribute").fill("plan")
@@ -73,7 +73,7 @@ def test_ship__against_the_verdict__asks_for_the_reason(visit: Visit, production
     visit.open(f"{PAGES}/{experiment.pk}/change/")
     page.get_by_role("link", name="Ship").click()
     expect(page.locator("input[value=green]")).to_be_checked()
-    expect(page.get_by_text("something speaks against this variant")).to_be_hidden()
+    expect(page.get_by_text("there are objections against this variant")).to_be_hidden()
 
     page.locator("input[value=control]").check()
     page.get_by_role("button", name="Ship the winner").click()
@@ -81,8 +81,8 @@ def test_ship__against_the_verdict__asks_for_the_reason(visit: Visit, production
     expect(page.locator("input[value=control]")).to_be_checked()
     page.locator("#id_reason").fill("Support cannot cope.")
     page.get_by_role("button", name="Ship the winner").click()
-    expect(page.get_by_text("control is what everybody sees; e is stopped.")).to_be_visible()
+    expect(page.get_by_text("control is shipped to everyone. e is stopped.")).to_be_visible()
 
     page.get_by_role("link", name="Reopen").click()
-    page.get_by_role("button", name="Open the experiment again").click()
+    page.get_by_role("button", name="Reopen the experiment").click()
     expect(page.get_by_text("e is running again.")).to_be_visible()

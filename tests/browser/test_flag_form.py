@@ -28,7 +28,7 @@ def test_flag__that_is_only_on_or_off__shows_no_more_than_that(visit: Visit) -> 
     visit.page.locator("summary", has_text="Values").click()
     expect(visit.page.get_by_label("Value type")).to_be_visible()
     expect(visit.page.get_by_role("button", name="Add variant")).to_be_hidden()
-    expect(visit.page.get_by_label("When off")).to_be_hidden()
+    expect(visit.page.get_by_label("Variant when off")).to_be_hidden()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_values__of_each_type__are_typed_as_what_they_are(
         page.get_by_role("button", name="Add variant").click()
         variant(visit, number).get_by_label("Key").fill(f"v{number}")
         variant(visit, number).get_by_label("Value").fill(text)
-    page.get_by_label("When on").select_option("v2")
+    page.get_by_label("Variant when on").select_option("v2")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was added successfully")).to_be_visible()
     made = stored()
@@ -105,7 +105,7 @@ def test_try__a_user__shows_the_decision_and_every_rule(visit: Visit) -> None:
     page.get_by_label("Attribute", exact=True).nth(1).fill("age")
     page.get_by_label("Value", exact=True).nth(1).fill("42")
     page.get_by_role("button", name="Try it").click()
-    trace = page.get_by_label("What came of it")
+    trace = page.get_by_label("Result")
     expect(trace).to_contain_text("Rule 2 is the first that matches this user.")
     expect(trace.locator(".hy-trace-rule").nth(1)).to_contain_text("Payers decides")
     expect(trace.get_by_role("img", name="no")).to_have_count(1)
@@ -121,7 +121,7 @@ def test_try__without_scripts__takes_attributes_as_text(visit: Visit) -> None:
     visit.page.fill("#id_user_id", "lin")
     visit.page.fill("#id_attributes", '{"plan": "pro"}')
     visit.page.get_by_role("button", name="Try it").click()
-    expect(visit.page.get_by_label("What came of it")).to_contain_text("Rule 1 is the first")
+    expect(visit.page.get_by_label("Result")).to_contain_text("Rule 1 is the first")
 
 
 def test_revert__from_the_history__brings_back_what_was(visit: Visit) -> None:
@@ -135,7 +135,7 @@ def test_revert__from_the_history__brings_back_what_was(visit: Visit) -> None:
     expect(page.get_by_text('description: "Second" → "First"')).to_be_visible()
     page.get_by_label("Reason").fill("It was better")
     page.get_by_role("button", name="Revert").click()
-    expect(page.get_by_text("is what it was after revision")).to_be_visible()
+    expect(page.get_by_text("is reverted to revision")).to_be_visible()
     assert (stored().description, stored().rules) == ("First", [])
 
 
@@ -148,7 +148,7 @@ def test_flags__selected_in_the_list__are_switched_together(visit: Visit) -> Non
         box.check()
     page.locator("select[name=action]").select_option("production:on")
     page.get_by_role("button", name="Run").click()
-    expect(page.get_by_text("2 flags are on in Production.")).to_be_visible()
+    expect(page.get_by_text("2 flags are now on in Production.")).to_be_visible()
     assert stored("one").enabled is stored("two").enabled is True
 
 

@@ -45,13 +45,13 @@ def test_results__from_the_form_to_an_explanation(visit: Visit) -> None:
     expect(card.get_by_role("row", name=re.compile("^green")).first).to_contain_text("+300.00 % better")
     expect(card.get_by_role("img", name=re.compile("green against the control by day"))).to_be_visible()
     card.get_by_text("Fixed-horizon test").click()
-    expect(card.get_by_text("about 1 of 4 experiments")).to_be_visible()
+    expect(card.get_by_text("about 1 in 4 experiments")).to_be_visible()
     page.get_by_label("Break down by").select_option("country")
     page.get_by_role("button", name="Show").click()
     expect(card.get_by_role("row", name=re.compile("^FR green"))).to_contain_text("40.00 %")
     expect(page.get_by_label("Break down by")).to_have_value("country")
-    page.get_by_role("link", name="How green comes to 40.00 %").click()
-    expect(page.get_by_label("Explanation", exact=True)).to_contain_text("Users who did it")
+    page.get_by_role("link", name="How green (40.00 %) is computed").click()
+    expect(page.get_by_label("Explanation", exact=True)).to_contain_text("Users with such an event")
 
 
 def test_results__on_a_telephone__do_not_scroll_sideways(visit: Visit) -> None:
