@@ -26,7 +26,7 @@ from experiments.lifecycle import changes
 from experiments.lifecycle.checklist import check_experiment
 from experiments.lifecycle.decisions import is_reopenable
 from experiments.lifecycle.new_phase import open_phase
-from experiments.lifecycle.objections import objections
+from experiments.lifecycle.objections import find_objections
 from experiments.models import REOPENABLE_FOR, WHOLE, Experiment, Status
 from experiments.results.computing import analyse_experiment
 from experiments.results.types import Results
@@ -226,7 +226,7 @@ class StepPages(DomainAdmin):
         if experiment is None:
             return self.missing(request, object_id)
         results = analyse_experiment(experiment, timezone.now())
-        raised = {key: [objection.message for objection in objections(results, key)] for key in experiment.variant_keys}
+        raised = {key: [objection.message for objection in find_objections(results, key)] for key in experiment.variant_keys}
         form = ShipForm(request.POST or None, experiment=experiment, winner=results.verdict.variant, objections=raised)
 
         def act() -> object:

@@ -31,7 +31,7 @@ class Finding(Answer):
 _EXAMPLE = {
     "check": "metric_seen",
     "status": "warning",
-    "message": "purchase: no event purchase in the last 7 days; is it tracked?",
+    "message": "purchase: no event purchase in the last 7 days; check that it is tracked.",
 }
 
 

@@ -1,1 +1,1 @@
-"""Creating, starting, changing, stopping and reopening experiments, and the flag that an experiment drives."""
+"""Creating, changing, starting, stopping and reopening experiments, and the flag that each drives."""

@@ -1,6 +1,6 @@
-"""Experiments that ran before they were known here: started and stopped at moments of the past.
+"""Starting and stopping experiments at a moment in the past, to import experiments that ran elsewhere.
 
-For history that is brought in. No offer of the API, where things happen when they are asked for.
+Only commands offer this. In the API, everything happens at the time of the request.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from experiments.models import Experiment
 from experiments.models.documents import get_experiment
 
 FIELD = "--at"
-"""The one door is a command."""
+"""The field that refusals name: the option of the commands."""
 MOST_PAST = timedelta(days=3_650)
 
 
 def start_at(
     *, key: str, environment: Environment, started_at: datetime | None, actor: Actor, at: datetime, reason: str = ""
 ) -> Experiment:
-    """Start a draft now, or as if that had been done in the last ten years. Raises as `start_experiment` does."""
+    """Start a draft now, or at a moment in the last ten years. Raises as `start_experiment` does."""
     _check(started_at, at)
     if started_at is not None and started_at < at - MOST_PAST:
         _refuse(f"Must lie in the last {MOST_PAST.days:,} days.")
@@ -43,9 +43,9 @@ def stop_at(
     reason: str = "",
     decision: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """Stop a running experiment now, or as if that had been done since its last phase began.
+    """Stop a running experiment now, or at a moment since the start of its last phase.
 
-    `decision` is what else `stop_experiment` takes; raises as that does.
+    `decision` are other arguments of `stop_experiment`. Raises as that does.
     """
     _check(stopped_at, at)
     experiment = get_experiment(key, environment)

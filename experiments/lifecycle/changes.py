@@ -1,8 +1,9 @@
-"""What is fixed before anybody looks: by which metric an experiment is decided, which way is good, and at what size.
+"""Creating, changing, deleting and starting experiments. Stopping and reopening are in `decisions`.
 
-Metrics that a started experiment takes on: marked, so that nobody takes what they show for what was looked for.
-
-Every write of an experiment until it runs: created and changed as a draft, then started. Its end: `decisions`."""
+The start registers what decides the experiment: the primary metric, its direction and the planned
+size. Metrics that are added later are marked as post hoc, so that they are not mistaken for the
+registered ones.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from experiments.exposures.recording import record_reported_before_start
 from experiments.lifecycle.decisions import reopen_experiment as reopen_experiment
 from experiments.lifecycle.decisions import stop_experiment as stop_experiment
 from experiments.lifecycle.flag_rule import check_flag, put_rule
-from experiments.lifecycle.transitions import append, move
+from experiments.lifecycle.transitions import change_status, log_change
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import current_definitions, definitions_of
 from experiments.models import WHOLE, Experiment, Status
@@ -38,42 +39,8 @@ from experiments.models.documents import get_experiment as get_experiment
 from experiments.models.locks import lock_aggregates
 from experiments.stats.types import TUNING_SIZE
 
-
-def registration(definitions: Sequence[Definition], planned_size: int | None) -> Document:
-    """What stands in the change log from the start on, as JSON."""
-    primary = primary_of(definitions)
-    told = primary.document() if primary else {}
-    return {
-        "primaryMetric": told.get("key"),
-        "direction": told.get("direction"),
-        "windowHours": told.get("windowHours"),
-        "metrics": [definition.key for definition in definitions],
-        "plannedSampleSize": planned_size,
-    }
-
-
-def add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
-    """The definitions of a started experiment's metrics and of those that are added after them, as they are now.
-
-    In the caller's transaction; everything is folded afresh then. Raises DomainError `experiment_locked` where others
-    than these are to go or to move, or where the results are frozen.
-    """
-    known = len(experiment.metrics)
-    if metrics[:known] != experiment.metrics:
-        message = f"The experiment is {experiment.status}; its metrics stay as they are, and others go after them."
-        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
-    [held] = lock_aggregates([experiment.pk])  # whoever freezes the results holds it until that is committed
-    if not Experiment.objects.filter(pk=experiment.pk, frozen_at=None).exists():
-        message = "The results of the experiment are frozen; nothing more can be measured."
-        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
-    held.mark = ""
-    held.save(update_fields=["mark"])
-    added = [replace(definition, is_post_hoc=True) for definition in current_definitions(metrics[known:])]
-    return [definition.document() for definition in (*definitions_of(experiment), *added)]
-
-
 CHANGEABLE = frozenset({"description", "forced_variants"})
-"""At any time."""
+"""The properties that can be changed at any time."""
 _OPTIONAL = frozenset({"metrics", "percentage", "conditions", "group", "forced_variants", "flag", "planned_size"})
 _OF_A_PHASE = frozenset({"variants", "percentage", "conditions"})
 
@@ -81,22 +48,22 @@ _OF_A_PHASE = frozenset({"variants", "percentage", "conditions"})
 def create_experiment(
     *, key: str, environment: Environment, variants: Any, actor: Actor, at: datetime, reason: str = "", **values: Any
 ) -> Experiment:
-    """Create a draft of `variants` and of `values`, those in `new_design`, of which none is required.
+    """Create a draft. `values` are properties in `new_design`, none of which is required.
 
-    Raises ValidationFailed with every field that is to blame, or DomainError `already_exists` or, where its part of a
-    group is taken, `in_use`.
+    Raises ValidationFailed with every invalid field, DomainError `already_exists`, or DomainError
+    `in_use` if another experiment overlaps its part of the group.
     """
     design = {**new_design(), "variants": variants, **_without_nulls(values)}
     if details := [*check_key(key), *check_design(design), *check_salts(key, design["group"])]:
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
         if Experiment.objects.in_environment(environment).filter(key=key).exists():
-            message = f"An experiment with the key {key} exists already; choose another key."
+            message = f"An experiment with the key {key} already exists; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
         experiment = Experiment(key=key, environment=environment, created_at=log.at, **design)
         _check_surroundings(experiment, design)
         experiment.save(force_insert=True)
-        append(log, experiment, before=None)
+        log_change(log, experiment, before=None)
     return experiment
 
 
@@ -110,9 +77,12 @@ def update_experiment(
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
-    """Merge `changes` (what `create_experiment` takes but the key) into a draft; None takes away what is not required.
+    """Merge `changes` into a draft. None resets a property that is not required.
 
-    A started experiment only takes a description, forced variants, and metrics after those that it has.
+    `changes` are the properties that `create_experiment` takes, except the key. Of a started
+    experiment, only the description, the forced variants and the metrics can be changed, and new
+    metrics can only be added after the existing ones. Raises as `create_experiment` does, or
+    DomainError `experiment_not_found` or `experiment_locked`.
     """
     sent = _without_nulls(changes)
     with writing(actor=actor, at=at, reason=reason) as log:
@@ -129,14 +99,14 @@ def update_experiment(
             before = document(experiment)
             if "forced_variants" in new:
                 experiment.forced_variants = new["forced_variants"]
-                remove_forced_exposures(experiment)  # by the metrics of before
+                remove_forced_exposures(experiment)  # first, because it uses the metrics from before the change
             if is_measured:
-                new["definitions"] = add_metrics(experiment, new["metrics"])
+                new["definitions"] = _add_metrics(experiment, new["metrics"])
             for name, value in new.items():
                 setattr(experiment, name, value)
             _check_surroundings(experiment, new)
             experiment.save(update_fields=list(new))
-            append(log, experiment, before)
+            log_change(log, experiment, before)
             if "forced_variants" in new and experiment.status == Status.RUNNING:
                 put_rule(log, experiment)
     return experiment
@@ -151,7 +121,7 @@ def delete_experiment(
     if_match: str | None = None,
     reason: str = "",
 ) -> None:
-    """Delete a draft. What was started has results, and stays."""
+    """Delete a draft. A started experiment has results and cannot be deleted."""
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
         check_version(experiment, if_match)
@@ -171,14 +141,14 @@ def start_experiment(
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
-    """Let a draft assign variants, and fix what its metrics compute, whatever their names will mean later.
+    """Start a draft: from now on it assigns variants, and drives its flag if it has one.
 
-    The flag that it drives does as it says from the same moment on. A start in the past, for history that is brought
-    in, is no offer of the API. Raises ValidationFailed where the flag cannot be driven, or DomainError `in_use` where
-    another experiment drives it.
+    The definitions of its metrics are fixed, even if the metrics change later. `started_at` is a
+    moment in the past, for imported history; the API does not offer it. Raises ValidationFailed if
+    the flag cannot be driven, or DomainError `in_use` if another experiment drives it.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
-        lock_environment(environment)  # what an erasure under way has deleted must not be exposed once more
+        lock_environment(environment)  # a user who is being erased must not be exposed again
         experiment = get_experiment(key, environment)
         check_version(experiment, if_match)
         definitions = current_definitions(experiment.metrics)
@@ -186,17 +156,17 @@ def start_experiment(
         fixed = {
             "started_at": begun,
             "definitions": [definition.document() for definition in definitions],
-            "registration": registration(definitions, experiment.planned_size),
+            "registration": _registration(definitions, experiment.planned_size),
             "phases": [phase_document(experiment, begun, reason)],
         }
-        move(log, experiment, Status.DRAFT, Status.RUNNING, **fixed)
+        change_status(log, experiment, Status.DRAFT, Status.RUNNING, **fixed)
         put_rule(log, experiment)
         record_reported_before_start(experiment)
         return experiment
 
 
 def new_design() -> dict[str, Any]:
-    """What can be said of an experiment beside its key and variants, as it is unless somebody says it."""
+    """Return the default of every property of an experiment except its key and variants."""
     return {
         "description": "",
         "metrics": [],
@@ -210,8 +180,44 @@ def new_design() -> dict[str, Any]:
     }
 
 
+def _registration(definitions: Sequence[Definition], planned_size: int | None) -> Document:
+    """Return what an experiment registers at its start, as JSON."""
+    primary = primary_of(definitions)
+    described = primary.document() if primary else {}
+    return {
+        "primaryMetric": described.get("key"),
+        "direction": described.get("direction"),
+        "windowHours": described.get("windowHours"),
+        "metrics": [definition.key for definition in definitions],
+        "plannedSampleSize": planned_size,
+    }
+
+
+def _add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
+    """Return the definitions of a started experiment's metrics and of those added after them.
+
+    The caller has opened the transaction. All totals are computed again after it. Raises DomainError
+    `experiment_locked` if existing metrics are removed or moved, or if the results are frozen.
+    """
+    existing = len(experiment.metrics)
+    if metrics[:existing] != experiment.metrics:
+        message = (
+            f"The experiment is {experiment.status}; its metrics cannot be removed or moved. Add new ones at the end."
+        )
+        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
+    # Freezing holds this lock until it is committed, so `frozen_at` is read only afterwards.
+    [state] = lock_aggregates([experiment.pk])
+    if not Experiment.objects.filter(pk=experiment.pk, frozen_at=None).exists():
+        message = "The results of the experiment are frozen, so no metric can be added."
+        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
+    state.mark = ""
+    state.save(update_fields=["mark"])
+    added = [replace(definition, is_post_hoc=True) for definition in current_definitions(metrics[existing:])]
+    return [definition.document() for definition in (*definitions_of(experiment), *added)]
+
+
 def _without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
-    """With what holds otherwise in place of None, where that takes something away."""
+    """Return the values with the default in place of None, for the properties that None resets."""
     design = new_design()
     if unknown := values.keys() - {"variants", *design}:
         raise TypeError(f"An experiment has no {', '.join(sorted(unknown))}.")
@@ -219,7 +225,7 @@ def _without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_surroundings(experiment: Experiment, new: Collection[str]) -> None:
-    """Check what is new of a draft against all that there is beside it."""
+    """Check new properties of a draft against segments, flags and other experiments."""
     if "conditions" in new:
         check_segments(experiment)
     if "flag" in new:
@@ -232,6 +238,6 @@ def _require_draft(experiment: Experiment, what: str, changes: Collection[str] =
     if experiment.status != Status.DRAFT:
         message = f"The experiment is {experiment.status}; only a draft can be {what}."
         if experiment.status == Status.RUNNING and not _OF_A_PHASE.isdisjoint(changes):
-            message += f" For other weights, percentage or conditions, POST /v1/experiments/{experiment.key}/phases"
-            message += " opens a new phase."
+            message += " To change weights, percentage or conditions, open a new phase"
+            message += f" with POST /v1/experiments/{experiment.key}/phases."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)

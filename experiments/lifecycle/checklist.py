@@ -1,4 +1,4 @@
-"""What to look at before an experiment starts: each thing with how it stands, in words for whoever decides to start."""
+"""The checklist before the start of an experiment: what is checked, its status, and why."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from flags.models import Flag
 
 SEEN_WITHIN = timedelta(days=7)
 MOST_DAYS = 60
-"""An experiment that takes longer is told to be long: by then users come with other devices, and seasons change."""
+"""A longer duration is a warning: by then, users return on other devices, and seasons change."""
 _MOST_NAMED = 5
 
 
 class Check(StrEnum):
-    """What is looked at, in this order."""
+    """The checks, in their order."""
 
     PRIMARY_METRIC = "primary_metric"
     METRIC_SEEN = "metric_seen"
@@ -45,7 +45,7 @@ class Check(StrEnum):
 
 
 class Level(StrEnum):
-    """How something stands; `unknown` where nobody can tell yet."""
+    """The status of a check; `unknown` where there is not enough data yet."""
 
     OK = "ok"
     WARNING = "warning"
@@ -55,20 +55,20 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was looked at, how it stands, and why."""
+    """A check, its status, and the reason as a sentence."""
 
     check: Check
     status: Level
     message: str
 
 
-Told = tuple[Level, str]
+Result = tuple[Level, str]
 
 
 def check_experiment(experiment: Experiment, at: datetime) -> list[Finding]:
-    """Look at everything. It refuses nothing: whoever knows better may start all the same."""
+    """Return the findings of all checks. They do not prevent a start."""
     definitions = definitions_of(experiment)
-    told: dict[Check, Iterable[Told]] = {
+    results: dict[Check, Iterable[Result]] = {
         Check.PRIMARY_METRIC: [_primary(definitions)],
         Check.METRIC_SEEN: _seen(experiment, definitions, at),
         Check.WEIGHTS: [_weights(experiment)],
@@ -78,19 +78,19 @@ def check_experiment(experiment: Experiment, at: datetime) -> list[Finding]:
         Check.PLANNED_SIZE: [_planned_size(experiment, definitions, at)],
         Check.CALIBRATION: _calibrated(experiment, definitions),
     }
-    return [Finding(check, *each) for check, found in told.items() for each in found]
+    return [Finding(check, *result) for check, of_check in results.items() for result in of_check]
 
 
-def _primary(definitions: Sequence[Definition]) -> Told:
+def _primary(definitions: Sequence[Definition]) -> Result:
     goal = primary_of(definitions)
     if goal is None:
-        message = "No metric is a goal, so nothing decides the experiment; add one that it should improve."
+        message = "No metric is a goal, so nothing decides the experiment; add a metric that it should improve."
         return Level.PROBLEM, message
-    return Level.OK, f"{goal.key} decides: the first of the metrics that is a goal."
+    return Level.OK, f"{goal.key} decides the experiment: it is the first metric that is a goal."
 
 
-def _seen(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Iterator[Told]:
-    """Whether what the metrics look at has happened lately."""
+def _seen(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Iterator[Result]:
+    """Check for each metric whether its events happened within the last seven days."""
     names = {name for definition in definitions for name in definition.events}
     rows = EventCount.objects.filter(environment=experiment.environment, name__in=names)
     lately = rows.filter(quarter__gte=storage.quarter_of(at - SEEN_WITHIN), quarter__lte=storage.quarter_of(at))
@@ -98,101 +98,100 @@ def _seen(experiment: Experiment, definitions: Sequence[Definition], at: datetim
     for definition in definitions:
         missing = sorted(name for name in definition.events if name not in seen)
         if missing:
-            message = f"{definition.key}: no event {', '.join(missing)} in the last 7 days; is it tracked?"
+            message = f"{definition.key}: no event {', '.join(missing)} in the last 7 days; check that it is tracked."
             yield Level.WARNING, message
         else:
             counts = ", ".join(f"{int(seen[name]):,} of {name}" for name in sorted(definition.events))
-            yield Level.OK, f"{definition.key}: in the last 7 days there were {counts}."
+            yield Level.OK, f"{definition.key}: events in the last 7 days: {counts}."
 
 
-def _weights(experiment: Experiment) -> Told:
+def _weights(experiment: Experiment) -> Result:
     shares = variant_shares(experiment)
     split = ", ".join(f"{key} {float(share):.1%}" for key, share in shares.items()).replace("%", " %")
     without_users = [key for key in experiment.variant_keys if key not in shares]
     if experiment.variant_keys[0] in without_users:
-        return Level.PROBLEM, f"The control gets nobody, so there is nothing to compare: {split}."
+        return Level.PROBLEM, f"The control gets no users, so there is nothing to compare: {split}."
     if len(shares) == 1:
         return Level.PROBLEM, "Only the control gets users, so there is nothing to compare."
     if without_users:
-        return Level.WARNING, f"{', '.join(without_users)} gets nobody: {split}."
-    return Level.OK, f"Users are split by {split}."
+        return Level.WARNING, f"Variants without users: {', '.join(without_users)}. The split is {split}."
+    return Level.OK, f"The split is {split}."
 
 
-def _flag(experiment: Experiment) -> Told:
+def _flag(experiment: Experiment) -> Result:
     try:
         flag = check_flag(experiment)
     except DomainError as error:
         return Level.PROBLEM, error.message
     if flag is None:
-        return Level.OK, "It drives no flag."
+        return Level.OK, "The experiment drives no flag."
     driven_by = driving_experiment(flag.rules)
     if driven_by not in (None, experiment.key):
         return Level.PROBLEM, f"The running experiment {driven_by} drives the flag {flag.key}; stop it first."
     if not flag.enabled:
         where = experiment.environment.key
-        return Level.PROBLEM, f"The flag {flag.key} is off in {where}, so that nobody sees a variant; turn it on."
+        return Level.PROBLEM, f"The flag {flag.key} is off in {where}, so nobody sees a variant; turn it on."
     if flag.prerequisites:
         return _prerequisites(flag, experiment.environment)
-    return Level.OK, f"The flag {flag.key} is on, free, and has what each variant serves."
+    return Level.OK, f"The flag {flag.key} is on, no other experiment drives it, and it can serve every variant."
 
 
-def _prerequisites(flag: Flag, environment: Environment) -> Told:
-    """Who does not meet them sees no variant, of which Get Variant knows nothing."""
+def _prerequisites(flag: Flag, environment: Environment) -> Result:
+    """Check the flag's prerequisites. Users who do not meet them see no variant, but Get Variant exposes them."""
     keys = [prerequisite["flag"] for prerequisite in flag.prerequisites]
     wanted = Flag.objects.in_environment(environment).filter(key__in=keys).order_by("key")
     if off := [required.key for required in wanted if not required.enabled]:
         needed = f"{', '.join(off)}, off in {environment.key}"
-        return Level.PROBLEM, f"The flag {flag.key} needs {needed}, so that nobody sees a variant."
+        return Level.PROBLEM, f"The flag {flag.key} requires {needed}, so nobody sees a variant."
     return Level.WARNING, (
-        f"Who does not get what the flag {flag.key} needs of {', '.join(keys)} sees no variant; ask for variants by "
-        "the flag alone, for Get Variant counts them."
+        f"Users who do not meet the prerequisites of the flag {flag.key} ({', '.join(keys)}) see no variant. "
+        "Get Variant exposes them nevertheless, so read variants only through the flag."
     )
 
 
-def _group(experiment: Experiment) -> Told:
+def _group(experiment: Experiment) -> Result:
     if experiment.group is None:
-        return Level.OK, "It is in no group of experiments that exclude each other."
+        return Level.OK, "The experiment is in no group of mutually exclusive experiments."
     try:
-        if experiment.status != Status.STOPPED:  # which has given its part back
+        if experiment.status != Status.STOPPED:  # a stopped experiment has given its part back
             require_free(experiment)
     except DomainError as error:
         return Level.PROBLEM, error.message
-    return Level.OK, f"Its part of the group {experiment.group['key']} is its alone."
+    return Level.OK, f"No other experiment overlaps its share of the group {experiment.group['key']}."
 
 
-def _common_users(experiment: Experiment) -> Told:
-    """Which running experiments share users. Nothing is wrong with that; one should know."""
+def _common_users(experiment: Experiment) -> Result:
+    """Name the running experiments that may share users. This is never a problem, only good to know."""
     running = Experiment.objects.in_environment(experiment.environment).filter(status=Status.RUNNING)
-    mine = experiment.group["key"] if experiment.group else None
+    own_group = experiment.group["key"] if experiment.group else None
     others = running.exclude(pk=experiment.pk).order_by("key").values_list("key", "group")
-    common = [key for key, group in others if mine is None or group is None or group["key"] != mine]
+    common = [key for key, group in others if own_group is None or group is None or group["key"] != own_group]
     if not common:
-        return Level.OK, "No running experiment can have users in common with it."
+        return Level.OK, "No running experiment can share users with this one."
     more = f" and {len(common) - _MOST_NAMED} more" if len(common) > _MOST_NAMED else ""
-    message = f"Users may be in these running experiments at once: {', '.join(common[:_MOST_NAMED])}{more}."
-    return Level.OK, message
+    return Level.OK, f"Running experiments that may share users: {', '.join(common[:_MOST_NAMED])}{more}."
 
 
-def _planned_size(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Told:
+def _planned_size(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Result:
     planned = experiment.planned_size
     if experiment.percentage == 0:
-        return Level.PROBLEM, "It takes in 0 % of its users, and so nobody; set a percentage above 0."
+        return Level.PROBLEM, "The percentage is 0 %, so no users take part; set a percentage above 0."
     if planned is None:
-        return Level.WARNING, "No planned size is set; GET /v1/planner tells how many users an effect takes."
+        return Level.WARNING, "No planned size is set; GET /v1/planner computes the users that an effect needs."
     pace = _pace(experiment, definitions, at)
     if not pace:
-        return Level.UNKNOWN, f"{planned:,} users are planned; how many come a day, nobody knows yet."
+        return Level.UNKNOWN, f"{planned:,} users are planned; the number of users a day is not known yet."
     days = ceil(planned / pace)
     duration = f"{planned:,} users are planned, about {days:,} days at {pace:,.0f} a day"
     if days > MOST_DAYS:
-        return Level.WARNING, f"{duration}: more than {MOST_DAYS}. Plan for a larger effect, or take in more users."
+        return Level.WARNING, f"{duration}: more than {MOST_DAYS}. Plan for a larger effect, or include more users."
     return Level.OK, f"{duration}."
 
 
 def _pace(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> float | None:
-    """The users a day: of the experiment, or before it has any, of those who are known by the metric that decides.
+    """Return the users a day of the experiment or, before it has any, from the history of its primary metric.
 
-    As many as percentage and group let in by now; what the conditions leave, nobody knows.
+    They are scaled to the current percentage and group. The effect of the conditions is not known.
     """
     current = read_current_totals(experiment, at)
     if current is not None and (pace := pace_of(current, at)):
@@ -202,19 +201,19 @@ def _pace(experiment: Experiment, definitions: Sequence[Definition], at: datetim
     return history.pace_in(experiment) if history else None
 
 
-def _calibrated(experiment: Experiment, definitions: Sequence[Definition]) -> Iterator[Told]:
-    """Whether the tests of the metrics have been seen to err as seldom as they promise."""
+def _calibrated(experiment: Experiment, definitions: Sequence[Definition]) -> Iterator[Result]:
+    """Check for each metric whether a calibration found the promised error rate."""
     newest = newest_calibrations(definitions, experiment.environment)
     for definition in definitions:
         calibration = newest.get(definition.key)
         if calibration is None:
-            message = f"{definition.key}: not calibrated as it is defined now; manage.py simulate_aa does it."
+            message = f"{definition.key}: not calibrated with its current definition; run manage.py simulate_aa."
             yield Level.UNKNOWN, message
         else:
             yield Level.OK if calibration.is_as_promised else Level.PROBLEM, _calibration(calibration)
 
 
 def _calibration(calibration: Calibration) -> str:
-    promised = "as promised" if calibration.is_as_promised else "more than promised"
+    promised = "as promised" if calibration.is_as_promised else "which is more than promised"
     erred = f"{100 * calibration.false_positives:.1f} % of {calibration.rounds:,} splits"
-    return f"{calibration.metric}: its tests erred in {erred} on {calibration.at:%Y-%m-%d}, {promised}."
+    return f"{calibration.metric}: false positives in {erred} on {calibration.at:%Y-%m-%d}, {promised}."

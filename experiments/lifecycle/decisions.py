@@ -1,4 +1,7 @@
-"""How experiments end: stopped, with or without a winner, and opened again. Each is one transaction, flag included."""
+"""Stopping experiments, with or without a winner, and reopening them.
+
+Each of these is one transaction that includes the change of the flag.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ from experiments.exposures.forced_variants import remove_forced_exposures
 from experiments.exposures.recording import record_reported_meanwhile
 from experiments.lifecycle import flag_rule
 from experiments.lifecycle.new_phase import open_phase_after_stop
-from experiments.lifecycle.objections import Objection, objections
-from experiments.lifecycle.transitions import append, move, transit
+from experiments.lifecycle.objections import Objection, find_objections
+from experiments.lifecycle.transitions import change_status, log_change, update_status
 from experiments.models import REOPENABLE_FOR, AggregateState, Experiment, Status
 from experiments.models.documents import get_experiment
 from experiments.models.locks import lock_aggregates
@@ -30,7 +33,7 @@ from experiments.stats.types import Estimate
 from flags.engine.shapes import check_percentage
 
 MOST_HELD_BACK = 50
-"""Percent: with more, the winner would not be what most users see."""
+"""The largest holdback, in percent. With a larger one, most users would not see the winner."""
 
 
 def stop_experiment(
@@ -45,12 +48,12 @@ def stop_experiment(
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
-    """End a running experiment: nothing after this moment counts for it, and its flag goes by its other rules again.
+    """Stop a running experiment. Later events do not count, and its flag follows its other rules again.
 
-    With a `winner`, everybody sees that variant from now on, but for `holdback` percent of the flag's users, and the
-    results freeze; to keep how they came about takes a while, and is for the periodic task. Where something speaks
-    against it a reason is demanded. Raises ValidationFailed, or DomainError `experiment_not_found` or
-    `invalid_transition`.
+    With a `winner`, all users see that variant from now on, except `holdback` percent of the flag's
+    users, and the results freeze. The periodic task stores their explanations, which takes a while.
+    If there are objections to the winner, a reason is required. Raises ValidationFailed, or
+    DomainError `experiment_not_found` or `invalid_transition`.
     """
     if winner is None:
         _refuse_holdback_without_winner(holdback)
@@ -60,9 +63,9 @@ def stop_experiment(
             written = flag_rule.remove_rule(log, experiment) if experiment.status == Status.RUNNING else None
             decision = {"flag": written} if written else None
             ended = stopped_at or log.at
-            move(log, experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, decision=decision)
+            change_status(log, experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, decision=decision)
         return experiment
-    _prepare(get_experiment(key, environment), at)
+    _compute_results(get_experiment(key, environment), at)
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
         check_version(experiment, if_match)
@@ -82,10 +85,11 @@ def reopen_experiment(
 ) -> Experiment:
     """Let a stopped experiment run again as if it had not been stopped.
 
-    Raises DomainError `invalid_transition`, `experiment_locked` where its flag was changed since, or `in_use`.
+    Raises DomainError `invalid_transition`, `in_use` if its part of the group is taken, or
+    `experiment_locked` if its flag was changed after the stop.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
-        lock_environment(environment)  # as with a start: what is being erased must not be exposed once more
+        lock_environment(environment)  # as at a start, a user who is being erased must not be exposed again
         experiment = get_experiment(key, environment)
         check_version(experiment, if_match)
         stopped_at = _require_reopenable(experiment, log.at)
@@ -93,23 +97,26 @@ def reopen_experiment(
         AggregateState.objects.filter(pk=experiment.pk).update(mark="", stopped_at=None, kept=None)
         written = (experiment.decision or {}).get("flag")
         columns = {"stopped_at": None, "frozen_at": None, "winner": "", "decision": None}
-        move(log, experiment, Status.STOPPED, Status.RUNNING, **columns)
+        change_status(log, experiment, Status.STOPPED, Status.RUNNING, **columns)
         if written:
             flag_rule.restore_rules(log, experiment, written)
         open_phase_after_stop(log, experiment)
         record_reported_meanwhile(experiment, stopped_at)
-        remove_forced_exposures(experiment)  # those who became one while the exposures stood still
+        remove_forced_exposures(experiment)  # of users who became testers while the results were frozen
     return experiment
 
 
 def is_reopenable(experiment: Experiment, at: datetime) -> bool:
-    """Whether it has not been stopped for too long; what else may stand in the way is told by who tries."""
+    """Return whether the experiment was stopped recently enough. `reopen_experiment` checks the rest."""
     stopped_at = experiment.stopped_at
     return stopped_at is not None and at <= stopped_at + REOPENABLE_FOR
 
 
-def _prepare(experiment: Experiment, at: datetime) -> None:
-    """Fold and compare before others have to wait: both take long the first time, and hardly any the second."""
+def _compute_results(experiment: Experiment, at: datetime) -> None:
+    """Compute the results before the change log is locked.
+
+    The first computation takes long; the second one, while other writers wait, is short.
+    """
     if experiment.status == Status.RUNNING:
         analyse_experiment(experiment, at)
 
@@ -127,10 +134,10 @@ def _check_decision(experiment: Experiment, winner: str, holdback: float | None)
 
 def _check_holdback(experiment: Experiment, winner: str, holdback: float) -> Iterator[Detail]:
     if not experiment.flag:
-        message = "Must be left out: the experiment drives no flag that could hold users back."
+        message = "Must be left out: the experiment drives no flag, so no users can be held back."
         yield Detail("holdback", DetailCode.INVALID_VALUE, message)
     elif flag_rule.serves_alike(experiment, winner):
-        message = f"Must be left out: the flag serves the same for {winner} as for the control, so nobody is held back."
+        message = f"Must be left out: the flag serves the same value for {winner} and for the control."
         yield Detail("holdback", DetailCode.INVALID_VALUE, message)
     percentage_details = list(check_percentage(holdback, "holdback"))
     yield from percentage_details
@@ -140,43 +147,45 @@ def _check_holdback(experiment: Experiment, winner: str, holdback: float) -> Ite
 
 def _refuse_holdback_without_winner(holdback: float | None) -> None:
     if holdback is not None:
-        message = "Must be left out without a winner: there is nothing to hold back from."
+        message = "Must be left out without a winner."
         raise ValidationFailed([Detail("holdback", DetailCode.INVALID_VALUE, message)])
 
 
 def _stop_with_winner(log: Writing, experiment: Experiment, winner: str, holdback: float, ended: datetime) -> None:
-    """Stop, freeze, judge, and have the flag serve the winner. Folds come before the rows of experiments."""
-    remove_forced_exposures(experiment)  # whom somebody assigned before they had heard that it is a tester
-    held = lock_aggregates([experiment.pk]) if experiment.status == Status.RUNNING else []
-    before = transit(experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, winner=winner)
-    for state in held:
+    """Stop the experiment, freeze its results, check them, and let the flag serve the winner."""
+    # Another process may have assigned a tester before it learned of the forced variant.
+    remove_forced_exposures(experiment)
+    # The order of locks: states of aggregates come before rows of experiments.
+    states = lock_aggregates([experiment.pk]) if experiment.status == Status.RUNNING else []
+    before = update_status(experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, winner=winner)
+    for state in states:
         refresh_for_the_last_time(state, log.at)
     experiment.refresh_from_db()
     results = analyse_experiment(experiment, log.at)
-    found = objections(results, winner)
-    _require_reason(log.reason, winner, found)
-    decision = {**_decision(results, winner, holdback, found), "reason": log.reason}
+    objections = find_objections(results, winner)
+    _require_reason(log.reason, winner, objections)
+    decision = {**_decision(results, winner, holdback, objections), "reason": log.reason}
     written = flag_rule.ship(log, experiment, winner, holdback)
     experiment.decision = {**decision, "flag": written} if written else decision
     experiment.save(update_fields=["decision"])
-    append(log, experiment, before)
+    log_change(log, experiment, before)
 
 
-def _require_reason(reason: str, winner: str, found_objections: list[Objection]) -> None:
-    if found_objections and not reason.strip():
-        causes = "; ".join(objection.message for objection in found_objections)
-        message = f"Must say why {winner} is to win all the same: {causes}."
+def _require_reason(reason: str, winner: str, objections: list[Objection]) -> None:
+    if objections and not reason.strip():
+        causes = "; ".join(objection.message for objection in objections)
+        message = f"Give a reason for shipping {winner}: {causes}."
         raise ValidationFailed([Detail("reason", DetailCode.REQUIRED, message)])
 
 
-def _decision(results: Results, winner: str, holdback: float, found_objections: list[Objection]) -> Document:
-    """What was decided, against what, and what was known at that moment."""
+def _decision(results: Results, winner: str, holdback: float, objections: list[Objection]) -> Document:
+    """Return the decision, the objections that it overrides, and the results at that moment."""
     primary_metric = next((metric for metric in results.metrics if metric.is_primary), None)
     verdict = results.verdict
     return {
         "winner": winner,
         "holdback": holdback,
-        "overridden": [str(objection.cause) for objection in found_objections],
+        "overridden": [str(objection.cause) for objection in objections],
         "verdict": {"decision": str(verdict.decision), "variant": verdict.variant},
         "primary": _figures(primary_metric) if primary_metric else None,
     }
@@ -207,15 +216,15 @@ def _lift(comparison: Any) -> Document | None:
 def _require_reopenable(experiment: Experiment, at: datetime) -> datetime:
     stopped_at = experiment.stopped_at
     if stopped_at is None:
-        message = f"The experiment is {experiment.status}; only one that is stopped can be opened again."
+        message = f"The experiment is {experiment.status}; only a stopped experiment can be reopened."
         raise DomainError(ErrorCode.INVALID_TRANSITION, message)
     if not is_reopenable(experiment, at):
-        message = f"The experiment was stopped more than {REOPENABLE_FOR.days} days ago; plan a new one."
+        message = f"The experiment was stopped more than {REOPENABLE_FOR.days} days ago; create a new one."
         raise DomainError(ErrorCode.INVALID_TRANSITION, message)
     require_free(experiment)
     try:
         check_segments(experiment)
-    except ValidationFailed as error:  # nobody has sent a field
+    except ValidationFailed as error:  # the caller sent no field that could be invalid
         causes = " ".join(detail.message for detail in error.details)
-        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, f"The experiment cannot run as it did: {causes}") from error
+        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, f"The experiment cannot be reopened: {causes}") from error
     return stopped_at

@@ -1,6 +1,7 @@
-"""The flag that an experiment drives: its rule while the experiment runs, and what stands there when it is over.
+"""The flag that an experiment drives: its rule while the experiment runs, and its rules afterwards.
 
-All are called in the transaction that changes the experiment, and do nothing where it drives no flag.
+Every function runs in the transaction that changes the experiment. It does nothing if the experiment
+drives no flag.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _OPTIONAL = ("conditions", "group", "forced")
 
 
 def rule_of(experiment: Mapping[str, Any]) -> Document:
-    """The rule of the flag, of an experiment's document as the change log keeps it."""
+    """Return the rule of the flag, from an experiment's document in the change log."""
     source, serves = assignment_source(experiment), experiment["flag"]["serves"]
     return {
         "type": "experiment",
@@ -34,7 +35,10 @@ def rule_of(experiment: Mapping[str, Any]) -> Document:
 
 
 def check_flag(experiment: Experiment) -> Flag | None:
-    """The flag to drive, if any, once it has what it is to serve; whoever drives it now. Raises ValidationFailed."""
+    """Return the flag to drive, or None, after checking that it has what each variant serves.
+
+    Another experiment may be driving it. Raises ValidationFailed.
+    """
     if not experiment.flag:
         return None
     rule = rule_of(document(experiment))
@@ -42,14 +46,17 @@ def check_flag(experiment: Experiment) -> Flag | None:
 
 
 def put_rule(log: Writing, experiment: Experiment) -> None:
-    """Have the flag assign users as the experiment does by now."""
+    """Write the experiment's current rule into the flag."""
     if experiment.flag:
         rule = rule_of(document(experiment))
         changes.put_rule(log, key=experiment.flag["key"], environment=experiment.environment, rule=rule)
 
 
 def remove_rule(log: Writing, experiment: Experiment) -> Document | None:
-    """Let the other rules of the flag decide, and return what `restore_rules` needs; None where there is no flag."""
+    """Remove the rule, so that the other rules of the flag decide.
+
+    Returns what `restore_rules` needs, or None if there is no flag.
+    """
     if not experiment.flag:
         return None
     key, environment = experiment.flag["key"], experiment.environment
@@ -59,13 +66,16 @@ def remove_rule(log: Writing, experiment: Experiment) -> Document | None:
 
 
 def serves_alike(experiment: Experiment, variant: str) -> bool:
-    """Whether the flag that it drives serves the same for a variant, if it is one, as for the control."""
+    """Return whether the flag serves the same value for this variant and for the control."""
     serves = (experiment.flag or {}).get("serves", {})
     return variant in serves and is_same(serves[variant], serves[experiment.variant_keys[0]])
 
 
 def ship(log: Writing, experiment: Experiment, winner: str, holdback: float) -> Document | None:
-    """Have the flag serve the winner to all but so many percent, who see what control does; return as above."""
+    """Let the flag serve the winner, except to `holdback` percent of users, who see the control.
+
+    Returns what `restore_rules` needs, or None if there is no flag.
+    """
     if not experiment.flag:
         return None
     serves = experiment.flag["serves"]
@@ -82,9 +92,9 @@ def ship(log: Writing, experiment: Experiment, winner: str, holdback: float) -> 
 
 
 def restore_rules(log: Writing, experiment: Experiment, written: Document) -> None:
-    """Put back what the end of the experiment replaced, with its rule as it is to be by now.
+    """Restore the rules that the end of the experiment replaced, with the experiment's current rule.
 
-    Raises DomainError `experiment_locked` where the flag was changed after the end of the experiment.
+    Raises DomainError `experiment_locked` if the flag was changed after the end of the experiment.
     """
     if not experiment.flag:
         return
@@ -99,12 +109,12 @@ def restore_rules(log: Writing, experiment: Experiment, written: Document) -> No
             rules=[rule_of(document(experiment)), *others],
         )
     except ValidationFailed as error:
-        # Nobody has sent a field: something is gone that its rules name.
+        # The caller sent no field: something that the rules refer to no longer exists.
         causes = " ".join(detail.message for detail in error.details)
-        message = f"The flag {key} cannot have the rules back that it had: {causes}"
+        message = f"The previous rules of flag {key} cannot be restored: {causes}"
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message) from error
 
 
 def _written(log: Writing, before: Sequence[Document]) -> Document:
-    """The rules of before, and the revision that replaced them, which is the newest."""
+    """Return the previous rules, and the revision that replaced them, which is the newest one."""
     return {"before": [*before], "revision": log.revision}

@@ -1,6 +1,7 @@
-"""Opening a new phase, the one way to change how a running experiment assigns. What phases mean is for `phases`.
+"""Opening a new phase, the only way to change how a running experiment assigns users.
 
-One is opened by whoever asks for it, and by whoever changes a segment that the experiment's conditions ask for.
+A phase is opened on request, and when a segment changes that the experiment's conditions use.
+`experiments.design.phases` says what phases are.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from experiments.design.checks import check_variants, check_weights_of_flag
 from experiments.design.phases import phase_document
 from experiments.design.segment_refs import check_segments
 from experiments.lifecycle.flag_rule import put_rule
-from experiments.lifecycle.transitions import append
+from experiments.lifecycle.transitions import log_change
 from experiments.models import WHOLE, Experiment, Status
 from experiments.models.documents import KIND, document, get_experiment
 from flags.changes.references import CachedLookup, all_segments_named
 from flags.changes.segment_changes import changed_since
 
 MOST_PHASES = 100
-_SHOWN = 10
-_UNLESS_SAID = {"percentage": WHOLE, "conditions": []}
+_MOST_NAMED = 10
+_DEFAULTS = {"percentage": WHOLE, "conditions": []}
 _CHECKS = {"variants": check_variants, "percentage": check_percentage, "conditions": check_conditions}
 
 
@@ -42,15 +43,16 @@ def open_phase(
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
-    """Assign those who come from now on by other weights, percentage or conditions; None takes the latter two away.
+    """Assign new users by other weights, percentage or conditions; None resets the latter two.
 
-    The flag that the experiment drives does so from the same moment on. Who was exposed before keeps the variant and
-    counts for the phase it was in. A beginning in the past is no offer of the API. Raises ValidationFailed, or
-    DomainError `experiment_not_found`, `invalid_transition` where it is not running, or `experiment_locked` where it
-    has had as many phases as there may be.
+    The flag that the experiment drives follows at the same moment. Users who were exposed before keep
+    their variant and count for their phase. `opened_at` is a moment in the past, which the API does
+    not offer. Raises ValidationFailed, or DomainError `experiment_not_found`, `invalid_transition` if
+    the experiment is not running, or `experiment_locked` if it has the maximum of phases.
     """
-    sent = {name: _UNLESS_SAID.get(name) if value is None else value for name, value in changes.items()}
-    if details := [*(found for name, value in sent.items() for found in _CHECKS[name](value)), *_check_reason(reason)]:
+    sent = {name: _DEFAULTS.get(name) if value is None else value for name, value in changes.items()}
+    details = [detail for name, value in sent.items() for detail in _CHECKS[name](value)]
+    if details := [*details, *_check_reason(reason)]:
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
@@ -69,10 +71,10 @@ def open_phase(
 
 
 def open_phases_of_segments(*, log: Writing, segments: Collection[str], **_: Any) -> None:
-    """Open a new phase, configured as before, of all running experiments whose conditions ask for changed segments.
+    """Open a new phase of every running experiment whose conditions use one of these changed segments.
 
-    Others meet the conditions from now on, which no phase but a new one may hide. Raises DomainError
-    `experiment_locked`.
+    The configuration stays, but other users meet the conditions from now on, so their exposures must
+    belong to a new phase. Raises DomainError `experiment_locked`.
     """
     segments_read = CachedLookup()
     running = Experiment.objects.filter(status=Status.RUNNING).exclude(conditions=[]).select_related("environment")
@@ -84,7 +86,7 @@ def open_phases_of_segments(*, log: Writing, segments: Collection[str], **_: Any
 
 
 def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
-    """Do so for one that runs again, where segments were changed since it was stopped."""
+    """Open a new phase of a reopened experiment if its segments were changed while it was stopped."""
     if not experiment.conditions:
         return
     stop_changes = Change.objects.of(KIND, experiment.pk).filter(
@@ -93,8 +95,10 @@ def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
     stopped = stop_changes.latest("revision").revision
     if changed := changed_since(all_segments_named(experiment.conditions, CachedLookup()), stopped):
         if len(experiment.phases) >= MOST_PHASES:
-            message = f"{_why(changed)[:-1]} since it was stopped, which takes a new phase; "
-            message += f"it has had {MOST_PHASES}, the most there may be. Plan a new experiment."
+            message = (
+                f"{_why(changed)[:-1]} after the experiment was stopped, which requires a new phase. "
+                f"The experiment already has the maximum of {MOST_PHASES} phases; create a new one."
+            )
             raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
         _open(log, experiment, document(experiment), phase_document(experiment, log.at, _why(changed)))
 
@@ -102,48 +106,48 @@ def open_phase_after_stop(log: Writing, experiment: Experiment) -> None:
 def _open(log: Writing, experiment: Experiment, before: Document, new: Document, columns: Collection[str] = ()) -> None:
     experiment.phases = [*experiment.phases, new]
     experiment.save(update_fields=[*columns, "phases"])
-    append(log, experiment, before)
+    log_change(log, experiment, before)
 
 
 def _why(changed: Sequence[str]) -> str:
     if len(changed) == 1:
         return f"The segment {changed[0]} was changed."
-    more = len(changed) - _SHOWN
-    return f"The segments {', '.join(changed[:_SHOWN])}{f' and {more} more' if more > 0 else ''} were changed."
+    more = len(changed) - _MOST_NAMED
+    return f"The segments {', '.join(changed[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''} were changed."
 
 
 def _require_room(experiment: Experiment, changed: Sequence[str]) -> None:
     if len(experiment.phases) >= MOST_PHASES:
         message = (
-            f"The experiment {experiment.key} ({experiment.environment.key}) asks for the segment {changed[0]} and has "
-            f"had {MOST_PHASES} phases, the most there may be; stop it before you change who is in the segment."
+            f"The experiment {experiment.key} ({experiment.environment.key}) uses the segment {changed[0]} and already "
+            f"has the maximum of {MOST_PHASES} phases. Stop it before you change who is in the segment."
         )
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
 
 
 def _check_reason(reason: str) -> Iterator[Detail]:
     if not reason.strip():
-        text = "Must say why; whoever reads the results later will want to know."
-        yield Detail("reason", DetailCode.REQUIRED, text)
+        message = "Give a reason; people who read the results later will need it."
+        yield Detail("reason", DetailCode.REQUIRED, message)
 
 
 def _require_running(experiment: Experiment) -> None:
     if experiment.status != Status.RUNNING:
-        message = f"The experiment is {experiment.status}; only a running one can have a new phase."
+        message = f"The experiment is {experiment.status}; only a running experiment can have a new phase."
         raise DomainError(ErrorCode.INVALID_TRANSITION, message)
     if len(experiment.phases) >= MOST_PHASES:
-        message = f"The experiment has had {MOST_PHASES} phases, the most there may be; stop it, and plan a new one."
+        message = f"The experiment already has the maximum of {MOST_PHASES} phases; stop it and create a new one."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
 
 
 def _check_changes(experiment: Experiment, sent: Mapping[str, Any]) -> Iterator[Detail]:
-    """Say what does not go with the experiment as it is: other variants, or nothing new at all."""
+    """Yield what is wrong with the changes for this experiment: other variants, or no change at all."""
     variants = sent.get("variants", experiment.variants)
     if experiment.flag:
         yield from check_weights_of_flag(variants)
     if [variant["key"] for variant in variants] != experiment.variant_keys:
         message = f"Must be the variants of the experiment in their order, {', '.join(experiment.variant_keys)}; "
-        yield Detail("variants", DetailCode.INVALID_VALUE, f"{message}only their weights may be others.")
+        yield Detail("variants", DetailCode.INVALID_VALUE, f"{message}only their weights may change.")
     elif all(is_same(value, getattr(experiment, name)) for name, value in sent.items()):
-        message = "Is needed where neither percentage nor conditions change: a new phase assigns in another way."
+        message = "Is required unless percentage or conditions change: a new phase must change the assignment."
         yield Detail("variants", DetailCode.REQUIRED, message)

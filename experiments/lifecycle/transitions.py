@@ -1,4 +1,4 @@
-"""Moving an experiment from one status to another, and appending it to the change log."""
+"""Changing the status of an experiment, and writing an experiment to the change log."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ from experiments.models import Experiment, Status
 from experiments.models.documents import KIND, document
 
 
-def move(log: Writing, experiment: Experiment, origin: Status, target: Status, **columns: Any) -> None:
-    """Take an experiment from one status to another, with other columns. Raises `invalid_transition`."""
-    append(log, experiment, transit(experiment, origin, target, **columns))
+def change_status(log: Writing, experiment: Experiment, origin: Status, target: Status, **columns: Any) -> None:
+    """Change the status and other columns of an experiment, and log the change.
+
+    Raises DomainError `invalid_transition` unless the experiment has the status `origin`.
+    """
+    log_change(log, experiment, update_status(experiment, origin, target, **columns))
 
 
-def transit(experiment: Experiment, origin: Status, target: Status, **columns: Any) -> Document:
-    """Do so without logging it yet, and return the document of before."""
+def update_status(experiment: Experiment, origin: Status, target: Status, **columns: Any) -> Document:
+    """Do the same without logging the change, and return the document of the experiment before it."""
     before = document(experiment)
-    moved = Experiment.objects.filter(pk=experiment.pk, status=origin).update(status=target, **columns)
-    if not moved:
-        message = f"The experiment is {experiment.status}; only one that is {origin.value} can become {target.value}."
+    updated = Experiment.objects.filter(pk=experiment.pk, status=origin).update(status=target, **columns)
+    if not updated:
+        message = f"The experiment is {experiment.status}; only a {origin.value} experiment can become {target.value}."
         raise DomainError(ErrorCode.INVALID_TRANSITION, message)
     experiment.refresh_from_db()
     return before
 
 
-def append(log: Writing, experiment: Experiment, before: Document | None) -> None:
-    """Log an experiment as it is by now."""
+def log_change(log: Writing, experiment: Experiment, before: Document | None) -> None:
+    """Append the current document of an experiment to the change log; `before` is the previous one."""
     experiment.version = log.next_revision()
     log.append(
         KIND,

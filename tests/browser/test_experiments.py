@@ -77,7 +77,7 @@ def test_ship__against_the_verdict__asks_for_the_reason(visit: Visit, production
 
     page.locator("input[value=control]").check()
     page.get_by_role("button", name="Ship the winner").click()
-    expect(page.get_by_text("Must say why control is to win all the same")).to_be_visible()
+    expect(page.get_by_text("Give a reason for shipping control")).to_be_visible()
     expect(page.locator("input[value=control]")).to_be_checked()
     page.locator("#id_reason").fill("Support cannot cope.")
     page.get_by_role("button", name="Ship the winner").click()

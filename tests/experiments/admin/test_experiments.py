@@ -175,12 +175,12 @@ def test_change__metrics_of_a_started_experiment__are_added_post_hoc_and_neither
     assert [each.is_post_hoc for each in definitions_of(running)] == [False, True]
 
     refused = client.post(where, filled(client, where, metrics='["sign_up", "buy"]'))
-    assert "its metrics stay as they are" in errors_of(refused)["__all__"][0]
+    assert "its metrics cannot be removed or moved" in errors_of(refused)["__all__"][0]
     stop_experiment(key=running.key, environment=running.environment, actor=ACTOR, at=NOON, winner="blue", reason="Yes")
     sent = filled(client, where)
     assert "metrics" not in sent
     refused = client.post(where, {**sent, "metrics": '["buy", "sign_up", "late"]'})  # of a page opened before
-    assert "are frozen; nothing more can be measured" in errors_of(refused)["__all__"][0]
+    assert "are frozen, so no metric can be added" in errors_of(refused)["__all__"][0]
 
 
 def test_change__of_a_draft_that_was_started_meanwhile__is_not_made(draft: Experiment, production: Environment) -> None:
@@ -189,7 +189,7 @@ def test_change__of_a_draft_that_was_started_meanwhile__is_not_made(draft: Exper
     start_experiment(key=draft.key, environment=production, actor=ACTOR, at=NOON)
     before = revision()
     response = client.post(address("change", draft), sent)
-    message = "The experiment is running; its metrics stay as they are, and others go after them."
+    message = "The experiment is running; its metrics cannot be removed or moved. Add new ones at the end."
     assert errors_of(response)["__all__"] == [message]
     assert response.context["adminform"].form["metrics"].value() == '["other"]'
     draft.refresh_from_db()
@@ -225,7 +225,7 @@ def test_stop__confirmed__stops(running: Experiment) -> None:
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        ("start", "The experiment is running; only one that is draft can become running."),
+        ("start", "The experiment is running; only a draft experiment can become running."),
         ("stop", None),
     ],
 )
@@ -234,7 +234,7 @@ def test_move__that_the_status_does_not_allow__is_refused_in_the_words_of_the_do
 ) -> None:
     if page == "stop":
         stop_experiment(key=running.key, environment=production, actor=ACTOR, at=NOON)
-        words = "The experiment is stopped; only one that is running can become stopped."
+        words = "The experiment is stopped; only a running experiment can become stopped."
     before = revision()
     assert messages_of(sign_in().post(address(page, running), {"opened_in": "production"})) == [words]
     assert revision() == before

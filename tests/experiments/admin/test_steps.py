@@ -58,14 +58,14 @@ def test_ship__no_verdict_yet__has_nothing_chosen_and_asks_for_the_reason_where_
     client = sign_in()
     page = client.get(address("ship", experiment))
     assert chosen(page) == []
-    assert "the results cover 0 of the 1,000 users that were planned; the verdict is to keep it running" in text_of(
+    assert "the results cover 0 of the 1,000 planned users; the verdict is to keep the experiment running" in text_of(
         page
     )
 
     before = revision()
     response = client.post(address("ship", experiment), {"winner": "green", **HERE})
     assert response.status_code == 200
-    assert "Must say why green is to win all the same" in response.context["form"].errors["reason"][0]
+    assert "Give a reason for shipping green" in response.context["form"].errors["reason"][0]
     assert (chosen(response), revision()) == (["green"], before)
 
     client.post(address("ship", experiment), {"winner": "green", "reason": "We like it.", **HERE})
@@ -108,7 +108,7 @@ def test_ship__not_running__is_refused_in_the_words_of_the_domain(production: En
     assert client.get(address("ship", draft)).status_code == 200
     response = client.post(address("ship", draft), {"winner": "green", "reason": "Because.", **HERE})
     assert response.context["form"].non_field_errors() == [
-        "The experiment is draft; only one that is running can become stopped."
+        "The experiment is draft; only a running experiment can become stopped."
     ]
 
 

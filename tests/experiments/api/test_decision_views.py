@@ -94,7 +94,7 @@ def test_reopen__stopped_with_a_winner__runs_again(api: Any, production: Environ
     data(api.post(STOP, {"winner": "green"}))
 
     assert data(api.post(REOPEN)) == before
-    assert error(api.post(REOPEN), 409, "invalid_transition")["message"].endswith("stopped can be opened again.")
+    assert error(api.post(REOPEN), 409, "invalid_transition")["message"].endswith("stopped experiment can be reopened.")
 
 
 def test_reopen__flag_changed_since__is_refused_naming_the_flag(api: Any, production: Environment) -> None:

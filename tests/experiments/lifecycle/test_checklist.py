@@ -45,7 +45,7 @@ def test_primary_metric__first_goal__decides() -> None:
     define("errors", role="guardrail")
     assert find(ExperimentFactory(metrics=["errors", "purchase"]), Check.PRIMARY_METRIC) == (
         Level.OK,
-        "purchase decides: the first of the metrics that is a goal.",
+        "purchase decides the experiment: it is the first metric that is a goal.",
     )
     status, message = find(ExperimentFactory(metrics=["errors"]), Check.PRIMARY_METRIC)
     assert (status, message.partition(",")[0]) == (Level.PROBLEM, "No metric is a goal")
@@ -54,9 +54,9 @@ def test_primary_metric__first_goal__decides() -> None:
 @pytest.mark.parametrize(
     ("days_ago", "status", "message"),
     [
-        (0, Level.OK, "purchase: in the last 7 days there were 2 of purchase."),
-        (6, Level.OK, "purchase: in the last 7 days there were 2 of purchase."),
-        (8, Level.WARNING, "purchase: no event purchase in the last 7 days; is it tracked?"),
+        (0, Level.OK, "purchase: events in the last 7 days: 2 of purchase."),
+        (6, Level.OK, "purchase: events in the last 7 days: 2 of purchase."),
+        (8, Level.WARNING, "purchase: no event purchase in the last 7 days; check that it is tracked."),
     ],
 )
 def test_metric_seen__events_of_the_last_week__count(days_ago: int, status: str, message: str) -> None:
@@ -72,17 +72,17 @@ def test_metric_seen__ratio__looks_for_both_of_its_events(staging: Environment) 
     EventFactory(name="look", environment=staging)
     assert find(ExperimentFactory(metrics=["price"]), Check.METRIC_SEEN) == (
         Level.WARNING,
-        "price: no event look in the last 7 days; is it tracked?",
+        "price: no event look in the last 7 days; check that it is tracked.",
     )
 
 
 @pytest.mark.parametrize(
     ("weights", "status", "message"),
     [
-        ((1, 1), Level.OK, "Users are split by a 50.0 %, b 50.0 %."),
-        ((0, 1), Level.PROBLEM, "The control gets nobody, so there is nothing to compare: b 100.0 %."),
+        ((1, 1), Level.OK, "The split is a 50.0 %, b 50.0 %."),
+        ((0, 1), Level.PROBLEM, "The control gets no users, so there is nothing to compare: b 100.0 %."),
         ((1, 0), Level.PROBLEM, "Only the control gets users, so there is nothing to compare."),
-        ((1, 3, 0), Level.WARNING, "c gets nobody: a 25.0 %, b 75.0 %."),
+        ((1, 3, 0), Level.WARNING, "Variants without users: c. The split is a 25.0 %, b 75.0 %."),
     ],
 )
 def test_weights__of_each_kind__are_told(weights: tuple[float, ...], status: str, message: str) -> None:
@@ -96,8 +96,8 @@ SERVES = {"control": False, "green": True}
 @pytest.mark.parametrize(
     ("is_on", "status", "message"),
     [
-        (True, Level.OK, "The flag new is on, free, and has what each variant serves."),
-        (False, Level.PROBLEM, "The flag new is off in production, so that nobody sees a variant; turn it on."),
+        (True, Level.OK, "The flag new is on, no other experiment drives it, and it can serve every variant."),
+        (False, Level.PROBLEM, "The flag new is off in production, so nobody sees a variant; turn it on."),
     ],
 )
 def test_flag__to_be_driven__must_be_on(is_on: bool, status: str, message: str) -> None:
@@ -139,13 +139,13 @@ def test_flag__that_does_not_have_what_is_served__is_a_problem() -> None:
         Level.PROBLEM,
         "flag.serves.control: The flag has no variants; must be true or false.",
     )
-    assert find(ExperimentFactory(), Check.FLAG) == (Level.OK, "It drives no flag.")
+    assert find(ExperimentFactory(), Check.FLAG) == (Level.OK, "The experiment drives no flag.")
 
 
 def test_group__part_that_another_one_has__is_a_problem() -> None:
     ExperimentFactory(key="first", group={"key": "g", "from": 0, "to": 50}, running=True)
     mine = ExperimentFactory(key="mine", group={"key": "g", "from": 50, "to": 100})
-    assert find(mine, Check.GROUP) == (Level.OK, "Its part of the group g is its alone.")
+    assert find(mine, Check.GROUP) == (Level.OK, "No other experiment overlaps its share of the group g.")
     mine.group = {"key": "g", "from": 40, "to": 100}
     status, message = find(mine, Check.GROUP)
     assert status == Level.PROBLEM
@@ -154,14 +154,14 @@ def test_group__part_that_another_one_has__is_a_problem() -> None:
 
 def test_common_users__running_ones_outside_of_the_group__are_told(staging: Environment) -> None:
     mine = ExperimentFactory(key="mine", group={"key": "g", "from": 0, "to": 50})
-    assert find(mine, Check.COMMON_USERS) == (Level.OK, "No running experiment can have users in common with it.")
+    assert find(mine, Check.COMMON_USERS) == (Level.OK, "No running experiment can share users with this one.")
     ExperimentFactory(key="sibling", group={"key": "g", "from": 50, "to": 60}, running=True)
     ExperimentFactory(key="elsewhere", environment=staging, running=True)
     ExperimentFactory(key="draft")
     assert find(mine, Check.COMMON_USERS)[1].startswith("No running experiment")
     for number in range(7):
         ExperimentFactory(key=f"free-{number}", running=True)
-    message = "Users may be in these running experiments at once: free-0, free-1, free-2, free-3, free-4 and 2 more."
+    message = "Running experiments that may share users: free-0, free-1, free-2, free-3, free-4 and 2 more."
     assert find(mine, Check.COMMON_USERS) == (Level.OK, message)
 
 
@@ -234,16 +234,16 @@ def test_flag__with_a_prerequisite__is_warned_of_and_a_problem_where_that_is_off
     FlagFactory(key="new", on=True, prerequisites=[{"flag": "needed"}])
     experiment = ExperimentFactory(flag={"key": "new", "serves": SERVES})
     status, message = find(experiment, Check.FLAG)
-    assert (status, "needs of needed sees no variant" in message) == (Level.WARNING, True)
+    assert (status, "prerequisites of the flag new (needed) see no variant" in message) == (Level.WARNING, True)
     FlagState.objects.filter(flag__key="needed").update(enabled=False)
-    message = "The flag new needs needed, off in production, so that nobody sees a variant."
+    message = "The flag new requires needed, off in production, so nobody sees a variant."
     assert find(experiment, Check.FLAG) == (Level.PROBLEM, message)
 
 
 def test_planned_size__where_nobody_came_yet__is_unknown() -> None:
     assert find(ExperimentFactory(planned_size=100), Check.PLANNED_SIZE) == (
         Level.UNKNOWN,
-        "100 users are planned; how many come a day, nobody knows yet.",
+        "100 users are planned; the number of users a day is not known yet.",
     )
 
 
@@ -253,7 +253,7 @@ def test_planned_size__where_the_percentage_lets_in_nobody__is_a_problem(planned
         EventFactory(name="look", user_id=f"user-{number}", timestamp=NOON - DAY)
     assert find(ExperimentFactory(planned_size=planned, percentage=0), Check.PLANNED_SIZE) == (
         Level.PROBLEM,
-        "It takes in 0 % of its users, and so nobody; set a percentage above 0.",
+        "The percentage is 0 %, so no users take part; set a percentage above 0.",
     )
 
 
@@ -261,18 +261,18 @@ def test_calibration__newest_of_the_same_definition__counts(production: Environm
     define("purchase")
     experiment = ExperimentFactory()
     [definition] = definitions_of(experiment)
-    unknown = (Level.UNKNOWN, "purchase: not calibrated as it is defined now; manage.py simulate_aa does it.")
+    unknown = (Level.UNKNOWN, "purchase: not calibrated with its current definition; run manage.py simulate_aa.")
     assert find(experiment, Check.CALIBRATION) == unknown
     keep_outcomes([Outcome(definition, 1000, 0.2, is_as_promised=False)], production, NOON)
     keep_outcomes([Outcome(definition, 1000, 0.01, is_as_promised=True)], staging, NOON)
     assert find(experiment, Check.CALIBRATION) == (
         Level.PROBLEM,
-        "purchase: its tests erred in 20.0 % of 1,000 splits on 2026-01-31, more than promised.",
+        "purchase: false positives in 20.0 % of 1,000 splits on 2026-01-31, which is more than promised.",
     )
     keep_outcomes([Outcome(definition, 2000, 0.048, is_as_promised=True)], production, NOON + DAY)
     assert find(experiment, Check.CALIBRATION) == (
         Level.OK,
-        "purchase: its tests erred in 4.8 % of 2,000 splits on 2026-02-01, as promised.",
+        "purchase: false positives in 4.8 % of 2,000 splits on 2026-02-01, as promised.",
     )
     update_metric(key="purchase", changes={"window_hours": 24}, actor=ACTOR, at=NOON)
     assert find(experiment, Check.CALIBRATION) == unknown
@@ -287,7 +287,7 @@ def test_api__checklist__tells_every_finding(api) -> None:
     assert found[0] == {
         "check": "primary_metric",
         "status": "ok",
-        "message": "purchase decides: the first of the metrics that is a goal.",
+        "message": "purchase decides the experiment: it is the first metric that is a goal.",
     }
     error(api.get("/v1/experiments/nobody/checklist"), 404, "experiment_not_found")
     error(api.get("/v1/experiments/e/checklist?metric=x"), 400, "invalid_parameter")

@@ -169,9 +169,9 @@ def _not_the_winner(environment: Environment) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arrange", "words", "overridden"),
     [
-        (_too_many_of_one, "users are not split", ["sample_ratio_mismatch", "not_the_verdict"]),
+        (_too_many_of_one, "users are not split by the weights", ["sample_ratio_mismatch", "not_the_verdict"]),
         (_harmed, "it harms the guardrail complaints", ["guardrail_harmed", "not_the_verdict"]),
-        (_too_small, "300 of the 1,000 users that were planned", ["planned_size_not_reached"]),
+        (_too_small, "300 of the 1,000 planned users", ["planned_size_not_reached"]),
         (_not_the_winner, "the verdict is to ship green", ["not_the_verdict"]),
     ],
 )
@@ -254,15 +254,15 @@ def test_stop__with_a_winner_but_not_running__is_refused(production: Environment
     assert state(production) == before
 
 
-@pytest.mark.parametrize("step", ["ship", "append", "analyse_experiment"])
+@pytest.mark.parametrize("step", ["ship", "log_change", "analyse_experiment"])
 def test_stop__that_breaks_off_anywhere__is_as_if_it_had_not_been_tried(
     production: Environment, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     run(production)
     convince(production)
-    decisions._prepare(get_experiment("e", production), A_DAY_LATER)
+    decisions._compute_results(get_experiment("e", production), A_DAY_LATER)
     before = state(production)
-    monkeypatch.setattr(decisions, "_prepare", lambda *_: None)
+    monkeypatch.setattr(decisions, "_compute_results", lambda *_: None)
     monkeypatch.setattr(flag_rule if step == "ship" else decisions, step, _break_off)
     with pytest.raises(RuntimeError):
         stop_experiment(**who(production, winner="green"))
@@ -275,7 +275,7 @@ def test_stop__without_a_winner_that_breaks_off__leaves_the_flag_as_it_was(
 ) -> None:
     run(production)
     before = state(production)
-    monkeypatch.setattr(decisions, "move", _break_off)
+    monkeypatch.setattr(decisions, "change_status", _break_off)
     with pytest.raises(RuntimeError):
         stop_experiment(**who(production))
 
@@ -298,7 +298,7 @@ def test_stop__treatments_that_are_worse__lets_the_control_win_without_a_reason(
     convince(production, better="control")
     with pytest.raises(ValidationFailed) as error:
         stop_experiment(**who(production, winner="green"))
-    assert "the verdict is to stay with the control" in error.value.message
+    assert "the verdict is to keep the control" in error.value.message
 
     decision = stop_experiment(**who(production, winner="control")).decision
     assert decision is not None

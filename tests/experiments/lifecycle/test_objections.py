@@ -8,7 +8,7 @@ import pytest
 
 from config.models import Environment
 from experiments.lifecycle.changes import get_experiment
-from experiments.lifecycle.objections import objections
+from experiments.lifecycle.objections import find_objections
 from experiments.metrics.changes import create_metric
 from experiments.results.computing import analyse_experiment
 from tests.conftest import ACTOR, NOON
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 def causes(environment: Environment, winner: str) -> list[str]:
     results = analyse_experiment(get_experiment("e", environment), NOON)
-    return [str(objection.cause) for objection in objections(results, winner)]
+    return [str(objection.cause) for objection in find_objections(results, winner)]
 
 
 @pytest.mark.parametrize(

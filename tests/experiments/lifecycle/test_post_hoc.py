@@ -86,7 +86,9 @@ def test_metrics__goal_added_where_there_was_none__decides_nothing(api, producti
 @pytest.mark.parametrize("metrics", [[], ["revenue", "bought"], ["revenue"], ["look", "bought"]])
 @pytest.mark.usefixtures("_shop")
 def test_metrics__of_a_started_experiment__neither_go_nor_move(api, metrics):
-    assert "others go after them" in error(api.patch(PATH, {"metrics": metrics}), 409, "experiment_locked")["message"]
+    assert (
+        "Add new ones at the end" in error(api.patch(PATH, {"metrics": metrics}), 409, "experiment_locked")["message"]
+    )
     assert data(api.get(PATH))["metrics"] == ["bought"]
 
 

@@ -174,7 +174,7 @@ def test_reopen__not_stopped__is_refused(production: Environment, begin: dict[st
 
     error = refused(production)
     assert error.code == "invalid_transition"
-    assert "only one that is stopped can be opened again" in error.message
+    assert "only a stopped experiment can be reopened" in error.message
 
 
 def test_reopen__more_than_thirty_days_after_the_stop__is_refused(production: Environment) -> None:
@@ -274,7 +274,7 @@ def test_reopen__segment_of_its_own_conditions_deleted_since__is_refused_in_word
     delete_segment(key="crowd", actor=ACTOR, at=NOON)
 
     error = refused(production)
-    message = "The experiment cannot run as it did: No segment has the key crowd; create it first."
+    message = "The experiment cannot be reopened: No segment has the key crowd; create it first."
     assert (error.code, error.message) == ("experiment_locked", message)
 
 

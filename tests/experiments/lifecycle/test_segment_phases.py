@@ -99,7 +99,7 @@ def test_segment__changed_while_one_with_all_its_phases_was_stopped__keeps_it_fr
     stop_experiment(**here)
     update_segment(key="crowd", changes={"user_ids": ["lin"]}, actor=ACTOR, at=NOON)
     with pytest.raises(
-        DomainError, match=r"The segment crowd was changed since it was stopped, .* Plan a new"
+        DomainError, match=r"The segment crowd was changed after the experiment was stopped, .* create a new"
     ) as error:
         reopen_experiment(**here)
     assert error.value.code == "experiment_locked"
@@ -210,7 +210,7 @@ def test_segment__of_an_experiment_that_has_had_all_its_phases__is_refused_by_th
 ) -> None:
     before = Change.objects.latest_revision()
     found = error(api.patch("/v1/segments/crowd", {"userIds": ["lin"]}), 409, "experiment_locked")
-    assert "The experiment e (production) asks for the segment crowd" in found["message"]
+    assert "The experiment e (production) uses the segment crowd" in found["message"]
     assert (written_since(before), get_segment("crowd").user_ids) == ([], ["ada"])
     data(api.patch("/v1/segments/crowd", {"description": "Other"}))
 
@@ -219,7 +219,7 @@ def test_segment__of_an_experiment_that_has_had_all_its_phases__is_refused_by_th
 def test_admin__of_such_an_experiment__shows_the_refusal_on_the_form() -> None:
     client, page = sign_in(), f"/admin/flags/segment/{get_segment('crowd').pk}/change/"
     response = client.post(page, filled(client, page, user_ids="lin"))
-    assert "The experiment e (production) asks for" in str(errors_of(response))
+    assert "The experiment e (production) uses" in str(errors_of(response))
     assert get_segment("crowd").user_ids == ["ada"]
 
 
@@ -227,5 +227,5 @@ def test_admin__of_such_an_experiment__shows_the_refusal_on_the_form() -> None:
 def test_import__of_such_an_experiment__is_refused_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "flags.yaml"
     path.write_text("version: 1\nsegments:\n  - key: new\n  - key: crowd\n    userIds: [lin]\n")
-    assert "The experiment e (production) asks for" in refused("import_flags", str(path))[0]
+    assert "The experiment e (production) uses" in refused("import_flags", str(path))[0]
     assert get_segment("crowd").user_ids == ["ada"]
