@@ -226,7 +226,9 @@ class StepPages(DomainAdmin):
         if experiment is None:
             return self.missing(request, object_id)
         results = analyse_experiment(experiment, timezone.now())
-        raised = {key: [objection.message for objection in find_objections(results, key)] for key in experiment.variant_keys}
+        raised = {
+            key: [objection.message for objection in find_objections(results, key)] for key in experiment.variant_keys
+        }
         form = ShipForm(request.POST or None, experiment=experiment, winner=results.verdict.variant, objections=raised)
 
         def act() -> object:

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from config.models import Environment
 from experiments.lifecycle.changes import get_experiment
 from tests.browser.conftest import Visit
-from tests.experiments.lifecycle.shipping import convince, run
+from tests.experiments.lifecycle.shipping import record_clear_winner, run_experiment
 from tests.factories import ExperimentFactory, FlagFactory
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
@@ -68,8 +68,8 @@ def test_metrics__of_a_running_experiment__are_added_after_those_that_it_has(
 
 @pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])
 def test_ship__against_the_verdict__asks_for_the_reason(visit: Visit, production: Environment) -> None:
-    experiment, page = run(production), visit.page
-    convince(production)
+    experiment, page = run_experiment(production), visit.page
+    record_clear_winner(production)
     visit.open(f"{PAGES}/{experiment.pk}/change/")
     page.get_by_role("link", name="Ship").click()
     expect(page.locator("input[value=green]")).to_be_checked()

@@ -15,7 +15,7 @@ from experiments.models import Experiment
 from flags.changes.flag_changes import update_flag
 from tests.admin import filled, messages_of, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.experiments.lifecycle.shipping import OWN, convince, rules, run, who
+from tests.experiments.lifecycle.shipping import OWN, flag_rules, record_clear_winner, run_experiment, step_arguments
 from tests.factories import ExperimentFactory, FlagFactory
 
 pytestmark = pytest.mark.django_db
@@ -36,8 +36,8 @@ def chosen(response: Any) -> list[str]:
 
 
 def test_ship__verdict_names_a_variant__has_it_chosen_and_needs_no_reason(production: Environment) -> None:
-    experiment = run(production)
-    convince(production)
+    experiment = run_experiment(production)
+    record_clear_winner(production)
     client = sign_in()
     page = client.get(address("ship", experiment))
     assert chosen(page) == ["green"]
@@ -48,13 +48,13 @@ def test_ship__verdict_names_a_variant__has_it_chosen_and_needs_no_reason(produc
     response = client.post(address("ship", experiment), sent)
     assert messages_of(response) == ["green is shipped to everyone. e is stopped."]
     assert get_experiment("e", production).winner == "green"
-    assert rules(production) == [{"type": "percentage", "percentage": 95, "salt": "e:holdback"}]
+    assert flag_rules(production) == [{"type": "percentage", "percentage": 95, "salt": "e:holdback"}]
 
 
 def test_ship__no_verdict_yet__has_nothing_chosen_and_asks_for_the_reason_where_it_is_missing(
     production: Environment,
 ) -> None:
-    experiment = run(production, planned_size=1000)
+    experiment = run_experiment(production, planned_size=1000)
     client = sign_in()
     page = client.get(address("ship", experiment))
     assert chosen(page) == []
@@ -86,7 +86,7 @@ def test_ship__no_verdict_yet__has_nothing_chosen_and_asks_for_the_reason_where_
 def test_ship__unacceptable__is_told_where_it_was_typed(
     production: Environment, sent: dict[str, str], field: str
 ) -> None:
-    experiment = run(production)
+    experiment = run_experiment(production)
     before = revision()
     response = sign_in().post(address("ship", experiment), {**HERE, "reason": "Because.", **sent})
 
@@ -116,7 +116,7 @@ def test_ship__not_running__is_refused_in_the_words_of_the_domain(production: En
 
 
 def test_new_phase__page__starts_with_what_is_so_now(production: Environment) -> None:
-    experiment = run(production, percentage=20)
+    experiment = run_experiment(production, percentage=20)
     form = sign_in().get(address("new_phase", experiment)).context["form"]
 
     assert [field.value() for field in form.weights] == [50, 50]
@@ -124,14 +124,14 @@ def test_new_phase__page__starts_with_what_is_so_now(production: Environment) ->
 
 
 def test_new_phase__other_percentage__begins_with_its_reason_and_its_rule(production: Environment) -> None:
-    experiment = run(production, percentage=20)
+    experiment = run_experiment(production, percentage=20)
     sent = {**WEIGHTS, "percentage": "60", "conditions": "[]", "reason": "No harm seen", **HERE}
     response = sign_in().post(address("new_phase", experiment), sent)
 
     assert messages_of(response) == ["A new phase of e has started."]
     phases = get_experiment("e", production).phases
     assert [(each["percentage"], each["reason"]) for each in phases] == [(20, ""), (60, "No harm seen")]
-    assert rules(production)[0]["percentage"] == 60
+    assert flag_rules(production)[0]["percentage"] == 60
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_new_phase__other_percentage__begins_with_its_reason_and_its_rule(produc
 def test_new_phase__unacceptable__is_told_where_it_was_typed(
     production: Environment, sent: dict[str, str], field: str
 ) -> None:
-    experiment = run(production)
+    experiment = run_experiment(production)
     before = revision()
     typed = {**WEIGHTS, "conditions": "[]", "reason": "Because.", **HERE, **sent}
     response = sign_in().post(address("new_phase", experiment), typed)
@@ -171,19 +171,19 @@ def test_start__page__tells_what_to_look_at_before(production: Environment) -> N
 
 
 def test_stop__page__says_what_the_flag_will_go_by(production: Environment) -> None:
-    experiment = run(production)
+    experiment = run_experiment(production)
     client = sign_in()
     assert "The flag button uses its other rules again: 20 % of everyone" in text_of(
         client.get(address("stop", experiment))
     )
     client.post(address("stop", experiment), HERE)
-    assert rules(production) == OWN
+    assert flag_rules(production) == OWN
 
 
 def test_reopen__confirmed__runs_again(production: Environment) -> None:
-    experiment = run(production)
-    convince(production)
-    stop_experiment(**who(production, winner="green"))
+    experiment = run_experiment(production)
+    record_clear_winner(production)
+    stop_experiment(**step_arguments(production, winner="green"))
     client = sign_in()
     assert "green is no longer the winner" in text_of(client.get(address("reopen", experiment)))
     response = client.post(address("reopen", experiment), {"reason": "Too early", **HERE})
@@ -218,7 +218,7 @@ def test_steps__viewer__may_take_none(production: Environment, page: str) -> Non
 
 
 def test_steps__of_a_flag_that_the_user_may_not_change__are_neither_offered_nor_taken(production: Environment) -> None:
-    experiment, before = run(production), revision()
+    experiment, before = run_experiment(production), revision()
     client = sign_in("experiments.view_experiment", "experiments.change_experiment")
 
     page = client.get(address("change", experiment))
@@ -241,17 +241,17 @@ def test_stop__of_a_flag_without_other_rules__says_what_everybody_will_see(produ
     text = text_of(sign_in().get(address("stop", experiment)))
     assert "uses its other rules again. It has no other rules, so it is on for everyone." in text
     assert "You can reopen it within 30 days, unless its flag changes." in text
-    update_flag(**{**who(production), "key": "button"}, changes={"enabled": False})
+    update_flag(**{**step_arguments(production), "key": "button"}, changes={"enabled": False})
     assert "uses its other rules again. The flag is off and stays off." in text_of(
         sign_in(username="lin").get(address("stop", experiment))
     )
 
 
 def test_page__of_an_experiment_whose_flag_is_off__says_that_nobody_sees_a_variant(production: Environment) -> None:
-    experiment = run(production)
+    experiment = run_experiment(production)
     client, words = sign_in(), "The flag is off, so no user sees a variant"
     assert words not in text_of(client.get(address("change", experiment)))
-    update_flag(**{**who(production), "key": "button"}, changes={"enabled": False})
+    update_flag(**{**step_arguments(production), "key": "button"}, changes={"enabled": False})
     assert words in text_of(client.get(address("change", experiment)))
 
 
@@ -275,7 +275,7 @@ AUDIENCE = {
 
 
 def test_form__of_a_draft__takes_whom_it_takes_in_and_what_it_drives(production: Environment) -> None:
-    run(production)
+    run_experiment(production)
     draft = ExperimentFactory(key="d")
     client = sign_in()
     sent = filled(client, address("change", draft), **AUDIENCE)
@@ -323,7 +323,7 @@ def test_form__part_of_a_group_that_is_taken__names_who_has_it(production: Envir
 
 
 def test_form__of_a_running_experiment__still_takes_testers(production: Environment) -> None:
-    experiment = run(production)
+    experiment = run_experiment(production)
     client = sign_in()
     sent = filled(client, address("change", experiment), forced_variants='{"qa-1": "green"}')
     assert client.post(address("change", experiment), sent).status_code == 302
@@ -334,8 +334,8 @@ def test_form__of_a_running_experiment__still_takes_testers(production: Environm
 def test_page__of_a_started_experiment__says_in_words_whom_it_takes_in(production: Environment) -> None:
     condition = {"attribute": "plan", "operator": "equals", "value": "pro"}
     group = {"key": "checkout", "from": 0, "to": 50}
-    experiment = run(production, percentage=20, conditions=[condition], group=group, planned_size=1000)
-    stop_experiment(**who(production, winner="green", holdback=5, reason="We like it."))
+    experiment = run_experiment(production, percentage=20, conditions=[condition], group=group, planned_size=1000)
+    stop_experiment(**step_arguments(production, winner="green", holdback=5, reason="We like it."))
     text = text_of(sign_in().get(address("change", experiment)))
 
     assert "20 % of users whose plan equals pro, within 0 to 50 % of the group checkout" in text

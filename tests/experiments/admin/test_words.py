@@ -29,7 +29,7 @@ from experiments.metrics.definition import Definition, Quantity, undefined
 from experiments.models import Experiment
 from tests.admin import sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.experiments.lifecycle.shipping import run
+from tests.experiments.lifecycle.shipping import run_experiment
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -241,7 +241,7 @@ def test_value__in_words(path: str, value: Any, expected: str | None) -> None:
 @pytest.mark.django_db
 def test_history__of_a_whole_life__holds_no_json_but_plain_values(production: Environment) -> None:
     who: dict[str, Any] = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
-    experiment = run(production, forced_variants={"qa": "green"}, group={"key": "g", "from": 0, "to": 50})
+    experiment = run_experiment(production, forced_variants={"qa": "green"}, group={"key": "g", "from": 0, "to": 50})
     update_experiment(**who, changes={"metrics": ["purchase", "sign_up"]})
     open_phase(**who, changes={"percentage": 10, "conditions": [CONDITION]}, reason="Fewer.")
     stop_experiment(**who, winner="green", holdback=5, reason="We like it.")

@@ -12,7 +12,7 @@ from config.models import Change, Environment
 from experiments.lifecycle.changes import get_experiment
 from tests.admin import AdminClient, sign_in
 from tests.answers import data, error
-from tests.experiments.lifecycle.shipping import OWN, convince, rules, run
+from tests.experiments.lifecycle.shipping import OWN, flag_rules, record_clear_winner, run_experiment
 from tests.factories import ExperimentFactory, FlagFactory
 
 pytestmark = pytest.mark.django_db
@@ -22,13 +22,13 @@ REOPEN = "/v1/experiments/e/reopen"
 
 
 def test_stop__with_the_winner_by_the_verdict__needs_no_reason(api: Any, production: Environment) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     stopped = data(api.post(STOP, {"winner": "green", "holdback": 10}))
 
     assert (stopped["status"], stopped["winner"], stopped["holdback"]) == ("stopped", "green", 10)
     assert "decision" not in stopped
-    assert rules(production) == [{"type": "percentage", "percentage": 90, "salt": "e:holdback"}]
+    assert flag_rules(production) == [{"type": "percentage", "percentage": 90, "salt": "e:holdback"}]
     assert data(api.get("/v1/experiments/e")) == stopped
 
 
@@ -36,7 +36,7 @@ def test_stop__with_the_winner_by_the_verdict__needs_no_reason(api: Any, product
 def test_stop__against_the_verdict__takes_the_reason_from_either_place(
     api: Any, production: Environment, where: str
 ) -> None:
-    run(production)
+    run_experiment(production)
     refusal = error(api.post(STOP, {"winner": "green"}), 400, "validation_failed")
     [detail] = refusal["details"]
     assert (detail["field"], detail["code"]) == ("reason", "required")
@@ -53,11 +53,11 @@ def test_stop__against_the_verdict__takes_the_reason_from_either_place(
 
 @pytest.mark.parametrize("body", [None, {}])
 def test_stop__without_a_body__names_no_winner(api: Any, production: Environment, body: Any) -> None:
-    run(production)
+    run_experiment(production)
     stopped = data(api.post(STOP, body))
 
     assert (stopped["status"], "winner" in stopped) == ("stopped", False)
-    assert rules(production) == OWN
+    assert flag_rules(production) == OWN
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_stop__without_a_body__names_no_winner(api: Any, production: Environment
 def test_stop__unacceptable__names_the_field_and_stops_nothing(
     api: Any, production: Environment, body: Any, field: str, code: str
 ) -> None:
-    run(production)
+    run_experiment(production)
     revision = Change.objects.latest_revision()
     [detail] = error(api.post(STOP, body), 400, "validation_failed")["details"]
 
@@ -88,8 +88,8 @@ def test_stop__unacceptable__names_the_field_and_stops_nothing(
 
 
 def test_reopen__stopped_with_a_winner__runs_again(api: Any, production: Environment) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     before = data(api.get("/v1/experiments/e"))
     data(api.post(STOP, {"winner": "green"}))
 
@@ -98,7 +98,7 @@ def test_reopen__stopped_with_a_winner__runs_again(api: Any, production: Environ
 
 
 def test_reopen__flag_changed_since__is_refused_naming_the_flag(api: Any, production: Environment) -> None:
-    run(production)
+    run_experiment(production)
     data(api.post(STOP))
     data(api.patch("/v1/flags/button", {"rules": []}))
 
@@ -107,7 +107,7 @@ def test_reopen__flag_changed_since__is_refused_naming_the_flag(api: Any, produc
 
 @pytest.mark.parametrize("where", ["body", "header"])
 def test_reopen__with_a_reason__keeps_it_from_either_place(api: Any, production: Environment, where: str) -> None:
-    run(production)
+    run_experiment(production)
     data(api.post(STOP))
     if where == "body":
         data(api.post(REOPEN, {"reason": "Too early."}))
@@ -118,7 +118,7 @@ def test_reopen__with_a_reason__keeps_it_from_either_place(api: Any, production:
 
 
 def test_stop__nothing_held_back__is_said_of_any_winner(api: Any, production: Environment) -> None:
-    run(production)
+    run_experiment(production)
     assert data(api.post(STOP, {"winner": "control", "holdback": 0, "reason": "Safer."}))["winner"] == "control"
 
 
@@ -153,7 +153,7 @@ def test_step__of_an_experiment_that_drives_a_flag__takes_a_user_who_may_change_
 def test_testers__of_a_running_experiment_that_drives_a_flag__take_a_user_who_may_change_flags(
     production: Environment,
 ) -> None:
-    run(production)
+    run_experiment(production)
     mine = {"experiments.view_experiment", "experiments.change_experiment"}
     sent = {"forcedVariants": {"qa": "green"}}, "application/json"
     assert signed_in(mine).patch("/v1/experiments/e", *sent).status_code == 403
@@ -167,7 +167,7 @@ def signed_in(permissions: set[str]) -> AdminClient:
 
 
 def test_reopen__with_a_payload__is_refused(api: Any, production: Environment) -> None:
-    run(production)
+    run_experiment(production)
     data(api.post(STOP))
 
     [detail] = error(api.post(REOPEN, {"winner": "green"}), 400, "validation_failed")["details"]

@@ -1,4 +1,4 @@
-"""Experiments with users enough to decide, on a flag, and what has become of both."""
+"""Helpers for tests of decisions: an experiment that drives a flag, its users, and what a decision writes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ OWN = [{"type": "percentage", "percentage": 20}]
 SERVES = {"control": False, "green": True}
 
 
-def who(environment: Environment, **values: Any) -> dict[str, Any]:
-    """Whoever ends the experiment a day after its start."""
+def step_arguments(environment: Environment, **values: Any) -> dict[str, Any]:
+    """Return the arguments of a step that ends the experiment a day after its start."""
     return {"key": "e", "environment": environment, "actor": ACTOR, "at": A_DAY_LATER, **values}
 
 
-def run(environment: Environment, **values: Any) -> Experiment:
-    """A running experiment that drives a plain flag with a rule of its own."""
+def run_experiment(environment: Environment, **values: Any) -> Experiment:
+    """Create a running experiment that drives a flag which has a rule of its own."""
     FlagFactory(key="button", enabled=True, rules=OWN, environment=environment)
     flag = {"key": "button", "serves": SERVES}
     experiment: Experiment = ExperimentFactory(
@@ -34,39 +34,39 @@ def run(environment: Environment, **values: Any) -> Experiment:
     return experiment
 
 
-def visit(environment: Environment, variant: str, number: int, buyers: int, *, event: str = "purchase") -> None:
-    """So many users see a variant, and the first of them do something afterwards."""
+def record_visits(environment: Environment, variant: str, number: int, buyers: int, *, event: str = "purchase") -> None:
+    """Record `number` users who see a variant, the first `buyers` of whom do something afterwards."""
     record(list(_events(variant, number, buyers, event)), environment)
 
 
-def convince(environment: Environment, better: str = "green") -> None:
-    """Let green win by far, or lose."""
+def record_clear_winner(environment: Environment, better: str = "green") -> None:
+    """Record users with whom one of the variants is clearly better."""
     for variant in ("control", "green"):
-        visit(environment, variant, 150, 120 if variant == better else 30)
+        record_visits(environment, variant, 150, 120 if variant == better else 30)
 
 
 def _events(variant: str, number: int, buyers: int, event: str) -> Iterator[NewEvent]:
-    for at in range(number):
-        user = f"{variant}-{at}"
-        yield happen(user, "seen", 1, experimentId="e", variant=variant)
-        if at < buyers:
-            yield happen(user, event, 2)
+    for index in range(number):
+        user = f"{variant}-{index}"
+        yield event_at(user, "seen", 1, experimentId="e", variant=variant)
+        if index < buyers:
+            yield event_at(user, event, 2)
 
 
-def happen(user: str, name: str, minute: float, **properties: str) -> NewEvent:
+def event_at(user: str, name: str, minute: float, **properties: str) -> NewEvent:
     moment = NOON + timedelta(minutes=minute)
     return NewEvent(new_id(), user, name, moment, moment, properties)
 
 
-def rules(environment: Environment) -> list[Any]:
+def flag_rules(environment: Environment) -> list[Any]:
     return get_flag("button", environment).rules
 
 
-def state(environment: Environment) -> tuple[Any, ...]:
-    """All that a decision writes, for whoever wants to know that nothing has changed."""
+def stored_state(environment: Environment) -> tuple[Any, ...]:
+    """Return everything that a decision writes, to compare it before and after."""
     experiment = get_experiment("e", environment)
     columns = (experiment.status, experiment.stopped_at, experiment.frozen_at, experiment.winner, experiment.decision)
-    folds = list(AggregateState.objects.values_list("stopped_at", "kept"))
+    aggregate_states = list(AggregateState.objects.values_list("stopped_at", "kept"))
     exposures = sorted(experiment.exposures.values_list("user_id", "variant", "exposed_at"))
     driven = get_flag(experiment.flag["key"], environment).rules if experiment.flag else None
-    return (columns, folds, exposures, driven, Change.objects.latest_revision())
+    return (columns, aggregate_states, exposures, driven, Change.objects.latest_revision())

@@ -18,7 +18,17 @@ from experiments.results.computing import VariantResult, compute_results
 from experiments.results.frozen import refresh_results
 from flags.changes.flag_changes import create_flag, get_flag
 from tests.conftest import ACTOR, NOON
-from tests.experiments.lifecycle.shipping import A_DAY_LATER, OWN, convince, happen, rules, run, state, visit, who
+from tests.experiments.lifecycle.shipping import (
+    A_DAY_LATER,
+    OWN,
+    event_at,
+    flag_rules,
+    record_clear_winner,
+    record_visits,
+    run_experiment,
+    step_arguments,
+    stored_state,
+)
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -26,39 +36,39 @@ pytestmark = pytest.mark.django_db
 
 def refused(environment: Environment, **values: Any) -> list[tuple[str, str]]:
     """The fields to blame of a stop that is refused, with the codes; nothing was written."""
-    before = state(environment)
+    before = stored_state(environment)
     with pytest.raises(ValidationFailed) as error:
-        stop_experiment(**who(environment, **values))
-    assert state(environment) == before
+        stop_experiment(**step_arguments(environment, **values))
+    assert stored_state(environment) == before
     return [(detail.field, str(detail.code)) for detail in error.value.details]
 
 
 def test_stop__without_a_winner__lets_the_other_rules_of_the_flag_decide(production: Environment) -> None:
-    run(production)
+    run_experiment(production)
     before = Change.objects.latest_revision()
-    stopped = stop_experiment(**who(production))
+    stopped = stop_experiment(**step_arguments(production))
 
     assert (stopped.status, stopped.stopped_at is not None, stopped.winner) == ("stopped", True, "")
     assert stopped.frozen_at is None
-    assert rules(production) == OWN
+    assert flag_rules(production) == OWN
     told = Change.objects.since(before).values_list("kind", "key")
     assert sorted(told) == [("experiment", "e"), ("flag", "button")]
 
 
 def test_stop__without_a_winner__asks_for_no_reason_whatever_the_results_say(production: Environment) -> None:
-    run(production, planned_size=1000)
+    run_experiment(production, planned_size=1000)
 
-    assert stop_experiment(**who(production)).status == "stopped"
+    assert stop_experiment(**step_arguments(production)).status == "stopped"
 
 
 def test_stop__winner_by_the_verdict__stops_freezes_and_ships_at_once(production: Environment) -> None:
-    experiment = run(production)
-    convince(production)
+    experiment = run_experiment(production)
+    record_clear_winner(production)
     before = Change.objects.latest_revision()
-    stopped = stop_experiment(**who(production, winner="green"))
+    stopped = stop_experiment(**step_arguments(production, winner="green"))
 
     assert (stopped.status, stopped.winner, stopped.frozen_at) == ("stopped", "green", stopped.stopped_at)
-    assert rules(production) == [{"type": "percentage", "percentage": 100}]
+    assert flag_rules(production) == [{"type": "percentage", "percentage": 100}]
     assert get_flag("button", production).enabled
     assert AggregateState.objects.get(pk=experiment.pk).stopped_at == stopped.stopped_at
     told = {change.kind: change for change in Change.objects.since(before)}
@@ -68,9 +78,9 @@ def test_stop__winner_by_the_verdict__stops_freezes_and_ships_at_once(production
 
 
 def test_stop__with_a_winner__keeps_what_was_known_at_that_moment(production: Environment) -> None:
-    run(production)
-    convince(production)
-    decision = stop_experiment(**who(production, winner="green", holdback=5)).decision
+    run_experiment(production)
+    record_clear_winner(production)
+    decision = stop_experiment(**step_arguments(production, winner="green", holdback=5)).decision
 
     assert decision is not None
     assert (decision["winner"], decision["holdback"], decision["overridden"]) == ("green", 5, [])
@@ -82,11 +92,11 @@ def test_stop__with_a_winner__keeps_what_was_known_at_that_moment(production: En
 
 
 def test_stop__with_a_holdback__keeps_so_many_from_the_winner(production: Environment) -> None:
-    run(production)
-    convince(production)
-    stop_experiment(**who(production, winner="green", holdback=12.5))
+    run_experiment(production)
+    record_clear_winner(production)
+    stop_experiment(**step_arguments(production, winner="green", holdback=12.5))
 
-    assert rules(production) == [{"type": "percentage", "percentage": 87.5, "salt": "e:holdback"}]
+    assert flag_rules(production) == [{"type": "percentage", "percentage": 87.5, "salt": "e:holdback"}]
 
 
 def test_stop__flag_with_variants__serves_that_of_the_winner(production: Environment) -> None:
@@ -95,8 +105,8 @@ def test_stop__flag_with_variants__serves_that_of_the_winner(production: Environ
         key="text", environment=production, actor=ACTOR, at=NOON, enabled=True, type="string", variants=variants
     )
     ExperimentFactory(key="e", running=True, flag={"key": "text", "serves": {"control": "old", "green": "new"}})
-    convince(production)
-    stop_experiment(**who(production, winner="green", holdback=10))
+    record_clear_winner(production)
+    stop_experiment(**step_arguments(production, winner="green", holdback=10))
 
     assert get_flag("text", production).rules == [
         {"type": "percentage", "percentage": 10, "salt": "e:holdback", "variant": "old"},
@@ -105,11 +115,11 @@ def test_stop__flag_with_variants__serves_that_of_the_winner(production: Environ
 
 
 def test_stop__with_a_winner__results_stand_still_at_once(production: Environment) -> None:
-    run(production)
-    convince(production)
-    stopped = stop_experiment(**who(production, winner="green"))
+    run_experiment(production)
+    record_clear_winner(production)
+    stopped = stop_experiment(**step_arguments(production, winner="green"))
     before = compute_results(stopped, A_DAY_LATER)
-    visit(production, "control", 200, 200)
+    record_visits(production, "control", 200, 200)
 
     assert before["green"] == VariantResult(150, 120)
     assert compute_results(get_experiment("e", production), A_DAY_LATER) == before
@@ -117,17 +127,17 @@ def test_stop__with_a_winner__results_stand_still_at_once(production: Environmen
 
 def test_stop__experiment_without_a_flag__may_have_a_winner_too(production: Environment) -> None:
     ExperimentFactory(key="e", running=True)
-    convince(production)
+    record_clear_winner(production)
 
-    assert stop_experiment(**who(production, winner="green")).winner == "green"
+    assert stop_experiment(**step_arguments(production, winner="green")).winner == "green"
 
 
 def test_stop__stop_in_the_past__judges_by_what_had_happened_until_then(production: Environment) -> None:
-    run(production)
-    convince(production)
-    record([happen("late", "seen", 90, experimentId="e", variant="control")], production)
+    run_experiment(production)
+    record_clear_winner(production)
+    record([event_at("late", "seen", 90, experimentId="e", variant="control")], production)
     stopped_at = NOON + timedelta(hours=1)
-    stopped = stop_experiment(**who(production, winner="green", stopped_at=stopped_at))
+    stopped = stop_experiment(**step_arguments(production, winner="green", stopped_at=stopped_at))
 
     assert (stopped.stopped_at, stopped.frozen_at is not None) == (stopped_at, True)
     assert compute_results(stopped, A_DAY_LATER)["control"].sample_size == 150
@@ -137,9 +147,9 @@ def test_stop__stop_in_the_past__judges_by_what_had_happened_until_then(producti
 
 
 def _too_many_of_one(environment: Environment) -> dict[str, Any]:
-    run(environment)
-    convince(environment)
-    visit(environment, "green", 600, 480)
+    run_experiment(environment)
+    record_clear_winner(environment)
+    record_visits(environment, "green", 600, 480)
     return {}
 
 
@@ -148,21 +158,21 @@ def _harmed(environment: Environment) -> dict[str, Any]:
     create_metric(
         key="complaints", type="conversion", event="complaint", direction="decrease", role="guardrail", **write
     )
-    run(environment, metrics=["purchase", "complaints"])
-    convince(environment)
-    visit(environment, "green", 150, 140, event="complaint")
+    run_experiment(environment, metrics=["purchase", "complaints"])
+    record_clear_winner(environment)
+    record_visits(environment, "green", 150, 140, event="complaint")
     return {}
 
 
 def _too_small(environment: Environment) -> dict[str, Any]:
-    run(environment, planned_size=1000)
-    convince(environment)
+    run_experiment(environment, planned_size=1000)
+    record_clear_winner(environment)
     return {}
 
 
 def _not_the_winner(environment: Environment) -> dict[str, Any]:
-    run(environment)
-    convince(environment)
+    run_experiment(environment)
+    record_clear_winner(environment)
     return {"winner": "control"}
 
 
@@ -179,27 +189,27 @@ def test_stop__winner_that_something_speaks_against__demands_a_reason_and_keeps_
     production: Environment, arrange: Any, words: str, overridden: list[str]
 ) -> None:
     values = {"winner": "green", **arrange(production)}
-    before = state(production)
+    before = stored_state(production)
     for reason in ("", "  "):
         with pytest.raises(ValidationFailed) as error:
-            stop_experiment(**who(production, **values, reason=reason))
+            stop_experiment(**step_arguments(production, **values, reason=reason))
         [detail] = error.value.details
         assert (detail.field, detail.code) == ("reason", "required")
         assert words in detail.message
-    assert (get_experiment("e", production).status, state(production)[-2:]) == ("running", before[-2:])
+    assert (get_experiment("e", production).status, stored_state(production)[-2:]) == ("running", before[-2:])
     assert AggregateState.objects.get().kept is None
 
-    decision = stop_experiment(**who(production, **values, reason="We know better.")).decision
+    decision = stop_experiment(**step_arguments(production, **values, reason="We know better.")).decision
     assert decision is not None
     assert (decision["overridden"], decision["reason"]) == (overridden, "We know better.")
 
 
 def test_stop__nobody_exposed__demands_a_reason_for_any_winner(production: Environment) -> None:
-    run(production)
+    run_experiment(production)
     compute_results(get_experiment("e", production), NOON)
 
     with pytest.raises(ValidationFailed) as error:
-        stop_experiment(**who(production, winner="green"))
+        stop_experiment(**step_arguments(production, winner="green"))
     assert "there is no clear result" in error.value.message
 
 
@@ -222,7 +232,7 @@ def test_stop__nobody_exposed__demands_a_reason_for_any_winner(production: Envir
 def test_stop__unacceptable__names_every_field_and_writes_nothing(
     production: Environment, values: dict[str, Any], fields: list[tuple[str, str]]
 ) -> None:
-    experiment = run(production)
+    experiment = run_experiment(production)
     compute_results(experiment, A_DAY_LATER)
 
     assert refused(production, reason="Because.", **values) == fields
@@ -231,10 +241,10 @@ def test_stop__unacceptable__names_every_field_and_writes_nothing(
 @pytest.mark.parametrize("winner", ["control", "green"])
 def test_stop__holdback_from_what_the_control_serves_too__is_refused(production: Environment, winner: str) -> None:
     serves = {"control": False, "green": winner == "control"}
-    compute_results(run(production, flag={"key": "button", "serves": serves}), A_DAY_LATER)
+    compute_results(run_experiment(production, flag={"key": "button", "serves": serves}), A_DAY_LATER)
     found = [("holdback", "invalid_value")]
     assert refused(production, winner=winner, holdback=5, reason="Because.") == found
-    assert stop_experiment(**who(production, winner=winner, reason="Because.")).winner == winner
+    assert stop_experiment(**step_arguments(production, winner=winner, reason="Because.")).winner == winner
 
 
 def test_stop__holdback_without_a_flag__is_refused(production: Environment) -> None:
@@ -246,46 +256,46 @@ def test_stop__holdback_without_a_flag__is_refused(production: Environment) -> N
 @pytest.mark.parametrize("begin", [{}, {"stopped": True}])
 def test_stop__with_a_winner_but_not_running__is_refused(production: Environment, begin: dict[str, Any]) -> None:
     ExperimentFactory(key="e", **begin)
-    before = state(production)
+    before = stored_state(production)
     with pytest.raises(DomainError) as error:
-        stop_experiment(**who(production, winner="green", reason="Because."))
+        stop_experiment(**step_arguments(production, winner="green", reason="Because."))
 
     assert error.value.code == "invalid_transition"
-    assert state(production) == before
+    assert stored_state(production) == before
 
 
 @pytest.mark.parametrize("step", ["ship", "log_change", "analyse_experiment"])
 def test_stop__that_breaks_off_anywhere__is_as_if_it_had_not_been_tried(
     production: Environment, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     decisions._compute_results(get_experiment("e", production), A_DAY_LATER)
-    before = state(production)
+    before = stored_state(production)
     monkeypatch.setattr(decisions, "_compute_results", lambda *_: None)
     monkeypatch.setattr(flag_rule if step == "ship" else decisions, step, _break_off)
     with pytest.raises(RuntimeError):
-        stop_experiment(**who(production, winner="green"))
+        stop_experiment(**step_arguments(production, winner="green"))
 
-    assert state(production) == before
+    assert stored_state(production) == before
 
 
 def test_stop__without_a_winner_that_breaks_off__leaves_the_flag_as_it_was(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(production)
-    before = state(production)
+    run_experiment(production)
+    before = stored_state(production)
     monkeypatch.setattr(decisions, "change_status", _break_off)
     with pytest.raises(RuntimeError):
-        stop_experiment(**who(production))
+        stop_experiment(**step_arguments(production))
 
-    assert state(production) == before
+    assert stored_state(production) == before
 
 
 def test_stop__with_a_winner__leaves_explaining_to_maintenance(production: Environment) -> None:
-    run(production)
-    convince(production)
-    stop_experiment(**who(production, winner="green"))
+    run_experiment(production)
+    record_clear_winner(production)
+    stop_experiment(**step_arguments(production, winner="green"))
     assert get_experiment("e", production).frozen_at is not None
     assert AggregateState.objects.get().kept is None
 
@@ -294,13 +304,13 @@ def test_stop__with_a_winner__leaves_explaining_to_maintenance(production: Envir
 
 
 def test_stop__treatments_that_are_worse__lets_the_control_win_without_a_reason(production: Environment) -> None:
-    run(production)
-    convince(production, better="control")
+    run_experiment(production)
+    record_clear_winner(production, better="control")
     with pytest.raises(ValidationFailed) as error:
-        stop_experiment(**who(production, winner="green"))
+        stop_experiment(**step_arguments(production, winner="green"))
     assert "the verdict is to keep the control" in error.value.message
 
-    decision = stop_experiment(**who(production, winner="control")).decision
+    decision = stop_experiment(**step_arguments(production, winner="control")).decision
     assert decision is not None
     assert decision["overridden"] == []
 
@@ -312,7 +322,7 @@ def _break_off(*_: Any, **__: Any) -> None:
 def test_start__of_one_that_was_stopped__is_refused(production: Environment) -> None:
     stopped: Experiment = ExperimentFactory(key="e", stopped=True)
     with pytest.raises(DomainError) as error:
-        start_experiment(**who(production))
+        start_experiment(**step_arguments(production))
 
     assert error.value.code == "invalid_transition"
     assert get_experiment("e", production).stopped_at == stopped.stopped_at

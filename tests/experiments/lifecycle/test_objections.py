@@ -12,7 +12,7 @@ from experiments.lifecycle.objections import find_objections
 from experiments.metrics.changes import create_metric
 from experiments.results.computing import analyse_experiment
 from tests.conftest import ACTOR, NOON
-from tests.experiments.lifecycle.shipping import convince, visit
+from tests.experiments.lifecycle.shipping import record_clear_winner, record_visits
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -37,8 +37,8 @@ def test_objections__guardrail_that_rises__speaks_against_the_treatment_where_le
     values: dict[str, Any] = {"type": "conversion", "event": "call", "direction": direction, "role": "guardrail"}
     create_metric(key="calls", **values, actor=ACTOR, at=NOON)
     ExperimentFactory(key="e", metrics=["purchase", "calls"], running=True)
-    convince(production)
-    visit(production, "green", 150, 140, event="call")
+    record_clear_winner(production)
+    record_visits(production, "green", 150, 140, event="call")
 
     assert causes(production, variant) == expected
 
@@ -48,7 +48,7 @@ def test_objections__planned_size__has_to_be_reached_exactly(
     production: Environment, planned: int | None, expected: list[str]
 ) -> None:
     ExperimentFactory(key="e", planned_size=planned, running=True)
-    convince(production)
+    record_clear_winner(production)
 
     assert causes(production, "green") == expected
 

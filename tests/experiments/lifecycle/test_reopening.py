@@ -25,7 +25,15 @@ from experiments.results.frozen import freeze, refresh_results
 from flags.changes.flag_changes import archive_flag, create_flag, delete_flag, get_flag, update_flag
 from flags.changes.segment_changes import create_segment, delete_segment
 from tests.conftest import ACTOR, NOON
-from tests.experiments.lifecycle.shipping import OWN, convince, rules, run, state, visit, who
+from tests.experiments.lifecycle.shipping import (
+    OWN,
+    flag_rules,
+    record_clear_winner,
+    record_visits,
+    run_experiment,
+    step_arguments,
+    stored_state,
+)
 from tests.factories import ExperimentFactory
 from tests.threads import SECONDS, Threads, database_for_threads
 
@@ -36,17 +44,17 @@ OUTCOMES: list[dict[str, Any]] = [{}, {"winner": "green"}, {"winner": "green", "
 
 def stop(environment: Environment, **values: Any) -> datetime:
     """Stop it, and return when that was."""
-    stopped_at = stop_experiment(**who(environment, **values)).stopped_at
+    stopped_at = stop_experiment(**step_arguments(environment, **values)).stopped_at
     assert stopped_at is not None
     return stopped_at
 
 
 def refused(environment: Environment, *, at: datetime | None = None) -> DomainError:
     """The refusal to open it again, which has written nothing."""
-    before = state(environment)
+    before = stored_state(environment)
     with pytest.raises(DomainError) as error:
-        reopen_experiment(**{**who(environment), **({"at": at} if at else {})})
-    assert state(environment) == before
+        reopen_experiment(**{**step_arguments(environment), **({"at": at} if at else {})})
+    assert stored_state(environment) == before
     return error.value
 
 
@@ -58,16 +66,16 @@ def see(user: str, at: datetime, received_at: datetime | None = None, variant: s
 def test_reopen__stopped_and_nothing_else__is_as_if_it_had_not_been_stopped(
     production: Environment, outcome: dict[str, Any]
 ) -> None:
-    experiment = run(production)
-    convince(production)
-    before = (rules(production), analyse_experiment(experiment, NOON))
+    experiment = run_experiment(production)
+    record_clear_winner(production)
+    before = (flag_rules(production), analyse_experiment(experiment, NOON))
     stop(production, **outcome)
     revision = Change.objects.latest_revision()
-    reopened = reopen_experiment(**who(production, reason="Too early"))
+    reopened = reopen_experiment(**step_arguments(production, reason="Too early"))
 
     columns = (reopened.status, reopened.stopped_at, reopened.frozen_at, reopened.winner, reopened.decision)
     assert columns == ("running", None, None, "", None)
-    assert rules(production) == before[0]
+    assert flag_rules(production) == before[0]
     after = analyse_experiment(reopened, NOON)
     assert (after.metrics, after.verdict, after.guards) == (before[1].metrics, before[1].verdict, before[1].guards)
     told = Change.objects.since(revision).values_list("kind", "key", "reason")
@@ -76,13 +84,13 @@ def test_reopen__stopped_and_nothing_else__is_as_if_it_had_not_been_stopped(
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_reopen__exposures_reported_meanwhile__count(production: Environment, outcome: dict[str, Any]) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     stopped_at = stop(production, **outcome)
     later = stopped_at + timedelta(seconds=30)
     bought = NewEvent(new_id(), "new", "purchase", later + timedelta(seconds=1), later + timedelta(seconds=1), {})
     record([see("new", later), bought, see("early", NOON + timedelta(minutes=1), later)], production)
-    reopened = reopen_experiment(**who(production))
+    reopened = reopen_experiment(**step_arguments(production))
 
     assert set(Exposure.objects.filter(user_id__in=["new", "early"]).values_list("user_id", "variant")) == {
         ("new", "green"),
@@ -92,39 +100,39 @@ def test_reopen__exposures_reported_meanwhile__count(production: Environment, ou
 
 
 def test_reopen__frozen_by_maintenance__counts_afresh_and_can_freeze_again(production: Environment) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     stopped_at = stop(production)
     freeze(get_experiment("e", production), stopped_at + timedelta(days=2))
     assert AggregateState.objects.get().kept is not None
 
-    reopened = reopen_experiment(**who(production, at=stopped_at + timedelta(days=3)))
+    reopened = reopen_experiment(**step_arguments(production, at=stopped_at + timedelta(days=3)))
     assert (AggregateState.objects.get().kept, reopened.frozen_at) == (None, None)
-    visit(production, "control", 160, 30)
+    record_visits(production, "control", 160, 30)
     assert compute_results(reopened, stopped_at)["control"].sample_size == 160
-    assert stop_experiment(**who(production, winner="green")).frozen_at is not None
+    assert stop_experiment(**step_arguments(production, winner="green")).frozen_at is not None
     refresh_results(NOON)
     assert AggregateState.objects.get().kept is not None
 
 
 def test_reopen__testers_changed_meanwhile__are_in_the_rule_of_the_flag(production: Environment) -> None:
-    run(production)
+    run_experiment(production)
     stop(production)
-    update_experiment(**who(production), changes={"forced_variants": {"qa-1": "green"}})
-    reopen_experiment(**who(production))
+    update_experiment(**step_arguments(production), changes={"forced_variants": {"qa-1": "green"}})
+    reopen_experiment(**step_arguments(production))
 
-    assert rules(production)[0]["forced"] == {"qa-1": "green"}
-    assert rules(production)[1:] == OWN
+    assert flag_rules(production)[0]["forced"] == {"qa-1": "green"}
+    assert flag_rules(production)[1:] == OWN
 
 
 def test_reopen__user_who_became_a_tester_while_frozen__counts_no_more(production: Environment) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     stop(production, winner="green")
-    update_experiment(**who(production), changes={"forced_variants": {"green-0": "control"}})
+    update_experiment(**step_arguments(production), changes={"forced_variants": {"green-0": "control"}})
     assert compute_results(get_experiment("e", production), NOON)["green"] == VariantResult(150, 120)
 
-    assert compute_results(reopen_experiment(**who(production)), NOON)["green"] == VariantResult(149, 119)
+    assert compute_results(reopen_experiment(**step_arguments(production)), NOON)["green"] == VariantResult(149, 119)
 
 
 @pytest.mark.parametrize("is_freed_first", [True, False])
@@ -132,28 +140,28 @@ def test_reopen__user_who_became_a_tester_while_frozen__counts_no_more(productio
 def test_reopen__reports_of_who_was_a_tester_then__do_not_count(
     production: Environment, outcome: dict[str, Any], is_freed_first: bool
 ) -> None:
-    experiment = run(production, forced_variants={"qa": "green"})
-    convince(production)
+    experiment = run_experiment(production, forced_variants={"qa": "green"})
+    record_clear_winner(production)
     before = Change.objects.earliest("revision").at - timedelta(minutes=1)
     record([see("qa", before), see("usual", before)], production)
     assert compute_results(experiment, before)["green"].sample_size == 151
 
     ends = [
-        lambda: update_experiment(**who(production), changes={"forced_variants": None}),
+        lambda: update_experiment(**step_arguments(production), changes={"forced_variants": None}),
         lambda: stop(production, **{**outcome, "reason": "Because"} if outcome else {}),
     ]
     for end in ends if is_freed_first else ends[::-1]:
         end()
-    reopened = reopen_experiment(**who(production))
+    reopened = reopen_experiment(**step_arguments(production))
     assert compute_results(reopened, before)["green"].sample_size == 151
 
 
 def test_reopen__reports_of_who_is_a_tester_no_more__count(production: Environment) -> None:
-    run(production, forced_variants={"qa": "green"})
-    update_experiment(**who(production), changes={"forced_variants": None})
+    run_experiment(production, forced_variants={"qa": "green"})
+    update_experiment(**step_arguments(production), changes={"forced_variants": None})
     later = stop(production) + timedelta(seconds=1)
     record([see("qa", later)], production)
-    reopen_experiment(**who(production))
+    reopen_experiment(**step_arguments(production))
 
     assert Exposure.objects.get().user_id == "qa"
 
@@ -162,7 +170,7 @@ def test_reopen__without_a_flag__just_runs(production: Environment) -> None:
     ExperimentFactory(key="e", running=True)
     stop(production)
 
-    assert reopen_experiment(**who(production)).status == "running"
+    assert reopen_experiment(**step_arguments(production)).status == "running"
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -178,21 +186,23 @@ def test_reopen__not_stopped__is_refused(production: Environment, begin: dict[st
 
 
 def test_reopen__more_than_thirty_days_after_the_stop__is_refused(production: Environment) -> None:
-    run(production)
+    run_experiment(production)
     stopped_at = stop(production)
 
     error = refused(production, at=stopped_at + timedelta(days=30, seconds=1))
     assert (error.code, "30 days" in error.message) == ("invalid_transition", True)
-    reopened = reopen_experiment(**who(production, at=stopped_at + timedelta(days=30)))
+    reopened = reopen_experiment(**step_arguments(production, at=stopped_at + timedelta(days=30)))
     assert reopened.status == "running"
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_reopen__flag_changed_since__is_refused(production: Environment, outcome: dict[str, Any]) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     stop(production, **outcome)
-    update_flag(**{**who(production), "key": "button"}, changes={"rules": [{"type": "users", "userIds": ["u"]}]})
+    update_flag(
+        **{**step_arguments(production), "key": "button"}, changes={"rules": [{"type": "users", "userIds": ["u"]}]}
+    )
 
     error = refused(production)
     assert (error.code, "button was changed since" in error.message) == ("experiment_locked", True)
@@ -219,14 +229,14 @@ def anew(**flag: Any) -> None:
 def test_reopen__flag_touched_in_any_way_since__is_refused_in_words_without_fields(
     production: Environment, change: Callable[..., Any], outcome: dict[str, Any]
 ) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     stop(production, **outcome)
     before = get_experiment("e", production)
-    change(**{**who(production), "key": "button"})
+    change(**{**step_arguments(production), "key": "button"})
 
     with pytest.raises(DomainError) as error:
-        reopen_experiment(**who(production))
+        reopen_experiment(**step_arguments(production))
     assert (error.value.code, "button was changed since" in error.value.message) == ("experiment_locked", True)
     assert ("plan a new experiment" in error.value.message, "flag.key" in error.value.message) == (True, False)
     assert get_experiment("e", production).decision == before.decision
@@ -235,29 +245,29 @@ def test_reopen__flag_touched_in_any_way_since__is_refused_in_words_without_fiel
 def test_reopen__flag_changed_in_another_environment_alone__runs_again(
     production: Environment, staging: Environment
 ) -> None:
-    run(production)
+    run_experiment(production)
     stop(production)
-    update_flag(**{**who(staging), "key": "button"}, changes={"rules": []})
+    update_flag(**{**step_arguments(staging), "key": "button"}, changes={"rules": []})
 
-    assert reopen_experiment(**who(production)).status == "running"
-    assert rules(production)[1:] == OWN
+    assert reopen_experiment(**step_arguments(production)).status == "running"
+    assert flag_rules(production)[1:] == OWN
 
 
 def test_reopen__stopped_again__goes_by_the_newer_stop(production: Environment) -> None:
-    run(production)
+    run_experiment(production)
     for _ in range(2):
         stop(production)
-        assert reopen_experiment(**who(production)).status == "running"
-    assert rules(production)[1:] == OWN
+        assert reopen_experiment(**step_arguments(production)).status == "running"
+    assert flag_rules(production)[1:] == OWN
 
 
 def test_reopen__segment_of_its_flags_other_rules_deleted_since__is_refused_in_words_without_fields(
     production: Environment,
 ) -> None:
     create_segment(key="crowd", actor=ACTOR, at=NOON)
-    run(production)
-    named = [*rules(production), {"type": "segment", "segment": "crowd"}]
-    update_flag(**{**who(production), "key": "button"}, changes={"rules": named})
+    run_experiment(production)
+    named = [*flag_rules(production), {"type": "segment", "segment": "crowd"}]
+    update_flag(**{**step_arguments(production), "key": "button"}, changes={"rules": named})
     stop(production, winner="green", reason="Because")
     delete_segment(key="crowd", actor=ACTOR, at=NOON)
 
@@ -269,7 +279,7 @@ def test_reopen__segment_of_its_own_conditions_deleted_since__is_refused_in_word
     production: Environment,
 ) -> None:
     create_segment(key="crowd", actor=ACTOR, at=NOON)
-    run(production, conditions=[{"operator": "inSegment", "value": "crowd"}])
+    run_experiment(production, conditions=[{"operator": "inSegment", "value": "crowd"}])
     stop(production)
     delete_segment(key="crowd", actor=ACTOR, at=NOON)
 
@@ -279,7 +289,7 @@ def test_reopen__segment_of_its_own_conditions_deleted_since__is_refused_in_word
 
 
 def test_reopen__flag_that_another_experiment_drives_now__is_refused(production: Environment) -> None:
-    experiment = run(production)
+    experiment = run_experiment(production)
     stop(production)
     ExperimentFactory(key="other", flag=experiment.flag, running=True)
 
@@ -288,7 +298,7 @@ def test_reopen__flag_that_another_experiment_drives_now__is_refused(production:
 
 
 def test_reopen__part_of_its_group_taken_since__is_refused(production: Environment) -> None:
-    run(production, group={"key": "checkout", "from": 0, "to": 50})
+    run_experiment(production, group={"key": "checkout", "from": 0, "to": 50})
     stop(production)
     ExperimentFactory(key="other", group={"key": "checkout", "from": 40, "to": 60})
 
@@ -299,18 +309,18 @@ def test_reopen__part_of_its_group_taken_since__is_refused(production: Environme
 def test_reopen__that_breaks_off__is_as_if_it_had_not_been_tried(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     stop(production, winner="green")
-    before = state(production)
+    before = stored_state(production)
 
     def break_off(*_: Any) -> None:
         raise RuntimeError
 
     monkeypatch.setattr(decisions, "record_reported_meanwhile", break_off)
     with pytest.raises(RuntimeError):
-        reopen_experiment(**who(production))
-    assert state(production) == before
+        reopen_experiment(**step_arguments(production))
+    assert stored_state(production) == before
     assert UserTotal.objects.count() == 300
 
 
@@ -318,8 +328,8 @@ def test_reopen__that_breaks_off__is_as_if_it_had_not_been_tried(
 
 
 def test_purge__frozen_but_may_be_opened_again__keeps_the_events(production: Environment) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     stopped_at = stop(production, winner="green")
     refresh_results(stopped_at)
 
@@ -332,12 +342,12 @@ def test_purge__frozen_but_may_be_opened_again__keeps_the_events(production: Env
 def test_keep__opened_again_while_explaining__keeps_nothing(
     production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(production)
-    convince(production)
+    run_experiment(production)
+    record_clear_winner(production)
     explain_all = frozen.explain_all
 
     def reopen_and_explain(experiment: Experiment) -> Any:
-        reopen_experiment(**who(production))
+        reopen_experiment(**step_arguments(production))
         return explain_all(experiment)
 
     with monkeypatch.context() as patched:
@@ -368,7 +378,7 @@ def test_reopen__exposure_reported_while_it_is_under_way__counts(threads: Thread
     stopped_at = stop(production)
 
     with transaction.atomic():
-        reopen_experiment(**who(production))
+        reopen_experiment(**step_arguments(production))
         recording = threads.start(record, [see("u", stopped_at + timedelta(seconds=5))], production)
         with pytest.raises(TimeoutError):
             recording.result(0.3)
@@ -386,7 +396,7 @@ def test_reopen__report_under_way_that_saw_it_stopped__is_found_by_the_reopening
 
     with transaction.atomic():
         record([see("u", stopped_at + timedelta(seconds=5))], production)
-        reopening = threads.start(lambda: reopen_experiment(**who(production)))
+        reopening = threads.start(lambda: reopen_experiment(**step_arguments(production)))
         with pytest.raises(TimeoutError):
             reopening.result(0.3)
 
