@@ -37,14 +37,12 @@ def require_driven_rules_kept(standing: Rules, rules: Any) -> None:
     known = [rule for rule in standing if _is_of_experiment(rule)]
     found = {at: rule for at, rule in enumerate(rules) if _is_of_experiment(rule)}
     drivers = [rule["experiment"] for rule in known]
-    message = "A rule of this type is written by an experiment when it starts; leave it out."
+    message = "Only experiments write rules of this type; leave it out."
     new = [at for at, rule in found.items() if rule.get("experiment") not in drivers]
     if new:
         raise ValidationFailed([Detail(f"rules[{at}].type", DetailCode.INVALID_VALUE, message) for at in new])
     if known and not (len(found) == len(known) and is_same(rules[: len(known)], known)):
-        message = (
-            f"The experiment {drivers[0]} drives this flag; leave its rule first, and as it is, until that is stopped."
-        )
+        message = f"The experiment {drivers[0]} drives this flag; keep its rule first and unchanged until it stops."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
 
 

@@ -105,7 +105,9 @@ def revert_flag(
         own = filter_visible(Change.objects.of_key(KIND, key), environment.key)
         change = own.filter(revision=revision).first()
         if change is None or change.after is None:
-            message = "Must be a revision of this flag, here, after which it existed; list them with its history."
+            message = (
+                "Must be a revision in the history of this flag in this environment, after which the flag existed."
+            )
             raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
         then = values_of(change.after, environment.key)
         rules = driven_rules.with_driven_rules(flag.rules, then["rules"])

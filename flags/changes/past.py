@@ -26,7 +26,7 @@ def configuration_at(flag_key: str, environment_key: str, moment: datetime) -> t
     asked = [flag_key] if is_key(flag_key) else []
     flags = _closure(then, flag_changes.KIND, asked, lambda document: in_environment(document, environment_key))
     if flag_key not in flags:
-        message = "There was no such flag at that moment."
+        message = "The flag did not exist at that time."
         detail = Detail("at", DetailCode.UNKNOWN_REFERENCE, message)
         raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag had the key {flag_key[:100]!r} then.", [detail])
     named = [key for document in flags.values() for key in _named(segment_changes.KIND, document)]

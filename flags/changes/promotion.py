@@ -38,7 +38,7 @@ def promote(
     `precondition_failed`.
     """
     if source.pk == target.pk:
-        message = f"Must be another environment than {target.key}, which is the one that is written."
+        message = f"Must be another environment than {target.key}, the environment that is written."
         raise ValidationFailed([Detail("from", DetailCode.INVALID_VALUE, message)])
     with writing(actor=actor, at=at, reason=reason) as log:
         found = [document for _, document in documents(keys).values()]
@@ -48,7 +48,7 @@ def promote(
         entries = [_entry(document, source.key, target.key) for document in found]
         written = write_flags(log, entries, CachedLookup())
         if seen is not None and seen != fingerprint(written):
-            message = "What would change is not what it was when you looked; look at it again."
+            message = "The differences have changed since you looked at them; look at them again."
             raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
         if is_dry_run:
             transaction.set_rollback(True)

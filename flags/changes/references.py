@@ -148,7 +148,7 @@ def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False) -> 
     """Raise DomainError `in_use` where the flag is a prerequisite of others, of archived ones too unless told so."""
     others = Flag.objects.current() if but_archived else Flag.objects.all()
     if names := [other.key for other in others.naming(flag.key) if flag.key in _flags_named(other)]:
-        message = f"The flag is a prerequisite of {_listed(names)}; take it out there before you {what} it."
+        message = f"The flag is a prerequisite of {_listed(names)}; remove it there before you {what} it."
         raise DomainError(ErrorCode.IN_USE, message)
 
 
@@ -176,7 +176,7 @@ def require_segment_not_needed(segment: Segment) -> None:
     answers: Iterable[tuple[object, Any]] = asking_for_segment_users.send(sender=Segment, segment=segment.key)
     users += [name for _, names in answers for name in names]
     if users:
-        message = f"The segment is used by {_listed(users)}; take it out there before you delete it."
+        message = f"The segment is used by {_listed(users)}; remove it there before you delete it."
         raise DomainError(ErrorCode.IN_USE, message)
 
 
@@ -234,7 +234,7 @@ def _check_chain(key: str, found: Sequence[Reference], chains: Chains, noun: str
     """Yield one detail where the things that ask for each other would form a circle, or too long a chain."""
     if circle := _circle(key, chains.needs):
         field = next(each.field for each in found if each.key == circle[1])
-        message = f"Would ask for itself: {' → '.join(circle)}; take one of them out."
+        message = f"Would depend on itself: {' → '.join(circle)}; remove one of these references."
         yield Detail(field, DetailCode.INVALID_VALUE, message)
         return
     down = _longest(key, chains.needs)
@@ -242,7 +242,7 @@ def _check_chain(key: str, found: Sequence[Reference], chains: Chains, noun: str
     # Where something stands there twice, others form a circle, for which they are refused.
     if len(chain) > LONGEST_CHAIN and len(set(chain)) == len(chain):
         field = next(each.field for each in found if each.key == down[1])
-        message = f"Would make a chain of {len(chain)} {noun}, {' → '.join(chain)}; {LONGEST_CHAIN} may hang together."
+        message = f"Would make a chain of {len(chain)} {noun}, {' → '.join(chain)}; the limit is {LONGEST_CHAIN}."
         yield Detail(field, DetailCode.OUT_OF_RANGE, message)
 
 

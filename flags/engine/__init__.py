@@ -1,1 +1,1 @@
-"""The pure flag engine: rules in, decisions out. Nothing here knows Django, DRF or the database."""
+"""The flag engine: it checks, compiles and evaluates flags. It is pure: no Django, no DRF, no database."""

@@ -1,6 +1,6 @@
-"""Who is in an experiment, and with which variant: alike for a rule of a flag and for whoever asks the experiment.
+"""Assign users to the variants of an experiment. Rules of flags and the Get Variant call use the same function.
 
-Not here: who was in it before and is remembered (`Context.assigned` says that), and what is recorded.
+Stored variants come from the caller, in `Context.assigned`. Nothing is recorded here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flags.engine.types import Context
 
 
 class Exclusion(StrEnum):
-    """Why a user is not in an experiment and does not count."""
+    """Why an experiment does not count a user."""
 
     FORCED = "forced"
     NOT_IN_GROUP = "not_in_group"
@@ -26,44 +26,44 @@ class Exclusion(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The variant that a user sees, and why the user is not in the experiment; None where the user is in it."""
+    """The variant that a user sees, and why the experiment does not count the user; None if it does."""
 
     variant: str
     exclusion: Exclusion | None = None
 
 
 def compile_assignment(source: Mapping[str, Any]) -> Callable[[Context], Assigned]:
-    """Return the function that assigns a user. It never raises.
+    """Return the function that assigns a user. The function never raises.
 
-    `source` has `experiment` (its key, which is the salt) and `variants` with key and weight, the control first; and it
-    may have `percentage` (100), `conditions` (none), `group` with key, from and to in percent, and `forced`, variants
-    by user id. Whoever is not taken in sees the control.
+    `source` has `experiment` (its key, which is the salt) and `variants` with key and weight, the control first.
+    It may have `percentage` (100), `conditions` (none), `group` with key, from and to in percent, and `forced`, the
+    variants by user id. Users outside the audience see the control.
     """
     key = source["experiment"]
-    weights = [(each["key"], each["weight"]) for each in source["variants"]]
+    weights = [(variant["key"], variant["weight"]) for variant in source["variants"]]
     split = compile_split(weights, key)
-    excluded_from = _compile_audience(source, key)
+    find_exclusion = _compile_audience(source, key)
     forced = {user_id: Assigned(variant, Exclusion.FORCED) for user_id, variant in source.get("forced", {}).items()}
-    taken_in = {variant: Assigned(variant) for variant, _ in weights}
-    left_out = {each: Assigned(weights[0][0], each) for each in Exclusion}
+    included = {variant: Assigned(variant) for variant, _ in weights}
+    excluded = {exclusion: Assigned(weights[0][0], exclusion) for exclusion in Exclusion}
 
     def assign(context: Context) -> Assigned:
         user_id = context.user_id
         if user_id in forced:
             return forced[user_id]
-        known = context.assigned.get(key)
-        if known is not None:
-            return taken_in.get(known) or Assigned(known)
-        exclusion = excluded_from(context)
-        return left_out[exclusion] if exclusion else taken_in[split(user_id)]
+        stored = context.assigned.get(key)
+        if stored is not None:
+            return included.get(stored) or Assigned(stored)
+        exclusion = find_exclusion(context)
+        return excluded[exclusion] if exclusion else included[split(user_id)]
 
     return assign
 
 
 def compile_range(key: str, percentage: float, group: Mapping[str, Any] | None = None) -> Callable[[str], bool] | None:
-    """Return the function to whether the hash takes in a user id: by the part of a group, and the percentage of it.
+    """Return a function that tests whether a user id is in the group's range and in the percentage.
 
-    None where it takes in everybody, so that nobody pays for a hash.
+    Return None if every user id is, which saves computing the hash.
     """
     share = threshold(percentage)
     if share >= BUCKETS and group is None:
@@ -75,7 +75,7 @@ def compile_range(key: str, percentage: float, group: Mapping[str, Any] | None =
 
 
 def _compile_audience(source: Mapping[str, Any], key: str) -> Callable[[Context], Exclusion | None]:
-    """Return the function to why a user is left out. What all users pass is not asked."""
+    """Return a function that finds why a user is excluded, if so. Tests that all users pass are left out."""
     tests: list[tuple[Exclusion, Callable[[Context], bool]]] = []
     if group := source.get("group"):
         salt, start, end = group["key"], threshold(group["from"]), threshold(group["to"])

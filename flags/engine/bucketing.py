@@ -1,7 +1,4 @@
-"""Which bucket, share and variant a user falls into: the published hash, alike for flags and experiments.
-
-Not here: who belongs to an audience, and what a rule or an experiment does with the answer.
-"""
+"""Buckets, shares and splits of users by the published hash. Flags and experiments use the same functions."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ def bucket(salt: str, user_id: str) -> int:
 
 
 def threshold(percentage: Number) -> int:
-    """Return how many buckets a share of so many percent takes: a user is in it if `bucket(...) < threshold(...)`.
+    """Return the number of buckets in a share. A user is in the share if `bucket(...) < threshold(...)`.
 
     `percentage` is 0 to 100 in steps of 0.001, read as the decimal that it prints as. Raises ValueError otherwise.
     """
@@ -40,32 +37,32 @@ def threshold(percentage: Number) -> int:
 
 
 def split_bounds(weights: Iterable[Number]) -> tuple[int, ...]:
-    """Return for each weight the bucket at which its part of the split ends, itself not included.
+    """Return for each weight the bucket at which its part of the split ends, exclusive.
 
-    Part i holds the buckets b with b * W < BUCKETS * (w1 + ... + wi) that no earlier part holds, W being the sum of the
-    weights, in exact decimals. Raises ValueError unless the weights are finite, none below 0, with a sum above 0.
+    Part i holds the buckets b with b * W < BUCKETS * (w1 + ... + wi) that no earlier part holds. W is the sum of the
+    weights, in exact decimals. Raises ValueError unless all weights are finite and at least 0, with a sum above 0.
     """
     exact = [_exact(weight) for weight in weights]
     total = sum(exact)
     if total <= 0 or min(exact) < 0:
         raise ValueError("Weights are numbers of 0 or more, with a sum above 0.")
-    return tuple(ceil(BUCKETS * reached / total) for reached in accumulate(exact))
+    return tuple(ceil(BUCKETS * cumulated / total) for cumulated in accumulate(exact))
 
 
 def compile_split(weights: Iterable[tuple[str, Number]], salt: str) -> Callable[[str], str]:
     """Return a function from user id to the key of the user's variant, given pairs of key and weight.
 
-    Its salt is `<salt>:variant`, so that who is in the rollout says nothing about which variant they see.
+    The salt is `<salt>:variant`, so that the variant does not depend on the bucket that a share uses.
     Raises ValueError as `split_bounds` does.
     """
     pairs = tuple(weights)
     keys = tuple(key for key, _ in pairs)
     bounds = split_bounds(weight for _, weight in pairs)
     variant_salt = f"{salt}:variant"
-    # Where bounds are equal, bisect_right passes over all of them: a variant of weight 0 gets nobody.
+    # bisect_right skips all equal bounds, so a variant of weight 0 gets no users.
     return lambda user_id: keys[bisect_right(bounds, bucket(variant_salt, user_id))]
 
 
 def _exact(number: Number) -> Fraction:
-    # By way of text, so that 0.1 is one tenth and not the binary fraction next to it.
+    # As text, 0.1 is one tenth and not the nearest binary fraction.
     return Fraction(str(number))

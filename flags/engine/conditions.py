@@ -1,7 +1,4 @@
-"""Conditions: what an attribute of a user must be like. How one is checked, and how it is compiled to a test.
-
-Not here: what the operators compare (`operators`), and what meeting a condition leads to.
-"""
+"""Check conditions on the attributes of a user, and compile them to tests. `operators` has the comparisons."""
 
 from __future__ import annotations
 
@@ -25,9 +22,9 @@ _EXAMPLE = '{"attribute": "plan", "operator": "equals", "value": "pro"}'
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Condition:
-    """A condition as it was written, the attribute that it asks about, and the test compiled from it.
+    """A condition as it was written, with the function that reads its attribute, and its test.
 
-    `times` says when it changes by itself: where it compares with a moment that moves with the clock.
+    `times` says when its result changes by the clock alone, which happens if it compares with a relative moment.
     """
 
     source: Mapping[str, Any]
@@ -37,32 +34,30 @@ class Condition:
 
 
 def check_conditions(value: object, field: str) -> Iterator[Detail]:
-    """Take a list of at most 100 conditions."""
+    """Accept a list of at most 100 conditions."""
     return check_list(value, field, least=0, most=MOST_CONDITIONS, noun="conditions", check=_check_condition)
 
 
 def compile_condition(source: Mapping[str, Any]) -> Condition:
-    """Return the compiled form of a condition that passes its check.
-
-    Flags ask the same things of users over and over. Their conditions are one object then: whoever evaluates a thousand
-    flags finds it in the processor's cache.
-    """
+    """Return the compiled form of a condition that has passed its check."""
+    # Flags often have equal conditions. They share one object, which then stays in the processor's cache while
+    # thousands of flags are evaluated.
     text = json.dumps(source, sort_keys=True)
-    known = _in_use.get(text)
-    if known is None:
-        known = _in_use[text] = _compile_condition(json.loads(text))
-    return known
+    condition = _in_use.get(text)
+    if condition is None:
+        condition = _in_use[text] = _compile_condition(json.loads(text))
+    return condition
 
 
 _in_use: WeakValueDictionary[str, Condition] = WeakValueDictionary()
 
 
 def _compile_condition(source: Mapping[str, Any]) -> Condition:
-    found = OPERATORS[source["operator"]]
-    predicate = found.compile(source.get("value"), source.get("ignoreCase", False))
-    read = reader(source.get("attribute", USER_ID))
-    wanted = found.is_negative is source.get("negate", False)
-    test = _compile_test(read, predicate, wanted, looks_into_lists=not found.takes_lists_whole)
+    operator = OPERATORS[source["operator"]]
+    predicate = operator.compile(source.get("value"), source.get("ignoreCase", False))
+    read = compile_reader(source.get("attribute", USER_ID))
+    wanted = operator.is_negative is source.get("negate", False)
+    test = _compile_test(read, predicate, wanted, looks_into_lists=not operator.takes_lists_whole)
     return Condition(source, read, test, _times(source, read))
 
 
@@ -73,8 +68,8 @@ def _times(source: Mapping[str, Any], read: Callable[[Context], object]) -> Time
     return NEVER if distance is None else Times(flips=(Flip(read, distance, source["operator"] == "after"),))
 
 
-def reader(attribute: str) -> Callable[[Context], object]:
-    """Return a function to the value of an attribute; a missing one is None."""
+def compile_reader(attribute: str) -> Callable[[Context], object]:
+    """Return a function that reads an attribute of the user. A missing attribute is None."""
     if attribute == USER_ID:
         return lambda context: context.user_id or None
     return lambda context: context.attributes.get(attribute)
@@ -88,13 +83,13 @@ def _compile_test(
         holds = predicate(actual, context)
         if holds is None and looks_into_lists and type(actual) is list:
             holds = _holds_for_any(actual, predicate, context)
-        return holds is wanted  # None, where nothing could be compared, is neither
+        return holds is wanted  # None means that nothing could be compared, which never matches
 
     return test
 
 
 def _holds_for_any(values: list[object], predicate: Predicate, context: Context) -> bool | None:
-    """Whether any value is as wanted. None where none could be compared, or where there are too many."""
+    """Return whether the predicate holds for any value, or None if none is comparable or there are too many."""
     if len(values) > MOST_VALUES:
         return None
     was_compared = not values
@@ -134,7 +129,7 @@ def _check_condition(condition: object, field: str) -> Iterator[Detail]:
     if operator is not None and isinstance(condition, dict):
         yield from _check_value(condition, operator, f"{field}.value")
         if not operator.needs_attribute and condition.get("attribute", USER_ID) != USER_ID:
-            message = f'The operator "{condition["operator"]}" asks about the user as a whole; leave the attribute out.'
+            message = f'The operator "{condition["operator"]}" applies to the user as a whole; leave the attribute out.'
             yield Detail(f"{field}.attribute", DetailCode.INVALID_VALUE, message)
 
 

@@ -1,11 +1,6 @@
-"""The one evaluator: what a flag is for a user, and why. It decides from compiled flags, the hash and the clock alone.
+"""The evaluator: what a flag is for a user, and which rule decided it, also for a user without an id.
 
-Not here: reading rules, storage, or the shape of an answer on the wire. `tracing` tells how it came to its decision.
-
-
-What a flag is for a user, which rule decided it, and what it is for a user that nobody knows by name.
-
-Not here: any decision that `evaluation` does not make.
+It decides from compiled flags, the hash and the clock alone. `tracing` explains its decisions.
 """
 
 from __future__ import annotations
@@ -20,7 +15,7 @@ from flags.engine.types import Context, Evaluation, Flag, Prerequisite, Rule, St
 
 
 def matches(rule: Rule, context: Context) -> bool:
-    """Return whether the user passes every test of the rule."""
+    """Return whether the rule matches the user, who must pass every test."""
     for test in rule.tests:  # noqa: SIM110 (all() with a generator takes twice as long)
         if not test(context):
             return False
@@ -28,7 +23,7 @@ def matches(rule: Rule, context: Context) -> bool:
 
 
 def is_met(prerequisite: Prerequisite, context: Context) -> bool:
-    """Return whether the other flag is on for the user and serves one of the variants asked for."""
+    """Return whether the other flag is on for the user and serves one of the variants required."""
     evaluation = evaluate_prerequisite(prerequisite, context)
     if evaluation is None or not evaluation.enabled:
         return False
@@ -36,11 +31,11 @@ def is_met(prerequisite: Prerequisite, context: Context) -> bool:
 
 
 def evaluate_prerequisite(prerequisite: Prerequisite, context: Context) -> Evaluation | None:
-    """Return what the other flag is for the same user, or None where no flag has that key."""
-    known = context.evaluations.get(prerequisite.flag)
-    if known is None and (flag := context.configuration.flags.get(prerequisite.flag)) is not None:
-        known = context.evaluations[prerequisite.flag] = evaluate(flag, context)
-    return known
+    """Return the evaluation of the other flag for the same user, or None if no flag has that key."""
+    cached = context.evaluations.get(prerequisite.flag)
+    if cached is None and (flag := context.configuration.flags.get(prerequisite.flag)) is not None:
+        cached = context.evaluations[prerequisite.flag] = evaluate(flag, context)
+    return cached
 
 
 def evaluate(
@@ -49,10 +44,10 @@ def evaluate(
     matches: Callable[[Rule, Context], bool] = matches,
     is_met: Callable[[Prerequisite, Context], bool] = is_met,
 ) -> Evaluation:
-    """Return one of the flag's answers. Rules are tried in order; the first that takes the user in decides.
+    """Return one of the flag's answers. Rules are tried in order, and the first that matches decides.
 
-    An attribute that is missing or of the wrong type matches nothing, and nothing is raised. Whoever wants to see how a
-    decision comes about passes other functions for `matches` and `is_met`, which must answer the same.
+    It never raises: an attribute that is missing or of the wrong type matches nothing. Callers that observe the
+    decision pass their own `matches` and `is_met`, which must return the same as these.
     """
     if not flag.enabled:
         return flag.disabled
@@ -66,26 +61,26 @@ def evaluate(
 
 
 class TargetingKeyMissing(Exception):
-    """Only the hash of a user id could say what this flag is, and there is none."""
+    """The flag depends on the hash of a user id, and the caller sent none."""
 
 
 def resolve(flag: Flag, context: Context) -> tuple[Evaluation, Rule | None]:
-    """Return the answer of `evaluate`, and the rule that took the user in.
+    """Return the answer of `evaluate`, and the rule that matched, if any.
 
-    Without a user id (`context.user_id` is empty) nobody is listed anywhere, a condition on `userId` does not match,
-    and where a share or a split among users would have to decide, TargetingKeyMissing is raised.
+    An anonymous user (`context.user_id` is empty) is in no list of users and meets no condition on `userId`.
+    Raises TargetingKeyMissing if a share or a split by user id would have to decide for an anonymous user.
     """
-    decides = matches if context.user_id else _matches_anonymous
+    match = matches if context.user_id else _matches_anonymous
     rule: Rule | None = None
 
-    def matches_and_notes(tried: Rule, context: Context) -> bool:
+    def match_and_remember(candidate: Rule, context: Context) -> bool:
         nonlocal rule
-        if decides(tried, context):
-            rule = tried
+        if match(candidate, context):
+            rule = candidate
             return True
         return False
 
-    evaluation = evaluate(flag, context, matches_and_notes, is_met if context.user_id else _is_met_anonymous)
+    evaluation = evaluate(flag, context, match_and_remember, is_met if context.user_id else _is_met_anonymous)
     if isinstance(rule, ExperimentRule) and not context.user_id:
         return _serve_anonymous(rule, context), rule
     return evaluation, rule
@@ -99,19 +94,19 @@ def _serve_anonymous(rule: ExperimentRule, context: Context) -> Evaluation:
 
 
 def _matches_anonymous(rule: Rule, context: Context) -> bool:
-    if not all(_passes(step, context) for step in rule.steps):
+    if not all(_passes_anonymous(step, context) for step in rule.steps):
         return False
     if "split" in rule.source and rule.source.get("bucketBy", USER_ID) == USER_ID:
         raise TargetingKeyMissing
     return True
 
 
-def _passes(step: Step, context: Context) -> bool:
-    if isinstance(step, Share) and step.is_of_users:
-        reached = step.threshold_at(context.now)
-        if 0 < reached < BUCKETS:
+def _passes_anonymous(step: Step, context: Context) -> bool:
+    if isinstance(step, Share) and step.hashes_user_id:
+        limit = step.threshold_at(context.now)
+        if 0 < limit < BUCKETS:
             raise TargetingKeyMissing
-        return reached == BUCKETS
+        return limit == BUCKETS
     return step.test(context)
 
 

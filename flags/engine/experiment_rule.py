@@ -1,11 +1,6 @@
-"""What the rule that an experiment writes may be: a check for each of its fields, and for what they say together.
+"""The rule of an experiment that drives a flag: its checks, and its compiled form.
 
-Not here: what the rule means (`experiment_rules`), and whose it is.
-
-
-The rule of an experiment that drives a flag: it takes everybody in, and serves what the variant of each stands for.
-
-Not here: who is in the experiment, with which variant (`assignment`), and how the rule may be written.
+The rule matches every user and serves what the user's variant stands for. `assignment` assigns the variants.
 """
 
 from __future__ import annotations
@@ -44,7 +39,7 @@ _GROUP = '{"key": "checkout", "from": 0, "to": 50}'
 
 
 def check_experiment_rule(rule: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
-    """Take the rule of an experiment that drives a flag with variants of these keys, or with none."""
+    """Accept the rule of an experiment that drives a flag with variants of these keys, or without variants."""
 
     def check_variants(value: object, variants_field: str) -> Iterator[Detail]:
         return _check_variants(value, variants_field, variants)
@@ -65,28 +60,31 @@ def check_experiment_rule(rule: object, field: str, variants: Collection[str]) -
 
 
 def check_group(value: object, field: str) -> Iterator[Detail]:
-    """Take a part of a group of experiments: its key, and the range in percent, `to` itself not included."""
+    """Accept a part of a group of experiments: its key, and a range in percent, which does not include `to`."""
     checks = {"key": check_key, "from": check_percentage, "to": check_percentage}
-    found = list(check_object(value, field, checks=checks, required=checks, example=_GROUP))
-    yield from found
-    if not found and isinstance(value, dict) and value["from"] >= value["to"]:
+    details = list(check_object(value, field, checks=checks, required=checks, example=_GROUP))
+    yield from details
+    if not details and isinstance(value, dict) and value["from"] >= value["to"]:
         yield Detail(f"{field}.to", DetailCode.OUT_OF_RANGE, "Must be more than from.")
 
 
 def check_forced(value: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
-    """Take an object of variants by user id, of an experiment with variants of these keys."""
+    """Accept an object of variants by user id, of an experiment with variants of these keys."""
     if not isinstance(value, dict):
-        yield Detail(field, DetailCode.INVALID_TYPE, 'Must be an object of variants by user id, as {"qa-1": "green"}.')
+        yield Detail(
+            field, DetailCode.INVALID_TYPE, 'Must be an object of variants by user id, such as {"qa-1": "green"}.'
+        )
     elif len(value) > MOST_FORCED:
         yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must have at most {MOST_FORCED:,} users.")
     else:
         for user_id, variant in value.items():
-            at = f"{field}.{echo(user_id)}"
-            yield from check_name(user_id, at)
+            user_field = f"{field}.{echo(user_id)}"
+            yield from check_name(user_id, user_field)
             if not isinstance(variant, str):
-                yield Detail(at, DetailCode.INVALID_TYPE, "Must be a string.")
+                yield Detail(user_field, DetailCode.INVALID_TYPE, "Must be a string.")
             elif variant not in variants:
-                yield Detail(at, DetailCode.UNKNOWN_REFERENCE, unknown_variant(variant, variants, of="experiment"))
+                message = unknown_variant(variant, variants, of="experiment")
+                yield Detail(user_field, DetailCode.UNKNOWN_REFERENCE, message)
 
 
 def _check_type(value: object, field: str) -> Iterator[Detail]:
@@ -101,32 +99,34 @@ def _check_variants(value: object, field: str, served: Collection[str]) -> Itera
         checks: Mapping[str, Check] = {"key": check_key, "weight": check_weight, "serves": check_serves}
         return check_object(variant, variant_field, checks=checks, required=checks, example=_EXAMPLE)
 
-    found = list(check_list(value, field, least=2, most=MOST_VARIANTS, noun="variants", check=check_variant))
-    yield from found
-    if not found and isinstance(value, list):
-        yield from check_distinct([each["key"] for each in value], (f"{field}[{at}].key" for at in range(len(value))))
-        yield from check_weights([each["weight"] for each in value], field)
+    details = list(check_list(value, field, least=2, most=MOST_VARIANTS, noun="variants", check=check_variant))
+    yield from details
+    if not details and isinstance(value, list):
+        keys = [variant["key"] for variant in value]
+        yield from check_distinct(keys, (f"{field}[{index}].key" for index in range(len(keys))))
+        yield from check_weights([variant["weight"] for variant in value], field)
 
 
 def _check_serves(value: object, field: str, served: Collection[str]) -> Iterator[Detail]:
     if not served:
         if not isinstance(value, bool):
-            yield Detail(field, DetailCode.INVALID_TYPE, "The flag has no variants; must be true or false.")
+            yield Detail(field, DetailCode.INVALID_TYPE, "Must be true or false, because the flag has no variants.")
     elif not isinstance(value, str):
-        yield Detail(field, DetailCode.INVALID_TYPE, "Must be the key of a variant of the flag, which has some.")
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be the key of a variant, because the flag has variants.")
     elif value not in served:
         yield Detail(field, DetailCode.UNKNOWN_REFERENCE, unknown_variant(value, served))
 
 
 Answers = Mapping[str, Evaluation]
-"""By the variant of the experiment, what the flag is."""
+"""The answers of the flag, by the variant of the experiment."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRule(Rule):
-    """A rule without tests of its own: `assign` tells the variant of a user, and all are served what it stands for.
+    """A rule without tests. `assign` returns the variant of a user, which determines the answer.
 
-    `conditions` are those of the experiment's audience. `outside` are the answers to who is not in the experiment.
+    `conditions` are those of the experiment's audience. `outside` has the answers for users whom the experiment does
+    not count.
     """
 
     conditions: tuple[Condition, ...] = field(compare=False, repr=False)
@@ -134,27 +134,27 @@ class ExperimentRule(Rule):
     outside: Answers = field(compare=False, repr=False)
 
     def serve_anonymous(self, context: Context) -> Evaluation | None:
-        """Return the answer to a user that nobody knows by name; None where only the hash of a user id could tell."""
-        answers = [self.outside[key] for key in self._possible(context)]
+        """Return the answer for an anonymous user, or None if it depends on the hash of a user id."""
+        answers = [self.outside[key] for key in self._possible_variants(context)]
         return answers[0] if all(answer == answers[0] for answer in answers) else None
 
-    def _possible(self, context: Context) -> list[str]:
-        """The variants that some user with these attributes would get, whatever the id."""
+    def _possible_variants(self, context: Context) -> list[str]:
+        """Return the variants that users with these attributes may get, depending on their id."""
         control = self.source["variants"][0]["key"]
         group = self.source.get("group") or {"from": 0, "to": 100}
-        reached = threshold(self.source.get("percentage", 100))
-        if reached == 0 or not all(condition.test(context) for condition in self.conditions):
+        share = threshold(self.source.get("percentage", 100))
+        if share == 0 or not all(condition.test(context) for condition in self.conditions):
             return [control]
-        is_whole = reached == BUCKETS and (group["from"], group["to"]) == (0, 100)
-        split = [each["key"] for each in self.source["variants"] if each["weight"]]
+        is_whole = share == BUCKETS and (group["from"], group["to"]) == (0, 100)
+        split = [variant["key"] for variant in self.source["variants"] if variant["weight"]]
         return split if is_whole else [control, *split]
 
 
 def compile_experiment_rule(source: Mapping[str, Any], *, index: int, variants: Mapping[str, Variant]) -> Rule:
-    """Return the compiled form of a rule that passes its check, of a flag that has these variants, or none."""
+    """Return the compiled form of a rule that has passed its check. `variants` are those of the flag, if any."""
     conditions = tuple(map(compile_condition, source.get("conditions", ())))
     assign = compile_assignment(source)
-    outside = {each["key"]: _answer(each["serves"], variants) for each in source["variants"]}
+    outside = {variant["key"]: _answer(variant["serves"], variants) for variant in source["variants"]}
     return ExperimentRule(
         source=source,
         salt=source["experiment"],
@@ -187,7 +187,7 @@ def _compile_serving(
     def serve(context: Context) -> Evaluation:
         assigned = assign(context)
         answers = outside if assigned.exclusion else inside
-        # A variant that the experiment does not have can only have been stored by hand.
+        # A stored variant that the experiment does not have can only come from a manual edit of the database.
         return answers.get(assigned.variant) or outside[control]
 
     return serve

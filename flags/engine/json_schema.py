@@ -1,7 +1,8 @@
-"""JSON Schema for the values of flags: the part of it that is taken, so that a check ends soon and asks nobody.
+"""JSON Schema for the values of flags: the part that is supported, and the check of values against it.
 
-Source: JSON Schema 2020-12. Left out are what reaches outside of the schema (`$id`, anchors, dynamic and remote
-references) or sideways (`unevaluated...`), and `patternProperties`; patterns are those of RE2.
+Source: JSON Schema 2020-12. A check must end soon and read nothing else, so some keywords are not supported: those
+that refer outside the schema (`$id`, anchors, dynamic and remote references), `unevaluated...`, and
+`patternProperties`. Patterns are those of RE2.
 """
 
 from __future__ import annotations
@@ -41,29 +42,34 @@ _definition = re.compile(r"#/\$defs/([A-Za-z0-9._-]+)", re.ASCII)
 
 
 def check_schema(schema: dict[str, Any]) -> Iterator[Detail]:
-    """Take a schema of the keywords above that refers to nothing but its own `$defs`, and never to itself."""
+    """Accept a schema of the keywords above, whose references all lead to its own `$defs`."""
     subschemas = list(islice(_walk(schema, "schema"), _MOST_SUBSCHEMAS + 1))
     if len(subschemas) > _MOST_SUBSCHEMAS or max(depth for _, _, depth in subschemas) > _DEEPEST:
-        message = f"Must have at most {_MOST_SUBSCHEMAS} schemas in it, {_DEEPEST} deep."
+        message = f"Must have at most {_MOST_SUBSCHEMAS} schemas, nested at most {_DEEPEST} deep."
         yield Detail("schema", DetailCode.OUT_OF_RANGE, message)
         return
-    found = [detail for subschema, field, _ in subschemas for detail in _check_keywords(subschema, field, schema)]
-    yield from found
-    if found:
+    details = [detail for subschema, field, _ in subschemas for detail in _check_keywords(subschema, field, schema)]
+    yield from details
+    if details:
         return
     for error in islice(_metaschema.iter_errors(schema), _MOST_MESSAGES):
         yield Detail(_path("schema", error.absolute_path), DetailCode.INVALID_VALUE, f"{error.message[:200]}.")
 
 
 def check_values(schema: dict[str, Any], values: Mapping[str, object]) -> Iterator[Detail]:
-    """Take values, by the field that each stands in, that all meet a schema which passed its check."""
+    """Accept values, by the field of each, that all meet a schema that has passed its check.
+
+    It also refuses a schema that refers to itself, or that takes too many steps to check.
+    """
     try:
         steps = _Sizes(schema).of(schema, ()) * sum(map(_nodes, values.values()))
     except RecursionError:
-        yield Detail("schema", DetailCode.INVALID_VALUE, "Refers to itself; a schema of a flag has an end.")
+        yield Detail("schema", DetailCode.INVALID_VALUE, "Must not refer to itself.")
         return
     if steps > _MOST_STEPS:
-        yield Detail("schema", DetailCode.OUT_OF_RANGE, "Is too much to check on these values; make it simpler.")
+        yield Detail(
+            "schema", DetailCode.OUT_OF_RANGE, "Must be simpler: checking these values would take too many steps."
+        )
         return
     validator = _Validator(schema, registry=Registry())
     for field, value in values.items():
@@ -73,7 +79,7 @@ def check_values(schema: dict[str, Any], values: Mapping[str, object]) -> Iterat
 
 
 def _walk(schema: object, field: str, depth: int = 1) -> Iterator[tuple[dict[str, Any], str, int]]:
-    """Every schema in a schema, itself first. What is in the wrong place is for the metaschema to name."""
+    """Yield a schema and every schema in it, each with its field and depth. The metaschema finds misplaced ones."""
     if isinstance(schema, dict):
         yield schema, field, depth
         for inner, step in _inner(schema):
@@ -84,8 +90,8 @@ def _inner(schema: dict[str, Any]) -> Iterator[tuple[object, str]]:
     for name in schema.keys() & {*_HOLD_ONE}:
         yield schema[name], name
     for name in schema.keys() & {*_HOLD_LIST}:
-        for at, inner in enumerate(schema[name] if isinstance(schema[name], list) else ()):
-            yield inner, f"{name}[{at}]"
+        for index, inner in enumerate(schema[name] if isinstance(schema[name], list) else ()):
+            yield inner, f"{name}[{index}]"
     for name in schema.keys() & {*_HOLD_NAMED}:
         for key, inner in (schema[name] if isinstance(schema[name], dict) else {}).items():
             yield inner, f"{name}.{echo(key)}"
@@ -95,48 +101,51 @@ def _check_keywords(schema: dict[str, Any], field: str, root: dict[str, Any]) ->
     for name in schema:
         if name == "$schema" and schema is root:
             if schema[name] != DIALECT:
-                yield Detail(f"{field}.$schema", DetailCode.INVALID_VALUE, f'Must be "{DIALECT}"; or leave it out.')
+                yield Detail(f"{field}.$schema", DetailCode.INVALID_VALUE, f'Must be "{DIALECT}", or left out.')
         elif name not in _KEYWORDS:
-            message = "A schema of a flag has no such keyword; leave it out."
+            message = "This keyword is not supported; leave it out."
             yield Detail(f"{field}.{echo(name)}", DetailCode.UNKNOWN_FIELD, message)
     if isinstance(schema.get("pattern"), str) and schema["pattern"]:
         yield from check_pattern(schema["pattern"], f"{field}.pattern")
     if "$ref" in schema and _target(schema["$ref"], root) is None:
-        message = 'Must be "#/$defs/name", a name of letters, digits, dots, underscores and hyphens that stands there.'
+        message = 'Must be "#/$defs/name", with a name in $defs of letters, digits, dots, underscores and hyphens.'
         yield Detail(f"{field}.$ref", DetailCode.UNKNOWN_REFERENCE, message)
 
 
 def _target(reference: object, root: dict[str, Any]) -> object:
-    found = _definition.fullmatch(reference) if isinstance(reference, str) else None
+    name = _definition.fullmatch(reference) if isinstance(reference, str) else None
     definitions = root.get("$defs")
-    return definitions.get(found[1]) if found and isinstance(definitions, dict) else None
+    return definitions.get(name[1]) if name and isinstance(definitions, dict) else None
 
 
 class _Sizes:
-    """How much there is in a schema with everything in it that it refers to, however often."""
+    """The sizes of schemas, in which a definition counts as often as it is referred to."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
-        self._known: dict[str, int] = {}
+        self._by_reference: dict[str, int] = {}
 
     def of(self, schema: object, through: tuple[str, ...]) -> int:
-        """Raises RecursionError where the schema refers to itself, by way of the definitions it was reached through."""
+        """Return the size of a schema that was reached through these references.
+
+        Raises RecursionError if the schema refers to itself.
+        """
         if not isinstance(schema, dict):
             return 1
-        inner = sum(self.of(each, through) for each, step in _inner(schema) if not step.startswith("$defs."))
+        inner = sum(self.of(subschema, through) for subschema, step in _inner(schema) if not step.startswith("$defs."))
         own = sum(_nodes(schema[name]) for name in schema if name in _HOLD_NONE)
         return 1 + own + inner + (self._of_definition(schema["$ref"], through) if "$ref" in schema else 0)
 
     def _of_definition(self, reference: str, through: tuple[str, ...]) -> int:
         if reference in through:
             raise RecursionError(reference)
-        if reference not in self._known:
-            self._known[reference] = self.of(_target(reference, self._root), (*through, reference))
-        return self._known[reference]
+        if reference not in self._by_reference:
+            self._by_reference[reference] = self.of(_target(reference, self._root), (*through, reference))
+        return self._by_reference[reference]
 
 
 def _nodes(value: object) -> int:
-    """How many JSON values there are in one, itself included."""
+    """Return the number of JSON values in a value, itself included."""
     if isinstance(value, dict):
         return 1 + sum(map(_nodes, value.values()))
     return 1 + sum(map(_nodes, value)) if isinstance(value, list) else 1
@@ -153,7 +162,7 @@ def _unique_items(_validator: Any, is_wanted: bool, instance: object, _schema: A
 
 
 def _canonical(value: object) -> str:
-    """A text that is the same for JSON that is the same: 1 is 1.0, and the order of names does not matter."""
+    """Return a text that is equal for equal JSON: 1 equals 1.0, and the order of names does not matter."""
     if isinstance(value, dict):
         inner = ",".join(f"{json.dumps(name)}:{_canonical(value[name])}" for name in sorted(value))
         return f"{{{inner}}}"
@@ -162,7 +171,7 @@ def _canonical(value: object) -> str:
     return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-# Patterns of Python's own, and the search for equal elements, may take for ever on a value made for it.
+# Python's own patterns, and the library's search for equal elements, can take forever on a hostile value.
 _Validator: Any = extend(Draft202012Validator, {"pattern": _pattern, "uniqueItems": _unique_items})  # type: ignore[no-untyped-call]
 _metaschema = Draft202012Validator(Draft202012Validator.META_SCHEMA)
 

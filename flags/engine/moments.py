@@ -1,4 +1,4 @@
-"""Points in time that a condition compares with: fixed ones, and those that move with the clock."""
+"""Moments that conditions compare with: fixed timestamps, and times relative to now."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def compile_moment(text: str) -> Callable[[datetime], datetime]:
-    """Return a function from now to the moment meant: an ISO 8601 one, or one such as `-7d`, a week ago.
+    """Return a function from now to the moment. The text is an ISO 8601 timestamp, or relative: `-7d` is a week ago.
 
     Relative moments have a sign, up to five digits and one of s, m, h, d, w. Raises ValueError for any other text.
     """
@@ -26,13 +26,13 @@ def compile_moment(text: str) -> Callable[[datetime], datetime]:
 
 
 def distance_from_now(text: str) -> timedelta | None:
-    """Return how far from now a moment is that moves with the clock, or None for any other text."""
-    found = _relative.fullmatch(text)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+    """Return the distance of a relative moment from now, or None for any other text."""
+    parts = _relative.fullmatch(text)
+    return timedelta(**{_UNITS[parts[2]]: int(parts[1])}) if parts else None
 
 
 def _shift(now: datetime, distance: timedelta) -> datetime:
     try:
         return now + distance
-    except OverflowError:  # the clock may be any that a caller asks about
+    except OverflowError:  # callers may evaluate at any time, even close to the last one
         return _LAST if distance > timedelta(0) else _FIRST

@@ -190,5 +190,5 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 )
 """All operators by their names in conditions.
 
-A missing attribute, or one of another kind than the value, matches no operator, not even a negative one. Only
-`notExists`, and `exists` when it is negated, match a missing attribute."""
+A missing attribute, or one of another type than the value, matches no operator, not even a negative one. Only
+`notExists`, and `exists` with `negate`, match a missing attribute."""

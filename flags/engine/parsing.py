@@ -1,6 +1,6 @@
-"""Reading flags and segments from decoded JSON: what is sent and what is stored is read by the same functions.
+"""Check and compile flags and segments from decoded JSON. Sent and stored documents pass the same functions.
 
-Not here: whether what they name exists, and where they are kept.
+Whether the flags and segments that they name exist is checked in `flags.changes.references`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flags.engine.conditions import check_conditions, compile_condition
 from flags.engine.experiment_rule import ExperimentRule, compile_experiment_rule
 from flags.engine.rule_checks import check_rules, check_user_ids
 from flags.engine.rules import compile_rule
-from flags.engine.shapes import MOST_VARIANTS, check_distinct, check_key, check_list, check_object
+from flags.engine.shapes import MOST_VARIANTS, check_distinct, check_key, check_list, check_object, variant_keys
 from flags.engine.timetable import NEVER, combine
 from flags.engine.types import Evaluation, Flag, Prerequisite, Reason, RuleType, Segment, Variant
 from flags.engine.values import check_values, with_served_variants
@@ -22,34 +22,35 @@ from flags.engine.values import check_values, with_served_variants
 __all__ = ["Reference", "parse_flag", "parse_segment", "references", "with_served_variants"]
 
 FLAG, SEGMENT = "flag", "segment"
+MOST_PREREQUISITES = 20
 MOST_USER_IDS = 100_000
 _NONE: frozenset[str] = frozenset()
 
 
 def parse_flag(document: Mapping[str, Any]) -> Flag:
-    """Return the compiled flag. What parses can be stored as it was sent, and be read again by this function.
+    """Check a flag and return its compiled form. A document that parses can be stored as it is, and parsed again.
 
-    `document` has key, enabled and rules and, where the flag has them, type, variants, offVariant, defaultVariant,
-    schema, prerequisites and archivedAt, with decoded JSON of any shape; the first two are taken as they are. Raises
-    ValidationFailed with a detail for every wrong field, such as `rules[2].conditions[1].operator`, and nothing else.
+    `document` has key, enabled and rules and, if the flag has them, type, variants, offVariant, defaultVariant,
+    schema, prerequisites and archivedAt. Values are decoded JSON of any shape, except that key and enabled must be
+    valid. Raises ValidationFailed with a detail for every wrong field, such as `rules[2].conditions[1].operator`.
     """
     _refuse(_check_flag(document))
     return compile_flag(document)
 
 
 def compile_flag(document: Mapping[str, Any]) -> Flag:
-    """Return the compiled form of a document that has been parsed once, as all that are stored have."""
+    """Return the compiled form of a document that has been parsed before, as every stored one has."""
     served = with_served_variants(document)
-    variants = {each["key"]: Variant(each["key"], each["value"]) for each in served.get("variants", ())}
+    variants = {entry["key"]: Variant(entry["key"], entry["value"]) for entry in served.get("variants", ())}
     default, off = (variants.get(served.get(name, "")) for name in ("defaultVariant", "offVariant"))
     default_key = default.key if default else None
     sources = served.get("rules", ())
     enabled = served["enabled"] and not served.get("archivedAt")
     rules = tuple(
-        compile_experiment_rule(rule, index=at, variants=variants)
+        compile_experiment_rule(rule, index=index, variants=variants)
         if rule["type"] == RuleType.EXPERIMENT
-        else compile_rule(rule, index=at, salt=served["key"], variants=variants, default=default_key)
-        for at, rule in enumerate(sources)
+        else compile_rule(rule, index=index, salt=served["key"], variants=variants, default=default_key)
+        for index, rule in enumerate(sources)
     )
     otherwise = (False, Reason.NO_RULE_MATCH, off) if rules else (True, Reason.DEFAULT, default)
     return Flag(
@@ -68,16 +69,16 @@ def compile_flag(document: Mapping[str, Any]) -> Flag:
 
 
 def parse_segment(document: Mapping[str, Any]) -> Segment:
-    """Return the compiled segment. `document` has key, which is taken as it is, conditions and userIds.
+    """Check a segment and return its compiled form. `document` has a valid key, conditions and userIds.
 
-    Raises ValidationFailed with a detail for every wrong field, and nothing else.
+    Raises ValidationFailed with a detail for every wrong field.
     """
     _refuse(_check_segment(document))
     return compile_segment(document)
 
 
 def compile_segment(document: Mapping[str, Any]) -> Segment:
-    """Return the compiled form of a document that has been parsed once, as all that are stored have."""
+    """Return the compiled form of a document that has been parsed before, as every stored one has."""
     steps = tuple(map(compile_condition, document.get("conditions", ())))
     return Segment(
         key=document["key"],
@@ -91,9 +92,9 @@ def compile_segment(document: Mapping[str, Any]) -> Segment:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Another flag or segment that a document names, which must exist, and where it names it.
+    """A flag or segment that a document names and that must exist, with the field that names it.
 
-    `variants` are those that the other flag must have, each with its own field.
+    `variants` are the variants that the flag must have, each with its field.
     """
 
     kind: str
@@ -103,50 +104,44 @@ class Reference:
 
 
 def references(document: Mapping[str, Any]) -> Iterator[Reference]:
-    """Yield what a flag's or a segment's document, one that parses, names besides itself."""
-    for at, prerequisite in enumerate(document.get("prerequisites", ())):
-        field = f"prerequisites[{at}]"
+    """Yield the flags and segments that a parsed document of a flag or a segment names."""
+    for index, prerequisite in enumerate(document.get("prerequisites", ())):
+        field = f"prerequisites[{index}]"
         variants = ((key, f"{field}.variants[{n}]") for n, key in enumerate(prerequisite.get("variants", ())))
         yield Reference(FLAG, prerequisite["flag"], f"{field}.flag", tuple(variants))
     yield from _segments_of_conditions(document, "")
-    for at, rule in enumerate(document.get("rules", ())):
+    for index, rule in enumerate(document.get("rules", ())):
         if "segment" in rule:
-            yield Reference(SEGMENT, rule["segment"], f"rules[{at}].segment")
-        yield from _segments_of_conditions(rule, f"rules[{at}].")
+            yield Reference(SEGMENT, rule["segment"], f"rules[{index}].segment")
+        yield from _segments_of_conditions(rule, f"rules[{index}].")
 
 
 def _segments_of_conditions(holder: Mapping[str, Any], prefix: str) -> Iterator[Reference]:
-    for at, condition in enumerate(holder.get("conditions", ())):
+    for index, condition in enumerate(holder.get("conditions", ())):
         if condition["operator"] == "inSegment":
-            yield Reference(SEGMENT, condition["value"], f"{prefix}conditions[{at}].value")
+            yield Reference(SEGMENT, condition["value"], f"{prefix}conditions[{index}].value")
 
 
-def _refuse(found: Iterator[Detail]) -> None:
-    if details := list(found):
-        raise ValidationFailed(details)
+def _refuse(details: Iterator[Detail]) -> None:
+    if listed := list(details):
+        raise ValidationFailed(listed)
 
 
 def _check_flag(document: Mapping[str, Any]) -> Iterator[Detail]:
     yield from check_values(document)
-    yield from check_rules(document.get("rules", []), "rules", variants=_variant_keys(document))
+    keys = variant_keys(document.get("variants"))
+    yield from check_rules(document.get("rules", []), "rules", variants=keys)
     if "prerequisites" in document:
         yield from _check_prerequisites(document["prerequisites"])
 
 
-def _variant_keys(document: Mapping[str, Any]) -> list[str]:
-    variants = document.get("variants")
-    entries = variants[:MOST_VARIANTS] if isinstance(variants, list) else ()
-    keys = (entry.get("key") for entry in entries if isinstance(entry, dict))
-    return [key for key in keys if isinstance(key, str)]
-
-
 def _check_prerequisites(value: object) -> Iterator[Detail]:
-    found = list(check_list(value, "prerequisites", least=0, most=20, noun="prerequisites", check=_check_prerequisite))
-    yield from found
-    if not found and isinstance(value, list):
-        yield from check_distinct(
-            [each["flag"] for each in value], (f"prerequisites[{at}].flag" for at in range(len(value)))
-        )
+    check, noun = _check_prerequisite, "prerequisites"
+    details = list(check_list(value, "prerequisites", least=0, most=MOST_PREREQUISITES, noun=noun, check=check))
+    yield from details
+    if not details and isinstance(value, list):
+        flags = [prerequisite["flag"] for prerequisite in value]
+        yield from check_distinct(flags, (f"prerequisites[{index}].flag" for index in range(len(flags))))
 
 
 def _check_prerequisite(value: object, field: str) -> Iterator[Detail]:
@@ -155,10 +150,10 @@ def _check_prerequisite(value: object, field: str) -> Iterator[Detail]:
 
 
 def _check_variant_keys(value: object, field: str) -> Iterator[Detail]:
-    found = list(check_list(value, field, least=1, most=MOST_VARIANTS, noun="keys of variants", check=check_key))
-    yield from found
-    if not found and isinstance(value, list):
-        yield from check_distinct(value, (f"{field}[{at}]" for at in range(len(value))))
+    details = list(check_list(value, field, least=1, most=MOST_VARIANTS, noun="keys of variants", check=check_key))
+    yield from details
+    if not details and isinstance(value, list):
+        yield from check_distinct(value, (f"{field}[{index}]" for index in range(len(value))))
 
 
 def _compile_prerequisite(source: Mapping[str, Any]) -> Prerequisite:

@@ -1,6 +1,6 @@
-"""What a rule may be written as: a check for each of its fields, and for what they say together.
+"""The fields of a rule: the check and the JSON Schema of each, and checks of fields together.
 
-Not here: what the fields mean (`rules`), and what experiments write (`experiment_checks`).
+`rules` compiles rules, and `experiment_rule` checks the rules that experiments write.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_RAMP_STEPS = 100
 
 
 def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iterator[Detail]:
-    """Take a list of rules, not too many, that serve none but the variants of these keys."""
+    """Accept a list of at most 200 rules that serve only variants with these keys."""
 
     def check(rule: object, rule_field: str) -> Iterator[Detail]:
         is_of_experiment = isinstance(rule, dict) and rule.get("type") == RuleType.EXPERIMENT
@@ -48,14 +48,14 @@ def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iter
 
 
 def check_user_ids(value: object, field: str, *, least: int = 1, most: int = MOST_RULE_USER_IDS) -> Iterator[Detail]:
-    """Take a list of distinct user ids."""
+    """Accept a list of `least` to `most` distinct user ids."""
     yield from check_list(value, field, least=least, most=most, noun="user ids", check=check_name)
     if isinstance(value, list) and least <= len(value) <= most:
-        yield from check_distinct(value, (f"{field}[{at}]" for at in range(len(value))))
+        yield from check_distinct(value, (f"{field}[{index}]" for index in range(len(value))))
 
 
 def _check_rule_type(value: object, field: str) -> Iterator[Detail]:
-    return check_choice(value, field, noun="rule type", choices=[str(each) for each in RuleType])
+    return check_choice(value, field, noun="rule type", choices=[str(kind) for kind in RuleType])
 
 
 def _check_ramp(value: object, field: str) -> Iterator[Detail]:
@@ -64,15 +64,15 @@ def _check_ramp(value: object, field: str) -> Iterator[Detail]:
         example = '{"at": "2026-01-31T12:00:00Z", "percentage": 10}'
         return check_object(step, step_field, checks=checks, required=checks, example=example)
 
-    found = list(check_list(value, field, least=1, most=MOST_RAMP_STEPS, noun="steps", check=check_step))
-    yield from found
-    if found or not isinstance(value, list):
+    details = list(check_list(value, field, least=1, most=MOST_RAMP_STEPS, noun="steps", check=check_step))
+    yield from details
+    if details or not isinstance(value, list):
         return
     moments = [parse_timestamp(step["at"]) for step in value]
-    for at in range(1, len(moments)):
-        if moments[at] <= moments[at - 1]:
+    for index in range(1, len(moments)):
+        if moments[index] <= moments[index - 1]:
             message = "Must be later than the step before; put the steps in order of time."
-            yield Detail(f"{field}[{at}].at", DetailCode.INVALID_VALUE, message)
+            yield Detail(f"{field}[{index}].at", DetailCode.INVALID_VALUE, message)
 
 
 def _check_split(value: object, field: str) -> Iterator[Detail]:
@@ -81,13 +81,13 @@ def _check_split(value: object, field: str) -> Iterator[Detail]:
         example = '{"variant": "blue", "weight": 50}'
         return check_object(part, part_field, checks=checks, required=checks, example=example)
 
-    found = list(check_list(value, field, least=1, most=MOST_VARIANTS, noun="variants with weights", check=check_part))
-    yield from found
-    if found or not isinstance(value, list):
+    noun = "variants with weights"
+    details = list(check_list(value, field, least=1, most=MOST_VARIANTS, noun=noun, check=check_part))
+    yield from details
+    if details or not isinstance(value, list):
         return
-    yield from check_distinct(
-        [part["variant"] for part in value], (f"{field}[{at}].variant" for at in range(len(value)))
-    )
+    variants = [part["variant"] for part in value]
+    yield from check_distinct(variants, (f"{field}[{index}].variant" for index in range(len(variants))))
     yield from check_weights([part["weight"] for part in value], field)
 
 
@@ -180,17 +180,17 @@ _EXAMPLE = '{"type": "percentage", "percentage": 25}'
 def _check_rule(rule: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
     sent = rule.get("type") if isinstance(rule, dict) else None
     special = _REQUIRED.get(sent) if isinstance(sent, str) else None
-    # A rule of no known type may have the fields of any, so that one answer names every mistake in them.
+    # A rule of an unknown type may have the fields of all types, so that one answer lists all other mistakes.
     known = [*_COMMON, *(name for name in _SPECIAL if special in (name, None))]
     required = ["type"] if special is None or _is_ramped(rule, special) else ["type", special]
-    found = list(check_object(rule, field, checks=_CHECKS, known=known, required=required, example=_EXAMPLE))
-    yield from found
+    details = list(check_object(rule, field, checks=_CHECKS, known=known, required=required, example=_EXAMPLE))
+    yield from details
     if not isinstance(rule, dict):
         return
     if special == "conditions" and rule.get("conditions") == []:
         yield Detail(f"{field}.conditions", DetailCode.OUT_OF_RANGE, "Must have 1 to 100 conditions.")
     yield from _check_serving(rule, field, variants)
-    if not found:
+    if not details:
         yield from _check_schedule(rule, field)
 
 
@@ -205,13 +205,13 @@ def _check_schedule(rule: Mapping[str, Any], field: str) -> Iterator[Detail]:
 
 def _check_serving(rule: Mapping[str, Any], field: str, variants: Collection[str]) -> Iterator[Detail]:
     if "variant" in rule and "split" in rule:
-        message = "A rule serves one variant or a split; leave one of the two out."
+        message = "A rule serves either one variant or a split; leave one of the two out."
         yield Detail(f"{field}.split", DetailCode.INVALID_VALUE, message)
-    named = [(f"{field}.variant", rule.get("variant"))]
+    served = [(f"{field}.variant", rule.get("variant"))]
     split = rule.get("split")
-    # A split of more than it may have is refused for that, and not looked into.
-    for at, part in enumerate(split if isinstance(split, list) and len(split) <= MOST_VARIANTS else ()):
-        named.append((f"{field}.split[{at}].variant", part.get("variant") if isinstance(part, dict) else None))
-    for where, key in named:
+    # A split that is too long is refused for its length alone.
+    for index, part in enumerate(split if isinstance(split, list) and len(split) <= MOST_VARIANTS else ()):
+        served.append((f"{field}.split[{index}].variant", part.get("variant") if isinstance(part, dict) else None))
+    for variant_field, key in served:
         if isinstance(key, str) and key not in variants:
-            yield Detail(where, DetailCode.UNKNOWN_REFERENCE, unknown_variant(key, variants))
+            yield Detail(variant_field, DetailCode.UNKNOWN_REFERENCE, unknown_variant(key, variants))

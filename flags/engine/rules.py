@@ -1,7 +1,6 @@
-"""Rules: an audience, a share of it, and what it serves. How one is compiled to steps.
+"""Compile rules to steps, which are tests of an audience and a share, and to the function that serves.
 
-Not here: how one may be written (`rule_checks`), what a condition is (`conditions`), and what a flag makes of its
-rules (`evaluation`).
+`rule_checks` says how rules may be written, and `evaluation` applies them.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from typing import Any
 
 from config.timestamps import parse_timestamp
 from flags.engine.bucketing import bucket, compile_split, threshold
-from flags.engine.conditions import USER_ID, Condition, compile_condition, reader
+from flags.engine.conditions import USER_ID, Condition, compile_condition, compile_reader
 from flags.engine.timetable import NEVER, Times, combine
 from flags.engine.types import Context, Evaluation, Reason, Rule, RuleType, Step, Test, Variant, is_member
 
 Unit = Callable[[Context], str | None]
-"""What of the user is put into a bucket; None where the user has no such thing."""
+"""Returns the text that is hashed to a bucket, or None if the user has no such attribute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """The rule is off, so it takes nobody in."""
+    """The rule is off, so it matches nobody."""
 
     test: Test
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The rule holds from `start` on and before `end`; None is no bound."""
+    """The rule is in force from `start`, and before `end`. None means no bound."""
 
     start: datetime | None
     end: datetime | None
@@ -56,7 +55,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The user's bucket is below the threshold of the moment. `unit` is what is put into the bucket."""
+    """The user's bucket is below the threshold at the time. `unit` returns the text that is hashed."""
 
     salt: str
     bucket_by: str | None
@@ -66,15 +65,15 @@ class Share:
     test: Test
 
     @property
-    def is_of_users(self) -> bool:
-        """Whether it is the user's own id that is put into the bucket."""
+    def hashes_user_id(self) -> bool:
+        """Whether the user id is hashed, and not an attribute."""
         return self.bucket_by in (None, USER_ID)
 
 
 def compile_rule(
     source: Mapping[str, Any], *, index: int, salt: str, variants: Mapping[str, Variant], default: str | None
 ) -> Rule:
-    """Return the compiled form of a rule that passes its check. `salt` and `default` are those of its flag."""
+    """Return the compiled form of a rule that has passed its check. `salt` and `default` are those of its flag."""
     salt = source.get("salt", salt)
     steps = tuple(_compile_steps(source, salt))
     has_share = any(isinstance(step, Share) for step in steps)
@@ -109,10 +108,10 @@ def _times_of_step(step: Step) -> Times:
 
 
 def unit_of(attribute: str | None) -> Unit:
-    """Return a function to what is put into a bucket: the user id, or the text or whole number in an attribute."""
+    """Return a function that reads what is hashed: the user id, or the text or whole number of an attribute."""
     if attribute is None or attribute == USER_ID:
         return lambda context: context.user_id
-    read = reader(attribute)
+    read = compile_reader(attribute)
     return lambda context: _as_unit(read(context))
 
 
@@ -123,7 +122,7 @@ def _as_unit(value: object) -> str | None:
         return None
     try:
         value.encode()
-    except UnicodeEncodeError:  # half a character has no place in a hash of UTF-8
+    except UnicodeEncodeError:  # UTF-8, of which the hash is made, cannot encode a lone surrogate
         return None
     return value
 
@@ -162,13 +161,13 @@ def _compile_share(source: Mapping[str, Any], salt: str) -> Share:
 def _compile_share_test(
     source: Mapping[str, Any], salt: str, unit: Unit, threshold_at: Callable[[datetime], int]
 ) -> Test:
-    if "ramp" not in source and "bucketBy" not in source:  # most rules: nothing to look up
+    if "ramp" not in source and "bucketBy" not in source:  # most rules, for which nothing is looked up
         fixed = threshold(source["percentage"])
         return lambda context: bucket(salt, context.user_id) < fixed
 
     def test(context: Context) -> bool:
-        found = unit(context)
-        return found is not None and bucket(salt, found) < threshold_at(context.now)
+        text = unit(context)
+        return text is not None and bucket(salt, text) < threshold_at(context.now)
 
     return test
 
@@ -187,7 +186,7 @@ def _compile_serving(
         weights = [(part["variant"], part["weight"]) for part in source["split"]]
         unit, choose = unit_of(source.get("bucketBy")), compile_split(weights, salt)
         answers = {key: rule_match(variants[key]) for key, _ in weights}
-        # Whoever has no unit was not taken in: a rule with `bucketBy` has a share, which asks for it.
+        # A rule with `bucketBy` has a share, which does not match users without the attribute.
         return lambda context: answers[choose(unit(context) or "")]
     key = source.get("variant", default)
     answer = rule_match(None if key is None else variants[key])
@@ -195,6 +194,6 @@ def _compile_serving(
 
 
 def rule_match(served: Variant | None) -> Evaluation:
-    """Return the answer to whoever a rule takes in: a flag of type boolean is what its value says, any other is on."""
+    """Return the answer of a rule that matches. A boolean flag is on or off by its value; any other flag is on."""
     enabled = served.value if served is not None and isinstance(served.value, bool) else True
     return Evaluation.of(enabled, Reason.RULE_MATCH, served)

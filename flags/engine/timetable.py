@@ -1,6 +1,6 @@
-"""When what is served changes by itself: the moments that rules name, and those at which an attribute comes of age.
+"""Times at which answers change without an edit: moments that rules name, and relative moments of conditions.
 
-Not here: what rules and conditions are, which say when they change as they are compiled.
+Rules and conditions compute their own times when they are compiled.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Protocol
 from config.timestamps import parse_timestamp
 
 MOST_VALUES = 1_000
-"""Of a list in an attribute that conditions look into."""
+"""The most values of a list attribute for which conditions test each value."""
 
 _INSTANT = timedelta(microseconds=1)
 _LAST = datetime.max.replace(tzinfo=UTC)
 
 
 class AtMoment(Protocol):
-    """A user who is asked about at one moment: `flags.engine.types.Context`, which is made of what is defined here."""
+    """The time of an evaluation. `flags.engine.types.Context` has it, but imports this module."""
 
     @property
     def now(self) -> datetime: ...
@@ -31,29 +31,32 @@ class AtMoment(Protocol):
 class Flip:
     """A condition that compares an attribute with a moment at a fixed distance from now, such as `after -7d`.
 
-    `is_at_once`: it changes at the very moment that both are equal, and not right after it.
+    With `flips_when_equal`, its result changes at the moment when both are equal, otherwise right after it.
     """
 
     read: Callable[[Any], object]
     distance: timedelta
-    is_at_once: bool
+    flips_when_equal: bool
 
     def moments(self, context: AtMoment) -> Iterator[datetime]:
-        """When the condition changes for this user; for a list, when it may. One that is too long matches nothing."""
-        found = self.read(context)
-        values = found if isinstance(found, list) else [found]
+        """Yield the moments when the result changes for this user or, for a list, may change.
+
+        A list that is too long matches nothing, so its result never changes.
+        """
+        actual = self.read(context)
+        values = actual if isinstance(actual, list) else [actual]
         for value in values if len(values) <= MOST_VALUES else ():
             if type(value) is str:
                 try:
-                    met = parse_timestamp(value) - self.distance
-                    yield met if self.is_at_once else met + _INSTANT
-                except (ValueError, OverflowError):  # no moment at all, or one that never comes
+                    equal = parse_timestamp(value) - self.distance
+                    yield equal if self.flips_when_equal else equal + _INSTANT
+                except (ValueError, OverflowError):  # not a timestamp, or out of the range of datetime
                     continue
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When a rule, flag or segment changes by itself."""
+    """The times at which a rule, flag or segment changes without an edit."""
 
     moments: tuple[datetime, ...] = ()
     flips: tuple[Flip, ...] = ()
@@ -63,34 +66,34 @@ NEVER = Times()
 
 
 def combine(parts: Iterable[Times]) -> Times:
-    """Return the times of all parts as one; most things never change by themselves, and share `NEVER`."""
-    found = [part for part in parts if part is not NEVER]
-    if not found:
+    """Return the times of all parts together. Most parts never change without an edit, and share `NEVER`."""
+    changing = [part for part in parts if part is not NEVER]
+    if not changing:
         return NEVER
     return Times(
-        tuple(sorted({moment for part in found for moment in part.moments})),
-        tuple(dict.fromkeys(flip for part in found for flip in part.flips)),  # flags often ask the same
+        tuple(sorted({moment for part in changing for moment in part.moments})),
+        tuple(dict.fromkeys(flip for part in changing for flip in part.flips)),  # flags often share conditions
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """When a whole configuration changes by itself. Any of these moments may turn out to change nothing for a user."""
+    """The times at which a configuration changes without an edit. A time may change nothing for some users."""
 
     times: Times
 
     def last_change(self, now: datetime) -> datetime | None:
-        """Return the newest moment named by a rule that has come."""
+        """Return the newest moment, at `now` or before it, that a rule names."""
         at = bisect_right(self.times.moments, now)
         return self.times.moments[at - 1] if at else None
 
     def next_change(self, now: datetime) -> datetime | None:
-        """Return the first moment named by a rule that is still to come."""
+        """Return the first moment after `now` that a rule names."""
         at = bisect_right(self.times.moments, now)
         return self.times.moments[at] if at < len(self.times.moments) else None
 
     def next_change_for(self, context: AtMoment) -> datetime | None:
-        """Return until when this user's answers stay what they are, or None where only an edit changes them."""
+        """Return when this user's answers may next change, or None if only an edit changes them."""
         named = self.next_change(context.now)
         if not self.times.flips:
             return named

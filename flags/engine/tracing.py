@@ -36,11 +36,11 @@ def explain(flag: Flag, context: Context) -> Trace:
     tracer = _Tracer(context)
     reached: list[Rule] = []
 
-    def matches_and_notes(rule: Rule, context: Context) -> bool:
+    def match_and_remember(rule: Rule, context: Context) -> bool:
         reached.append(rule)
         return matches(rule, context)
 
-    evaluation = evaluate(flag, context, matches=matches_and_notes)
+    evaluation = evaluate(flag, context, matches=match_and_remember)
     served = len(reached) - 1 if evaluation.reason == "rule_match" else None
     answer: Mapping[str, Any] = evaluation.answer
     return Trace(
@@ -96,7 +96,7 @@ def _explain_assignment(rule: ExperimentRule, tracer: _Tracer) -> trace.Explaine
         in_experiment=assigned.exclusion is None,
         reason=assigned.exclusion.value if assigned.exclusion else UNSET,
         stored=context.assigned.get(key, UNSET),
-        split=[trace.SplitPart(variant=each["key"], weight=each["weight"]) for each in rule.source["variants"]],
+        split=[trace.SplitPart(variant=entry["key"], weight=entry["weight"]) for entry in rule.source["variants"]],
         salt=salt,
         bucket=bucket(salt, context.user_id),
         steps=[*_explain_audience(rule, tracer)],

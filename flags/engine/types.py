@@ -1,6 +1,6 @@
-"""The words of the engine: flags, rules and segments as compiled, immutable values, and what an evaluation answers.
+"""The types of the engine: flags, rules and segments as compiled, immutable objects, contexts and answers.
 
-Not here: how they are read from JSON (`parsing`) and what they decide (`evaluation`).
+`parsing` makes them from JSON, and `evaluation` decides with them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any, Protocol
 from flags.engine.timetable import NEVER, Times, Timetable, combine
 
 Attributes = Mapping[str, object]
-"""What a caller says about a user, as decoded JSON: str, bool, int, float, None, list or dict by name."""
+"""The attributes of a user as a caller sends them, in decoded JSON: str, bool, int, float, None, list or dict by name.
+"""
 
 
 class RuleType(StrEnum):
-    """`type` of a rule: how it chooses its audience."""
+    """`type` of a rule: how it selects its audience."""
 
     PERCENTAGE = "percentage"
     ATTRIBUTE = "attribute"
@@ -29,7 +30,7 @@ class RuleType(StrEnum):
 
 
 class ValueType(StrEnum):
-    """`type` of a flag: what JSON the values of its variants are."""
+    """`type` of a flag: the JSON type of its variants' values."""
 
     BOOLEAN = "boolean"
     STRING = "string"
@@ -57,7 +58,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Participation:
-    """That a user is in an experiment, and with which of its variants: what is recorded, and told to nobody."""
+    """The experiment that a user is in, with the user's variant. It is recorded, and never part of an answer."""
 
     experiment: str
     variant: str
@@ -65,11 +66,10 @@ class Participation:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The answer for one user. Flags share their few answers between all users, so none of them may be changed.
+    """The answer for one user. A flag has few answers, which all users share, so they must not be changed.
 
-    `answer` is the JSON of it; a flag without variants has no `variant` and no `value` there. `outcome` is the key of
-    the variant served, or, where there are none, `on` or `off`. `participation` is that of a user for whom the
-    experiment that drives the flag has decided.
+    `answer` is its JSON; without variants, it has no `variant` and no `value`. `outcome` is the key of the variant
+    served, or `on` or `off` for a flag without variants. `participation` is set if an experiment decided.
     """
 
     enabled: bool
@@ -89,7 +89,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, enabled: bool, reason: Reason, served: Variant | None) -> Evaluation:
-        """Return the answer; flags without variants, which most are, share a handful between them."""
+        """Return an answer. Flags without variants, which most flags are, share a few objects."""
         return _plain(enabled, reason) if served is None else cls(enabled, reason, served)
 
     @property
@@ -108,30 +108,30 @@ def _plain(enabled: bool, reason: Reason) -> Evaluation:
 
 @dataclass(slots=True)
 class Context:
-    """One user, asked about at one moment under one configuration. It also remembers what was found out on the way.
+    """One user at one time, with the configuration to evaluate. It caches results that several flags need.
 
-    `user_id` has 1 to 200 characters; it is also the attribute `userId`, whatever the caller sends under that name. An
-    empty one stands for a user that nobody knows by name, whom only `resolution` can tell about.
-    Attributes of any type are fine. `now` is aware. `assigned` has the variants that experiments have assigned to
-    the user before, by their keys: these stay.
+    `user_id` has 1 to 200 characters. It is also the attribute `userId`, even if the caller sends another value for
+    that attribute. An empty one stands for an anonymous user, for whom only `resolve` works.
+    Attributes may have any JSON type. `now` is aware. `assigned` has the variants that experiments assigned to the
+    user before, by the experiment's key; users keep these.
     """
 
     user_id: str
     attributes: Attributes
     configuration: Configuration
     now: datetime
-    # A flag or segment that many ask for is worked out once.
+    # A flag or segment on which several others depend is evaluated once.
     evaluations: dict[str, Evaluation] = field(default_factory=dict, repr=False)
     memberships: dict[str, bool] = field(default_factory=dict, repr=False)
     assigned: Mapping[str, str] = field(default_factory=dict)
 
 
 Test = Callable[[Context], bool]
-"""Whether the user passes. It never raises."""
+"""Returns whether the user passes. It never raises."""
 
 
 class Step(Protocol):
-    """One demand of a rule: facts that can be told, and the test compiled from them."""
+    """One requirement of a rule: the data that explains it, and the test compiled from them."""
 
     @property
     def test(self) -> Test: ...
@@ -139,10 +139,10 @@ class Step(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An audience, a share of it, and what it serves. A rule takes in whoever passes all its tests.
+    """An audience, a share of it, and what the rule serves. A rule matches a user who passes all its tests.
 
-    `index` is its place among the rules of its flag. `is_split`: the hash has a say in who gets what. `tests` are those
-    of `steps`, which tell in words what is tested; two rules are equal if they were read from equal JSON.
+    `index` is its position among the rules of its flag. `is_split` is true if the answer depends on the hash. `tests`
+    are the tests of `steps`. Two rules are equal if they were read from equal JSON.
     """
 
     source: Mapping[str, Any]
@@ -165,11 +165,11 @@ class Prerequisite:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag as it stands in one environment, ready to evaluate.
+    """A flag in one environment, ready to evaluate.
 
-    `otherwise` is the answer to whoever no rule takes in. Where a flag is off, `enabled` is false and only `disabled`
-    is ever answered. `source` is what it was compiled from. `is_fractional`: it is of type number, and not all of its
-    values are whole, which matters where numbers have two types. `experiments` are the keys of those that drive it.
+    `otherwise` is the answer if no rule matches. A flag that is off always answers `disabled`. `source` is the
+    document that it was compiled from. `is_fractional` is true if one of its numbers is not whole, which matters to
+    clients that have two types of numbers. `experiments` are the keys of the experiments that drive it.
     """
 
     key: str
@@ -187,7 +187,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Users who belong together: those listed, and those who pass all `tests`, where there are any."""
+    """A set of users: those listed and, if there are any `tests`, those who pass all of them."""
 
     key: str
     source: Mapping[str, Any] = field(repr=False)
@@ -199,9 +199,9 @@ class Segment:
 
 @dataclass(frozen=True)
 class Configuration:
-    """All flags of one environment and all segments, by key, as they stand at one moment.
+    """All flags of one environment and all segments, by key.
 
-    `revision` is that of the newest change that bears on any of them.
+    `revision` is that of the newest change of any of them.
     """
 
     flags: Mapping[str, Flag]
@@ -210,39 +210,40 @@ class Configuration:
 
     @cached_property
     def schedule(self) -> Timetable:
-        """When it changes by itself, put together by the first who asks."""
+        """When it changes without an edit. It is computed on first use."""
         times = [flag.times for flag in self.flags.values()]
         return Timetable(combine([*times, *(segment.times for segment in self.segments.values())]))
 
     @cached_property
     def experiments(self) -> Mapping[str, frozenset[str]]:
-        """By the key of a flag, the experiments that decide what it is, or what its prerequisites are.
+        """The experiments that decide each flag or its prerequisites, by the flag's key.
 
-        Flags for which none does, which most are, are not there.
+        Flags without any, which most flags are, are left out.
         """
-        found = {flag.key: flag.experiments for flag in self.flags.values() if flag.experiments}
-        asking = [flag for flag in self.flags.values() if flag.prerequisites] if found else []
-        is_growing = bool(asking)
+        by_flag = {flag.key: flag.experiments for flag in self.flags.values() if flag.experiments}
+        dependents = [flag for flag in self.flags.values() if flag.prerequisites] if by_flag else []
+        is_growing = bool(dependents)
         while is_growing:
             is_growing = False
-            for flag in asking:
-                own = found.get(flag.key, frozenset())
-                if not own.issuperset(known := own.union(*(found.get(each.flag, ()) for each in flag.prerequisites))):
-                    found[flag.key] = known
+            for flag in dependents:
+                own = by_flag.get(flag.key, frozenset())
+                inherited = (by_flag.get(prerequisite.flag, ()) for prerequisite in flag.prerequisites)
+                if not own.issuperset(experiments := own.union(*inherited)):
+                    by_flag[flag.key] = experiments
                     is_growing = True
-        return found
+        return by_flag
 
 
 def is_member(key: str, context: Context) -> bool:
-    """Return whether the user is in the segment of this key. Nobody is in one that does not exist."""
-    known = context.memberships.get(key)
-    if known is None:
+    """Return whether the user is a member of the segment. A segment that does not exist has no members."""
+    cached = context.memberships.get(key)
+    if cached is None:
         segment = context.configuration.segments.get(key)
-        known = context.memberships[key] = segment is not None and _holds(segment, context)
-    return known
+        cached = context.memberships[key] = segment is not None and _has_member(segment, context)
+    return cached
 
 
-def _holds(segment: Segment, context: Context) -> bool:
+def _has_member(segment: Segment, context: Context) -> bool:
     if context.user_id in segment.user_ids:
         return True
     return bool(segment.tests) and all(test(context) for test in segment.tests)

@@ -1,4 +1,4 @@
-"""Values of flags: their type, the variants that hold them, and the JSON Schema that they must meet."""
+"""Check the values of a flag: their type, the variants that have them, and the JSON Schema that they must meet."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from config.errors import Detail, DetailCode
 from flags.engine import json_schema
 from flags.engine.shapes import (
+    MOST_VARIANTS,
     Check,
     check_boolean,
     check_choice,
@@ -25,39 +26,39 @@ _LARGEST_VALUE = 32 * 1024
 
 
 def check_values(document: Mapping[str, Any]) -> Iterator[Detail]:
-    """Take the type, variants, served variants and schema of a flag's document as far as they are there."""
+    """Accept the type, variants, served variants and schema of a flag's document, each of which may be missing."""
     if "type" in document:
-        yield from check_choice(document["type"], "type", noun="type", choices=[str(each) for each in ValueType])
+        yield from check_choice(document["type"], "type", noun="type", choices=[str(kind) for kind in ValueType])
     if "variants" not in document:
         yield from _check_without_variants(document)
         return
-    found = list(_check_variants(document["variants"], document.get("type")))
+    details = list(_check_variants(document["variants"], document.get("type")))
     if "type" not in document:
-        found.append(Detail("type", DetailCode.REQUIRED, "Variants need a type; say which their values have."))
-    yield from found
-    if not found:
+        details.append(Detail("type", DetailCode.REQUIRED, "Variants need a type; add the type of their values."))
+    yield from details
+    if not details:
         yield from _check_served(document)
         yield from _check_schema(document)
 
 
 def with_served_variants(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with `defaultVariant` and `offVariant` filled in where its variants leave them out.
+    """Return the document of a flag, with `defaultVariant` and `offVariant` if it has variants.
 
-    They are the first and the last variant or, of type boolean, the first that is true and the first that is false.
+    If left out, they are the first and the last variant or, for type boolean, the first with true and with false.
     """
     variants = document.get("variants")
     if not variants:
         return dict(document)
     default, off = variants[0]["key"], variants[-1]["key"]
     if document["type"] == ValueType.BOOLEAN:
-        default = next((each["key"] for each in variants if each["value"] is True), default)
-        off = next((each["key"] for each in variants if each["value"] is False), off)
+        default = next((variant["key"] for variant in variants if variant["value"] is True), default)
+        off = next((variant["key"] for variant in variants if variant["value"] is False), off)
     return {"defaultVariant": default, "offVariant": off, **document}
 
 
 def _check_without_variants(document: Mapping[str, Any]) -> Iterator[Detail]:
-    if document.get("type", ValueType.BOOLEAN) in [each for each in ValueType if each is not ValueType.BOOLEAN]:
-        message = f"A flag of type {document['type']} needs variants, which hold its values."
+    if document.get("type", ValueType.BOOLEAN) in [kind for kind in ValueType if kind is not ValueType.BOOLEAN]:
+        message = f"A flag of type {document['type']} needs variants, which have its values."
         yield Detail("variants", DetailCode.REQUIRED, message)
     for name in ("offVariant", "defaultVariant", "schema"):
         if name in document:
@@ -71,24 +72,23 @@ def _check_variants(value: object, value_type: object) -> Iterator[Detail]:
         checks: Mapping[str, Check] = {"key": check_key, "value": check_value}
         return check_object(variant, field, checks=checks, required=checks, example='{"key": "blue", "value": "#00f"}')
 
-    found = list(check_list(value, "variants", least=1, most=50, noun="variants", check=check_variant))
-    yield from found
-    if not found and isinstance(value, list):
-        yield from check_distinct(
-            [variant["key"] for variant in value], (f"variants[{at}].key" for at in range(len(value)))
-        )
+    details = list(check_list(value, "variants", least=1, most=MOST_VARIANTS, noun="variants", check=check_variant))
+    yield from details
+    if not details and isinstance(value, list):
+        keys = [variant["key"] for variant in value]
+        yield from check_distinct(keys, (f"variants[{index}].key" for index in range(len(keys))))
 
 
 def _check_string(value: object, field: str) -> Iterator[Detail]:
     if not isinstance(value, str):
-        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string, as the flag's type says.")
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string, because the flag is of type string.")
     else:
         yield from _check_size(value, field)
 
 
 def _check_object(value: object, field: str) -> Iterator[Detail]:
     if not isinstance(value, dict):
-        yield Detail(field, DetailCode.INVALID_TYPE, "Must be an object, as the flag's type says.")
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be an object, because the flag is of type object.")
     else:
         yield from _check_size(value, field)
 
@@ -122,22 +122,20 @@ def _check_served(document: Mapping[str, Any]) -> Iterator[Detail]:
             yield Detail(name, DetailCode.UNKNOWN_REFERENCE, message)
         elif document["type"] == ValueType.BOOLEAN and values[key] is not wanted:
             state = "on" if wanted else "off"
-            message = (
-                f"Must be a variant whose value is {json.dumps(wanted)}, which is what a flag that is {state} says."
-            )
+            message = f"Must be a variant whose value is {json.dumps(wanted)}: it is served when the flag is {state}."
             yield Detail(name, DetailCode.INVALID_VALUE, message)
 
 
 def _check_schema(document: Mapping[str, Any]) -> Iterator[Detail]:
-    """Take a JSON Schema that every value of the flag meets."""
+    """Accept a JSON Schema that every value of the flag meets."""
     if "schema" not in document:
         return
     schema = document["schema"]
     if not isinstance(schema, dict):
-        yield Detail("schema", DetailCode.INVALID_TYPE, "Must be an object, a JSON Schema.")
+        yield Detail("schema", DetailCode.INVALID_TYPE, "Must be a JSON Schema, which is an object.")
         return
-    found = [*_check_size(schema, "schema")] or [*json_schema.check_schema(schema)]
-    yield from found
-    if not found:
-        values = {f"variants[{at}].value": variant["value"] for at, variant in enumerate(document["variants"])}
+    details = [*_check_size(schema, "schema")] or [*json_schema.check_schema(schema)]
+    yield from details
+    if not details:
+        values = {f"variants[{index}].value": variant["value"] for index, variant in enumerate(document["variants"])}
         yield from json_schema.check_values(schema, values)

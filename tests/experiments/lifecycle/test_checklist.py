@@ -137,7 +137,7 @@ def test_flag__that_does_not_have_what_is_served__is_a_problem() -> None:
     experiment.flag = {"key": "new", "serves": {"control": "old", "green": True}}
     assert find(experiment, Check.FLAG) == (
         Level.PROBLEM,
-        "flag.serves.control: The flag has no variants; must be true or false.",
+        "flag.serves.control: Must be true or false, because the flag has no variants.",
     )
     assert find(ExperimentFactory(), Check.FLAG) == (Level.OK, "The experiment drives no flag.")
 

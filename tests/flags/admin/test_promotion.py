@@ -83,7 +83,7 @@ def test_page__changed_since_it_was_seen__writes_nothing_and_shows_it_anew(
     update_flag(key="a", environment=staging, changes={"rules": []}, **WRITE)
     answer = admin.post(page, sent)
 
-    assert "What would change is not what it was when you looked; look at it again." in text_of(answer)
+    assert "The differences have changed since you looked at them; look at them again." in text_of(answer)
     assert "After on everyone" in text_of(answer)
     assert 'value="Tested"' in answer.content.decode()
     assert not on_in("a", "production")

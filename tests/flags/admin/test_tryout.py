@@ -99,7 +99,7 @@ def test_try__attributes__are_compared(flag: Flag) -> None:
         ({"attributes": "{"}, "attributes", "is not valid JSON"),
         ({"attributes": '{"a": NaN}'}, "attributes", "Must be a finite number."),
         ({"at": "yesterday"}, "at", "Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z."),
-        ({"at": "2020-01-01T00:00"}, "at", "There was no such flag at that moment."),
+        ({"at": "2020-01-01T00:00"}, "at", "The flag did not exist at that time."),
     ],
 )
 def test_try__what_the_api_refuses__is_refused_at_its_field(

@@ -166,7 +166,11 @@ def test_flag__names_what_exists__is_accepted_everywhere() -> None:
 
 
 def test_flag__asks_for_itself__is_told_the_way_round() -> None:
-    expected = ("prerequisites[0].flag", "invalid_value", "Would ask for itself: a → a; take one of them out.")
+    expected = (
+        "prerequisites[0].flag",
+        "invalid_value",
+        "Would depend on itself: a → a; remove one of these references.",
+    )
     assert refusal(flag, "a", "a") == expected
 
 

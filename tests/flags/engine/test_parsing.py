@@ -213,7 +213,7 @@ def test_parse_rules__many_mistakes__are_all_named_with_the_callers_path() -> No
         ),
         (
             [{"type": "percentage", "percentage": 1, "userIds": []}],
-            "There is no such field here; leave it out. Fields are: type, name, enabled, percentage, conditions, "
+            "Unknown field; leave it out. The fields are: type, name, enabled, percentage, conditions, "
             "startAt, endAt, salt, bucketBy, ramp, variant, split.",
         ),
         (users_rule([]), "Must have 1 to 10,000 user ids."),

@@ -206,8 +206,8 @@ def test_import__everything_wrong__is_told_at_once_and_nothing_is_written(everyt
         "flags.yaml, line: flags[1] (broken): owner: Must be a string.",
         "flags.yaml, line: flags[3] (other): environments.staging.rules[0].segment: No segment has the key nobody; "
         "create it first.",
-        "flags.yaml, line: flags[4] (self): prerequisites[0].flag: Would ask for itself: self → self; take one of them "
-        "out.",
+        "flags.yaml, line: flags[4] (self): prerequisites[0].flag: Would depend on itself: self → self; remove one of "
+        "these references.",
         "flags.yaml, line: flags[5] (late): prerequisites[0].flag: The flag old is archived; restore it first.",
         "flags.yaml, line: segments[0] (s): conditions[0].value: No segment has the key nobody; create it first.",
     ]
@@ -218,8 +218,8 @@ def test_import__circle_of_flags__is_refused_for_each(production: Environment, f
     told = refused("import_flags", file(flags))
 
     assert [line.partition("prerequisites")[2] for line in told[:-1]] == [
-        "[0].flag: Would ask for itself: a → b → a; take one of them out.",
-        "[0].flag: Would ask for itself: b → a → b; take one of them out.",
+        "[0].flag: Would depend on itself: a → b → a; remove one of these references.",
+        "[0].flag: Would depend on itself: b → a → b; remove one of these references.",
     ]
 
 
@@ -273,7 +273,7 @@ def test_import__archived_flag_that_something_needs__is_refused(
 
     assert [line.partition(": archived: ")[2] for line in told[:-1]] == [
         "The flag is on in staging; switch it off there first.",
-        "The flag is a prerequisite of b; take it out there before you archive it.",
+        "The flag is a prerequisite of b; remove it there before you archive it.",
     ]
     assert run("import_flags", file([{"key": "a", "archived": True, "environments": {"staging": OFF}}, {"key": "b"}]))
 

@@ -44,26 +44,26 @@ flags:
 """
 TOLD = """\
 flags.yaml, line 1: version: Must be 1, the only version of files that can be imported.
-flags.yaml, line 2: flag: There is no such field here; leave it out. Fields are: version, segments, flags.
+flags.yaml, line 2: flag: Unknown field; leave it out. The fields are: version, segments, flags.
 flags.yaml, line 4: segments[0] (a b): key: Must be 1 to 100 letters, digits, dots, underscores and hyphens, the first a
  letter or a digit.
 flags.yaml, line 8: segments[1] (crowd): conditions[0].operator: Unknown operator "is"; use one of: equals, notEquals,
-flags.yaml, line 10: segments[1] (crowd): users: There is no such field here; leave it out. Fields are: key,
+flags.yaml, line 10: segments[1] (crowd): users: Unknown field; leave it out. The fields are: key,
  description, conditions, userIds.
-flags.yaml, line 11: segments[2]: Must be an object, as {"key": "beta-testers"}.
+flags.yaml, line 11: segments[2]: Must be an object such as {"key": "beta-testers"}.
 flags.yaml, line 14: flags[0] (dark-mode): description: Must be a string.
-flags.yaml, line 18: flags[0] (dark-mode): variants[0].value: Must be a string, as the flag's type says.
+flags.yaml, line 18: flags[0] (dark-mode): variants[0].value: Must be a string, because the flag is of type string.
 flags.yaml, line 19: flags[0] (dark-mode): owner: Must be a string.
 flags.yaml, line 20: flags[0] (dark-mode): expiresAt: Must be an ISO 8601 timestamp such as 2026-01-31T12:00:00Z.
 flags.yaml, line 21: flags[0] (dark-mode): archived: Must be true or false.
-flags.yaml, line 22: flags[0] (dark-mode): tags[1]: "a" is in the list already; leave it out.
+flags.yaml, line 22: flags[0] (dark-mode): tags[1]: "a" is already in the list; leave it out.
 flags.yaml, line 25: flags[0] (dark-mode): environments.production.enabled: Must be true or false.
 flags.yaml, line 28: flags[0] (dark-mode): environments.production.rules[0].percentage: Must be a number from 0 to 100.
 flags.yaml, line 30: flags[0] (dark-mode): environments.production.rules[1].userIds[0]: Must be a string.
 flags.yaml, line 31: flags[0] (dark-mode): environments.staging.enabled: Is missing; add it.
 flags.yaml, line 32: flags[0] (dark-mode): environments.staging.rule: There is no such field here; leave it out. Fields
  are: enabled, rules.
-flags.yaml, line 33: flags[1] (dark-mode): key: "dark-mode" is in the list already; leave it out.
+flags.yaml, line 33: flags[1] (dark-mode): key: "dark-mode" is already in the list; leave it out.
 flags.yaml, line 34: flags[2]: key: Is missing; add it.
 """
 
