@@ -67,7 +67,7 @@ class EventList(ListPage):
 @admin.register(Event)
 class EventAdmin(ReadOnly, ModelAdmin):
     is_common = False
-    list_display = ("name", "user_id", "shown_timestamp", "shown_receipt", "shown_experiment", "shown_variant")
+    list_display = ("shown_name", "shown_user", "shown_timestamp", "shown_receipt", "shown_experiment", "shown_variant")
     list_per_page = _A_PAGE
     list_max_show_all = 0
     list_select_related = False
@@ -89,6 +89,14 @@ class EventAdmin(ReadOnly, ModelAdmin):
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[EventList]:
         return EventList
+
+    @column("Event")
+    def shown_name(self, event: Event) -> str:
+        return event.name
+
+    @column("User")
+    def shown_user(self, event: Event) -> str:
+        return event.user_id
 
     @column("Timestamp")
     def shown_timestamp(self, event: Event) -> SafeString | None:

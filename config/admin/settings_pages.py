@@ -337,7 +337,11 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
-    list_display = ("username", "email", "is_staff", "is_superuser", "is_active", "last_login")
+    list_display = ("username", "email", "is_staff", "is_superuser", "is_active", "shown_login")
+
+    @column("Last login", ordering="last_login", empty_value="never")
+    def shown_login(self, user: User) -> SafeString | None:
+        return moment(user.last_login)
 
 
 @admin.register(Group)

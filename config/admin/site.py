@@ -69,12 +69,16 @@ class MenuFilter(ChoiceFilter):
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A confirmation page: its title, what will happen, and the label of its button."""
+    """A confirmation page: its title, what will happen, and the label of its button.
+
+    `is_everywhere`: the action concerns all environments, so the page does not name the current one.
+    """
 
     title: str
     consequences: Sequence[str]
     button: str
     is_dangerous: bool = True
+    is_everywhere: bool = False
 
 
 class DomainAdmin(ModelAdmin):

@@ -27,6 +27,7 @@ DescribeValue = Callable[[str, Any], str | None]
 """Describes the value at a path such as `rules[0]`; returns None where JSON reads as well."""
 
 _capital = re.compile(r"(?<=[a-z])[A-Z]")
+_timestamp = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+Z")
 _element = re.compile(r"^(.*?)s?\[(\d+)\]$")
 
 
@@ -139,7 +140,11 @@ def _describe_part(part: str) -> str:
 
 
 def _value(path: str, value: Any, describe_value: DescribeValue) -> str:
-    return "nothing" if value is None else describe_value(path, value) or _json(value)
+    if value is None:
+        return "nothing"
+    if isinstance(value, str) and (timestamp := _timestamp.fullmatch(value)):
+        return f"{timestamp[1]} {timestamp[2]} UTC"
+    return describe_value(path, value) or _json(value)
 
 
 def _json(value: object) -> str:

@@ -257,6 +257,7 @@ class PlannerPage(DomainAdmin):
         context: dict[str, Any] = {
             "form": form,
             "title": "Planner",
+            "opts": None,  # so that the heading is the title, not the list of experiments
             "metrics": known_metrics(),
             "experiments": experiments,
         }

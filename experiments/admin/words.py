@@ -315,6 +315,7 @@ _ELEMENTS: Mapping[str, Callable[[Any], str]] = {
 }
 # How a whole property reads.
 _PROPERTIES: Mapping[str, Callable[[Any], str]] = {
+    "status": str,
     "variants": describe_split,
     "conditions": _join(describe_condition, " and "),
     "definitions": _join(_definition, "; "),

@@ -110,6 +110,7 @@ class FlagPages(DomainAdmin):
                 "You can restore it at any time.",
             ),
             "Archive the flag",
+            is_everywhere=True,
         )
         act = partial(self._move, request, flag, flag_changes.archive_flag)
         return self.confirm(request, flag, confirmation, act, f"{flag.key} is archived.")
@@ -128,6 +129,7 @@ class FlagPages(DomainAdmin):
             ),
             "Restore the flag",
             is_dangerous=False,
+            is_everywhere=True,
         )
         act = partial(self._move, request, flag, flag_changes.restore_flag)
         return self.confirm(request, flag, confirmation, act, f"{flag.key} is restored.")

@@ -253,6 +253,7 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
                 "Its history stays in the change log. To keep the flag itself, archive it instead.",
             ),
             "Delete the flag",
+            is_everywhere=True,
         )
 
 

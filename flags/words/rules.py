@@ -131,10 +131,11 @@ _rules = re.compile(rf"{_state}rules")
 _rule_in_history = re.compile(rf"{_state}rules\[\d+\]")
 _conditions = re.compile(rf"({_state}rules\[\d+\]\.)?conditions")
 _condition = re.compile(rf"({_state}rules\[\d+\]\.)?conditions\[\d+\]")
+_operator = re.compile(rf"({_state}rules\[\d+\]\.)?conditions\[\d+\]\.operator")
 
 
 def describe_flag_value(path: str, value: Any) -> str | None:
-    """Describe a switch, rules or conditions; None for values that read as well in JSON.
+    """Describe a switch, rules, conditions or an operator; None for values that read as well in JSON.
 
     `path` is a path in the document of a flag or a segment, such as `states.production.rules[0]`.
     """
@@ -146,4 +147,6 @@ def describe_flag_value(path: str, value: Any) -> str | None:
         return summarise_rules([value])
     if _conditions.fullmatch(path):
         return " and ".join(map(describe_condition, value)) or "none"
+    if _operator.fullmatch(path):
+        return _WORDS[value][0] if value in _WORDS else None
     return describe_condition(value) if _condition.fullmatch(path) else None

@@ -17,7 +17,7 @@ _AUDIENCES = {
     "percentage": "A share of everyone",
     "attribute": "Users with certain attributes",
     "segment": "Users of a segment",
-    "users": "Listed users",
+    "users": "Certain users",
 }
 _EXCLUSIONS = {
     "forced": "The variant is forced for this user",

@@ -352,3 +352,11 @@ def test_user_list__takes_the_same_queries(db: None, django_assert_num_queries: 
     client = sign_in()
     with django_assert_num_queries(7):  # session, user, environments, count twice, users, groups to filter by
         client.get("/admin/auth/user/")
+
+
+def test_list__without_rows__says_so_and_offers_to_add_one() -> None:
+    client = sign_in()
+    text = text_of(client.get(reverse("admin:config_apikey_changelist")))
+    assert "No API keys found. New API key" in text
+    text = text_of(client.get(reverse("admin:config_apikey_changelist"), {"q": "shop"}))
+    assert "No API keys found. Change the search or the filters to see more." in text

@@ -210,6 +210,7 @@ REGISTRATION = {"primaryMetric": "buy", "direction": "decrease", "plannedSampleS
         ("variants", VARIANTS, "control 25 % · green 75 %"),
         ("variants[1]", VARIANTS[1], "green with weight 3"),
         ("variants[1].weight", 3, None),
+        ("status", "running", "running"),
         ("conditions", [CONDITION, CONDITION], "plan equals pro and plan equals pro"),
         ("conditions", [], "none"),
         ("conditions[0]", CONDITION, "plan equals pro"),

@@ -22,6 +22,8 @@ CONDITION = {"attribute": "plan", "operator": "equals", "value": "pro"}
         ("states.production.rules", [], "everyone"),
         ("states.production.rules[0].conditions[1]", CONDITION, "plan equals pro"),
         ("conditions[0]", CONDITION, "plan equals pro"),
+        ("rules[0].conditions[0].operator", "notEquals", "does not equal"),
+        ("rules[0].conditions[0].operator", "unknown", None),
         ("conditions", [CONDITION, CONDITION], "plan equals pro and plan equals pro"),
         ("conditions", [], "none"),
         ("rules[0].percentage", 5, None),
