@@ -100,7 +100,9 @@ class RulesetFlag(Answer, kw_only=True):
     off_variant: Annotated[Key | UnsetType, described(OFF_HELP)] = UNSET
     prerequisites: Annotated[list[Any] | UnsetType, shaped(PREREQUISITES)] = UNSET
     archived: Annotated[
-        bool | UnsetType, shaped({"enum": [True]}), described("True for an archived flag, left out for all others.")
+        bool | UnsetType,
+        shaped({"not": {"const": False}}),  # `enum` and `const` of a boolean break the client of openapi-generator
+        described("True for an archived flag, left out for all others."),
     ] = UNSET
 
 
