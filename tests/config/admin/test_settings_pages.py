@@ -354,6 +354,7 @@ def test_user_list__takes_the_same_queries(db: None, django_assert_num_queries: 
         client.get("/admin/auth/user/")
 
 
+@pytest.mark.django_db
 def test_list__without_rows__says_so_and_offers_to_add_one() -> None:
     client = sign_in()
     text = text_of(client.get(reverse("admin:config_apikey_changelist")))
