@@ -54,7 +54,7 @@ _ENTRY = {
 list_experiments = extend_schema(
     operation_id="list_experiments",
     summary="List experiments",
-    description="The experiments of the environment, newest first. Without `limit` all of them are answered; with "
+    description="The experiments of the environment, newest first. Without `limit` the answer holds all of them; with "
     "it, the `Link` header names the next page.",
     parameters=[
         query("status", {"type": "string", "enum": Status.values}, "Only experiments of this status."),
@@ -67,7 +67,7 @@ list_experiments = extend_schema(
 retrieve = extend_schema(
     operation_id="get_experiment",
     summary="Get an experiment",
-    description="The experiment with its results, which are exact: what was acknowledged before is in them. "
+    description="The experiment with its results, which include everything that was acknowledged before the request. "
     "Each write of the experiment makes a new version. The `ETag` also changes with the results, so 304 says that "
     "nothing in the answer has changed.",
     parameters=[_KEY, *READING_WHOLE],
@@ -83,10 +83,10 @@ create = extend_schema(
     summary="Create an experiment",
     description="`key` and at least two `variants` with distinct keys are required. It starts as a draft. The first "
     "of `metrics` is the one that `results` reports: the share of exposed users with an event of that name. What each "
-    "name computes is defined under /v1/metrics, and fixed by the start. `tuningSampleSize` is at how many users the "
-    "always-valid intervals are narrowest, which has to be said before anybody looks. Whom it takes in: those who meet "
-    "all `conditions`, whose bucket is in its part of a `group`, and of these a `percentage`. A part that another "
-    "draft or running experiment has is refused, and so is a `flag` without what it is to serve.",
+    "name computes is defined under /v1/metrics, and fixed by the start. `tuningSampleSize` is the number of users at "
+    "which the always-valid intervals are narrowest; it is fixed before the first look. The experiment includes users "
+    "who meet all `conditions` and whose bucket is in its share of a `group`, and of these a `percentage`. A share "
+    "that overlaps that of another draft or running experiment is refused, and so is a `flag` without `serves`.",
     parameters=[*IDEMPOTENCY, REASON, LOCATION, WHOLE_ETAG],
     request=ExperimentSerializer,
     responses={
@@ -107,10 +107,11 @@ create = extend_schema(
 partial_update = extend_schema(
     operation_id="update_experiment",
     summary="Change an experiment",
-    description="What is sent replaces, what is not sent stays, and null takes a property away. Of a started "
-    "experiment only the description and `forcedVariants` can be changed; who becomes a tester counts no more. And "
-    "`metrics` may be added after those that it has, which are post hoc and decide nothing. What was read may be "
-    "edited and sent back: properties that cannot be changed are accepted as they were read.",
+    description="Properties that you send replace the old ones, the others stay, and null removes a property. "
+    "After the start, only the description and `forcedVariants` can be changed, and `metrics` can be added at the "
+    "end. Adding a user to `forcedVariants` removes them from the results, past events included, unless the "
+    "results are frozen. Added metrics are post hoc and decide nothing. You may edit what you read and send it "
+    "back: properties that cannot be changed are accepted unchanged.",
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=ExperimentUpdateSerializer,
     responses={
@@ -145,10 +146,10 @@ destroy = extend_schema(
 start = extend_schema(
     operation_id="start_experiment",
     summary="Start an experiment",
-    description="A draft becomes running and assigns variants. What its metrics compute from now on is what they are "
-    "defined as at this moment. The flag that it drives gets its rule, the first one, which nobody else can change "
-    "until the experiment is stopped; where another experiment drives that flag, or it is archived, nothing starts. "
-    "Takes no body, an empty one or `{}`.",
+    description="A draft starts running and assigns variants. The definitions of its metrics are fixed at this moment. "
+    "The flag that it drives gets the experiment's rule as its first rule, which cannot be changed until the "
+    "experiment stops. The start is refused if another experiment drives that flag, or if the flag is archived. "
+    "Send no body, an empty one or `{}`.",
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=NoBodySerializer,
     responses={
@@ -168,10 +169,10 @@ variant = extend_schema(
     operation_id="get_variant",
     summary="Get the variant of a user",
     description="The same user always gets the same variant. The user's exposure is recorded, once and durably, "
-    "before this answers; with it, of a user who is new to the experiment, the plain ones of the `attributes`. "
-    "Who is exposed already stays in that variant, whatever the experiment's conditions, percentage and weights are by "
-    "now. Whom it does not take in sees the control, testers the variant that is forced for them: then `inExperiment` "
-    "is false, `reason` says why, and nothing is recorded. When a winner has been declared, everybody sees that.",
+    "before the answer. The exposure of a new user also stores the plain `attributes`. "
+    "Once exposed, a user keeps the variant, even if conditions, percentage or weights change later. Users whom the "
+    "experiment does not include see the control, and testers see their forced variant: then `inExperiment` is false, "
+    "`reason` says why, and nothing is recorded. Once a winner is declared, all users see it.",
     parameters=[_KEY],
     request=AssignmentRequestSerializer,
     responses={
@@ -189,8 +190,9 @@ variant = extend_schema(
 variants = extend_schema(
     operation_id="get_variants",
     summary="Get the variants of a user in all running experiments",
-    description="By the keys of the experiments. With `record` the user is exposed, in one transaction, to all that "
-    "take them in; otherwise nothing is recorded, and the variant is what Get Variant would answer now.",
+    description="The assignments are ordered by the keys of the experiments. With `record`, one transaction records an "
+    "exposure to each experiment that includes the user. Otherwise nothing is recorded, and the variant is what Get "
+    "Variant would answer now.",
     request=AssignmentsRequestSerializer,
     responses={
         200: answer(

@@ -1,4 +1,4 @@
-"""Experiments as JSON. `experiments.design.checks` checks what they may be made of; here are JSON types."""
+"""Experiments, their steps and assignments as JSON. `experiments.design.checks` checks the values."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ExperimentEntrySerializer(serializers.Serializer[Any]):
 
 
 class ExperimentSerializer(StrictSerializer):
-    """An experiment with its results at the moment `at` of the context. The times are there once they exist."""
+    """An experiment with its results at the time `at` of the context."""
 
     id = serializers.UUIDField(read_only=True)
     key = KeyField(help_text=KEY_RULE.capitalize() + ".")
@@ -109,8 +109,10 @@ class ExperimentSerializer(StrictSerializer):
     plannedSampleSize = RawField(PLANNED, source="planned_size", required=False, allow_null=True)
     registration = RawField(REGISTRATION, read_only=True)
     phases = RawField(PHASES, read_only=True)
-    winner = KeyField(read_only=True, help_text="The variant that everybody sees since the stop.")
-    holdback = NumberField(read_only=True, help_text="The percentage of its flag's users who go on without the winner.")
+    winner = KeyField(read_only=True, help_text="The variant that all users see since the stop.")
+    holdback = NumberField(
+        read_only=True, help_text="The percentage of the flag's users who still get what the control gets."
+    )
     results = serializers.SerializerMethodField()
     createdAt = TimestampField(source="created_at", read_only=True)
     startedAt = TimestampField(source="started_at", read_only=True)
@@ -157,7 +159,7 @@ def _is_plain(experiment: Experiment) -> bool:
 
 
 def shown_phases(phases: list[Document]) -> list[Document]:
-    """The phases with their numbers; none where there has been but one, of all users."""
+    """Return the phases with their numbers; none if there is only one, of all users."""
     if len(phases) == 1 and phases[0]["percentage"] == WHOLE and not phases[0]["conditions"]:
         return []
     numbered = enumerate(phases, start=1)
@@ -165,14 +167,14 @@ def shown_phases(phases: list[Document]) -> list[Document]:
 
 
 class ExperimentUpdateSerializer(ExperimentSerializer):
-    """What of a draft can be changed; the rest may be sent back as it was read. Null takes a property away."""
+    """What can be changed in a draft. The rest may be sent back as it was read, and null removes a property."""
 
     computed = frozenset({"results"})
     key = KeyField(read_only=True)
 
 
 class PhaseSerializer(StrictSerializer):
-    """How users are assigned from now on. What is left out stays as it is."""
+    """How users are assigned from now on. A property that is not sent stays as it is."""
 
     variants = VariantsField(required=False, help_text="The variants of the experiment in their order, with weights.")
     percentage = RawField(PERCENTAGE, required=False, allow_null=True)
@@ -180,7 +182,7 @@ class PhaseSerializer(StrictSerializer):
     reason = TextField(
         required=False,
         max_length=REASON_LENGTH,
-        help_text="Why; needed, here or as `X-Change-Reason`. It stands beside the phase in results.",
+        help_text="Why the phase is opened; required here or as `X-Change-Reason`. The results show it.",
     )
 
 
@@ -191,32 +193,32 @@ class ReopenSerializer(StrictSerializer):
     reason = TextField(
         required=False,
         max_length=REASON_LENGTH,
-        help_text="Why, for the history; the same as `X-Change-Reason`, and before it where both are sent.",
+        help_text="The reason for the history. It takes precedence over `X-Change-Reason`.",
     )
 
 
 class StopSerializer(ReopenSerializer):
-    """How an experiment ends: undecided, unless a winner is named."""
+    """How an experiment ends: without a decision, unless it names a winner."""
 
-    winner = KeyField(required=False, help_text="The key of the variant that everybody sees from now on.")
+    winner = KeyField(required=False, help_text="The key of the variant that all users see from now on.")
     holdback = NumberField(
         required=False,
         min_value=0,
         max_value=MOST_HELD_BACK,
-        help_text="The percentage of users for whom the flag goes on serving what it does for the control; only with a "
-        "winner, and where the experiment drives a flag that serves something else for it than for the control.",
+        help_text="The percentage of users for whom the flag still serves what it serves the control. It needs a "
+        "winner, and a driven flag that serves the winner something else than the control.",
     )
 
 
 class AssignmentRequestSerializer(StrictSerializer):
-    """The user to assign, and what is known of them at this moment."""
+    """The user to assign, and the user's attributes at this moment."""
 
     userId = TextField(min_length=1, max_length=NAME_LENGTH)
     attributes = ObjectField(
         required=False,
-        help_text="What the conditions of experiments ask about. Kept with a new exposure, to break results down by: "
-        f"the first {MOST_ATTRIBUTES} that are texts of up to {TEXT_LENGTH} characters, numbers or booleans and have "
-        f"names of up to {ATTRIBUTE_LENGTH} characters. All others are left out.",
+        help_text="The attributes that conditions test. A new exposure stores them for breakdowns of the results: the "
+        f"first {MOST_ATTRIBUTES} that are texts of up to {TEXT_LENGTH} characters, numbers or booleans and have names "
+        f"of up to {ATTRIBUTE_LENGTH} characters. The others are not stored.",
     )
 
 
@@ -224,7 +226,8 @@ class AssignmentsRequestSerializer(AssignmentRequestSerializer):
     """The user to assign in all running experiments."""
 
     record = SwitchField(
-        required=False, help_text="Whether the user is now exposed to those that take them in; false unless it is said."
+        required=False,
+        help_text="Whether to record exposures to the experiments that include the user. Default: false.",
     )
 
 
@@ -232,12 +235,14 @@ _REASONS = " ".join(f"`{reason}`: {meaning}" for reason, meaning in REASONS.item
 
 
 class AssignmentSerializer(serializers.Serializer[Any]):
-    """The variant that the user sees from now on; where they do not count, also that, and why."""
+    """The variant that the user sees from now on. If the user is not in the experiment, also the reason."""
 
     variant = KeyField()
     experimentId = serializers.UUIDField(source="experiment_id")
-    inExperiment = serializers.BooleanField(help_text="False, where the user does not count; otherwise left out.")
-    reason = serializers.ChoiceField(choices=list(REASONS), help_text=f"Why the user does not count. {_REASONS}")
+    inExperiment = serializers.BooleanField(help_text="False if the user is not in the experiment; otherwise left out.")
+    reason = serializers.ChoiceField(
+        choices=list(REASONS), help_text=f"Why the user is not in the experiment. {_REASONS}"
+    )
 
     left_out_while_empty = ("inExperiment", "reason")
 
@@ -248,9 +253,10 @@ class RunningAssignmentSerializer(serializers.Serializer[Any]):
     experiment = KeyField()
     experimentId = serializers.UUIDField()
     variant = KeyField()
-    inExperiment = serializers.BooleanField(help_text="Whether the user counts for the experiment.")
+    inExperiment = serializers.BooleanField(help_text="Whether the user is in the experiment.")
     reason = serializers.ChoiceField(
-        choices=[each for each in REASONS if each != WINNER], help_text="Why the user does not count; else left out."
+        choices=[reason for reason in REASONS if reason != WINNER],
+        help_text="Why the user is not in the experiment; otherwise left out.",
     )
 
     left_out_while_empty = ("reason",)

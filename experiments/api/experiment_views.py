@@ -1,4 +1,4 @@
-"""The /v1/experiments operations: parse, one call of the domain, serialise."""
+"""The /v1/experiments operations: each parses, makes one call of the domain, and serialises."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class ExperimentViewSet(ApiViewSet):
             at=self.now,
         )
         answer = {"variant": assignment.variant, "experimentId": assignment.experiment_id}
-        return Response(answer if assignment.reason is None else {**answer, **_standing(assignment)})
+        return Response(answer if assignment.reason is None else {**answer, **_participation(assignment)})
 
     @experiment_openapi.variants
     def variants(self, request: Request) -> Response:
@@ -179,8 +179,13 @@ class ExperimentViewSet(ApiViewSet):
         )
         return Response(
             [
-                {"experiment": key, "experimentId": each.experiment_id, "variant": each.variant, **_standing(each)}
-                for key, each in assignments.items()
+                {
+                    "experiment": key,
+                    "experimentId": assignment.experiment_id,
+                    "variant": assignment.variant,
+                    **_participation(assignment),
+                }
+                for key, assignment in assignments.items()
             ]
         )
 
@@ -192,14 +197,14 @@ class ExperimentViewSet(ApiViewSet):
         return {"key": key, "environment": self.environment, "if_match": self.if_match, **self.provenance}
 
     def _step(self, request: Request, key: str) -> dict[str, Any]:
-        """The same for what may write the flag that the experiment drives, too."""
+        """Return the same arguments, after a check of the right to write the flag that the experiment drives."""
         if self.caller.scope is None:  # a signed-in user
             require_flag(request.user, lifecycle.get_experiment(key, self.environment))
         return self._write(key)
 
 
-def _standing(assignment: Assignment) -> dict[str, Any]:
-    """Whether a user counts for an experiment and, where that is not so, why."""
+def _participation(assignment: Assignment) -> dict[str, Any]:
+    """Return whether a user is in an experiment and, if not, the reason."""
     if assignment.reason is None:
         return {"inExperiment": True}
     return {"inExperiment": False, "reason": assignment.reason}

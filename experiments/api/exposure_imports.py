@@ -1,4 +1,4 @@
-"""Exposures of a file, which count as reported ones do: the earliest of each user, from the start to the stop."""
+"""Imports of exposures from a file. They count as reported ones: the earliest of each user between start and stop."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ COLUMNS = Columns(required=("userId", "variant", "exposedAt"), optional=(), rest
 
 
 Exposed = tuple[str, Report]
-"""The id of a user, and what is known."""
+"""The id of a user, and the report of the exposure."""
 
 
 class ExposureSerializer(StrictSerializer):
-    """A user who saw a variant, and what was known of the user then."""
+    """A user who saw a variant, with the attributes that the user had then."""
 
     userId = TextField(min_length=1, max_length=NAME_LENGTH)
     variant = TextField(min_length=1)
@@ -49,8 +49,9 @@ class _Exposure(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class ImportedExposures:
-    """How many lines were imported and how many users are new, and what was wrong with the other lines; `left_out` are
-    those that were right until the experiment was changed, which happened meanwhile.
+    """The numbers of imported lines and of new users, and the problems of the other lines.
+
+    `left_out` are lines that were valid until the experiment was changed during the import.
     """
 
     lines: int = 0
@@ -62,10 +63,10 @@ class ImportedExposures:
 def import_exposures(
     experiment: Experiment, file: File, *, at: datetime, skips_invalid: bool, on_progress: Callable[[int], object]
 ) -> ImportedExposures:
-    """Store the exposures of a file to a started experiment that is not frozen.
+    """Store the exposures of a file for a started experiment whose results are not frozen.
 
-    Raises DomainError `invalid_transition` or `experiment_locked` for another one, InvalidLines where lines cannot be
-    imported and are not to be skipped, and FileRefused.
+    Raises DomainError `invalid_transition` for a draft and `experiment_locked` for frozen results, InvalidLines if
+    lines cannot be imported and `skips_invalid` is false, and FileRefused.
     """
     _check_open(experiment)
     imported = ImportedExposures()
@@ -75,10 +76,10 @@ def import_exposures(
 
     def write(chunk: Sequence[tuple[int, Exposed]]) -> None:
         with transaction.atomic():
-            # Nobody stops or freezes it meanwhile, nor adds a phase or a tester.
-            held = lock_experiment(experiment)
-            exposures = list(_still_acceptable(chunk, held, at, imported.left_out))
-            imported.users += record_imported(held, exposures)
+            # The lock keeps others from stopping or freezing it, and from adding a phase or a tester, in the meantime.
+            locked = lock_experiment(experiment)
+            exposures = list(_still_acceptable(chunk, locked, at, imported.left_out))
+            imported.users += record_imported(locked, exposures)
         imported.lines += len(exposures)
 
     imported.problems = Import(COLUMNS, read, write).run(file, skips_invalid=skips_invalid, on_progress=on_progress)
@@ -88,7 +89,7 @@ def import_exposures(
 def _still_acceptable(
     chunk: Sequence[tuple[int, Exposed]], experiment: Experiment, at: datetime, left_out: Problems
 ) -> Iterator[Exposed]:
-    """Those that are exposures to the experiment as it is by now; of the others it is kept why not."""
+    """Yield the exposures that are valid for the experiment as it is now, and add the others to `left_out`."""
     for line, exposure in chunk:
         try:
             _check_open(experiment)
@@ -102,15 +103,15 @@ def _still_acceptable(
 
 def _check_open(experiment: Experiment) -> None:
     if experiment.started_at is None:
-        message = f"The experiment {experiment.key} is a draft; start it first, with --at at the moment when it began."
+        message = f"The experiment {experiment.key} is a draft; start it first, with --at for the time when it began."
         raise DomainError(ErrorCode.INVALID_TRANSITION, message)
     if experiment.frozen_at is not None:
-        message = f"The results of {experiment.key} are frozen; nothing that comes later counts for them."
+        message = f"The results of {experiment.key} are frozen; they take no more exposures."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
 
 
 def _read(document: bytes, experiment: Experiment, at: datetime) -> Exposed:
-    """Raises DomainError."""
+    """Return the exposure of one line. Raises DomainError."""
     value = check(decode(document))
     sent = convert(value, _Exposure)
     try:
@@ -119,8 +120,8 @@ def _read(document: bytes, experiment: Experiment, at: datetime) -> Exposed:
         moment = None
     if sent is None or moment is None:
         serializer = ExposureSerializer(data=value)
-        found = [] if serializer.is_valid() else list(flatten(serializer.errors))
-        raise ValidationFailed(found or [Detail("", DetailCode.INVALID_VALUE, "Is not an exposure.")])
+        details = [] if serializer.is_valid() else list(flatten(serializer.errors))
+        raise ValidationFailed(details or [Detail("", DetailCode.INVALID_VALUE, "Is not an exposure.")])
     _check(sent.userId, sent.variant, moment, experiment, at)
     return sent.userId, Report(sent.variant, moment, sent.attributes)
 
@@ -131,13 +132,13 @@ def _check(user_id: str, variant: str, moment: datetime, experiment: Experiment,
 
 
 def _objections(user_id: str, variant: str, moment: datetime, experiment: Experiment, at: datetime) -> Iterator[Detail]:
-    """Why it cannot have been an exposure to this experiment."""
+    """Yield the reasons why it cannot have been an exposure to this experiment."""
     assert experiment.started_at is not None  # noqa: S101 (checked before any line is read)
     if variant not in experiment.variant_keys:
-        message = f"Is none of the experiment's, which are {', '.join(experiment.variant_keys)}."
+        message = f"Must be one of the experiment's variants: {', '.join(experiment.variant_keys)}."
         yield Detail("variant", DetailCode.UNKNOWN_REFERENCE, message)
     if user_id in experiment.forced_variants:
-        yield Detail("userId", DetailCode.INVALID_VALUE, "Is forced to a variant, and never counts.")
+        yield Detail("userId", DetailCode.INVALID_VALUE, "Is in forcedVariants, so the user is not in the results.")
     if moment < floor_to_second(experiment.started_at):
         message = f"Is before the start of the experiment, {format_timestamp(experiment.started_at)}."
         yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, message)
@@ -145,4 +146,4 @@ def _objections(user_id: str, variant: str, moment: datetime, experiment: Experi
         message = f"Is after the stop of the experiment, {format_timestamp(experiment.stopped_at)}."
         yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, message)
     elif moment > at:
-        yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, "Lies in the future.")
+        yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, "Is in the future.")

@@ -53,21 +53,21 @@ _ENTRY = {
 _METRIC = {**_ENTRY, "usedBy": [{"experiment": "checkout-button", "status": "running", "version": 1}]}
 _TYPES = (
     "A user's value is, by `type`: `conversion`: 1 with at least one event, else 0. `count`: the number of events. "
-    "`revenue`: the sum of their `revenue` in one `currency`, others are never added. `sum` and `mean`: of a numeric "
-    "`property`. `ratio`: the event, or the sum of its `property`, over that of `denominator`, summed over all users. "
-    "`retention`: 1 with an event from `fromDay` on and before `toDay` after the exposure. Properties that do not go "
-    "with the type are refused."
+    "`revenue`: the sum of their `revenue` in one `currency`, other currencies are never added. `sum` and `mean`: "
+    "of a numeric `property`. `ratio`: the event, or the sum of its `property`, over that of `denominator`, summed "
+    "over all users. `retention`: 1 with an event from `fromDay` on and before `toDay` after the exposure. "
+    "Properties that do not belong to the type are refused."
 )
 _VERSIONS = (
-    "An experiment takes its metrics' definitions with it when it starts. So where a started one measures the metric "
-    "as it is, a change of anything but the description makes a new `version`, which only later ones measure."
+    "An experiment takes over its metrics' definitions when it starts. If a started experiment measures the metric "
+    "as it is, a change of anything but the description makes a new `version`, which only later experiments measure."
 )
 
 list_metrics = extend_schema(
     operation_id="list_metrics",
     summary="List metrics",
     description="All metrics, ordered by key; they are common to all environments. "
-    "Without `limit` all of them are answered; with it, the `Link` header names the next page.",
+    "Without `limit` the answer holds all of them; with it, the `Link` header names the next page.",
     parameters=[query("search", TEXT, "Part of the key or the description, in any case."), *paging()],
     responses={200: answer(MetricEntrySerializer(many=True), "The metrics.", _ENTRY), **errors()},
 )
@@ -75,8 +75,8 @@ list_metrics = extend_schema(
 retrieve = extend_schema(
     operation_id="get_metric",
     summary="Get a metric",
-    description="The metric, and the experiments that name it. Send its `ETag` back as `If-Match` to change only what "
-    "you have seen.",
+    description="The metric, and the experiments that name it. Send its `ETag` as `If-Match` to change only the "
+    "version that you read.",
     parameters=[_KEY, *READING_WHOLE],
     responses={200: answer(MetricSerializer, "The metric.", _METRIC), **NOT_MODIFIED, **errors(ErrorCode.NOT_FOUND)},
 )
@@ -84,8 +84,8 @@ retrieve = extend_schema(
 create = extend_schema(
     operation_id="create_metric",
     summary="Create a metric",
-    description="Define what a name among the `metrics` of experiments computes; undefined, it is the share of users "
-    f"with at least one event of that name. `key`, `type` and `event` are required. {_TYPES}",
+    description="Defines what a name in the `metrics` of experiments computes. Without a definition, it is the "
+    f"share of users with at least one event of that name. `key`, `type` and `event` are required. {_TYPES}",
     parameters=[*IDEMPOTENCY, REASON, LOCATION, WHOLE_ETAG],
     request=MetricSerializer,
     responses={
@@ -98,8 +98,8 @@ create = extend_schema(
 partial_update = extend_schema(
     operation_id="update_metric",
     summary="Update a metric",
-    description=f"What is sent replaces, what is not sent stays. {_VERSIONS} What was read may be edited and sent "
-    "back: properties that cannot be changed are accepted as they were read.",
+    description=f"Properties that you send replace the old ones; the others stay. {_VERSIONS} You may edit what you "
+    "read and send it back: properties that cannot be changed are accepted unchanged.",
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=MetricUpdateSerializer,
     responses={
@@ -112,8 +112,8 @@ partial_update = extend_schema(
 destroy = extend_schema(
     operation_id="delete_metric",
     summary="Delete a metric",
-    description="Refused while an experiment that is a draft or runs names it, in any environment. Stopped ones keep "
-    "the definition that they took; the history stays.",
+    description="Refused while a draft or a running experiment in any environment names it. Stopped experiments keep "
+    "their definition, and the history stays.",
     parameters=[_KEY, IF_MATCH, REASON],
     request=None,
     responses={204: None, **errors(ErrorCode.NOT_FOUND, ErrorCode.IN_USE, ErrorCode.PRECONDITION_FAILED)},

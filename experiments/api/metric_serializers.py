@@ -1,4 +1,4 @@
-"""Metrics as JSON. `experiments.metrics.checks` says what may stand together; the serializers check JSON's types."""
+"""Metrics as JSON. The serializers check JSON types; `experiments.metrics.checks` checks the values together."""
 
 from __future__ import annotations
 
@@ -99,65 +99,67 @@ class CapPercentileField(NumberField):
 
 
 class MetricEntrySerializer(StrictSerializer):
-    """What a name among an experiment's metrics computes of each exposed user's events."""
+    """What a metric computes from the events of each exposed user."""
 
     id = serializers.UUIDField(read_only=True)
     key = KeyField(help_text=KEY_RULE.capitalize() + ".")
     description = TextField(required=False, allow_blank=True, max_length=DESCRIPTION_LENGTH)
     type = ChoiceField(choices=MetricType.values)
-    event = TextField(min_length=1, max_length=NAME_LENGTH, help_text="The name of the events that it looks at.")
+    event = TextField(min_length=1, max_length=NAME_LENGTH, help_text="The name of the events that it counts.")
     property = TextField(
         required=False,
         allow_blank=True,
         max_length=NAME_LENGTH,
-        help_text="Whose numbers are added: of sum, mean (both need one) and ratio. Where it is empty, events count.",
+        help_text="The property whose numbers are added. Sum and mean need one; a ratio without one counts events.",
     )
     currency = CurrencyField(
         required=False,
         allow_blank=True,
-        help_text="Three capital letters. Needed for revenue, and wherever `property` is `revenue`.",
+        help_text="Three capital letters. Required for revenue, and if `property` is `revenue`.",
     )
     denominator = RawField(_DENOMINATOR, required=False, allow_null=True)
     windowHours = HoursField(
         1,
         source="window_hours",
         allow_null=True,
-        help_text="For how long events count, from the exposure and `delayHours` on; null: until the stop.",
+        help_text="How long events count, starting `delayHours` after the exposure; null: until the stop.",
     )
     delayHours = HoursField(0, source="delay_hours", help_text="How long after the exposure events begin to count.")
     fromDay = DayField(
         0,
         MOST_DAYS - 1,
         source="from_day",
-        help_text="Of retention: the first day that counts, where day 0 begins with the exposure.",
+        help_text="For retention: the first day that counts. Day 0 begins with the exposure.",
     )
-    toDay = DayField(1, MOST_DAYS, source="to_day", help_text="Of retention: the first day that counts no more.")
+    toDay = DayField(1, MOST_DAYS, source="to_day", help_text="For retention: the first day that no longer counts.")
     capValue = CapValueField(
         source="cap_value",
         required=False,
         allow_null=True,
-        help_text="Of count, revenue and sum: what is above 0 and above this counts as this.",
+        help_text="For count, revenue and sum: a positive value above the cap counts as the cap.",
     )
     capPercentile = CapPercentileField(
         source="cap_percentile",
         required=False,
         allow_null=True,
-        help_text="The same, with the cap at this percentile of the users whose value is not 0; "
+        help_text="As `capValue`, with the cap at this percentile of the users whose value is not 0; "
         f"above {LEAST_PERCENTILE} and below {MOST_PERCENTILE}.",
     )
-    direction = ChoiceField(choices=Direction.values, required=False, help_text="Which way is good.")
+    direction = ChoiceField(choices=Direction.values, required=False, help_text="Which direction is good.")
     role = ChoiceField(
         choices=Role.values,
         required=False,
-        help_text="A goal is to be improved; a guardrail must not get worse.",
+        help_text="A goal should improve; a guardrail must not get worse.",
     )
-    version = serializers.IntegerField(read_only=True, help_text="How many meanings it has had for experiments.")
+    version = serializers.IntegerField(
+        read_only=True, help_text="How many definitions of it experiments have measured."
+    )
     createdAt = TimestampField(source="created_at", read_only=True)
     updatedAt = TimestampField(source="updated_at", read_only=True)
 
 
 class MetricSerializer(MetricEntrySerializer):
-    """A metric, and in the answer who uses it in the environment that the context names."""
+    """A metric, with the experiments that use it in the environment of the context."""
 
     usedBy = serializers.SerializerMethodField()
 
@@ -175,7 +177,7 @@ class MetricSerializer(MetricEntrySerializer):
 
 
 class MetricUpdateSerializer(MetricSerializer):
-    """What of a metric can be changed; the rest may be sent back as it was read."""
+    """What can be changed in a metric. The rest may be sent back as it was read."""
 
     computed = frozenset({"usedBy"})
     key = KeyField(read_only=True)

@@ -1,4 +1,4 @@
-"""The /v1/metrics operations: parse, one call of the domain, serialise."""
+"""The /v1/metrics operations: each parses, makes one call of the domain, and serialises."""
 
 from __future__ import annotations
 

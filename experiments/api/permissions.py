@@ -1,4 +1,4 @@
-"""Who may take a step of an experiment: where it drives a flag, only who may change flags. For the doors alone."""
+"""The permission for steps of an experiment that drives a flag: the user must be allowed to change flags."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ CHANGE_FLAG = "flags.change_flag"
 
 
 def may_write_flag(user: Any, experiment: Experiment) -> bool:
-    """Whether a signed-in user may do what also writes the rules of the flag that the experiment drives, if any."""
+    """Return whether a signed-in user may write the rules of the flag that the experiment drives, if any."""
     return not experiment.flag or bool(user.has_perm(CHANGE_FLAG))
 
 
 def require_flag(user: Any, experiment: Experiment) -> None:
-    """Raise PermissionDenied unless so."""
+    """Raise PermissionDenied unless the user may write the rules of the experiment's flag."""
     if not may_write_flag(user, experiment):
         message = f"The experiment drives a flag, and your user lacks the permission {CHANGE_FLAG}; "
         raise PermissionDenied(f"{message}ask an administrator for it.")

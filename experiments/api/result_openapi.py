@@ -1,4 +1,4 @@
-"""How the OpenAPI document describes the operations that tell what came of an experiment."""
+"""How the OpenAPI document describes the operations that return the results of an experiment."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ _EXPLAINED = {
 retrieve = extend_schema(
     operation_id="get_results",
     summary="Get the results of an experiment",
-    description="What the statistics say of every metric in every variant, and what to do. Exact: what was "
-    "acknowledged before is in it. The `alwaysValid` figures hold however often one looks, the `fixedHorizon` ones for "
-    "a single look at a moment that was chosen beforehand. Nothing is ever NaN: a figure that cannot be had is null, "
-    "with its `reason`. Results that are frozen (`frozenAt`) stand still whatever events come. With `Accept: text/csv` "
-    "the answer is a table, a row for each metric and variant.",
+    description="The statistics of every metric in every variant, and the verdict. The results are exact: they include "
+    "everything that was acknowledged before the request. The `alwaysValid` figures hold however often one looks, the "
+    "`fixedHorizon` figures for a single look at a moment chosen beforehand. No figure is NaN: a missing one is null, "
+    "with its `reason`. Frozen results (`frozenAt`) no longer change, whatever events come. With `Accept: text/csv` "
+    "the answer is a table with a row for each metric and variant.",
     parameters=[
         _KEY,
         query("metric", NAME, "Only this metric; the verdict and adjusted p-values still rest on all."),
@@ -128,26 +128,26 @@ retrieve = extend_schema(
         query(
             "series",
             {"type": "string", "enum": ["daily"]},
-            "Adds to each variant how its figures stood with the users exposed until the end of each day, in UTC.",
+            "Adds to each variant its figures for the users exposed by the end of each day, in UTC.",
         ),
         query(
             "breakdown",
             {**NAME, "maxLength": ATTRIBUTE_LENGTH},
-            "Adds the figures by the values of this attribute, which users had at their exposure: the "
-            f"{MOST_VALUES} that most users have, all others as one, and on top "
-            "those without a value. P-values are adjusted over all of them together.",
+            "Adds the figures by the values that this attribute had at the exposure: the "
+            f"{MOST_VALUES} values with the most users, all others as one, and the users without a value. "
+            "P-values are adjusted over all of them together.",
         ),
         query(
             "phase",
             NAME,
             "Covers the users who were exposed in the phase of this number, or with `all` those of every phase. "
-            "Default: the newest one and those directly before it that split users alike, for with other weights the "
-            "users of one variant come from other times than those of another.",
+            "Default: the newest phase and those directly before it with the same split. With other weights, the "
+            "users of one variant would come from other times than those of another.",
         ),
         query(
             "audit",
             {"type": "boolean"},
-            "`true` adds what an audit of all exposures finds to the guards: seconds, with a million users.",
+            "`true` adds an audit of all exposures to the guards. It takes seconds for a million users.",
         ),
     ],
     responses={
@@ -160,10 +160,10 @@ retrieve = extend_schema(
 explain = extend_schema(
     operation_id="explain_results",
     summary="Explain a figure of the results",
-    description="How the value of one metric in one variant comes about: how many events, of how many users, each "
-    "condition of the metric's definition leaves. Counted from the events when it is asked for, by statements that "
-    "have nothing in common with those behind the results, so that one can be held against the other: that takes "
-    "seconds where there are millions. Kept when the results freeze.",
+    description="How the value of one metric in one variant is computed: how many events, of how many users, each "
+    "condition of the metric's definition leaves. It is counted from the events on request, by statements that share "
+    "nothing with those behind the results, so that each can check the other. With millions of events this takes "
+    "seconds. The explanation is stored when the results freeze.",
     parameters=[
         _KEY,
         query("metric", NAME, "A metric of the experiment.", required=True),

@@ -1,4 +1,4 @@
-"""The results of an experiment as a table: a row for each metric and variant, and then for those of a breakdown."""
+"""The results of an experiment as CSV: a row for each metric and variant, then the rows of the breakdown."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ COLUMNS = (
     *_of_estimate("cuped.difference"),
     *_of_estimate("cuped.lift"),
 )
-"""Dots lead to the properties of the JSON answer. Where that has null, or nothing, a field is empty."""
+"""The names are paths in the JSON answer. A field is empty if the JSON has null or no such property."""
 
 
 def results_csv(results: Document) -> bytes:
-    """The table, with its head, of the JSON that `ResultsOfExperiment` gives."""
+    """Return the table, with its header, of the JSON that `ResultsOfExperiment` gives."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
@@ -63,9 +63,9 @@ def _rows(results: Document) -> Iterator[Document]:
     yield from _of_metrics(results, shared, results["metrics"], definitions)
     if "breakdown" in results:
         attribute = {**shared, "attribute": results["breakdown"]["attribute"]}
-        for each in results["breakdown"]["values"]:
-            value = "(rest)" if each["isRest"] else orjson.dumps(each["value"]).decode()
-            yield from _of_metrics(results, {**attribute, "attributeValue": value}, each["metrics"], definitions)
+        for slice_ in results["breakdown"]["values"]:
+            value = "(rest)" if slice_["isRest"] else orjson.dumps(slice_["value"]).decode()
+            yield from _of_metrics(results, {**attribute, "attributeValue": value}, slice_["metrics"], definitions)
 
 
 def _of_metrics(
@@ -81,7 +81,7 @@ def _of_metrics(
 
 
 def _figures(variant: Document) -> Document:
-    """The figures of a variant by the names of their columns."""
+    """Return the figures of a variant by the names of their columns."""
     flat = dict(_flattened({**variant, **(variant["comparison"] or {})}))
     return {name: value for name, value in flat.items() if name in COLUMNS}
 
@@ -95,5 +95,5 @@ def _flattened(document: Document, path: str = "") -> Iterator[tuple[str, object
 
 
 def _written(value: object) -> object:
-    """As JSON writes it, but for texts, which stand there as they are."""
+    """Return the value as JSON, but a text as it is."""
     return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()

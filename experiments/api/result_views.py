@@ -1,4 +1,4 @@
-"""The operations that tell what came of an experiment: read the parameters, one call of the domain, serialise."""
+"""The operations that return and explain the results of an experiment."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ResultFilter(django_filters.FilterSet):
     metric = TextFilter()
     control = TextFilter()
     correction = django_filters.ChoiceFilter(
-        choices=[(each, each) for each in CORRECTIONS],
+        choices=[(correction, correction) for correction in CORRECTIONS],
         error_messages={"invalid_choice": f"Must be {' or '.join(CORRECTIONS)}."},
     )
     series = django_filters.ChoiceFilter(
         choices=[("daily", "daily")],
-        error_messages={"invalid_choice": "Must be daily; leave it out where no series is wanted."},
+        error_messages={"invalid_choice": "Must be daily; leave it out for no series."},
     )
     breakdown = TextFilter(max_length=ATTRIBUTE_LENGTH)
     phase = TextFilter()

@@ -44,11 +44,11 @@ _RAMPED_UP = {
 open_phase = extend_schema(
     operation_id="open_phase",
     summary="Open a new phase of an experiment",
-    description="The one way to change how a running experiment assigns users: by other weights, another percentage or "
-    "other conditions, of which one at least must be sent and differ. Who was exposed before keeps the variant and "
-    "counts for the phase it was in. A flag that the experiment drives changes at the same moment. Results cover the "
-    "newest phase and those directly before it that split users alike: to let in more users, or others, costs nothing, "
-    f"but with other weights a comparison begins anew. A `reason` is needed. At most {MOST_PHASES} phases.",
+    description="A new phase changes how a running experiment assigns users: by other weights, another percentage or "
+    "other conditions. At least one of these must be sent and differ. Users who were exposed before keep their "
+    "variant and count for their phase. A flag that the experiment drives changes at the same moment. Results cover "
+    "the newest phase and those directly before it with the same split: including more or other users costs nothing, "
+    f"but other weights start a new comparison. A `reason` is required. There can be at most {MOST_PHASES} phases.",
     parameters=[*IDEMPOTENCY, _KEY, IF_MATCH, REASON, LOCATION, WHOLE_ETAG],
     request=PhaseSerializer,
     responses={
@@ -81,13 +81,13 @@ _STOPPED = {**_RUNNING, "status": "stopped", "winner": "green", "stoppedAt": "20
 stop = extend_schema(
     operation_id="stop_experiment",
     summary="Stop an experiment",
-    description="A running experiment becomes stopped: nothing after this moment counts for it, and it assigns no more "
-    "variants. A flag that it drives goes by its other rules again. With a `winner`, all of this happens at "
-    "once or not at all: it stops, its results freeze, everybody gets that variant, and the rules of its flag"
-    " become those that serve the winner. The flag is not switched on or off. A `reason` is demanded where "
-    "the users are not split as the weights say, where the winner harms a guardrail, where fewer users came "
-    "than were planned, and where the verdict is not to ship that very variant; the control needs none for "
-    "that where the verdict is `do_not_ship`. Takes a body, none, or an empty one.",
+    description="A running experiment stops: nothing after this moment counts for it, and it assigns no more "
+    "variants. A flag that it drives follows its other rules again. With a `winner`, all of this happens in one "
+    "transaction: the experiment stops, its results freeze, all users get the winner, and the rules of its flag "
+    "serve it. The flag is not switched on or off. A `reason` is required if the users are not split by the "
+    "weights, if the winner harms a guardrail, if fewer users came than planned, or if the verdict is not to ship "
+    "that variant. The control as the winner needs none if the verdict is `do_not_ship`. The body may be left out "
+    "or empty.",
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=StopSerializer,
     responses={
@@ -111,9 +111,9 @@ reopen = extend_schema(
     operation_id="reopen_experiment",
     summary="Open an experiment again",
     description=f"Until {REOPENABLE_FOR.days} days after the stop, a stopped experiment runs again as if it had not "
-    "been stopped: its flag gets the rules back that it had, the winner is none any more, and what was reported "
-    "meanwhile counts. It is refused where its flag was changed in any way since, even where that was changed back, "
-    "or where another experiment has its flag or its part of the group by now. Takes a body, none, or an empty one.",
+    "been stopped: its flag gets its previous rules back, the winner is removed, and what was reported in the "
+    "meantime counts. It is refused if its flag was changed since, even if that change was reverted, or if another "
+    "experiment now has its flag or its share of the group. The body may be left out or empty.",
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=ReopenSerializer,
     responses={

@@ -190,10 +190,10 @@ def test_import__exposures_of_two_phases__belong_to_that_of_their_moment(
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (line(variant="purple"), "variant: Is none of the experiment's, which are control, green."),
+        (line(variant="purple"), "variant: Must be one of the experiment's variants: control, green."),
         (line(hours=-0.1), "exposedAt: Is before the start of the experiment, 2026-01-31T12:00:00.000000Z."),
         (line(hours=6), "exposedAt: Is after the stop of the experiment, 2026-01-31T17:00:00.000000Z."),
-        (line("forced"), "userId: Is forced to a variant, and never counts."),
+        (line("forced"), "userId: Is in forcedVariants, so the user is not in the results."),
         (line(""), "userId: Must not be empty."),
         (line(exposedAt="soon"), "exposedAt: "),
         (line(exposedAt=5), "exposedAt: "),
@@ -221,7 +221,7 @@ def test_import__line_that_cannot_be__stops_it_before_anything_is_written(
 
 @pytest.mark.usefixtures("experiment")
 def test_import__exposure_in_the_future__is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="exposedAt: Lies in the future"):
+    with pytest.raises(CommandError, match="exposedAt: Is in the future"):
         load(tmp_path, line(hours=25))
 
 
@@ -231,7 +231,7 @@ def test_import__exposure_in_the_future__is_refused(tmp_path: Path) -> None:
         ({"status": "draft", "started_at": None}, "The experiment e is a draft; start it first, with --at"),
         (
             {"status": "stopped", "stopped_at": LATER, "frozen_at": LATER},
-            "The results of e are frozen; nothing that comes later counts for them.",
+            "The results of e are frozen; they take no more exposures.",
         ),
     ],
 )
@@ -257,7 +257,7 @@ def test_import__one_line__is_told_as_one(tmp_path: Path) -> None:
         (
             {"forced_variants": {"w": "green"}},
             {"u", "v"},
-            ["line 3: userId: Is forced to a variant, and never counts."],
+            ["line 3: userId: Is in forcedVariants, so the user is not in the results."],
         ),
         (
             {"status": "stopped", "stopped_at": NOON + 2 * HOUR},
@@ -267,10 +267,7 @@ def test_import__one_line__is_told_as_one(tmp_path: Path) -> None:
         (
             {"status": "stopped", "stopped_at": LATER, "frozen_at": LATER},
             {"u"},
-            [
-                f"line {number}: The results of e are frozen; nothing that comes later counts for them."
-                for number in (2, 3)
-            ],
+            [f"line {number}: The results of e are frozen; they take no more exposures." for number in (2, 3)],
         ),
     ],
 )
