@@ -17,8 +17,8 @@ from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
 from experiments.results import types as results
-from experiments.results.assignment_audit import assignments_document
-from experiments.results.classification import Assignments
+from experiments.results.assignment_audit import assignment_audit_document
+from experiments.results.classification import AssignmentAudit
 from experiments.results.computing import CORRECTIONS
 from experiments.stats import types as stats
 from flags.api.rule_schema import CONDITIONS
@@ -240,8 +240,8 @@ class ResultAssignments(Answer):
     after_stop: Annotated[Count, described("Exposures from after the stop.")]
 
     @classmethod
-    def of(cls, source: Assignments, **others: Any) -> Self:
-        return msgspec.convert(assignments_document(source), cls)
+    def of(cls, source: AssignmentAudit, **others: Any) -> Self:
+        return msgspec.convert(assignment_audit_document(source), cls)
 
 
 class ResultGuards(Answer):

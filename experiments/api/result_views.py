@@ -20,8 +20,7 @@ from experiments.api.result_table import results_csv
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH
 from experiments.lifecycle import changes
 from experiments.models import Experiment
-from experiments.results.computing import CORRECTIONS, analyse_experiment
-from experiments.results.frozen import explain_metric
+from experiments.results.computing import CORRECTIONS, analyse_experiment, explain_metric
 
 
 class ResultFilter(django_filters.FilterSet):
@@ -78,7 +77,7 @@ class ResultViewSet(ApiViewSet):
             correction=asked_for["correction"] or CORRECTIONS[0],
             daily=experiment.metrics if asked_for["series"] else (),
             breakdown=asked_for["breakdown"] or None,
-            is_audited=bool(asked_for["audit"]),
+            has_assignment_audit=bool(asked_for["audit"]),
             phase=asked_for["phase"] or None,
         )
         document = ResultsOfExperiment.of(results).document()

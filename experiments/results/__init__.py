@@ -1,1 +1,1 @@
-"""What came of an experiment: its figures, how each of them comes about, and the doors to that."""
+"""The results of an experiment: their figures, checks of the data, explanations, and freezing."""

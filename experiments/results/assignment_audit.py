@@ -1,51 +1,75 @@
-"""The audit of all exposures of an experiment, read one after the other: a million take no more memory than ten.
+"""The assignment audit of an experiment: every exposure compared with the hash and the configuration of its phase.
 
-Not here: how one is judged (`judging`).
+It reads exposures as a stream, so that a million need no more memory than ten. `classification` compares them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from django.db.models import BooleanField, Case, Min, QuerySet, TextField, Value, When
-from django.db.models.functions import Least
+from django.db.models import BooleanField, Case, Exists, Min, OuterRef, QuerySet, TextField, Value, When
+from django.db.models.functions import Least, TruncSecond
 
 from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from config.timestamps import floor_to_second
 from events.models import Event
+from experiments.aggregates.statements import exposed_users
+from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, Origin
 from experiments.models.documents import forced_until
-from experiments.results.classification import Assignments, Cause, Design, Row, Tally, reads_attributes
+from experiments.results.classification import AssignmentAudit, Cause, Design, Row, Tally, reads_attributes
 
-_AT_ONCE = 5000
+_BATCH = 5000
 _USERS_A_QUERY = 500
 
 
-def audit_assignments(experiment: Experiment, *, on_progress: Callable[[int], object] = lambda _: None) -> Assignments:
-    """Hold every exposure of a started experiment against the configuration of its phase.
+def audit_assignments(
+    experiment: Experiment, *, on_progress: Callable[[int], object] = lambda _: None
+) -> AssignmentAudit:
+    """Compare every exposure of a started experiment with the configuration of its phase.
 
-    `on_progress` hears of each some thousands.
+    This takes seconds for a million users. `on_progress` is called with the number of exposures of each batch.
     """
     design = design_of(experiment)
     tally = Tally(design)
     with read_consistently():
-        rows: Iterator[Any] = exposures_of(experiment, design).iterator(chunk_size=_AT_ONCE)
-        while some := list(islice(rows, _AT_ONCE)):
-            suspects = tally.add(some)
-            reported = _reported(experiment, [row for row, _ in suspects])
+        rows: Iterator[Any] = exposures_of(experiment, design).iterator(chunk_size=_BATCH)
+        while batch := list(islice(rows, _BATCH)):
+            suspects = tally.add(batch)
+            reported = _reported_since(experiment, [row for row, _ in suspects])
             for row, cause in suspects:
                 is_reported = row[:2] in reported and reported[row[:2]] <= row[2]
-                tally.blame(Cause.SELF_REPORTED if is_reported else cause, row[0])
-            on_progress(len(some))
+                tally.add_cause(Cause.SELF_REPORTED if is_reported else cause, row[0])
+            on_progress(len(batch))
     return tally.result()
 
 
+def count_events_before_exposure(experiment: Experiment) -> int:
+    """Return how many events of the metrics exposed users sent from the start until their exposure.
+
+    A large number suggests that exposures are reported too late, or not where the change is visible. This takes
+    seconds for a million users.
+    """
+    assert experiment.started_at is not None  # noqa: S101 (a draft has no exposures)
+    exposures = exposed_users(experiment).filter(user_id=OuterRef("user_id"))
+    later = exposures.annotate(base=TruncSecond("exposed_at", tzinfo=UTC)).filter(
+        base__gt=Least(OuterRef("timestamp"), OuterRef("received_at"))
+    )
+    names = {name for definition in definitions_of(experiment) for name in definition.events}
+    events = Event.objects.filter(environment=experiment.environment_id, name__in=names)
+    since_start = events.naming("", *experiment.references()).counted_from(floor_to_second(experiment.started_at))
+    return since_start.filter(Exists(later)).count()
+
+
 def design_of(experiment: Experiment) -> Design:
-    """What the exposures of a started experiment are judged by. Who was forced once, the change log tells."""
+    """Return what the exposures of a started experiment are compared with.
+
+    The users who were forced in the past come from the change log.
+    """
     assert experiment.started_at is not None  # noqa: S101 (a draft has no exposures)
     return Design(
         key=experiment.key,
@@ -59,29 +83,30 @@ def design_of(experiment: Experiment) -> Design:
 
 
 def exposures_of(experiment: Experiment, design: Design) -> QuerySet[Exposure, Any]:
-    """The exposures as rows to be judged. Attributes are not read where nothing asks for them."""
+    """Return the exposures as rows to be classified. Their attributes are read only if a condition needs them."""
     is_assigned = Case(When(origin=Origin.ASSIGNED, then=True), default=False, output_field=BooleanField())
-    known = "attributes" if reads_attributes(design) else Value(None, output_field=TextField())
+    attributes = "attributes" if reads_attributes(design) else Value(None, output_field=TextField())
     rows = Exposure.objects.filter(experiment=experiment).order_by()
-    return rows.values_list("user_id", "variant", "exposed_at", is_assigned, "phase", "is_in_several_variants", known)
+    columns = ("user_id", "variant", "exposed_at", is_assigned, "phase", "is_in_several_variants", attributes)
+    return rows.values_list(*columns)
 
 
-def assignments_document(found: Assignments) -> Document:
-    """As results and the command tell it, without examples."""
+def assignment_audit_document(audit: AssignmentAudit) -> Document:
+    """Return the JSON of results and of the command, without examples."""
     return {
-        "exposures": found.exposures,
-        "differing": found.differing,
-        "share": found.share,
-        **{str(cause): found.causes[cause] for cause in Cause},
-        "inSeveralVariants": found.in_several_variants,
-        "beforeStart": found.before_start,
-        "afterStop": found.after_stop,
+        "exposures": audit.exposures,
+        "differing": audit.differing,
+        "share": audit.share,
+        **{str(cause): audit.causes[cause] for cause in Cause},
+        "inSeveralVariants": audit.in_several_variants,
+        "beforeStart": audit.before_start,
+        "afterStop": audit.after_stop,
     }
 
 
-def parse_assignments(document: Document) -> Assignments:
-    """What `assignments_document` made."""
-    return Assignments(
+def parse_assignment_audit(document: Document) -> AssignmentAudit:
+    """Return the audit of which `assignment_audit_document` returned this document."""
+    return AssignmentAudit(
         exposures=document["exposures"],
         causes={cause: document[cause] for cause in Cause},
         in_several_variants=document["inSeveralVariants"],
@@ -90,14 +115,17 @@ def parse_assignments(document: Document) -> Assignments:
     )
 
 
-def _reported(experiment: Experiment, rows: Sequence[Row]) -> dict[tuple[str, str], datetime]:
-    """Of these users, who reported which variant, and since when: it stays theirs when they then ask for one."""
-    found: dict[tuple[str, str], datetime] = {}
+def _reported_since(experiment: Experiment, rows: Sequence[Row]) -> dict[tuple[str, str], datetime]:
+    """Return the first moment at which events reported a variant, by user and variant, for the users of these rows.
+
+    A user who then asks for a variant keeps the reported one.
+    """
+    since: dict[tuple[str, str], datetime] = {}
     if rows:
-        told = Event.objects.filter(environment=experiment.environment_id).naming(*experiment.references())
-        for at in range(0, len(rows), _USERS_A_QUERY):
-            users = [row[0] for row in rows[at : at + _USERS_A_QUERY]]
-            some = told.exclude(variant="").filter(user_id__in=users).order_by().values_list("user_id", "variant")
-            since = some.annotate(since=Min(Least("timestamp", "received_at")))
-            found.update(((user_id, variant), moment) for user_id, variant, moment in since)
-    return found
+        events = Event.objects.filter(environment=experiment.environment_id).naming(*experiment.references())
+        for start in range(0, len(rows), _USERS_A_QUERY):
+            users = [row[0] for row in rows[start : start + _USERS_A_QUERY]]
+            reports = events.exclude(variant="").filter(user_id__in=users).order_by()
+            first = reports.values_list("user_id", "variant").annotate(since=Min(Least("timestamp", "received_at")))
+            since.update(((user_id, variant), moment) for user_id, variant, moment in first)
+    return since

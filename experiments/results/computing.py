@@ -1,4 +1,4 @@
-"""What came of an experiment: totals that are exact when they are asked for, and what the statistics say of them."""
+"""Computing the results of an experiment, and explaining them. This is the entry to `experiments.results`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from typing import cast, get_args
 
 from config.database.consistent_reads import read_consistently
+from config.documents import Document
+from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from experiments.aggregates.breakdowns import Slice as SliceTotals
 from experiments.aggregates.breakdowns import read_breakdown
 from experiments.aggregates.variant_sums import (
@@ -19,40 +21,40 @@ from experiments.aggregates.variant_sums import (
     read_daily,
     read_phases,
 )
-from experiments.design.phases import chosen
+from experiments.design.phases import choices, chosen
 from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, Status
-from experiments.results.classification import NOBODY as NOBODY_ASSIGNED
-from experiments.results.frozen import audited, count_unknown_variants
-from experiments.results.parameters import Choice, metric_choice, phase_choice, refuse_unknown, variant_choice
+from experiments.results.classification import NO_EXPOSURES, AssignmentAudit
+from experiments.results.frozen import read_assignment_audit, read_explanation, read_unknown_variants
 from experiments.results.to_stats import NOBODY, Daily, Study, phase_figures, users_of_variants
-from experiments.results.types import Audit, Breakdown, Guards, MetricFigures, Results
+from experiments.results.types import Breakdown, Guards, MetricFigures, Results
 from experiments.stats.types import Analysis, Correction, Decision, Reason, ReasonCode, Verdict
 
 CORRECTIONS: Sequence[Correction] = get_args(Correction)
 _NOT_STARTED = Reason(ReasonCode.NOT_STARTED, "The experiment is a draft; start it, and users can be exposed to it.")
-_EXPOSURES_LOOKED_AT = 1000
+_EXPOSURES_READ = 1000
+_MOST_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class VariantResult:
-    """`sample_size`: distinct users exposed; `conversions`: those of them who did what the first metric names."""
+    """`sample_size` counts the exposed users, and `conversions` those of them with an event of the first metric."""
 
     sample_size: int = 0
     conversions: int = 0
 
     @property
     def conversion(self) -> float:
-        """The share of exposed users who converted, 0 to 1; 0 where nobody was exposed."""
+        """The share of exposed users who converted (0 to 1). It is 0 without exposed users."""
         return self.conversions / self.sample_size if self.sample_size else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """All that one answer rests on, as it was at one moment. `mature`: see `count_mature`. What is not wanted is empty.
+    """All data of one answer, read at one moment. `mature` comes from `count_mature`. Parts not requested are empty.
 
-    Were each part of a moment of its own, a series would not end with the whole, and slices would not add up.
+    If each part were read at its own moment, a series would not end with the totals, and slices would not add up.
     """
 
     by_phase: Mapping[int, Totals]
@@ -62,14 +64,14 @@ class _Stored:
     daily: Daily
     slices: Sequence[SliceTotals]
     events_of_unknown_variants: int
-    audit: Audit | None
+    assignment_audit: tuple[int, AssignmentAudit] | tuple[None, None]
 
 
 def compute_results(experiment: Experiment, at: datetime) -> Mapping[str, VariantResult]:
-    """Exposed users and conversions by variant key, in the order of the experiment's variants.
+    """Return exposed users and conversions by variant key, in the order of the experiment's variants.
 
-    A user converts with one event of the first metric's name since the exposure, whatever else the metric asks for.
-    These are plain counts over all phases; to compare variants by them is for `analyse_experiment`.
+    A user converts with one event of the first metric's name since the exposure, whatever the type of the metric.
+    These are plain counts over all phases. To compare variants, use `analyse_experiment`.
     """
     bring_up_to_date(experiment, at)
     totals = pool(_read_phases(experiment))
@@ -89,32 +91,32 @@ def analyse_experiment(
     metric: str | None = None,
     daily: Collection[str] = (),
     breakdown: str | None = None,
-    is_audited: bool = False,
+    has_assignment_audit: bool = False,
     phase: str | None = None,
 ) -> Results:
-    """All that what was committed before this call says of the experiment.
+    """Return the results of an experiment, from everything that was committed before this call.
 
-    `control` is a variant, by default the first one; `phase` is one of `phases.choices`. With `metric` there are the
-    figures of that one alone, those of `daily` metrics have a series, and with `breakdown` they are there by the values
-    of that attribute, too. What `is_audited` adds takes seconds for a million users. Raises ValidationFailed, by the
-    names of the API's parameters.
+    `control` is a variant, by default the first one. `phase` is one of `design.phases.choices`. `metric` limits the
+    figures to one metric. The metrics in `daily` get a series. `breakdown` adds the figures by the values of an
+    attribute. `has_assignment_audit` adds guards that take seconds for a million users. Raises ValidationFailed with
+    the names of the API's parameters.
     """
     definitions = definitions_of(experiment)
-    refuse_unknown(
-        metric_choice(experiment, metric),
-        variant_choice(experiment, "control", control),
-        Choice("correction", correction, CORRECTIONS, "a correction"),
-        phase_choice(experiment, phase),
+    _refuse_unknown(
+        _metric_choice(experiment, metric),
+        _variant_choice(experiment, "control", control),
+        _Choice("correction", correction, CORRECTIONS, "a correction"),
+        _phase_choice(experiment, phase),
     )
     study = Study(
         experiment,
         definitions,
-        places=[place for place, each in enumerate(definitions) if metric in (None, each.key)],
+        metric_indexes=[index for index, definition in enumerate(definitions) if metric in (None, definition.key)],
         control=control or experiment.variant_keys[0],
         correction=cast(Correction, correction),
         phases=chosen(experiment.phases, phase),
     )
-    stored = _read(study, at, has_series=bool(daily), breakdown=breakdown, is_audited=is_audited)
+    stored = _read(study, at, has_series=bool(daily), breakdown=breakdown, has_assignment_audit=has_assignment_audit)
     analysis = study.analyse(stored.totals, by_phase=stored.by_phase)
     phases = phase_figures(study, stored.by_phase)
     metrics = _with_maturity(study.figures(analysis.measures, stored.totals, stored.caps), stored)
@@ -138,8 +140,10 @@ def _is_draft(experiment: Experiment) -> bool:
     return experiment.status == Status.DRAFT
 
 
-def _read(study: Study, at: datetime, *, has_series: bool, breakdown: str | None, is_audited: bool) -> _Stored:
-    """All of one moment, in which everything counts that is committed by now."""
+def _read(
+    study: Study, at: datetime, *, has_series: bool, breakdown: str | None, has_assignment_audit: bool
+) -> _Stored:
+    """Bring the experiment up to date, and read all data at one moment."""
     experiment = study.experiment
     bring_up_to_date(experiment, at)
     with read_consistently():
@@ -151,8 +155,8 @@ def _read(study: Study, at: datetime, *, has_series: bool, breakdown: str | None
             mature=_read_mature(study, at),
             daily=read_daily(experiment, study.phases) if has_series else {},
             slices=[] if breakdown is None else _read_slices(study, breakdown, caps),
-            events_of_unknown_variants=count_unknown_variants(experiment),
-            audit=_read_audit(experiment) if is_audited else None,
+            events_of_unknown_variants=read_unknown_variants(experiment),
+            assignment_audit=_read_audit(experiment) if has_assignment_audit else (None, None),
         )
 
 
@@ -161,48 +165,54 @@ def _read_phases(experiment: Experiment) -> Mapping[int, Totals]:
 
 
 def _read_mature(study: Study, at: datetime) -> Mapping[timedelta, Mapping[str, int]]:
-    """Of each span after which a window passes that may still be open."""
+    """Return the number of mature users by variant, for each span of a metric whose windows may still be open."""
     experiment = study.experiment
     if experiment.started_at is None or experiment.frozen_at is not None:
         return {}
-    spans = {span for place in study.places if (span := study.definitions[place].span) is not None}
+    spans = {span for index in study.metric_indexes if (span := study.definitions[index].span) is not None}
     return count_mature(experiment, spans, at, study.phases) if spans else {}
 
 
 def _read_slices(study: Study, attribute: str, caps: Mapping[int, float]) -> Sequence[SliceTotals]:
     experiment = study.experiment
-    found = [] if _is_draft(experiment) else read_breakdown(experiment, attribute, caps, study.phases)
-    if all(each.value is None and not each.is_rest for each in found):
-        refuse_unknown(Choice("breakdown", attribute, known_attributes(experiment), "an attribute of its users"))
-    return found
+    slices = [] if _is_draft(experiment) else read_breakdown(experiment, attribute, caps, study.phases)
+    if all(part.value is None and not part.is_rest for part in slices):
+        _refuse_unknown(_Choice("breakdown", attribute, known_attributes(experiment), "an attribute of its users"))
+    return slices
 
 
-def _read_audit(experiment: Experiment) -> Audit:
-    return Audit(0, NOBODY_ASSIGNED) if _is_draft(experiment) else audited(experiment)
+def _read_audit(experiment: Experiment) -> tuple[int, AssignmentAudit]:
+    return (0, NO_EXPOSURES) if _is_draft(experiment) else read_assignment_audit(experiment)
 
 
 def _with_maturity(metrics: Sequence[MetricFigures], stored: _Stored) -> list[MetricFigures]:
-    """The figures with the number of users whose window has passed: of all, where it has no end or nothing changes."""
-    found = []
+    """Return the figures with the number of mature users.
+
+    These are all users if the metric has no window, or if the results are frozen.
+    """
+    with_maturity = []
     for figures in metrics:
         span = figures.definition.span
         mature = None if span is None else stored.mature.get(span)
-        # Users may have come since the totals were brought up to date.
+        # More users may have been exposed since the totals were brought up to date, so their number is the limit.
         variants = [
-            replace(each, mature_users=each.users if mature is None else min(each.users, mature.get(each.key, 0)))
-            for each in figures.variants
+            replace(
+                variant,
+                mature_users=variant.users if mature is None else min(variant.users, mature.get(variant.key, 0)),
+            )
+            for variant in figures.variants
         ]
-        found.append(replace(figures, variants=variants))
-    return found
+        with_maturity.append(replace(figures, variants=variants))
+    return with_maturity
 
 
 def _with_series(
     metrics: Sequence[MetricFigures], study: Study, daily: Collection[str], stored: _Stored
 ) -> list[MetricFigures]:
-    places = [each.metric_index for each in metrics if each.definition.key in daily]
-    series = replace(study, places=places).series(stored.daily)
+    metric_indexes = [figures.metric_index for figures in metrics if figures.definition.key in daily]
+    series = replace(study, metric_indexes=metric_indexes).series(stored.daily)
     return [
-        replace(figures, variants=[replace(each, series=of_variants[each.key]) for each in figures.variants])
+        replace(figures, variants=[replace(variant, series=of_variants[variant.key]) for variant in figures.variants])
         if (of_variants := series.get(figures.metric_index))
         else figures
         for figures in metrics
@@ -210,16 +220,69 @@ def _with_series(
 
 
 def _guards(stored: _Stored, analysis: Analysis) -> Guards:
+    events_before_exposure, assignments = stored.assignment_audit
     return Guards(
         sample_ratio=analysis.sample_ratio,
-        users_in_several_variants=sum(each.several for each in stored.totals.get(EXPOSURES, {}).values()),
+        users_in_several_variants=sum(counts.several for counts in stored.totals.get(EXPOSURES, {}).values()),
         events_of_unknown_variants=stored.events_of_unknown_variants,
-        audit=stored.audit,
+        events_before_exposure=events_before_exposure,
+        assignments=assignments,
     )
 
 
 def known_attributes(experiment: Experiment) -> list[str]:
-    """The names of the attributes that some of the exposures have; all of them nearly always."""
+    """Return the names of the attributes of some exposures, which are nearly always the names of all."""
     exposures = Exposure.objects.filter(experiment=experiment, attributes__isnull=False)
-    some = exposures.order_by().values_list("attributes", flat=True)[:_EXPOSURES_LOOKED_AT]
-    return sorted({name for attributes in some for name in attributes or ()})
+    rows = exposures.order_by().values_list("attributes", flat=True)[:_EXPOSURES_READ]
+    return sorted({name for attributes in rows for name in attributes or ()})
+
+
+def explain_metric(experiment: Experiment, metric: str, variant: str, phase: str | None = None) -> Document:
+    """Return how the figure of a metric is computed in one variant, as `explanation.explain` describes.
+
+    Frozen results keep their explanation. Raises ValidationFailed with the names of the API's parameters.
+    """
+    _refuse_unknown(
+        _metric_choice(experiment, metric),
+        _variant_choice(experiment, "variant", variant),
+        _phase_choice(experiment, phase),
+    )
+    return read_explanation(experiment, experiment.metrics.index(metric), variant, phase)
+
+
+# checks of parameters
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A parameter, its value if there is one, and the allowed values. `noun` describes these in the error."""
+
+    parameter: str
+    value: str | None
+    allowed: Sequence[str]
+    noun: str
+
+    @property
+    def refusal(self) -> Detail:
+        listed = [*self.allowed[:_MOST_LISTED], *(["..."] if len(self.allowed) > _MOST_LISTED else [])]
+        message = f"Must be {self.noun}: {', '.join(listed)}." if listed else f"Must be {self.noun}; there is none."
+        return Detail(self.parameter, DetailCode.UNKNOWN_REFERENCE, message)
+
+
+def _metric_choice(experiment: Experiment, value: str | None) -> _Choice:
+    return _Choice("metric", value, experiment.metrics, "a metric of the experiment")
+
+
+def _variant_choice(experiment: Experiment, parameter: str, value: str | None) -> _Choice:
+    return _Choice(parameter, value, experiment.variant_keys, "a variant of the experiment")
+
+
+def _phase_choice(experiment: Experiment, value: str | None) -> _Choice:
+    return _Choice("phase", value, choices(experiment.phases), "all, or the number of a phase of the experiment")
+
+
+def _refuse_unknown(*parameters: _Choice) -> None:
+    """Raise ValidationFailed with all parameters whose value is not allowed."""
+    wrong = [choice for choice in parameters if choice.value is not None and choice.value not in choice.allowed]
+    if wrong:
+        raise ValidationFailed([choice.refusal for choice in wrong], code=ErrorCode.INVALID_PARAMETER)

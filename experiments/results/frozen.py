@@ -1,6 +1,7 @@
-"""What frozen results keep of the events, which may be gone: what they say that does not follow from sums.
+"""Freezing the results of stopped experiments, after which old events may be deleted.
 
-Results of stopped experiments stand still once no user's window is open, so that old events may go."""
+The sums of frozen results stay as they are. Whatever else results read from events is stored when they freeze.
+"""
 
 from __future__ import annotations
 
@@ -18,116 +19,122 @@ from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, Experiment, Status
 from experiments.models.locks import lock_aggregates
-from experiments.results.anomalies import audit
-from experiments.results.assignment_audit import assignments_document, audit_assignments, parse_assignments
+from experiments.results.assignment_audit import (
+    assignment_audit_document,
+    audit_assignments,
+    count_events_before_exposure,
+    parse_assignment_audit,
+)
+from experiments.results.classification import AssignmentAudit
 from experiments.results.explanation import explain, explain_all
-from experiments.results.parameters import metric_choice, phase_choice, refuse_unknown, variant_choice
-from experiments.results.types import Audit
 
+# Without statistics of an experiment, PostgreSQL expects one user, and would compare all exposures with each event.
 _WITHOUT_STATISTICS = {"enable_nestloop": "off"}
-"""Of an experiment that it has none of, PostgreSQL expects one user, and would hold all against each event."""
-
-
-def keep(experiment: Experiment) -> None:
-    """Keep that of a frozen experiment, unless it is kept already."""
-    with read_consistently(), planned(**_WITHOUT_STATISTICS):
-        found = audit(experiment)
-        kept = {
-            "explanations": explain_all(experiment),
-            "eventsOfUnknownVariants": events_of_unknown_variants(experiment).count(),
-            "eventsBeforeExposure": found.events_before_exposure,
-            "assignments": assignments_document(found.assignments),
-        }
-    with transaction.atomic():
-        lock_aggregates([experiment.pk])
-        # It may have been opened again meanwhile: what it tells then is no longer what it told.
-        if Experiment.objects.filter(pk=experiment.pk, frozen_at=experiment.frozen_at).exists():
-            AggregateState.objects.filter(pk=experiment.pk, kept__isnull=True).update(kept=kept)
-
-
-def explain_metric(experiment: Experiment, metric: str, variant: str, phase: str | None = None) -> Document:
-    """The explanation of a metric by its key: as it was kept when the results froze, or else counted now.
-
-    Raises ValidationFailed, by the names of the API's parameters, where the experiment does not have one of these.
-    """
-    metric_and_variant = metric_choice(experiment, metric), variant_choice(experiment, "variant", variant)
-    refuse_unknown(*metric_and_variant, phase_choice(experiment, phase))
-    place = experiment.metrics.index(metric)
-    kept = _read(experiment)
-    if kept:
-        told: Document = kept["explanations"][str(place)][variant]
-        by_choice: Document = told.pop("choices", {})  # only where there are several phases
-        return told if phase is None else by_choice.get(phase, told)
-    with read_consistently(), planned(**_WITHOUT_STATISTICS):
-        return explain(experiment, place, variant, phase)
-
-
-def count_unknown_variants(experiment: Experiment) -> int:
-    """The events that report a variant which the experiment does not have: as they were kept, or else as they are."""
-    kept = _read(experiment)
-    return int(kept["eventsOfUnknownVariants"]) if kept else events_of_unknown_variants(experiment).count()
-
-
-def audited(experiment: Experiment) -> Audit:
-    """The audit of a started experiment: as it was kept, or else made now."""
-    kept = _read(experiment)
-    if not kept:
-        with planned(**_WITHOUT_STATISTICS):
-            return audit(experiment)
-    told = kept.get("assignments")  # which results that froze earlier have not kept; exposures stay
-    return Audit(kept["eventsBeforeExposure"], parse_assignments(told) if told else audit_assignments(experiment))
-
-
-def _read(experiment: Experiment) -> Document | None:
-    if experiment.frozen_at is None:
-        return None
-    kept: Document | None = AggregateState.objects.filter(experiment=experiment).values_list("kept", flat=True).first()
-    return kept
-
-
 _FOR_LATE_EVENTS = timedelta(days=1)
-"""After the stop, at least: clients may send what happened before it later."""
+"""The minimum time from the stop until the freeze, because clients may send events late."""
+
+
+# freezing
 
 
 def refresh_results(now: datetime) -> str:
-    """Bring the results of every experiment up to date that is not frozen, and freeze those whose time has come.
+    """Bring the results of every experiment up to date that is not frozen, and freeze those that are due.
 
-    A periodic task: readers then find little left to fold.
+    This is a periodic task, so that little is left to refresh when somebody reads results.
     """
-    folded, frozen = 0, 0
+    refreshed, frozen = 0, 0
     for experiment in Experiment.objects.measured_by_events().order_by("pk"):
         if experiment.frozen_at is not None or is_due(experiment, now):
             freeze(experiment, now)
             frozen += 1
         else:
             bring_up_to_date(experiment, now)
-            folded += 1
-    return f"brought {several(folded, 'experiment')} up to date and froze {several(frozen, 'other')}"
+            refreshed += 1
+    return f"brought {several(refreshed, 'experiment')} up to date and froze {several(frozen, 'other')}"
 
 
 def is_due(experiment: Experiment, now: datetime) -> bool:
-    """Whether it has been stopped for as long as the longest of its metrics looks, and for a day at least."""
+    """Return whether an experiment can freeze: a day after its stop, or later if the window of a metric is longer."""
     if experiment.stopped_at is None:
         return False
-    spans = (each.delay + (each.window or timedelta(0)) for each in definitions_of(experiment))
+    spans = (definition.delay + (definition.window or timedelta(0)) for definition in definitions_of(experiment))
     return now >= experiment.stopped_at + max([_FOR_LATE_EVENTS, *spans])
 
 
 def freeze(experiment: Experiment, at: datetime) -> None:
-    """Refresh a stopped experiment for the last time, and keep how its figures came about.
+    """Refresh a stopped experiment for the last time, and store what its results need besides the sums.
 
-    Explaining millions of events takes a while, in which nobody should have to wait for the totals. The events stay
-    until the explanation is kept; one that broke off is made by the next call.
+    The second part runs without the lock, because explaining millions of events takes a while. If it breaks off,
+    the next call repeats it; until then the events are not deleted.
     """
     with transaction.atomic():
-        [held] = lock_aggregates([experiment.pk])
-        refresh_for_the_last_time(held, at)
+        [state] = lock_aggregates([experiment.pk])
+        refresh_for_the_last_time(state, at)
     frozen = Experiment.objects.filter(pk=experiment.pk).exclude(frozen_at=None).first()
     if frozen is not None:
-        keep(frozen)
+        _store(frozen)
 
 
-def refresh_for_the_last_time(held: AggregateState, at: datetime) -> None:
-    """Freeze the totals of a stopped experiment whose fold is held. What `keep` keeps is for when that is committed."""
-    refresh_locked(held, at)
-    Experiment.objects.filter(pk=held.pk, status=Status.STOPPED, frozen_at=None).update(frozen_at=at)
+def refresh_for_the_last_time(state: AggregateState, at: datetime) -> None:
+    """Freeze the totals of a stopped experiment whose aggregates are locked.
+
+    After the commit, `freeze` must store the rest.
+    """
+    refresh_locked(state, at)
+    Experiment.objects.filter(pk=state.pk, status=Status.STOPPED, frozen_at=None).update(frozen_at=at)
+
+
+def _store(experiment: Experiment) -> None:
+    """Store what the results of a frozen experiment need besides the sums, unless it is stored already."""
+    with read_consistently(), planned(**_WITHOUT_STATISTICS):
+        stored = {
+            "explanations": explain_all(experiment),
+            "eventsOfUnknownVariants": events_of_unknown_variants(experiment).count(),
+            "eventsBeforeExposure": count_events_before_exposure(experiment),
+            "assignments": assignment_audit_document(audit_assignments(experiment)),
+        }
+    with transaction.atomic():
+        lock_aggregates([experiment.pk])
+        # The experiment may have been reopened meanwhile, and then its results are no longer the same.
+        if Experiment.objects.filter(pk=experiment.pk, frozen_at=experiment.frozen_at).exists():
+            AggregateState.objects.filter(pk=experiment.pk, kept__isnull=True).update(kept=stored)
+
+
+# reading: what was stored if the results are frozen, or else what the events say now
+
+
+def read_explanation(experiment: Experiment, metric_index: int, variant: str, phase: str | None) -> Document:
+    """Return the explanation of a metric in one variant. `phase` is one of `design.phases.choices`, or None."""
+    stored = _read(experiment)
+    if stored:
+        explained: Document = stored["explanations"][str(metric_index)][variant]
+        by_choice: Document = explained.pop("choices", {})  # only with several phases
+        return explained if phase is None else by_choice.get(phase, explained)
+    with read_consistently(), planned(**_WITHOUT_STATISTICS):
+        return explain(experiment, metric_index, variant, phase)
+
+
+def read_unknown_variants(experiment: Experiment) -> int:
+    """Return the number of events that report a variant which the experiment does not have."""
+    stored = _read(experiment)
+    return int(stored["eventsOfUnknownVariants"]) if stored else events_of_unknown_variants(experiment).count()
+
+
+def read_assignment_audit(experiment: Experiment) -> tuple[int, AssignmentAudit]:
+    """Return the number of events before exposure and the assignment audit of a started experiment."""
+    stored = _read(experiment)
+    if not stored:
+        with planned(**_WITHOUT_STATISTICS):
+            return count_events_before_exposure(experiment), audit_assignments(experiment)
+    document = stored.get("assignments")
+    # Results that froze in an older version have no audit stored, but their exposures are still there.
+    audit = parse_assignment_audit(document) if document else audit_assignments(experiment)
+    return stored["eventsBeforeExposure"], audit
+
+
+def _read(experiment: Experiment) -> Document | None:
+    if experiment.frozen_at is None:
+        return None
+    states = AggregateState.objects.filter(experiment=experiment)
+    stored: Document | None = states.values_list("kept", flat=True).first()
+    return stored

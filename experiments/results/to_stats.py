@@ -1,9 +1,7 @@
-"""An experiment as the statistics see it: sums of users go in, figures come out. Reads no database.
+"""Passing the sums of an experiment to the statistics, and making figures of what they return. Reads no database.
 
-It alone calls them, and loads them only then: NumPy and SciPy cost a worker some 40 MB for good.
-
-
-The users of each phase of an experiment, beside those that its weights let expect. Reads no database."""
+Only functions import the statistics, because NumPy and SciPy take some 40 MB in each process that loads them.
+"""
 
 from __future__ import annotations
 
@@ -42,20 +40,20 @@ NOBODY = VariantTotals()
 _KINDS: Mapping[str, Kind] = {"conversion": "share", "retention": "share", "ratio": "ratio"}
 
 Daily = Mapping[int, Mapping[str, Mapping[date, VariantTotals]]]
-"""Totals by the place of the metric, by variant, and by the day of the exposures."""
+"""Totals by the index of the metric, by variant, and by the day of the exposures."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """The design of one analysis. `places` are those of the metrics whose figures are wanted.
+    """The design of one analysis. `metric_indexes` selects the metrics whose figures are returned.
 
-    All metrics are analysed, whichever are wanted: the verdict and the adjusted p-values rest on all of them. `phases`
-    are the numbers of those whose users are covered, the newest last; the weights are those of that one.
+    All metrics are analysed, because the verdict and the adjusted p-values depend on all of them. `phases` has the
+    numbers of the covered phases, the newest last.
     """
 
     experiment: Experiment
     definitions: Sequence[Definition]
-    places: Sequence[int]
+    metric_indexes: Sequence[int]
     control: str
     correction: Correction
     phases: Sequence[int] = ()
@@ -66,15 +64,15 @@ class Study:
 
     @property
     def variants(self) -> Sequence[Weight]:
-        """With the weights of the newest phase that is covered."""
+        """The variants with the weights of the newest covered phase."""
         return self.variants_of(self.phases[-1]) if self.phases else _weights(self.experiment.variants)
 
     def variants_of(self, phase: int) -> Sequence[Weight]:
         return _weights(self.experiment.phases[phase - 1]["variants"])
 
     def ratio_of(self, phase: int, users: Mapping[str, int]) -> SampleRatio | Reason:
-        """Whether the users of a phase are split as its own weights say."""
-        from experiments.stats.sample_ratio import check  # noqa: PLC0415 (see above)
+        """Return the test of whether the users of a phase are split by its weights."""
+        from experiments.stats.sample_ratio import check  # noqa: PLC0415 (see the module)
 
         return check(self.variants_of(phase), users)
 
@@ -89,23 +87,20 @@ class Study:
         )
 
     def analyse(
-        self, totals: Totals, places: Sequence[int] | None = None, by_phase: Mapping[int, Totals] | None = None
+        self, totals: Totals, metric_indexes: Sequence[int] | None = None, by_phase: Mapping[int, Totals] | None = None
     ) -> Analysis:
-        """What the statistics say of all metrics, or of some. The guards of the data need the totals by phase."""
-        from experiments.stats.analysis import analyse  # noqa: PLC0415 (see above)
+        """Return the analysis of all metrics, or of some. The checks of the data need the totals by phase."""
+        from experiments.stats.analysis import analyse  # noqa: PLC0415 (see the module)
 
-        wanted = range(len(self.definitions)) if places is None else places
+        indexes = range(len(self.definitions)) if metric_indexes is None else metric_indexes
         exposed = totals.get(EXPOSURES, {})
         return analyse(
             Inputs(
                 design=self.design,
-                measures=[measure_of(self.definitions[place]) for place in wanted],
-                sums=[
-                    {key: sums_of(each.users, totals.get(place, {}).get(key, NOBODY)) for key, each in exposed.items()}
-                    for place in wanted
-                ],
+                measures=[measure_of(self.definitions[metric_index]) for metric_index in indexes],
+                sums=[_sums_by_variant(exposed, totals.get(metric_index, {})) for metric_index in indexes],
                 users=users_of(totals),
-                several=sum(each.several for each in exposed.values()),
+                several=sum(counts.several for counts in exposed.values()),
                 splits=self._splits(by_phase or {}),
                 is_mixed=self._is_mixed(by_phase or {}),
             )
@@ -115,58 +110,57 @@ class Study:
         return [Split(self.variants_of(phase), users_of(by_phase.get(phase, {}))) for phase in self.phases]
 
     def _is_mixed(self, by_phase: Mapping[int, Totals]) -> bool:
-        """Whether those of the covered phases that anybody was exposed in have different splits."""
-        peopled = (number for number in self.phases if any(users_of(by_phase.get(number, {})).values()))
-        return len({split_of(self.experiment.phases[number - 1]) for number in peopled}) > 1
+        """Return whether the covered phases have different splits, leaving out phases without users."""
+        with_users = (number for number in self.phases if any(users_of(by_phase.get(number, {})).values()))
+        return len({split_of(self.experiment.phases[number - 1]) for number in with_users}) > 1
 
     def figures(
         self, analyses: Sequence[MeasureAnalysis], totals: Totals, caps: Mapping[int, float]
     ) -> list[MetricFigures]:
-        """The figures of the metrics that are wanted, given the analyses of all."""
+        """Return the figures of the selected metrics, given the analyses of all."""
         return [
             MetricFigures(
-                definition=self.definitions[place],
-                metric_index=place,
-                is_primary=self.definitions[place] is self.primary,
-                cap=caps.get(place),
-                variants=[
-                    _variant(each, totals.get(place, {}).get(each.key, NOBODY)) for each in analyses[place].variants
-                ],
+                definition=self.definitions[metric_index],
+                metric_index=metric_index,
+                is_primary=self.definitions[metric_index] is self.primary,
+                cap=caps.get(metric_index),
+                variants=_variant_figures(analyses[metric_index].variants, totals.get(metric_index, {})),
             )
-            for place in self.places
+            for metric_index in self.metric_indexes
         ]
 
     def series(self, daily: Daily) -> Mapping[int, Mapping[str, Sequence[DayFigures]]]:
-        """The figures of each wanted metric and variant with the users exposed until the end of each day.
+        """Return the figures by metric index and variant, over the users exposed until the end of each day.
 
-        The days are those on which anybody was exposed.
+        Days on which nobody was exposed are left out.
         """
-        found: dict[int, dict[str, list[DayFigures]]] = {
-            place: {key: [] for key in self.experiment.variant_keys} for place in self.places
+        series: dict[int, dict[str, list[DayFigures]]] = {
+            metric_index: {key: [] for key in self.experiment.variant_keys} for metric_index in self.metric_indexes
         }
         for day, totals in _until_each_day(daily):
-            for place, analysis in zip(self.places, self.analyse(totals, self.places).measures, strict=True):
-                for each in analysis.variants:
-                    found[place][each.key].append(_on(day, each))
-        return found
+            analyses = self.analyse(totals, self.metric_indexes).measures
+            for metric_index, analysis in zip(self.metric_indexes, analyses, strict=True):
+                for estimate in analysis.variants:
+                    series[metric_index][estimate.key].append(_day_figures(day, estimate))
+        return series
 
-    def slices(self, found: Sequence[SliceTotals], caps: Mapping[int, float]) -> list[Slice]:
-        """The figures of the users with each value of an attribute; p-values are adjusted over all of them together."""
-        analysed = self._adjusted([self.analyse(each.totals).measures for each in found])
+    def slices(self, parts: Sequence[SliceTotals], caps: Mapping[int, float]) -> list[Slice]:
+        """Return the figures by attribute value. The p-values are adjusted over all values together."""
+        analysed = self._adjusted([self.analyse(part.totals).measures for part in parts])
         return [
-            Slice(each.value, each.is_rest, each.users, self.figures(analyses, each.totals, caps))
-            for each, analyses in zip(found, analysed, strict=True)
+            Slice(part.value, part.is_rest, part.users, self.figures(analyses, part.totals, caps))
+            for part, analyses in zip(parts, analysed, strict=True)
         ]
 
     def _adjusted(self, analysed: Sequence[Sequence[MeasureAnalysis]]) -> list[list[MeasureAnalysis]]:
-        from experiments.stats.multiplicity import adjust  # noqa: PLC0415 (beside the others)
+        from experiments.stats.multiplicity import adjust  # noqa: PLC0415 (see the module)
 
-        estimates = (each for analyses in analysed for analysis in analyses for each in analysis.variants)
-        family = [p for each in estimates if (p := _unadjusted_p(each)) is not None]
+        estimates = (estimate for analyses in analysed for analysis in analyses for estimate in analysis.variants)
+        family = [p for estimate in estimates if (p := _unadjusted_p(estimate)) is not None]
         adjusted = iter(adjust(family, self.correction))
         return [
             [
-                replace(analysis, variants=[_with_next_p(each, adjusted) for each in analysis.variants])
+                replace(analysis, variants=[_with_next_p(estimate, adjusted) for estimate in analysis.variants])
                 for analysis in analyses
             ]
             for analyses in analysed
@@ -174,56 +168,66 @@ class Study:
 
 
 def measure_of(definition: Definition) -> Measure:
-    """The metric as the statistics see it."""
+    """Return a metric in the form that the statistics take."""
     kind = _KINDS.get(definition.type, "mean")
     return Measure(definition.key, kind, definition.is_decrease_good, definition.is_guardrail, definition.is_post_hoc)
 
 
 def users_of(totals: Totals) -> Mapping[str, int]:
-    """The exposed users by variant."""
-    return {key: each.users for key, each in totals.get(EXPOSURES, {}).items()}
+    """Return the numbers of exposed users by variant."""
+    return {key: counts.users for key, counts in totals.get(EXPOSURES, {}).items()}
 
 
 def _weights(variants: Sequence[Mapping[str, Any]]) -> Sequence[Weight]:
-    return [Weight(each["key"], each["weight"]) for each in variants]
+    return [Weight(variant["key"], variant["weight"]) for variant in variants]
 
 
 def sums_of(users: int, totals: VariantTotals) -> Sums:
-    """The sums over so many exposed users, of whom those without an event are not in the totals."""
+    """Return the sums over this many exposed users. The totals leave out users without an event, who count as zeros."""
     moments = {name: float(getattr(totals, name)) for name in ("y", "yy", "d", "dd", "yd", "x", "xx", "xy")}
     return Sums(n=users, positive=totals.positive, **moments)
 
 
-def _variant(estimate: VariantEstimate, totals: VariantTotals) -> VariantFigures:
-    return VariantFigures(estimate, estimate.n, None, totals.events, other_currency_events=totals.foreign)
+def _sums_by_variant(
+    exposed: Mapping[str, VariantTotals], of_metric: Mapping[str, VariantTotals]
+) -> Mapping[str, Sums]:
+    return {key: sums_of(counts.users, of_metric.get(key, NOBODY)) for key, counts in exposed.items()}
 
 
-def _on(day: date, estimate: VariantEstimate) -> DayFigures:
+def _variant_figures(estimates: Sequence[VariantEstimate], totals: Mapping[str, VariantTotals]) -> list[VariantFigures]:
+    return [
+        VariantFigures(estimate, estimate.n, None, sums.events, other_currency_events=sums.foreign)
+        for estimate in estimates
+        for sums in [totals.get(estimate.key, NOBODY)]
+    ]
+
+
+def _day_figures(day: date, estimate: VariantEstimate) -> DayFigures:
     difference = estimate.comparison.difference if estimate.comparison else None
     return DayFigures(day, estimate.n, estimate.value, estimate.interval, difference)
 
 
 def _until_each_day(daily: Daily) -> Iterator[tuple[date, Totals]]:
-    """For each day on which anybody was exposed, the totals of all users exposed until its end."""
+    """Yield each day on which users were exposed, with the totals of all users exposed until its end."""
     days = sorted({day for of_day in daily.get(EXPOSURES, {}).values() for day in of_day})
     running = {
-        (place, variant): list(accumulate(of_day.get(day, NOBODY) for day in days))
-        for place, of_variant in daily.items()
+        (metric_index, variant): list(accumulate(of_day.get(day, NOBODY) for day in days))
+        for metric_index, of_variant in daily.items()
         for variant, of_day in of_variant.items()
     }
-    for at, day in enumerate(days):
+    for day_index, day in enumerate(days):
         totals: dict[int, dict[str, VariantTotals]] = {}
-        for (place, variant), sums in running.items():
-            totals.setdefault(place, {})[variant] = sums[at]
+        for (metric_index, variant), sums in running.items():
+            totals.setdefault(metric_index, {})[variant] = sums[day_index]
         yield day, totals
 
 
 def _unadjusted_p(estimate: VariantEstimate) -> float | None:
-    """The p-value of an estimate that belongs to the family of tests that is adjusted: those that are already."""
-    compared = estimate.comparison
-    if compared is None or compared.adjusted_p is None or not isinstance(compared.difference, Estimate):
+    """Return the p-value of a comparison if its analysis adjusted it, and None for all others."""
+    comparison = estimate.comparison
+    if comparison is None or comparison.adjusted_p is None or not isinstance(comparison.difference, Estimate):
         return None
-    return compared.difference.always_valid.p_value
+    return comparison.difference.always_valid.p_value
 
 
 def _with_next_p(estimate: VariantEstimate, adjusted: Iterator[float]) -> VariantEstimate:
@@ -234,24 +238,23 @@ def _with_next_p(estimate: VariantEstimate, adjusted: Iterator[float]) -> Varian
 
 
 def phase_figures(study: Study, by_phase: Mapping[int, Totals]) -> list[PhaseFigures]:
-    """Those of all phases, whether they are covered or not."""
-    found = []
-    for number in numbers(study.experiment.phases):
-        users = users_of(by_phase.get(number, {}))
-        figures = PhaseFigures(
+    """Return the figures of all phases, covered or not."""
+    return [
+        PhaseFigures(
             number,
             study.experiment.phases[number - 1],
-            _beside_expected(study.variants_of(number), users),
+            _with_expected(study.variants_of(number), users),
             study.ratio_of(number, users),
             number in study.phases,
         )
-        found.append(figures)
-    return found
+        for number in numbers(study.experiment.phases)
+        for users in [users_of(by_phase.get(number, {}))]
+    ]
 
 
 def users_of_variants(study: Study, phases: Sequence[PhaseFigures]) -> list[VariantUsers]:
-    """The users of the covered phases together. Of each, its own weights say how many are expected."""
-    covered = [{each.key: each for each in phase.variants} for phase in phases if phase.is_covered]
+    """Return the users of all covered phases. The expected numbers follow from the weights of each phase."""
+    covered = [{variant.key: variant for variant in phase.variants} for phase in phases if phase.is_covered]
     return [
         VariantUsers(
             variant.key,
@@ -263,9 +266,9 @@ def users_of_variants(study: Study, phases: Sequence[PhaseFigures]) -> list[Vari
     ]
 
 
-def _beside_expected(variants: Sequence[Weight], users: Mapping[str, int]) -> list[VariantUsers]:
+def _with_expected(variants: Sequence[Weight], users: Mapping[str, int]) -> list[VariantUsers]:
     total = sum(users.values())
-    # Divided first, so that no sum of weights leaves the range of floats.
+    # Dividing first keeps the sum of the weights within the range of floats.
     largest = max(variant.weight for variant in variants)
     shares = [variant.weight / largest for variant in variants]
     return [

@@ -1,4 +1,4 @@
-"""What the results of an experiment consist of, for everyone who shows them. How they come about is for `results`."""
+"""What the results of an experiment consist of. `computing` computes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from config.documents import Document
 from experiments.design.phases import integer_if_whole
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
-from experiments.results.classification import Assignments
+from experiments.results.classification import AssignmentAudit
 from experiments.stats.types import Comparison, Estimate, Interval, Reason, SampleRatio, VariantEstimate, Verdict
 
 AttributeValue = str | bool | float | None
@@ -130,35 +130,21 @@ class MetricFigures:
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What would make the figures worth less. `audit` has what takes seconds to find out; None: nobody asked."""
+    """What makes the figures less reliable.
+
+    `events_before_exposure` are those of the metrics' names, by exposed users, from the start until their exposure.
+    These and the audit of the assignments take seconds to compute. They are None unless they were requested.
+    """
 
     sample_ratio: SampleRatio | Reason
     users_in_several_variants: int
     events_of_unknown_variants: int
-    audit: Audit | None = None
-
-    @property
-    def events_before_exposure(self) -> int | None:
-        return None if self.audit is None else self.audit.events_before_exposure
-
-    @property
-    def assignments(self) -> Assignments | None:
-        return None if self.audit is None else self.audit.assignments
+    events_before_exposure: int | None = None
+    assignments: AssignmentAudit | None = None
 
     @property
     def unexpected_variants(self) -> int | None:
-        return None if self.audit is None else self.audit.assignments.alarming
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """`events_before_exposure`: of the metrics' names, by exposed users, from the start until their exposure.
-
-    `assignments`: how many exposures are not what the hash and the configuration of their phase give, and why.
-    """
-
-    events_before_exposure: int
-    assignments: Assignments
+        return None if self.assignments is None else self.assignments.alarming
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from experiments.design.phases import choices
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
-from experiments.results.computing import CORRECTIONS, analyse_experiment, known_attributes
-from experiments.results.frozen import explain_metric
+from experiments.results.computing import CORRECTIONS, analyse_experiment, explain_metric, known_attributes
 from experiments.results.types import Results
 
 _LABELS = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}
@@ -128,7 +127,9 @@ def _results_to_show(request: HttpRequest, experiment: Experiment) -> Results:
         return _results(request, experiment, daily=daily)
     except DomainError as refusal:
         messages.error(request, refusal.message)
-        return analyse_experiment(experiment, timezone.now(), daily=daily, is_audited=_is_audited(request))
+        return analyse_experiment(
+            experiment, timezone.now(), daily=daily, has_assignment_audit=_has_assignment_audit(request)
+        )
 
 
 def _results(request: HttpRequest, experiment: Experiment, *, daily: Sequence[str] = ()) -> Results:
@@ -142,11 +143,11 @@ def _results(request: HttpRequest, experiment: Experiment, *, daily: Sequence[st
         breakdown=breakdown,
         phase=phase,
         daily=daily,
-        is_audited=_is_audited(request),
+        has_assignment_audit=_has_assignment_audit(request),
     )
 
 
-def _is_audited(request: HttpRequest) -> bool:
+def _has_assignment_audit(request: HttpRequest) -> bool:
     return bool(request.GET.get("audit"))
 
 

@@ -11,8 +11,8 @@ from experiments.admin.results.cards import MetricCard, build_card
 from experiments.admin.words import equate_p_value, format_count, format_short_number
 from experiments.design.phases import split_of
 from experiments.models import WHOLE, Experiment
-from experiments.results.classification import WORDS
-from experiments.results.types import Audit, Guards, PhaseFigures, Results, VariantUsers
+from experiments.results.classification import WORDS, AssignmentAudit
+from experiments.results.types import Guards, PhaseFigures, Results, VariantUsers
 from experiments.stats.types import Decision, Reason, SampleRatio, Verdict
 from flags.words.rules import describe_condition
 
@@ -136,17 +136,18 @@ def _guards(guards: Guards) -> list[Guard]:
         _sample_ratio(guards.sample_ratio),
         _guard("Users in several variants", several, "user", "each counts for the first variant"),
         _guard("Events with unknown variants", unknown, "event", "not counted"),
-        *(_audit_guards(guards.audit) if guards.audit else ()),
+        *_requested_guards(guards.events_before_exposure, guards.assignments),
     ]
 
 
-def _audit_guards(audit: Audit) -> Iterator[Guard]:
-    yield _guard("Events before exposure", audit.events_before_exposure, "event", "not counted", is_alarm=False)
-    assignments = audit.assignments
-    causes = ", ".join(f"{count:,} {WORDS[cause]}" for cause, count in assignments.causes.items() if count)
-    mismatches = f"{assignments.differing:,} of {format_count(assignments.exposures, 'exposure')}: {causes}"
-    yield Guard("Assignment mismatches", mismatches if causes else "none", assignments.alarming > 0)
-    outside = assignments.before_start + assignments.after_stop
+def _requested_guards(events_before_exposure: int | None, audit: AssignmentAudit | None) -> Iterator[Guard]:
+    if events_before_exposure is None or audit is None:
+        return
+    yield _guard("Events before exposure", events_before_exposure, "event", "not counted", is_alarm=False)
+    causes = ", ".join(f"{count:,} {WORDS[cause]}" for cause, count in audit.causes.items() if count)
+    mismatches = f"{audit.differing:,} of {format_count(audit.exposures, 'exposure')}: {causes}"
+    yield Guard("Assignment mismatches", mismatches if causes else "none", audit.alarming > 0)
+    outside = audit.before_start + audit.after_stop
     yield _guard("Exposures outside the run", outside, "exposure", "before the start or after the stop")
 
 

@@ -1,4 +1,4 @@
-"""`manage.py audit_assignments`: whether every exposure is what the hash and the configuration of its moment give."""
+"""`manage.py audit_assignments` compares every exposure with the hash and the configuration of its phase."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
 from experiments.models import Experiment, Exposure
 from experiments.models.documents import get_experiment
-from experiments.results.assignment_audit import assignments_document, audit_assignments
-from experiments.results.classification import WORDS, Assignments
+from experiments.results.assignment_audit import assignment_audit_document, audit_assignments
+from experiments.results.classification import WORDS, AssignmentAudit
 
 STANDARD = "-"
 
 
 class Command(OperatorCommand):
-    help = "Recompute every exposure from the hash and the configuration of its phase, and tell which differ, and why."
+    help = "Compare every exposure with the hash and the configuration of its phase, and report which differ and why."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("experiment", nargs="*", help="the keys of some (default: all that are started)")
+        parser.add_argument(
+            "experiment", nargs="*", help="the keys of some experiments (default: all that have started)"
+        )
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
         parser.add_argument("--json", metavar="FILE", help="write JSON to this file, or to stdout for -, and no report")
 
@@ -35,11 +37,11 @@ class Command(OperatorCommand):
         with tqdm(total=total, desc="Audit", unit=" exposures", disable=None) as bar:
             audits = [(started, audit_assignments(started, on_progress=bar.update)) for started in chosen]
         if json is None:
-            for each, assignments in audits:
-                self.stdout.write("\n".join(_report(each, assignments)))
+            for audited, audit in audits:
+                self.stdout.write("\n".join(_report(audited, audit)))
         else:
-            self._write([_document(*each) for each in audits], json)
-        if wrong := [each.key for each, assignments in audits if assignments.alarming]:
+            self._write([_document(audited, audit) for audited, audit in audits], json)
+        if wrong := [audited.key for audited, audit in audits if audit.alarming]:
             raise CommandError(f"Exposures that this service should not have made: {', '.join(wrong)}.")
 
     def _write(self, documents: Sequence[Document], file: str) -> None:
@@ -62,22 +64,17 @@ def _choose(keys: Sequence[str], environment: Environment) -> list[Experiment]:
     return experiments
 
 
-def _document(experiment: Experiment, assignments: Assignments) -> Document:
-    return {"experiment": experiment.key, **assignments_document(assignments), "examples": dict(assignments.examples)}
+def _document(experiment: Experiment, audit: AssignmentAudit) -> Document:
+    return {"experiment": experiment.key, **assignment_audit_document(audit), "examples": dict(audit.examples)}
 
 
-def _report(experiment: Experiment, assignments: Assignments) -> Iterator[str]:
-    yield (
-        f"{experiment.key}: {assignments.exposures:,} exposures, of which "
-        f"{assignments.differing:,} differ ({assignments.share:.2%})"
-    )
+def _report(experiment: Experiment, audit: AssignmentAudit) -> Iterator[str]:
+    yield (f"{experiment.key}: {audit.exposures:,} exposures, of which {audit.differing:,} differ ({audit.share:.2%})")
     for cause, words in WORDS.items():
-        yield from _line(assignments.causes[cause], f"differ, {words}", assignments.examples.get(cause, ()))
-    yield from _line(
-        assignments.in_several_variants, "in several variants", assignments.examples.get("inSeveralVariants", ())
-    )
-    yield from _line(assignments.before_start, "before the start", assignments.examples.get("beforeStart", ()))
-    yield from _line(assignments.after_stop, "after the stop", assignments.examples.get("afterStop", ()))
+        yield from _line(audit.causes[cause], f"differ, {words}", audit.examples.get(cause, ()))
+    yield from _line(audit.in_several_variants, "in several variants", audit.examples.get("inSeveralVariants", ()))
+    yield from _line(audit.before_start, "before the start", audit.examples.get("beforeStart", ()))
+    yield from _line(audit.after_stop, "after the stop", audit.examples.get("afterStop", ()))
 
 
 def _line(count: int, words: str, examples: Sequence[str]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from experiments.exposures.recording import assign, record_imported
 from experiments.exposures.reports import Report
 from experiments.models import Experiment, Exposure, Origin
 from experiments.models.documents import KIND, document
-from experiments.results.assignment_audit import assignments_document, audit_assignments, parse_assignments
+from experiments.results.assignment_audit import assignment_audit_document, audit_assignments, parse_assignment_audit
 from experiments.results.classification import Cause
 from flags.engine.bucketing import compile_split
 from tests.conftest import ACTOR, NOON
@@ -74,14 +74,14 @@ def set_columns(experiment: Experiment, **columns: Any) -> Experiment:
 
 def test_audit__users_as_the_hash_has_them__finds_nothing(experiment: Experiment) -> None:
     heard: list[int] = []
-    found = audit_assignments(experiment, on_progress=heard.append)
-    assert (found.exposures, found.differing, found.share, sum(heard)) == (20, 0, 0.0, 20)
+    audit = audit_assignments(experiment, on_progress=heard.append)
+    assert (audit.exposures, audit.differing, audit.share, sum(heard)) == (20, 0, 0.0, 20)
     assert run("e") == "e: 20 exposures, of which 0 differ (0.00%)\n"
 
 
 def test_audit__nobody_exposed__finds_nothing() -> None:
-    found = audit_assignments(ExperimentFactory(running=True))
-    assert (found.exposures, found.share) == (0, 0.0)
+    audit = audit_assignments(ExperimentFactory(running=True))
+    assert (audit.exposures, audit.share) == (0, 0.0)
 
 
 def test_audit__variant_that_nothing_explains__is_an_alarm(experiment: Experiment) -> None:
@@ -89,7 +89,7 @@ def test_audit__variant_that_nothing_explains__is_an_alarm(experiment: Experimen
     printed, alarm = run_alarmed()
     assert printed.splitlines() == [
         "e: 21 exposures, of which 1 differ (4.76%)",
-        "  1 differ, for no cause that can be told: wrong",
+        "  1 differ, for no known cause: wrong",
     ]
     assert alarm == "Exposures that this service should not have made: e."
 
@@ -154,8 +154,8 @@ def test_audit__event_that_reports_another_variant__explains_nothing(production,
     assign(experiment.pk, "wrong", OTHER[SPLIT("wrong")], NOON)
     report(production, "wrong", SPLIT("wrong"))
 
-    found = audit_assignments(experiment)
-    assert (found.causes[Cause.UNEXPLAINED], found.in_several_variants) == (1, 1)
+    audit = audit_assignments(experiment)
+    assert (audit.causes[Cause.UNEXPLAINED], audit.in_several_variants) == (1, 1)
 
 
 def test_audit__user_who_was_forced_once__is_told_by_the_change_log(experiment: Experiment) -> None:
@@ -182,9 +182,9 @@ def test_audit__exposures_outside_the_run__are_counted_from_the_second_of_the_st
         assign(experiment.pk, user_id, SPLIT(user_id), NOON + timedelta(seconds=seconds))
     Experiment.objects.update(status="stopped", stopped_at=NOON + timedelta(hours=1))
 
-    found = audit_assignments(Experiment.objects.get())
-    assert (found.before_start, found.after_stop, found.differing) == (1, 1, 0)
-    assert found.examples == {"beforeStart": ["early"], "afterStop": ["late"]}
+    audit = audit_assignments(Experiment.objects.get())
+    assert (audit.before_start, audit.after_stop, audit.differing) == (1, 1, 0)
+    assert audit.examples == {"beforeStart": ["early"], "afterStop": ["late"]}
 
 
 def test_audit__many_exposures__are_read_by_few_queries(experiment, django_assert_max_num_queries) -> None:
@@ -194,8 +194,8 @@ def test_audit__many_exposures__are_read_by_few_queries(experiment, django_asser
 
 def test_document__of_an_audit__reads_back_the_same(experiment: Experiment) -> None:
     assign(experiment.pk, "wrong", OTHER[SPLIT("wrong")], NOON)
-    found = audit_assignments(experiment)
-    assert parse_assignments(json.loads(json.dumps(assignments_document(found)))) == found
+    audit = audit_assignments(experiment)
+    assert parse_assignment_audit(json.loads(json.dumps(assignment_audit_document(audit)))) == audit
 
 
 def test_command__json__is_what_the_report_says_with_examples(experiment: Experiment, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.results.classification import Cause, Design, Row, Tally, compile_judge, reads_attributes
+from experiments.results.classification import Cause, Design, Row, Tally, compile_classifier, reads_attributes
 from flags.engine.bucketing import bucket, compile_split
 from tests.conftest import NOON
 
@@ -64,7 +64,7 @@ FORCING = Design("e", [phase()], NOON, forced=[CONTROL], once_forced=[CONTROL, G
         (PLAIN, exposure(CONTROL, "green", is_assigned=False), Cause.SELF_REPORTED),
         (PLAIN, exposure(CONTROL, "control", is_assigned=False), None),
         (PLAIN, exposure(CONTROL, "purple", number=2), Cause.UNEXPLAINED),
-        (PLAIN, exposure(CONTROL, "control", number=2), Cause.OTHER_PHASE),  # there is no second one
+        (PLAIN, exposure(CONTROL, "control", number=2), Cause.OTHER_PHASE),  # there is no second phase
         (TWO_PHASES, exposure(CONTROL, "control"), None),
         (TWO_PHASES, exposure(CONTROL, "green", number=2), None),
         (TWO_PHASES, exposure(CONTROL, "control", number=2), Cause.OTHER_PHASE),
@@ -78,34 +78,34 @@ FORCING = Design("e", [phase()], NOON, forced=[CONTROL], once_forced=[CONTROL, G
         (TARGETED, exposure(CONTROL, "control", attributes={"plan": "pro"}), None),
         (TARGETED, exposure(CONTROL, "control", attributes={"plan": "free"}), Cause.CONDITIONS_NOT_MET),
         (TARGETED, exposure(CONTROL, "green", attributes={"plan": "pro"}), Cause.UNEXPLAINED),
-        (TARGETED, exposure(CONTROL, "control", attributes={"country": "CH"}), None),  # who knows the plan?
+        (TARGETED, exposure(CONTROL, "control", attributes={"country": "CH"}), None),  # the plan was not recorded
         (TARGETED, exposure(CONTROL, "control"), None),
         (FORCING, exposure(CONTROL, "control"), Cause.FORCED),
         (FORCING, exposure(CONTROL, "green"), Cause.FORCED),
         (FORCING, exposure(GREEN, "control"), Cause.FORCED),
-        (FORCING, exposure(GREEN, "green"), None),  # no more, and so exposed like anybody
+        (FORCING, exposure(GREEN, "green"), None),  # no longer forced, and so exposed like any user
     ],
 )
-def test_judge__exposure__differs_for_the_first_cause_that_can_be_told(
+def test_classify__exposure__differs_for_the_first_cause_that_applies(
     design: Design, row: Row, cause: Cause | None
 ) -> None:
-    assert compile_judge(design)(row) is cause
+    assert compile_classifier(design)(row) is cause
 
 
-def test_judge__condition_by_the_clock__is_asked_at_the_moment_of_the_exposure() -> None:
+def test_classify__condition_by_the_clock__is_evaluated_at_the_moment_of_the_exposure() -> None:
     recent = {"attribute": "since", "operator": "after", "value": "-7d"}
-    judge = compile_judge(Design("e", [phase(conditions=[recent])], NOON))
+    classify = compile_classifier(Design("e", [phase(conditions=[recent])], NOON))
     since = {"since": "2026-01-30T12:00:00Z"}
-    assert judge(exposure(CONTROL, "control", attributes=since)) is None
+    assert classify(exposure(CONTROL, "control", attributes=since)) is None
     late = exposure(CONTROL, "control", at=NOON + timedelta(days=7), attributes=since)
-    assert judge(late) is Cause.CONDITIONS_NOT_MET
+    assert classify(late) is Cause.CONDITIONS_NOT_MET
 
 
-def test_judge__condition_on_a_segment__is_not_asked() -> None:
+def test_classify__condition_on_a_segment__is_not_checked() -> None:
     design = Design("e", [phase(conditions=[{"operator": "inSegment", "value": "crowd"}])], NOON)
     assert not reads_attributes(design)
     assert reads_attributes(TARGETED)
-    assert compile_judge(design)(exposure(CONTROL, "control", attributes={"plan": "pro"})) is None
+    assert compile_classifier(design)(exposure(CONTROL, "control", attributes={"plan": "pro"})) is None
 
 
 def test_tally__rows__are_counted_with_a_few_examples() -> None:
@@ -117,14 +117,14 @@ def test_tally__rows__are_counted_with_a_few_examples() -> None:
     assert tally.add([*rows, *wrong, early, late]) == []
     suspect = exposure(CONTROL, "green")
     assert tally.add([suspect]) == [(suspect, Cause.UNEXPLAINED)]
-    tally.blame(Cause.UNEXPLAINED, CONTROL)
+    tally.add_cause(Cause.UNEXPLAINED, CONTROL)
 
-    found = tally.result()
-    assert (found.exposures, found.differing, found.alarming) == (30, 8, 1)
-    assert found.share == 8 / 30
-    assert found.causes == {**dict.fromkeys(Cause, 0), Cause.SELF_REPORTED: 7, Cause.UNEXPLAINED: 1}
-    assert (found.in_several_variants, found.before_start, found.after_stop) == (7, 1, 1)
-    assert found.examples == {
+    audit = tally.result()
+    assert (audit.exposures, audit.differing, audit.alarming) == (30, 8, 1)
+    assert audit.share == 8 / 30
+    assert audit.causes == {**dict.fromkeys(Cause, 0), Cause.SELF_REPORTED: 7, Cause.UNEXPLAINED: 1}
+    assert (audit.in_several_variants, audit.before_start, audit.after_stop) == (7, 1, 1)
+    assert audit.examples == {
         "selfReported": ["w0", "w1", "w2", "w3", "w4"],
         "inSeveralVariants": ["w0", "w1", "w2", "w3", "w4"],
         "beforeStart": [CONTROL],

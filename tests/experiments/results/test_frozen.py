@@ -12,9 +12,9 @@ from events.recording.ingest import new_id, record
 from events.recording.rows import NewEvent
 from events.removal.retention import plan_purge
 from experiments.models import AggregateState, Experiment
-from experiments.results import frozen as kept
-from experiments.results.computing import VariantResult, analyse_experiment, compute_results
-from experiments.results.frozen import explain_metric, freeze, refresh_results
+from experiments.results import frozen as frozen_results
+from experiments.results.computing import VariantResult, analyse_experiment, compute_results, explain_metric
+from experiments.results.frozen import freeze, refresh_results
 from tests.conftest import NOON
 from tests.factories import ExperimentFactory
 
@@ -63,13 +63,13 @@ def test_freeze__events_that_come_later__change_neither_figure_nor_explanation(
     freeze(stopped, TWO_DAYS_LATER)
     frozen = Experiment.objects.get()
     before = explain_metric(frozen, "purchase", "green")
-    guards = analyse_experiment(frozen, TWO_DAYS_LATER, is_audited=True).guards
+    guards = analyse_experiment(frozen, TWO_DAYS_LATER, has_assignment_audit=True).guards
     late = [happen("seen", "v", experimentId="e", variant=variant) for variant in ("green", "purple")]
     record([*late, happen("purchase", "v", second=2), happen("purchase", second=0)], production)
 
     assert compute_results(frozen, TWO_DAYS_LATER)["green"] == VariantResult(1, 1)
     assert explain_metric(frozen, "purchase", "green") == before
-    assert analyse_experiment(frozen, TWO_DAYS_LATER, is_audited=True).guards == guards
+    assert analyse_experiment(frozen, TWO_DAYS_LATER, has_assignment_audit=True).guards == guards
     assert before["value"] == 1
 
 
@@ -80,7 +80,7 @@ def test_freeze__that_broke_off_while_explaining__holds_the_events_until_the_nex
         raise RuntimeError
 
     with monkeypatch.context() as patched:
-        patched.setattr(kept, "explain_all", break_off)
+        patched.setattr(frozen_results, "explain_all", break_off)
         with pytest.raises(RuntimeError):
             freeze(stopped, TWO_DAYS_LATER)
     assert [hold.by for hold in plan_purge(production, TWO_DAYS_LATER).holds] == ["experiment e"]

@@ -83,7 +83,7 @@ def meanwhile(threads: Threads, model: Any, work: Callable[..., Any], *arguments
 
 
 def analyse(experiment: Experiment) -> Results:
-    return analyse_experiment(experiment, LATER, daily=list(METRICS), breakdown="country", is_audited=True)
+    return analyse_experiment(experiment, LATER, daily=list(METRICS), breakdown="country", has_assignment_audit=True)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from experiments.admin.results.panel import build_badge, build_panel, build_phases
 from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment, Exposure
-from experiments.results.classification import Assignments, Cause
-from experiments.results.types import Audit, Guards, PhaseFigures, VariantUsers
+from experiments.results.classification import AssignmentAudit, Cause
+from experiments.results.types import Guards, PhaseFigures, VariantUsers
 from experiments.stats.sample_ratio import check
 from experiments.stats.types import Decision, Reason, ReasonCode, SampleRatio, Verdict, Weight
 from tests.admin import messages_of, sign_in, text_of
@@ -49,7 +49,7 @@ def test_panel__of_results__knows_the_card_of_the_primary_metric() -> None:
     assert build_panel(results(EXPERIMENT, [guardrail])).primary is None
 
 
-FOUND = Assignments(
+AUDIT = AssignmentAudit(
     400, {**dict.fromkeys(Cause, 0), Cause.SELF_REPORTED: 2, Cause.UNEXPLAINED: 6}, 0, before_start=0, after_stop=1
 )
 
@@ -68,13 +68,13 @@ def test_guards__with_nothing_wrong__say_so() -> None:
 
 def test_guards__with_everything_wrong__are_alarms() -> None:
     uneven = SampleRatio({}, chi_square_p=1e-9, always_valid_p=1e-6, is_mismatch=True)
-    assert guards_in_words(Guards(uneven, 1, 2_000, Audit(5, FOUND))) == {
+    assert guards_in_words(Guards(uneven, 1, 2_000, 5, AUDIT)) == {
         "Sample ratio": ("does not match the weights (p < 0.001)", True),
         "Users in several variants": ("1 user; each counts for the first variant", True),
         "Events with unknown variants": ("2,000 events; not counted", True),
         "Events before exposure": ("5 events; not counted", False),
         "Assignment mismatches": (
-            "8 of 400 exposures: 2 reported by clients or imported, 6 for no cause that can be told",
+            "8 of 400 exposures: 2 reported by clients or imported, 6 for no known cause",
             True,
         ),
         "Exposures outside the run": ("1 exposure; before the start or after the stop", True),

@@ -9,7 +9,7 @@ import pytest
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.exposures.recording import assign
 from experiments.models import AggregateState, Experiment
-from experiments.results.frozen import audited
+from experiments.results.frozen import read_assignment_audit
 from flags.engine.bucketing import compile_split
 from tests.conftest import NOON
 from tests.experiments.results.asking import ask
@@ -91,5 +91,5 @@ def test_audit__results_that_froze_before_assignments_were_kept__are_audited_by_
     )
     Experiment.objects.filter(pk=experiment.pk).update(frozen_at=NOON)
 
-    found = audited(Experiment.objects.get(pk=experiment.pk))
-    assert (found.events_before_exposure, found.assignments.exposures, found.assignments.alarming) == (7, 1, 1)
+    events_before_exposure, audit = read_assignment_audit(Experiment.objects.get(pk=experiment.pk))
+    assert (events_before_exposure, audit.exposures, audit.alarming) == (7, 1, 1)
