@@ -21,7 +21,6 @@ from config.api.schema import (
 )
 from config.api.serializers import NoBodySerializer
 from config.errors import ErrorCode
-from experiments.api.examples import CREATED_AT, DESIGN, DRAFT, FLAG, ID, RUNNING
 from experiments.api.experiment_serializers import (
     AssignmentRequestSerializer,
     AssignmentSerializer,
@@ -32,6 +31,33 @@ from experiments.api.experiment_serializers import (
     RunningAssignmentSerializer,
 )
 from experiments.models import Status
+
+# The experiment of the examples, from its draft on.
+ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
+CREATED_AT = "2026-01-31T12:00:00.000000Z"
+STARTED_AT = "2026-01-31T13:00:00.000000Z"
+
+EVEN = [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}]
+DESIGN = {"key": "checkout-button", "description": "Green or blue?", "variants": EVEN, "metrics": ["purchase"]}
+FLAG = {"key": "green-checkout", "serves": {"control": False, "green": True}}
+
+_NOBODY = {"conversion": 0, "sampleSize": 0}
+DRAFT = {
+    "id": ID,
+    **DESIGN,
+    "status": "draft",
+    "results": {"control": _NOBODY, "green": _NOBODY},
+    "createdAt": CREATED_AT,
+}
+RUNNING = {
+    **DRAFT,
+    "status": "running",
+    "results": {
+        "control": {"conversion": 0.12, "sampleSize": 1000},
+        "green": {"conversion": 0.15, "sampleSize": 1000},
+    },
+    "startedAt": STARTED_AT,
+}
 
 _KEY = key_in_path("experiment_key", "experiment")
 _AIMED = {

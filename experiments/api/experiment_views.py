@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import django_filters
 import msgspec
+from django.db.models import Q
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.api.bodies import Name, convert
-from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.filters import StrictFilterBackend, TextFilter, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
@@ -28,12 +30,23 @@ from experiments.api.experiment_serializers import (
     ReopenSerializer,
     StopSerializer,
 )
-from experiments.api.filters import ExperimentFilter
 from experiments.api.permissions import require_flag
 from experiments.exposures.assignment import Assignment, get_variant, get_variants
 from experiments.lifecycle import changes as lifecycle
 from experiments.lifecycle import new_phase
 from experiments.models import Experiment, ExperimentQuerySet, Status
+
+
+class ExperimentFilter(django_filters.FilterSet):
+    status = django_filters.ChoiceFilter(choices=Status.choices, label="Only experiments of this status.")
+    search = TextFilter(method="search_text", label="Part of the key or the description, in any case.")
+
+    class Meta:
+        model = Experiment
+        fields = ()
+
+    def search_text(self, experiments: ExperimentQuerySet, _name: str, text: str) -> ExperimentQuerySet:
+        return experiments.filter(Q(key__icontains=text) | Q(description__icontains=text))
 
 
 class ExperimentPagination(KeysetPagination):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
+import django_filters
+from django.db.models import Q, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.filters import StrictFilterBackend, TextFilter, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
@@ -17,10 +18,20 @@ from config.api.views import ApiViewSet
 from config.change_log.preconditions import check_version
 from config.models import Scope
 from experiments.api import metric_openapi
-from experiments.api.filters import MetricFilter
 from experiments.api.metric_serializers import MetricEntrySerializer, MetricSerializer, MetricUpdateSerializer
 from experiments.metrics import changes
 from experiments.models import Metric
+
+
+class MetricFilter(django_filters.FilterSet):
+    search = TextFilter(method="search_text", label="Part of the key or the description, in any case.")
+
+    class Meta:
+        model = Metric
+        fields = ()
+
+    def search_text(self, metrics: QuerySet[Metric], _name: str, text: str) -> QuerySet[Metric]:
+        return metrics.filter(Q(key__icontains=text) | Q(description__icontains=text))
 
 
 class MetricPagination(KeysetPagination):

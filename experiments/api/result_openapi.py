@@ -12,7 +12,7 @@ from config.api.structs import schema_of
 from config.errors import ErrorCode
 from config.timestamps import format_timestamp
 from experiments.aggregates.breakdowns import MOST_VALUES
-from experiments.api.examples import EVEN
+from experiments.api.experiment_openapi import EVEN
 from experiments.api.result_answers import ResultExplanation, ResultsOfExperiment, explanation_document
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH
 from experiments.metrics.definition import undefined

@@ -6,7 +6,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 
 from config.api.schema import IDEMPOTENCY, IF_MATCH, LOCATION, REASON, WHOLE_ETAG, answer, errors, key_in_path
 from config.errors import ErrorCode
-from experiments.api.examples import EVEN, FLAG, RUNNING, STARTED_AT
+from experiments.api.experiment_openapi import EVEN, FLAG, RUNNING, STARTED_AT
 from experiments.api.experiment_serializers import (
     ExperimentSerializer,
     PhaseSerializer,
