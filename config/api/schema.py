@@ -208,7 +208,10 @@ def _failure(codes: Sequence[ErrorCode]) -> OpenApiResponse:
 
 
 def answer(serializer: Any, description: str, example: Any) -> OpenApiResponse:
-    """A success and an example of its payload, without the envelope; of a list, an example of one entry."""
+    """Return a success with an example of its payload, without the envelope.
+
+    The example is one entry if the payload is a list of a serializer, and the whole list if it has a schema.
+    """
     return OpenApiResponse(serializer, description, [OpenApiExample("Example", value=example)])
 
 
