@@ -1,4 +1,4 @@
-"""The /v1/segments operations: parse, one call of the domain, serialise."""
+"""The operations of /v1/segments: each reads the request, calls the domain once, and writes the answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from config.change_log.preconditions import check_version
 from config.models import Scope
 from flags.api import segment_openapi as openapi
 from flags.api.filters import SegmentFilter
-from flags.api.segment_serializers import SegmentEntrySerializer, SegmentSerializer, SegmentUpdateSerializer
+from flags.api.segment_openapi import SegmentEntrySerializer, SegmentSerializer, SegmentUpdateSerializer
 from flags.changes import segment_changes
 from flags.models import Segment, SegmentQuerySet
 
