@@ -1,6 +1,6 @@
-"""The statements behind explanations: from raw events to what each condition leaves of them, on either database.
+"""The SQL of explanations, for both databases: from raw events to the number that each condition leaves.
 
-They share nothing with those of the totals, whose check they are.
+It shares nothing with the SQL of the totals, so that an explanation is an independent check of them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from events.models import Event
 from experiments.models import Experiment, Exposure
 
 _LARGEST, _SMALLEST = "1e100", "1e-100"
-"""What a greater number counts as, and what is nearer to 0 and counts as that."""
+"""A number beyond the first counts as the first, and a number nearer to 0 than the second counts as 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What the two databases write differently."""
+    """The SQL expressions that differ between the two databases."""
 
     counted_at: str
     base: str  # the exposure, floored to its second
@@ -38,11 +38,11 @@ _DIALECTS = {
         later="base + make_interval(secs => %s)",
         amount=f"(SELECT CASE WHEN ABS(value::text::numeric) < {_SMALLEST} THEN 0 "  # noqa: S608 (no data)
         f"ELSE GREATEST(-{_LARGEST}, LEAST({_LARGEST}, value::text::numeric))::float8 END "
-        "FROM (SELECT event.properties -> %s::text AS value) AS found WHERE jsonb_typeof(value) = 'number')",
+        "FROM (SELECT event.properties -> %s::text AS value) AS read WHERE jsonb_typeof(value) = 'number')",
         currency="event.properties ->> 'currency'",
         least="LEAST",
     ),
-    # Moments are texts there, of which those of whole seconds come before all others in their second.
+    # SQLite stores moments as text. A moment of a whole second sorts before all others in that second.
     "sqlite": Dialect(
         counted_at="MIN(event.timestamp, event.received_at)",
         base="substr(exposed_at, 1, 19)",
@@ -58,7 +58,7 @@ _DIALECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition under which an event counts, in words and in SQL over the columns of `happened`."""
+    """One condition that an event must meet, in words and in SQL over the columns of `happened`."""
 
     name: str
     description: str
@@ -67,10 +67,10 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Which events are asked about, under which conditions they count, and what is made of those of one user.
+class Selection:
+    """The name of the events, the conditions under which they count, and how they give the value of one user.
 
-    `value` is one of `any`, `number`, `sum` and `mean`; these last two are of `property`.
+    `value` is one of `any`, `number`, `sum` and `mean`. `sum` and `mean` are those of `property`.
     """
 
     event: str
@@ -80,72 +80,76 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """`left` has, for the name alone and then for each condition more, how many events are left, and of how many users.
+class StepCounts:
+    """The numbers of events and users that the conditions leave, and what the values of these users add up to.
 
-    `total` adds up the values of the users, each at most the cap; `capped` users have a greater one.
+    `left` begins with the events of the name; each further entry applies one more condition. `total` is the sum of
+    the values of the users, each at most the cap. `capped` is the number of users with a greater value.
     """
 
     left: Sequence[tuple[int, int]]
     total: float
     capped: int
 
-    def __add__(self, other: Answer) -> Answer:
-        """Of other users."""
-        both = zip(self.left, other.left, strict=True)
-        left = [(rows + more, users + others) for (rows, users), (more, others) in both]
-        return Answer(left, self.total + other.total, self.capped + other.capped)
+    def __add__(self, other: StepCounts) -> StepCounts:
+        """Return the counts of both groups of users, which have no user in common."""
+        steps = zip(self.left, other.left, strict=True)
+        left = [(rows + other_rows, users + other_users) for (rows, users), (other_rows, other_users) in steps]
+        return StepCounts(left, self.total + other.total, self.capped + other.capped)
 
 
 def dialect() -> Dialect:
     return _DIALECTS[connection.vendor]
 
 
-def count(experiment: Experiment, variant: str, question: Question, cap: float | None) -> Mapping[int | None, Answer]:
-    """By the phase of the users' exposures; under None, of those who were not exposed to the variant.
+def count_steps(
+    experiment: Experiment, variant: str, selection: Selection, cap: float | None
+) -> Mapping[int | None, StepCounts]:
+    """Return the counts by phase of the exposure, and under None those of users not exposed to the variant.
 
-    One statement. Reads all events of the name in the environment.
+    This takes one statement, which reads all events of the name in the environment.
     """
-    query, parameters = _of_users(experiment, question, variant)
-    steps = range(len(question.conditions) + 1)
-    figures = [f"COALESCE(SUM(left_{at}), 0), COUNT(*) FILTER (WHERE left_{at} > 0)" for at in steps]
+    query, parameters = _of_users(experiment, selection, variant)
+    steps = range(len(selection.conditions) + 1)
+    figures = [f"COALESCE(SUM(left_{step}), 0), COUNT(*) FILTER (WHERE left_{step} > 0)" for step in steps]
     if cap is None:
         figures.append("COALESCE(SUM(y), 0), 0")
     else:
         figures.append(f"COALESCE(SUM({dialect().least}(y, %s)), 0), COUNT(*) FILTER (WHERE y > %s)")
         parameters += [cap, cap]
     statement = f"{query} SELECT phase, {', '.join(figures)} FROM of_user GROUP BY phase"  # noqa: S608 (no data)
-    found = {phase: _answer(*figures) for phase, *figures in _fetch(statement, parameters)}
-    nothing = Answer([(0, 0) for _ in steps], 0.0, 0)
-    return {phase: found.get(phase, nothing) for phase in (None, *range(1, max(1, len(experiment.phases)) + 1))}
+    by_phase = {phase: _step_counts(*row) for phase, *row in _fetch(statement, parameters)}
+    nothing = StepCounts([(0, 0) for _ in steps], 0.0, 0)
+    return {phase: by_phase.get(phase, nothing) for phase in (None, *range(1, max(1, len(experiment.phases)) + 1))}
 
 
-def _answer(*figures: Any) -> Answer:
+def _step_counts(*figures: Any) -> StepCounts:
     *counts, total, capped = figures
     left = [(int(rows), users) for rows, users in zip(counts[::2], counts[1::2], strict=True)]
-    return Answer(left, float(total), capped)
+    return StepCounts(left, float(total), capped)
 
 
-def percentile(experiment: Experiment, question: Question, percent: float) -> float | None:
-    """The value, among those of the users of all variants that are not 0, which `percent` of them do not exceed.
+def find_percentile(experiment: Experiment, selection: Selection, percent: float) -> float | None:
+    """Return a percentile (50 to 100) of the values other than 0 of the users of all variants, by nearest rank.
 
-    None where there are none, or where it lies below 0, as which users without events count.
+    Return None without such values, and where the percentile is below 0, because users without events count as 0.
     """
-    query, parameters = _of_users(experiment, question, None)
-    ranked = "SELECT y, ROW_NUMBER() OVER (ORDER BY y) AS place, COUNT(*) OVER () AS users FROM of_user WHERE y <> 0"
-    nearest = f"SELECT y FROM ({ranked}) AS ranked WHERE 100 * place >= %s * users ORDER BY place LIMIT 1"  # noqa: S608 (no data)
-    found = _fetch(f"{query} {nearest}", [*parameters, percent])
-    return float(found[0][0]) if found and found[0][0] > 0 else None
+    query, parameters = _of_users(experiment, selection, None)
+    ranked = "SELECT y, ROW_NUMBER() OVER (ORDER BY y) AS nth, COUNT(*) OVER () AS users FROM of_user WHERE y <> 0"
+    nearest = f"SELECT y FROM ({ranked}) AS ranked WHERE 100 * nth >= %s * users ORDER BY nth LIMIT 1"  # noqa: S608 (no data)
+    rows = _fetch(f"{query} {nearest}", [*parameters, percent])
+    return float(rows[0][0]) if rows and rows[0][0] > 0 else None
 
 
-def _of_users(experiment: Experiment, question: Question, variant: str | None) -> tuple[str, list[Any]]:
-    """A query, to be continued, with a row for each user who has events of the name: what is left of them, and `y`.
+def _of_users(experiment: Experiment, selection: Selection, variant: str | None) -> tuple[str, list[Any]]:
+    """Return the beginning of a query that defines `of_user`, and its parameters.
 
-    Without a variant, users of all variants are exposed users.
+    `of_user` has a row for each user with events of the name: how many each condition leaves, and the value `y`.
+    Without a variant, the exposed users are those of all variants.
     """
-    conditions = question.conditions
-    passed = " ".join(f"WHEN ({each.sql}) IS NOT TRUE THEN {at}" for at, each in enumerate(conditions))
-    left = [f"COUNT(*) FILTER (WHERE passed >= {at}) AS left_{at}" for at in range(len(conditions) + 1)]
+    conditions = selection.conditions
+    passed = " ".join(f"WHEN ({condition.sql}) IS NOT TRUE THEN {step}" for step, condition in enumerate(conditions))
+    left = [f"COUNT(*) FILTER (WHERE passed >= {step}) AS left_{step}" for step in range(len(conditions) + 1)]
     exposed, parameters = _exposed(experiment, variant)
     own = dialect()
     query = f"""
@@ -154,35 +158,35 @@ def _of_users(experiment: Experiment, question: Question, variant: str | None) -
                 {own.amount} AS amount, {own.currency} AS currency
             FROM {Event._meta.db_table} AS event LEFT JOIN exposed ON exposed.user_id = event.user_id
             WHERE event.environment_id = %s AND event.name = %s
-        ), judged AS (
+        ), tested AS (
             SELECT user_id, phase, amount, CASE {passed} ELSE {len(conditions)} END AS passed FROM happened
         ), of_user AS (
-            SELECT user_id, phase, {", ".join(left)}, {_value(question)} AS y FROM judged GROUP BY user_id, phase
+            SELECT user_id, phase, {", ".join(left)}, {_value(selection)} AS y FROM tested GROUP BY user_id, phase
         )"""  # noqa: S608 (no data)
-    tested = [parameter for condition in conditions for parameter in condition.parameters]
-    return query, [*parameters, question.property, experiment.environment_id, question.event, *tested]
+    of_conditions = [parameter for condition in conditions for parameter in condition.parameters]
+    return query, [*parameters, selection.property, experiment.environment_id, selection.event, *of_conditions]
 
 
 def _exposed(experiment: Experiment, variant: str | None) -> tuple[str, list[Any]]:
-    wanted: Mapping[str, Any] = {
+    required: Mapping[str, Any] = {
         "experiment_id = %s": experiment.pk,
         "variant = %s": variant,
         "exposed_at <= %s": experiment.stopped_at,
     }
-    conditions = [condition for condition, value in wanted.items() if value is not None]
+    conditions = [condition for condition, value in required.items() if value is not None]
     columns, table = f"user_id, phase, {dialect().base} AS base", Exposure._meta.db_table
     statement = f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608 (no data)
-    return statement, [value for value in wanted.values() if value is not None]
+    return statement, [value for value in required.values() if value is not None]
 
 
-def _value(question: Question) -> str:
-    counts = f"FILTER (WHERE passed = {len(question.conditions)})"
+def _value(selection: Selection) -> str:
+    counts = f"FILTER (WHERE passed = {len(selection.conditions)})"
     return {
         "any": f"CASE WHEN COUNT(*) {counts} > 0 THEN 1 ELSE 0 END",
         "number": f"COUNT(*) {counts}",
         "sum": f"COALESCE(SUM(amount) {counts}, 0)",
         "mean": f"COALESCE(AVG(amount) {counts}, 0)",
-    }[question.value]
+    }[selection.value]
 
 
 def _fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
