@@ -76,7 +76,9 @@ class ApiViewSet(GenericViewSet[Any]):
         Where the version is not of the whole answer, a digest of that is added to the tag; `If-Match` ignores it.
         """
         if not is_whole:
-            etag = f'{etag[:-1]}-{sha256(orjson.dumps(data)).hexdigest()[:16]}"'
+            # Sorted, for a database may give the names of a document back in another order.
+            answered = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
+            etag = f'{etag[:-1]}-{sha256(answered).hexdigest()[:16]}"'
         if self.request.method in ("GET", "HEAD") and is_known(self.request.META, etag):
             return Response(status=304, headers={"ETag": etag})
         return Response(data, status=status, headers={"ETag": etag, **(headers or {})})
