@@ -65,6 +65,8 @@ class ApiKey(models.Model):
     name = models.CharField(max_length=200)
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="api_keys")
     scope = models.CharField(max_length=10, choices=Scope.choices)
+    may_change_common = models.BooleanField(default=False, db_default=True)
+    """Whether a key of scope `manage` may change what all environments share."""
     prefix = models.CharField(max_length=20)
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField()

@@ -9,6 +9,8 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularRedocView, SpectacularSwaggerView
 
 from config.api.audit_views import AuditViewSet
+from config.api.environment_views import EnvironmentViewSet
+from config.api.key_views import KeyViewSet
 from config.api.schema_view import SchemaView
 from config.guide.views import redirect_to_guide, show_page, show_search_index
 from events.api.counts import CountViewSet
@@ -84,6 +86,14 @@ urlpatterns = [
     path("v1/planner", PlannerViewSet.as_view({"get": "retrieve"})),
     path("v1/events/counts", CountViewSet.as_view({"get": "retrieve"})),
     path("v1/users/<text:user_id>", UserViewSet.as_view({"delete": "destroy"})),
+    path("v1/environments", EnvironmentViewSet.as_view({"get": "list", "post": "create"})),
+    path(
+        "v1/environments/<str:environment_key>",
+        EnvironmentViewSet.as_view({"get": "retrieve", "patch": "partial_update"}),
+    ),
+    path("v1/keys", KeyViewSet.as_view({"get": "list", "post": "create"})),
+    path("v1/keys/<str:key_id>", KeyViewSet.as_view({"get": "retrieve", "patch": "partial_update"})),
+    path("v1/keys/<str:key_id>/revoke", KeyViewSet.as_view({"post": "revoke"})),
     path("v1/audit", AuditViewSet.as_view({"get": "list"})),
     path("v1/schema", SchemaView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),

@@ -71,9 +71,11 @@ def staging(db: None) -> Environment:
 def client_of(db: None) -> Callable[..., CommittingClient]:
     """Make a client with a key of a scope, in an environment."""
 
-    def make(scope: Scope, environment: str = "production") -> CommittingClient:
+    def make(scope: Scope, environment: str = "production", *, common: bool = True) -> CommittingClient:
         found = Environment.objects.get(key=environment)
-        _, secret = create_key(name=f"{scope} of {environment}", environment=found, scope=scope, actor=ACTOR, at=NOON)
+        common = scope == Scope.MANAGE and common
+        name = f"{scope} of {environment}"
+        _, secret = create_key(name=name, environment=found, scope=scope, common=common, actor=ACTOR, at=NOON)
         client = CommittingClient()
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
         client.default_format = "json"

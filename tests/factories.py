@@ -119,7 +119,7 @@ class KeyFactory(Configuration):
 
     @classmethod
     def _create(cls, model_class: type[ApiKey], *args: Any, **values: Any) -> tuple[ApiKey, str]:
-        return create_key(**{"actor": ACTOR, "at": NOON, **values})
+        return create_key(**{"actor": ACTOR, "at": NOON, "common": values["scope"] == Scope.MANAGE, **values})
 
 
 class UserFactory(factory.django.DjangoModelFactory):

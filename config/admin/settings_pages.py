@@ -121,6 +121,13 @@ class ApiKeyForm(DomainForm):
         widget=UnfoldAdminSelectWidget(),
         help_text="Choose the smallest scope that is enough.",
     )
+    common = forms.BooleanField(
+        required=False,
+        label="May change what all environments share",
+        widget=UnfoldBooleanSwitchWidget(),
+        help_text="Only for scope manage: environments, segments, metrics, and variants, schemas and prerequisites of "
+        "flags that exist.",
+    )
     expires_at = forms.SplitDateTimeField(
         required=False,
         label="Expires",
@@ -144,7 +151,10 @@ class StateFilter(ChoiceFilter):
 class ApiKeyAdmin(DomainAdmin):
     kind = api_keys.KIND
     form = ApiKeyForm
-    list_display = ("name", "shown_prefix", "shown_environment", "scope", "state", "shown_creation", "shown_expiry")
+    list_display = (
+        *("name", "shown_prefix", "shown_environment", "scope", "shown_common"),
+        *("state", "shown_creation", "shown_expiry"),
+    )
     list_filter = (EnvironmentFilter, StateFilter)
     list_select_related = ("environment",)
     search_fields = ("name",)
@@ -157,6 +167,10 @@ class ApiKeyAdmin(DomainAdmin):
     @column("Environment", ordering="environment__key")
     def shown_environment(self, key: ApiKey) -> SafeString:
         return show_environment(key.environment)
+
+    @column("Common", label={"yes": "warning"})
+    def shown_common(self, key: ApiKey) -> str:
+        return "yes" if key.scope == Scope.MANAGE and key.may_change_common else "no"
 
     @column("State", label={"live": "success", "expired": "warning", "revoked": "danger"})
     def state(self, key: ApiKey) -> str:
@@ -178,9 +192,9 @@ class ApiKeyAdmin(DomainAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         if obj is None:
-            return [(None, {"fields": ["name", "environment", "scope", "expires_at", "reason"]})]
-        shown = ["name", "shown_prefix", "shown_environment", "scope", "state", "shown_creation", "shown_expiry"]
-        return [(None, {"fields": [*shown, "shown_revocation"] if obj.revoked_at else shown})]
+            return [(None, {"fields": ["name", "environment", "scope", "common", "expires_at", "reason"]})]
+        shown = [*self.list_display, "shown_revocation"] if obj.revoked_at else [*self.list_display]
+        return [(None, {"fields": shown})]
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {"environment": current_environment(request), "scope": Scope.CLIENT}

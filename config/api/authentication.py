@@ -52,7 +52,8 @@ class KeyAuthentication(BaseAuthentication):
             raise AuthenticationFailed("This API key is unknown, expired or revoked; ask for a new one.")
         if request.META.get("HTTP_X_ENVIRONMENT", key.environment.key) != key.environment.key:
             raise _wrong_environment(DetailCode.INVALID_VALUE, "This API key belongs to another environment.")
-        return _nobody, Caller(key.environment, Actor(f"key {key.name}", Source.API), Scope(key.scope), str(key.pk))
+        actor = Actor(f"key {key.name}", Source.API, key.may_change_common)
+        return _nobody, Caller(key.environment, actor, Scope(key.scope), str(key.pk))
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"

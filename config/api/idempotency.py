@@ -8,6 +8,7 @@ from functools import wraps
 from hashlib import sha256
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+import orjson
 from django.db import transaction
 from django.http import HttpResponse
 from rest_framework.request import Request
@@ -91,7 +92,9 @@ def _rendered(view: ApiViewSet, response: Response) -> Response:
 def _keep_success(which: str, response: Response) -> Response:
     if 200 <= response.status_code < 300:
         headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-        store_response(which, status=response.status_code, headers=headers, body=response.content)
+        kept = getattr(response, "kept_data", None)  # what must not be stored is left out there
+        body = response.content if kept is None else orjson.dumps({"data": kept})
+        store_response(which, status=response.status_code, headers=headers, body=body)
     else:
         transaction.set_rollback(True)
     return response

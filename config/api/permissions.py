@@ -14,10 +14,14 @@ from config.models import Scope
 
 
 class Access(NamedTuple):
-    """The least scope of a key, and the Django permission of a signed-in user, for one action."""
+    """The least scope of a key, and the Django permission of a signed-in user, for one action.
+
+    `common` names what the action changes for all environments, such as `Segments`; not every key may.
+    """
 
     scope: Scope
     permission: str
+    common: str = ""
 
 
 class HasAccess(BasePermission):
@@ -37,6 +41,8 @@ class HasAccess(BasePermission):
                 )
         elif not caller.scope.includes(needed.scope):
             raise PermissionDenied(f"This needs a key of scope {needed.scope.value}; yours has {caller.scope.value}.")
+        if needed.common:
+            caller.actor.require_common(needed.common)
         return True
 
 

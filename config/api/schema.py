@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-import django_filters
 from django.conf import settings
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
@@ -18,7 +17,6 @@ from config.answers import KEY as KEY
 from config.answers import MOMENT as MOMENT
 from config.answers import NAME as NAME
 from config.api.change_reason import REASON_LENGTH
-from config.api.filters import MomentFilter, SwitchFilter, TextFilter
 from config.api.idempotency import KEY_LENGTH as IDEMPOTENCY_KEY_LENGTH
 from config.api.idempotency import REPLAYED
 from config.api.renderers import EnvelopeRenderer
@@ -60,18 +58,6 @@ def key_in_path(name: str, of: str) -> OpenApiParameter:
 def query(name: str, schema: Schema, description: str, *, required: bool = False) -> OpenApiParameter:
     """A parameter of the query string. Unknown parameters, and those given twice, are refused."""
     return OpenApiParameter(name, schema, OpenApiParameter.QUERY, description=description, required=required)
-
-
-def parameters_of(filterset: type[django_filters.FilterSet]) -> list[OpenApiParameter]:
-    """Return the parameters of the query string that filters take; the label of a filter is its description."""
-    schemas: dict[type[Any], Schema] = {SwitchFilter: {"type": "boolean"}, TextFilter: TEXT, MomentFilter: MOMENT}
-    parameters = []
-    for name, parameter in filterset.base_filters.items():
-        schema = dict(schemas[type(parameter)])
-        if "max_length" in parameter.extra:
-            schema["maxLength"] = parameter.extra["max_length"]
-        parameters.append(query(name, schema, parameter.label))
-    return parameters
 
 
 def header(
@@ -222,10 +208,7 @@ def _failure(codes: Sequence[ErrorCode]) -> OpenApiResponse:
 
 
 def answer(serializer: Any, description: str, example: Any) -> OpenApiResponse:
-    """Return a success with an example of its payload, without the envelope.
-
-    The example is one entry if the payload is a list of a serializer, and the whole list if it has a schema.
-    """
+    """A success and an example of its payload, without the envelope; of a list, an example of one entry."""
     return OpenApiResponse(serializer, description, [OpenApiExample("Example", value=example)])
 
 

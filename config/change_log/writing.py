@@ -15,15 +15,26 @@ from config import signal_file
 from config.database.locks import lock_change_log
 from config.database.notifications import announce
 from config.documents import Document
+from config.errors import DomainError, ErrorCode
 from config.models import Change, Source
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The author of a change, and whether it came through the API, the admin or a command."""
+    """The author of a change, and whether it came through the API, the admin or a command.
+
+    `may_change_common` is False for API keys that may only change what is their own environment's.
+    """
 
     name: str
     source: Source
+    may_change_common: bool = True
+
+    def require_common(self, what: str) -> None:
+        """Raise DomainError `forbidden` unless the actor may change this, which all environments share."""
+        if not self.may_change_common:
+            message = f"{what} are common to all environments; this needs a key that was made with `common`."
+            raise DomainError(ErrorCode.FORBIDDEN, message)
 
 
 @dataclass(slots=True)

@@ -6,10 +6,12 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
+from uuid import UUID
 
-from config.change_log.writing import Actor, writing
+from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
-from config.errors import Detail, DetailCode, ValidationFailed
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import ApiKey, Change, Environment, Scope
 from config.slugs import NAME_LENGTH
 from config.snapshot import Table
@@ -24,13 +26,21 @@ def create_key(
     name: str,
     environment: Environment,
     scope: Scope,
+    common: bool = False,
     expires_at: datetime | None = None,
     actor: Actor,
     at: datetime,
     reason: str = "",
 ) -> tuple[ApiKey, str]:
-    """Make a key and return it with its secret, which is nowhere stored: whoever loses it needs a new one."""
-    if details := _check(name, expires_at, at):
+    """Create a key and return it with its secret, which is not stored: if it gets lost, create another key.
+
+    With `common`, a key of scope `manage` may also change what all environments share.
+    """
+    details = _check(name, expires_at, at)
+    if common and scope != Scope.MANAGE:
+        message = f"Must be false for a key of scope {scope.value}, which changes nothing."
+        details.append(Detail("common", DetailCode.INVALID_VALUE, message))
+    if details:
         raise ValidationFailed(details)
     secret = f"hyd_{scope.value[0]}_{secrets.token_urlsafe(32)}"
     with writing(actor=actor, at=at, reason=reason) as log:
@@ -38,6 +48,7 @@ def create_key(
             name=name,
             environment=environment,
             scope=scope,
+            may_change_common=common,
             prefix=secret[:_PREFIX_LENGTH],
             digest=digest(secret),
             created_at=log.at,
@@ -47,6 +58,27 @@ def create_key(
     return key, secret
 
 
+def get_key(key_id: UUID, environment: Environment) -> ApiKey:
+    """Return the key of an environment with this id. Raises DomainError `not_found`."""
+    key = ApiKey.objects.select_related("environment").filter(environment=environment, pk=key_id).first()
+    if key is None:
+        raise DomainError(ErrorCode.NOT_FOUND, "No key of this environment has this id; list them with GET /v1/keys.")
+    return key
+
+
+def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, at: datetime, reason: str = "") -> ApiKey:
+    """Give a key another name, or another moment to expire (None for never). What is equal changes nothing."""
+    if details := _check(changes.get("name", key.name), changes.get("expires_at"), at):
+        raise ValidationFailed(details)
+    with writing(actor=actor, at=at, reason=reason) as log:
+        key = ApiKey.objects.select_related("environment").get(pk=key.pk)
+        before = document(key)
+        for name in changes.keys() & {"name", "expires_at"}:
+            setattr(key, name, changes[name])
+        _save(log, key, before, list(changes))
+    return key
+
+
 def revoke_key(key: ApiKey, *, actor: Actor, at: datetime, reason: str = "") -> ApiKey:
     """Refuse the key from the next request on, for good. A revoked key stays as it is."""
     with writing(actor=actor, at=at, reason=reason) as log:
@@ -54,16 +86,15 @@ def revoke_key(key: ApiKey, *, actor: Actor, at: datetime, reason: str = "") -> 
         if key.revoked_at is None:
             before = document(key)
             key.revoked_at = log.at
-            key.save(update_fields=["revoked_at"])
-            log.append(
-                KIND,
-                object_id=key.pk,
-                key=key.name,
-                environment=key.environment.key,
-                before=before,
-                after=document(key),
-            )
+            _save(log, key, before, ["revoked_at"])
     return key
+
+
+def _save(log: Writing, key: ApiKey, before: Document, columns: list[str]) -> None:
+    after = document(key)
+    if after != before:
+        key.save(update_fields=columns)
+        log.append(KIND, object_id=key.pk, key=key.name, environment=key.environment.key, before=before, after=after)
 
 
 def digest(secret: str) -> str:
@@ -78,6 +109,7 @@ def document(key: ApiKey) -> Document:
         "name": key.name,
         "environment": key.environment.key,
         "scope": key.scope,
+        "common": key.may_change_common,
         "prefix": key.prefix,
         "expiresAt": format_timestamp(key.expires_at) if key.expires_at else None,
         "revokedAt": format_timestamp(key.revoked_at) if key.revoked_at else None,

@@ -43,9 +43,9 @@ class MetricViewSet(ApiViewSet):
     access = {
         "list": Access(Scope.SERVER, "experiments.view_metric"),
         "retrieve": Access(Scope.SERVER, "experiments.view_metric"),
-        "create": Access(Scope.MANAGE, "experiments.add_metric"),
-        "partial_update": Access(Scope.MANAGE, "experiments.change_metric"),
-        "destroy": Access(Scope.MANAGE, "experiments.delete_metric"),
+        "create": Access(Scope.MANAGE, "experiments.add_metric", "Metrics"),
+        "partial_update": Access(Scope.MANAGE, "experiments.change_metric", "Metrics"),
+        "destroy": Access(Scope.MANAGE, "experiments.delete_metric", "Metrics"),
     }
     serializer_class = MetricSerializer
     pagination_class = MetricPagination

@@ -1,4 +1,4 @@
-"""The operations of /v1/flags: each reads the request, calls the domain once, and writes the answer."""
+"""The operations that read and write flags: parse, one call of the domain, serialise."""
 
 from __future__ import annotations
 

@@ -1,76 +1,26 @@
-"""Segments as JSON, and how the OpenAPI document describes their operations.
-
-`flags.engine.parsing` checks conditions and user ids.
-"""
+"""How the OpenAPI document describes the operations of /v1/segments."""
 
 from __future__ import annotations
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
-from rest_framework import serializers
 
 from config.api.schema import (
     ETAG,
     IDEMPOTENCY,
     IF_MATCH,
     LOCATION,
-    NAME,
     NOT_MODIFIED,
     READING,
     REASON,
+    TEXT,
     answer,
     errors,
     key_in_path,
     paging,
-    parameters_of,
+    query,
 )
-from config.api.serializers import KeyField, RawField, StrictSerializer, TextField, TimestampField
 from config.errors import ErrorCode
-from config.slugs import DESCRIPTION_LENGTH, KEY_RULE
-from flags.api.filters import SegmentFilter
-from flags.api.rule_schema import CONDITIONS
-from flags.engine.parsing import MOST_USER_IDS
-
-_CONDITIONS = {
-    **CONDITIONS,
-    "description": "Users who meet all of them are members. If there are none, no user meets them.",
-}
-_USER_IDS = {
-    "type": "array",
-    "items": NAME,
-    "maxItems": MOST_USER_IDS,
-    "uniqueItems": True,
-    "description": "The ids of further members, who need not meet the conditions.",
-}
-
-
-class SegmentEntrySerializer(StrictSerializer):
-    """A segment in a list."""
-
-    id = serializers.UUIDField(read_only=True)
-    key = KeyField(help_text=KEY_RULE.capitalize() + ".")
-    description = TextField(required=False, allow_blank=True, max_length=DESCRIPTION_LENGTH)
-    createdAt = TimestampField(source="created_at", read_only=True)
-
-
-class SegmentSerializer(StrictSerializer):
-    """A group of users, the same in all environments: those who meet all conditions, and those who are listed."""
-
-    id = serializers.UUIDField(read_only=True)
-    key = KeyField(help_text=KEY_RULE.capitalize() + ".")
-    description = TextField(required=False, allow_blank=True, max_length=DESCRIPTION_LENGTH)
-    conditions = RawField(_CONDITIONS, required=False)
-    userIds = RawField(_USER_IDS, source="user_ids", required=False)
-    createdAt = TimestampField(source="created_at", read_only=True)
-    updatedAt = TimestampField(source="updated_at", read_only=True)
-
-
-class SegmentUpdateSerializer(SegmentSerializer):
-    """The properties of a segment that can be changed. The others may be sent back as they were read."""
-
-    key = KeyField(read_only=True)
-
-
-# --- operations ------------------------------------------------------------------------------------------------------
+from flags.api.segment_serializers import SegmentEntrySerializer, SegmentSerializer, SegmentUpdateSerializer
 
 _KEY = key_in_path("segment_key", "segment")
 _ENTRY = {
@@ -91,9 +41,9 @@ _SEGMENT = {**_ENTRY, **_SENT, "updatedAt": "2026-01-31T12:00:00.000000Z"}
 list_segments = extend_schema(
     operation_id="list_segments",
     summary="List segments",
-    description="Returns all segments, in order of their keys. They are common to all environments. With `limit`, the "
-    "`Link` header has the address of the next page.",
-    parameters=[*parameters_of(SegmentFilter), *paging()],
+    description="All segments, ordered by key; they are common to all environments. "
+    "Without `limit` all of them are answered; with it, the `Link` header names the next page.",
+    parameters=[query("search", TEXT, "Part of the key or the description, in any case."), *paging()],
     responses={
         200: answer(SegmentEntrySerializer(many=True), "The segments, without their members.", _ENTRY),
         **errors(),
@@ -103,8 +53,8 @@ list_segments = extend_schema(
 retrieve = extend_schema(
     operation_id="get_segment",
     summary="Get a segment",
-    description="Returns the segment with its members. To change only the version that you have read, send its `ETag` "
-    "back as `If-Match`.",
+    description="The segment with all its members. Send its `ETag` back as `If-Match` to change only what you have "
+    "seen.",
     parameters=[_KEY, *READING],
     responses={200: answer(SegmentSerializer, "The segment.", _SEGMENT), **NOT_MODIFIED, **errors(ErrorCode.NOT_FOUND)},
 )
@@ -112,12 +62,12 @@ retrieve = extend_schema(
 create = extend_schema(
     operation_id="create_segment",
     summary="Create a segment",
-    description="`key` is required. Members are the users who meet all `conditions`, and those whose ids are in "
-    "`userIds`. A condition with the operator `inSegment` refers to another segment.",
+    description="`key` is required. Members are the users who meet all `conditions`, and those whose id is listed in "
+    "`userIds`. A condition with the operator `inSegment` asks for another segment.",
     parameters=[*IDEMPOTENCY, REASON, LOCATION, ETAG],
     request=SegmentSerializer,
     responses={
-        201: answer(SegmentSerializer, "The created segment.", _SEGMENT),
+        201: answer(SegmentSerializer, "The segment as it was created.", _SEGMENT),
         **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
     examples=[OpenApiExample("By domain and by name", value=_SENT, request_only=True)],
@@ -126,15 +76,14 @@ create = extend_schema(
 partial_update = extend_schema(
     operation_id="update_segment",
     summary="Update a segment",
-    description="Properties that you send replace those of the segment; the others stay. `conditions` and `userIds` "
-    "are replaced as a whole. The change applies to the next evaluation in every environment. You may edit a segment "
-    "that you have read and send it back: properties that cannot be changed are accepted if they are as you read "
-    "them. If the members change, running experiments whose conditions refer to the segment get a new phase. The "
-    "change is refused if one of them has the maximum number of phases already.",
+    description="What is sent replaces, what is not sent stays; `conditions` and `userIds` are replaced whole. The "
+    "next evaluation in any environment sees it. What was read may be edited and sent back: properties that cannot be "
+    "changed are accepted as they were read. Running experiments whose conditions ask for the segment get a new phase "
+    "where its members change; one that has had as many phases as there may be refuses that.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=SegmentUpdateSerializer,
     responses={
-        200: answer(SegmentSerializer, "The changed segment.", _SEGMENT),
+        200: answer(SegmentSerializer, "The segment as it is now.", _SEGMENT),
         **errors(ErrorCode.NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.PRECONDITION_FAILED, has_body=True),
     },
     examples=[OpenApiExample("Other users", value={"userIds": ["user-17", "user-18"]}, request_only=True)],
@@ -143,8 +92,7 @@ partial_update = extend_schema(
 destroy = extend_schema(
     operation_id="delete_segment",
     summary="Delete a segment",
-    description="Deletes the segment. This is refused if a flag in any environment, or another segment, refers to it. "
-    "The history of the segment stays.",
+    description="Unless a flag in any environment, or another segment, asks for it. Its history stays.",
     parameters=[_KEY, IF_MATCH, REASON],
     request=None,
     responses={204: None, **errors(ErrorCode.NOT_FOUND, ErrorCode.IN_USE, ErrorCode.PRECONDITION_FAILED)},

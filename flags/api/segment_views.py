@@ -1,4 +1,4 @@
-"""The operations of /v1/segments: each reads the request, calls the domain once, and writes the answer."""
+"""The /v1/segments operations: parse, one call of the domain, serialise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from config.change_log.preconditions import check_version
 from config.models import Scope
 from flags.api import segment_openapi as openapi
 from flags.api.filters import SegmentFilter
-from flags.api.segment_openapi import SegmentEntrySerializer, SegmentSerializer, SegmentUpdateSerializer
+from flags.api.segment_serializers import SegmentEntrySerializer, SegmentSerializer, SegmentUpdateSerializer
 from flags.changes import segment_changes
 from flags.models import Segment, SegmentQuerySet
 
@@ -31,9 +31,9 @@ class SegmentViewSet(ApiViewSet):
     access = {
         "list": Access(Scope.SERVER, "flags.view_segment"),
         "retrieve": Access(Scope.SERVER, "flags.view_segment"),
-        "create": Access(Scope.MANAGE, "flags.add_segment"),
-        "partial_update": Access(Scope.MANAGE, "flags.change_segment"),
-        "destroy": Access(Scope.MANAGE, "flags.delete_segment"),
+        "create": Access(Scope.MANAGE, "flags.add_segment", "Segments"),
+        "partial_update": Access(Scope.MANAGE, "flags.change_segment", "Segments"),
+        "destroy": Access(Scope.MANAGE, "flags.delete_segment", "Segments"),
     }
     serializer_class = SegmentSerializer
     pagination_class = SegmentPagination

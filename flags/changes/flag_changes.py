@@ -29,6 +29,8 @@ from flags.changes.properties import NEW, Values, in_environment, merge, validat
 from flags.models import Flag, Usage, hour_of
 
 KIND = "flag"
+_DECISIVE = frozenset({"type", "variants", "off_variant", "default_variant", "schema", "prerequisites"})
+"""What of a flag decides, in all environments, what it serves."""
 
 
 def get_flag(key: str, environment: Environment) -> Flag:
@@ -204,6 +206,8 @@ def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping
     new = {name: value for name, value in values.items() if not is_same(value, old[name])}
     if not new:
         return flag
+    if not _DECISIVE.isdisjoint(new):
+        log.actor.require_common("Variants, schemas and prerequisites of flags")
     stamp = Stamp(log.at, log.next_revision())
     common = common_values(new)
     if common:

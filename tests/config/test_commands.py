@@ -109,10 +109,10 @@ class TestListKeys:
         expiry = format_timestamp(expired.expires_at)
         assert sorted(row.split() for row in out.splitlines()) == sorted(
             [
-                ["ID", "PREFIX", "NAME", "ENVIRONMENT", "SCOPE", "CREATED", "EXPIRES", "STATE"],
-                [str(live.pk), live.prefix, "live", "production", "server", made[0], "never", "live"],
-                [str(expired.pk), expired.prefix, "expired", "staging", "server", made[1], expiry, "expired"],
-                [str(revoked.pk), revoked.prefix, "revoked", "production", "client", made[2], "never", "revoked"],
+                ["ID", "PREFIX", "NAME", "ENVIRONMENT", "SCOPE", "COMMON", "CREATED", "EXPIRES", "STATE"],
+                [str(live.pk), live.prefix, "live", "production", "server", "no", made[0], "never", "live"],
+                [str(expired.pk), expired.prefix, "expired", "staging", "server", "no", made[1], expiry, "expired"],
+                [str(revoked.pk), revoked.prefix, "revoked", "production", "client", "no", made[2], "never", "revoked"],
             ]
         )
         assert live_secret not in out

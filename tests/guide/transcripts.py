@@ -22,7 +22,7 @@ _VARIABLE = {
     r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z": "<timestamp>",
     r"cursor=[A-Za-z0-9_-]+": "cursor=<cursor>",
     r"(?<=hyd_[csm]_)[A-Za-z0-9_-]+": "<secret>",
-    r'(?i:(?<=etag: ))"\w+"': "<version>",
+    r'(?i:(?<=etag: ))"[\w-]+"': "<version>",
     r"(?<=http://127\.0\.0\.1:)\d+(?=/ofrep/v1/streams/)": "<port>",
     r"(?<=token=)[\w.-]+": "<token>",
     r"(?i:(?<=x-revision: ))\d+": "<revision>",

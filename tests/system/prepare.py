@@ -27,7 +27,9 @@ def main() -> None:
     for environment in Environment.objects.all():
         for scope in Scope:
             name = f"{scope.value} of {environment.key}"
-            _, secret = create_key(name=name, environment=environment, scope=scope, actor=actor, at=timezone.now())
+            common = scope == Scope.MANAGE
+            values = {"name": name, "environment": environment, "scope": scope, "common": common}
+            _, secret = create_key(**values, actor=actor, at=timezone.now())
             keys.setdefault(environment.key, {})[scope.value] = secret
     print(json.dumps(keys))  # noqa: T201 (this is what it is for)
 

@@ -24,14 +24,23 @@ class Command(OperatorCommand):
         parser.add_argument("--name", required=True, help="what the key is for")
         parser.add_argument("--environment", help="the key of its environment (default: the default environment)")
         parser.add_argument("--scope", required=True, help=f"what it may do: {', '.join(Scope.values)}")
+        parser.add_argument(
+            "--common",
+            action="store_true",
+            help="let a manage key also change what all environments share: environments, segments, metrics, and "
+            "variants, schemas and prerequisites of flags that exist",
+        )
         parser.add_argument("--expires", help="until when, such as 2027-01-31T00:00:00Z or 90d (default: for ever)")
 
-    def handle(self, *, name: str, environment: str | None, scope: str, expires: str | None, **_: Any) -> None:
+    def handle(
+        self, *, name: str, environment: str | None, scope: str, common: bool, expires: str | None, **_: Any
+    ) -> None:
         now = timezone.now()
         key, secret = create_key(
             name=name,
             environment=find_environment(environment),
             scope=_read_scope(scope),
+            common=common,
             expires_at=_read_expiry(expires, now),
             actor=actor(),
             at=now,

@@ -10,10 +10,10 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from config.management.operator import OperatorCommand, find_environment
-from config.models import ApiKey
+from config.models import ApiKey, Scope
 from config.timestamps import format_timestamp
 
-_HEADINGS = ("ID", "PREFIX", "NAME", "ENVIRONMENT", "SCOPE", "CREATED", "EXPIRES", "STATE")
+_HEADINGS = ("ID", "PREFIX", "NAME", "ENVIRONMENT", "SCOPE", "COMMON", "CREATED", "EXPIRES", "STATE")
 
 
 class Command(OperatorCommand):
@@ -40,6 +40,7 @@ def _row(key: ApiKey, now: datetime) -> Sequence[str]:
         key.name,
         key.environment.key,
         key.scope,
+        "yes" if key.scope == Scope.MANAGE and key.may_change_common else "no",
         format_timestamp(key.created_at),
         format_timestamp(key.expires_at) if key.expires_at else "never",
         _state(key, now),

@@ -24,6 +24,7 @@ _PHASE = {"percentage": 50, "reason": "so"}
 _EVENT = {"event": "view", "userId": "u"}
 _EXPLAIN = "/v1/experiments/draft/results/explain?metric=purchase&variant=green"
 REVISION = 3  # the first after those of the environments of a new database: what `things` creates first
+KEY_ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"  # of the key that `things` creates
 CALLS = (
     Call("GET", "/v1/flags", None, Scope.SERVER, "flags.view_flag"),
     Call("GET", "/v1/flags/known", None, Scope.SERVER, "flags.view_flag"),
@@ -52,6 +53,15 @@ CALLS = (
     Call("POST", "/v1/metrics", _METRIC, Scope.MANAGE, "experiments.add_metric", 201),
     Call("PATCH", "/v1/metrics/known", {"windowHours": 24}, Scope.MANAGE, "experiments.change_metric"),
     Call("DELETE", "/v1/metrics/known", None, Scope.MANAGE, "experiments.delete_metric", 204),
+    Call("GET", "/v1/environments", None, Scope.SERVER, "config.view_environment"),
+    Call("GET", "/v1/environments/staging", None, Scope.SERVER, "config.view_environment"),
+    Call("POST", "/v1/environments", {"key": "qa", "name": "QA"}, Scope.MANAGE, "config.add_environment", 201),
+    Call("PATCH", "/v1/environments/staging", {"name": "Stage"}, Scope.MANAGE, "config.change_environment"),
+    Call("GET", "/v1/keys", None, Scope.SERVER, "config.view_apikey"),
+    Call("GET", f"/v1/keys/{KEY_ID}", None, Scope.SERVER, "config.view_apikey"),
+    Call("POST", "/v1/keys", {"name": "new", "scope": "client"}, Scope.MANAGE, "config.add_apikey", 201),
+    Call("PATCH", f"/v1/keys/{KEY_ID}", {"name": "other"}, Scope.MANAGE, "config.change_apikey"),
+    Call("POST", f"/v1/keys/{KEY_ID}/revoke", None, Scope.MANAGE, "config.change_apikey"),
     Call("GET", "/v1/audit", None, Scope.SERVER, "config.view_change"),
     Call("GET", "/v1/experiments", None, Scope.SERVER, "experiments.view_experiment"),
     Call("GET", "/v1/experiments/draft", None, Scope.SERVER, "experiments.view_experiment"),

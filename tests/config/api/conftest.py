@@ -63,7 +63,7 @@ def _build() -> World:
     create_metric(key="defined", type="revenue", event="buy", currency="EUR", actor=ACTOR, at=NOON)
     needs = {"prerequisites": [{"flag": "base", "variants": ["b"]}], "rules": [{"type": "segment", "segment": "used"}]}
     create_flag(key="child", **needs, **common)
-    _, secret = create_key(name="attacker", scope=Scope.MANAGE, **common)
+    _, secret = create_key(name="attacker", scope=Scope.MANAGE, common=True, **common)
     create_flag(key="known", enabled=False, **common)
     variants = [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]
     for key in ("draft", "running"):

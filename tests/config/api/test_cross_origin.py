@@ -27,6 +27,8 @@ CLOSED = [
     "/v1/segments",
     "/v1/metrics",
     "/v1/audit",
+    "/v1/environments",
+    "/v1/keys",
     "/v1/experiments",
     "/v1/experiments/running",
     "/v1/experiments/running/stop",

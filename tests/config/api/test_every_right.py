@@ -12,15 +12,15 @@ from django.urls import URLPattern
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from config.models import Scope
+from config.models import ApiKey, Scope
 from config.urls import urlpatterns
 from experiments.metrics.changes import create_metric
 from flags.changes.segment_changes import create_segment
 from flags.models import Flag, Segment
 from tests.answers import error
-from tests.config.api.calls import CALLS, Call
+from tests.config.api.calls import CALLS, KEY_ID, Call
 from tests.conftest import ACTOR, NOON, CommittingClient
-from tests.factories import ExperimentFactory, FlagFactory, UserFactory
+from tests.factories import ExperimentFactory, FlagFactory, KeyFactory, UserFactory
 from tests.transactions import rolled_back
 
 
@@ -61,6 +61,8 @@ def _create_things() -> None:
     ExperimentFactory(key="draft")
     ExperimentFactory(key="running", running=True)
     ExperimentFactory(key="stopped", running=True, stopped_at=timezone.now())
+    key, _ = KeyFactory(name="known")
+    ApiKey.objects.filter(pk=key.pk).update(id=KEY_ID)
 
 
 def call_with(client: Any, call: Call, **headers: str) -> Any:

@@ -129,7 +129,9 @@ def world(world_of_the_module: World, db: None) -> World:
 def test_api__each_write__leaves_exactly_its_rows(
     world: World, caller: str, method: str, path: str, body: Any, told: list[str]
 ) -> None:
-    response = getattr(world.callers[caller], method.lower())(path, body, headers={"X-Change-Reason": BECAUSE})
+    response = getattr(world.callers[caller], method.lower())(
+        world.named(path), body, headers={"X-Change-Reason": BECAUSE}
+    )
     assert 200 <= response.status_code < 300, response.content
     world.check(told, actor=f"{caller} ada", source="api", reason=BECAUSE)
 

@@ -102,6 +102,13 @@ API: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/v1/events", {"event": "buy", "userId": "u"}, []),
     ("POST", "/v1/events/batch", {"events": [{"event": "buy", "userId": "u"}]}, []),
     ("DELETE", "/v1/users/u", None, []),
+    ("POST", "/v1/environments", {"key": "new", "name": "New"}, ["created environment new"]),
+    ("PATCH", "/v1/environments/trial", {"name": "Other"}, ["changed environment trial"]),
+    ("PATCH", "/v1/environments/trial", {"name": "Trial", "isDefault": False}, []),
+    ("POST", "/v1/keys", {"name": "new", "scope": "client"}, ["created api_key new in production"]),
+    ("PATCH", "/v1/keys/{spare}", {"expiresAt": "2099-01-31"}, ["changed api_key spare in production"]),
+    ("PATCH", "/v1/keys/{spare}", {"name": "spare"}, []),
+    ("POST", "/v1/keys/{spare}/revoke", None, ["changed api_key spare in production"]),
 ]
 
 # Page, what is typed or pressed, and what the change log then tells. A name in braces stands for the object's id.

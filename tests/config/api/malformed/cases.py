@@ -127,6 +127,8 @@ LISTS = (
     "/v1/segments",
     "/v1/metrics",
     "/v1/audit",
+    "/v1/environments",
+    "/v1/keys",
     "/v1/experiments",
     "/v1/events",
 )

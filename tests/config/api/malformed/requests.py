@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from uuid import UUID
 
 from tests.config.api.malformed.cases import (
     ARCHIVE,
@@ -57,6 +58,11 @@ def paths_and_methods() -> Iterator[Case]:
         yield Case(f"get metric: key is {name}", "GET", f"/v1/metrics/{key}", **missing)
         yield Case(f"update metric: key is {name}", "PATCH", f"/v1/metrics/{key}", b"{}", **missing)
         yield Case(f"delete metric: key is {name}", "DELETE", f"/v1/metrics/{key}", **missing)
+        yield Case(f"get environment: key is {name}", "GET", f"/v1/environments/{key}", **missing)
+        yield Case(f"update environment: key is {name}", "PATCH", f"/v1/environments/{key}", b"{}", **missing)
+        yield Case(f"get key: id is {name}", "GET", f"/v1/keys/{key}", **missing)
+        yield Case(f"update key: id is {name}", "PATCH", f"/v1/keys/{key}", b"{}", **missing)
+        yield Case(f"revoke key: id is {name}", "POST", f"/v1/keys/{key}/revoke", **missing)
         experiment = {"status": 404, "code": "experiment_not_found"}
         yield Case(f"get experiment: key is {name}", "GET", f"/v1/experiments/{key}", **experiment)
         yield Case(f"results: key is {name}", "GET", f"/v1/experiments/{key}/results", **experiment)
@@ -92,7 +98,12 @@ def paths_and_methods() -> Iterator[Case]:
         VARIANT.path: ("GET", "PUT", "DELETE"),
         "/v1/events": ("PUT", "PATCH", "DELETE", "OPTIONS"),
         BATCH.path: ("GET", "PUT", "DELETE"),
-        "/v1/schema": ("POST", "PUT", "DELETE"),
+        "/v1/environments": ("PUT", "PATCH", "DELETE", "OPTIONS"),
+        "/v1/environments/staging": ("PUT", "POST", "DELETE", "OPTIONS"),
+        "/v1/keys": ("PUT", "PATCH", "DELETE", "OPTIONS"),
+        f"/v1/keys/{UUID(int=1)}": ("PUT", "POST", "DELETE", "OPTIONS"),
+        f"/v1/keys/{UUID(int=1)}/revoke": ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"),
+        "/v1/schema": ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
     }
     for path, methods in paths.items():
         for method in methods:

@@ -1,0 +1,151 @@
+"""The /v1/environments operations: their JSON, their description, and one call of the domain each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.idempotency import idempotent
+from config.api.pagination import KeysetPagination
+from config.api.permissions import Access
+from config.api.schema import IDEMPOTENCY, LOCATION, REASON, answer, errors, key_in_path, paging
+from config.api.serializers import KeyField, StrictSerializer, SwitchField, TextField, TimestampField
+from config.api.views import ApiViewSet
+from config.errors import DomainError, ErrorCode
+from config.keys import environments
+from config.models import Environment, Scope
+from config.slugs import KEY_RULE, NAME_LENGTH, is_key
+
+_COMMON = "Environments"
+_ADDRESS = "/v1/environments"
+_KEY = key_in_path("environment_key", "environment")
+_EXAMPLE = {
+    "key": "production",
+    "name": "Production",
+    "isDefault": True,
+    "createdAt": "2026-01-31T12:00:00.000000Z",
+}
+
+
+class EnvironmentSerializer(StrictSerializer):
+    """An environment: it has its own states of flags, its own experiments, events and keys."""
+
+    key = KeyField(help_text=KEY_RULE.capitalize() + ".")
+    name = TextField(max_length=NAME_LENGTH, help_text="For people to read.")
+    isDefault = SwitchField(
+        source="is_default",
+        read_only=True,
+        help_text="Whether callers without a key are in it unless they name another one.",
+    )
+    createdAt = TimestampField(source="created_at", read_only=True)
+
+
+class EnvironmentUpdateSerializer(EnvironmentSerializer):
+    """What of an environment can be changed; the rest may be sent back as it was read."""
+
+    key = KeyField(read_only=True)
+    isDefault = SwitchField(
+        source="is_default",
+        help_text="True makes it the default in place of the one that is. False is refused of the default one.",
+    )
+
+
+class EnvironmentPagination(KeysetPagination):
+    ordering = ("key",)
+
+
+@extend_schema(tags=["Environments"])
+class EnvironmentViewSet(ApiViewSet):
+    access = {
+        "list": Access(Scope.SERVER, "config.view_environment"),
+        "retrieve": Access(Scope.SERVER, "config.view_environment"),
+        "create": Access(Scope.MANAGE, "config.add_environment", _COMMON),
+        "partial_update": Access(Scope.MANAGE, "config.change_environment", _COMMON),
+    }
+    serializer_class = EnvironmentSerializer
+    pagination_class = EnvironmentPagination
+    filter_backends = (StrictFilterBackend,)
+
+    def get_queryset(self) -> QuerySet[Environment]:
+        return Environment.objects.all()
+
+    @extend_schema(
+        operation_id="list_environments",
+        summary="List environments",
+        description="All environments, ordered by key. Without `limit` all of them are answered.",
+        parameters=paging(),
+        responses={200: answer(EnvironmentSerializer(many=True), "The environments.", _EXAMPLE), **errors()},
+    )
+    def list(self, request: Request) -> Response:
+        return self.page(request)
+
+    @extend_schema(
+        operation_id="get_environment",
+        summary="Get an environment",
+        parameters=[_KEY],
+        responses={
+            200: answer(EnvironmentSerializer, "The environment.", _EXAMPLE),
+            **errors(ErrorCode.NOT_FOUND),
+        },
+    )
+    def retrieve(self, request: Request, environment_key: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        return _answer(_find(environment_key))
+
+    @extend_schema(
+        operation_id="create_environment",
+        summary="Create an environment",
+        description="Flags that exist are off in it and have no rules. It needs a key that was made with `common`.",
+        parameters=[*IDEMPOTENCY, REASON, LOCATION],
+        request=EnvironmentSerializer,
+        responses={
+            201: answer(EnvironmentSerializer, "The environment.", {**_EXAMPLE, "key": "qa", "isDefault": False}),
+            **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
+        },
+        examples=[OpenApiExample("Another one", value={"key": "qa", "name": "Quality"}, request_only=True)],
+    )
+    @idempotent
+    def create(self, request: Request) -> Response:
+        refuse_parameters(request)
+        environment = environments.create_environment(**self.validated(request.data), **self.provenance)
+        location = request.build_absolute_uri(f"{_ADDRESS}/{environment.key}")
+        return _answer(environment, status=201, headers={"Location": location})
+
+    @extend_schema(
+        operation_id="update_environment",
+        summary="Change an environment",
+        description="Give it another name, or make it the default. What is not sent stays. It needs a key that was "
+        "made with `common`.",
+        parameters=[_KEY, REASON],
+        request=EnvironmentUpdateSerializer,
+        responses={
+            200: answer(EnvironmentSerializer, "The environment as it is now.", _EXAMPLE),
+            **errors(ErrorCode.NOT_FOUND, has_body=True),
+        },
+        examples=[OpenApiExample("Another name", value={"name": "Live"}, request_only=True)],
+    )
+    def partial_update(self, request: Request, environment_key: str) -> Response:
+        refuse_parameters(request)
+        environment = _find(environment_key)
+        serializer = EnvironmentUpdateSerializer(environment, data=self.sent_changes(request), partial=True)
+        serializer.is_valid(raise_exception=True)
+        values = {"name": environment.name, "is_default": environment.is_default, **serializer.validated_data}
+        return _answer(environments.update_environment(environment, **values, **self.provenance))
+
+
+def _find(key: str) -> Environment:
+    environment = Environment.objects.filter(key=key).first() if is_key(key) else None
+    if environment is None:
+        message = f"No environment has the key {key[:100]!r}; list them with GET {_ADDRESS}."
+        raise DomainError(ErrorCode.NOT_FOUND, message)
+    return environment
+
+
+def _answer(environment: Environment, *, status: int = 200, headers: dict[str, Any] | None = None) -> Response:
+    return Response(EnvironmentSerializer(environment).data, status=status, headers=headers)

@@ -1,0 +1,216 @@
+"""The /v1/keys operations: their JSON, their description, and one call of the domain each.
+
+A key of scope `manage` sees and writes the keys of its own environment alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.idempotency import idempotent
+from config.api.pagination import KeysetPagination
+from config.api.permissions import Access
+from config.api.schema import IDEMPOTENCY, LOCATION, REASON, answer, errors, paging
+from config.api.serializers import (
+    ChoiceField,
+    KeyField,
+    NoBodySerializer,
+    StrictSerializer,
+    SwitchField,
+    TextField,
+    TimestampField,
+)
+from config.api.views import ApiViewSet
+from config.errors import DomainError, ErrorCode
+from config.keys import api_keys
+from config.models import ApiKey, Scope
+from config.slugs import NAME_LENGTH
+
+_ID = OpenApiParameter("key_id", {"type": "string", "format": "uuid"}, OpenApiParameter.PATH, description="Its `id`.")
+_EXAMPLE = {
+    "id": "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59",
+    "name": "web shop",
+    "environment": "production",
+    "scope": "client",
+    "common": False,
+    "prefix": "hyd_c_6rWx2P",
+    "createdAt": "2026-01-31T12:00:00.000000Z",
+}
+_COMMON = "Whether it may also change what all environments share: environments, segments, metrics, and variants, "
+_COMMON += "schemas and prerequisites of flags that exist. Only for scope `manage`, and false unless sent."
+
+
+class ApiKeySerializer(StrictSerializer):
+    """An API key of one environment, without its secret."""
+
+    id = serializers.UUIDField(read_only=True)
+    name = TextField(max_length=NAME_LENGTH, help_text="What the key is for.")
+    environment = KeyField(source="environment.key", read_only=True)
+    scope = ChoiceField(choices=Scope.values, help_text="What it may do; each scope includes those before it.")
+    common = SwitchField(source="may_change_common", required=False, help_text=_COMMON)
+    prefix = serializers.CharField(read_only=True, help_text="How its secret begins.")
+    createdAt = TimestampField(source="created_at", read_only=True)
+    expiresAt = TimestampField(
+        source="expires_at", required=False, allow_null=True, help_text="From then on it is refused. Null: never."
+    )
+    revokedAt = TimestampField(source="revoked_at", read_only=True)
+
+    left_out_while_empty: tuple[str, ...] = ("expiresAt", "revokedAt")
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        shown = super().to_representation(instance)
+        shown["common"] = instance.scope == Scope.MANAGE and instance.may_change_common
+        return {name: value for name, value in shown.items() if value is not None}
+
+
+class NewApiKeySerializer(ApiKeySerializer):
+    """A key that has just been made, with its secret, which is not stored and shown this once."""
+
+    secret = serializers.CharField(
+        read_only=True, help_text="Left out where the answer to an `Idempotency-Key` is sent again."
+    )
+
+    left_out_while_empty = (*ApiKeySerializer.left_out_while_empty, "secret")
+
+
+class ApiKeyUpdateSerializer(ApiKeySerializer):
+    """What of a key can be changed; the rest may be sent back as it was read."""
+
+    scope = ChoiceField(choices=Scope.values, read_only=True)
+    common = SwitchField(source="may_change_common", read_only=True)
+
+
+class ApiKeyPagination(KeysetPagination):
+    ordering = ("-created_at", "-id")
+
+
+@extend_schema(tags=["Keys"])
+class KeyViewSet(ApiViewSet):
+    access = {
+        "list": Access(Scope.SERVER, "config.view_apikey"),
+        "retrieve": Access(Scope.SERVER, "config.view_apikey"),
+        "create": Access(Scope.MANAGE, "config.add_apikey"),
+        "partial_update": Access(Scope.MANAGE, "config.change_apikey"),
+        "revoke": Access(Scope.MANAGE, "config.change_apikey"),
+    }
+    serializer_class = ApiKeySerializer
+    pagination_class = ApiKeyPagination
+    filter_backends = (StrictFilterBackend,)
+
+    def get_queryset(self) -> QuerySet[ApiKey]:
+        return ApiKey.objects.filter(environment=self.environment).select_related("environment")
+
+    @extend_schema(
+        operation_id="list_keys",
+        summary="List API keys",
+        description="The keys of the environment, newest first, expired and revoked ones too, without their secrets.",
+        parameters=paging(),
+        responses={200: answer(ApiKeySerializer(many=True), "The keys.", _EXAMPLE), **errors()},
+    )
+    def list(self, request: Request) -> Response:
+        return self.page(request)
+
+    @extend_schema(
+        operation_id="get_key",
+        summary="Get an API key",
+        parameters=[_ID],
+        responses={200: answer(ApiKeySerializer, "The key.", _EXAMPLE), **errors(ErrorCode.NOT_FOUND)},
+    )
+    def retrieve(self, request: Request, key_id: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        return Response(ApiKeySerializer(self._find(key_id)).data)
+
+    @extend_schema(
+        operation_id="create_key",
+        summary="Create an API key",
+        description="A key of the environment of the request. Its `secret` is in this answer and nowhere else. Only a "
+        "key that was made with `common` may make another one so.",
+        parameters=[*IDEMPOTENCY, REASON, LOCATION],
+        request=ApiKeySerializer,
+        responses={
+            201: answer(NewApiKeySerializer, "The key and its secret.", {**_EXAMPLE, "secret": "hyd_c_6rWx2P..."}),
+            **errors(ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
+        },
+        examples=[OpenApiExample("For an app", value={"name": "web shop", "scope": "client"}, request_only=True)],
+    )
+    @idempotent
+    def create(self, request: Request) -> Response:
+        refuse_parameters(request)
+        values = self.validated(request.data)
+        scope, common = Scope(values["scope"]), values.get("may_change_common", False)
+        self._require_own(scope, common=common)
+        key, secret = api_keys.create_key(
+            name=values["name"],
+            environment=self.environment,
+            scope=scope,
+            common=common,
+            expires_at=values.get("expires_at"),
+            **self.provenance,
+        )
+        location = request.build_absolute_uri(f"/v1/keys/{key.pk}")
+        shown = ApiKeySerializer(key).data
+        response = Response({**shown, "secret": secret}, status=201, headers={"Location": location})
+        response.kept_data = shown  # type: ignore[attr-defined]  # for `idempotent`: a secret is not stored
+        return response
+
+    @extend_schema(
+        operation_id="update_key",
+        summary="Change an API key",
+        description="Give it another name, or another moment to expire. Its scope stays; make another key instead.",
+        parameters=[_ID, REASON],
+        request=ApiKeyUpdateSerializer,
+        responses={
+            200: answer(ApiKeySerializer, "The key as it is now.", _EXAMPLE),
+            **errors(ErrorCode.NOT_FOUND, has_body=True),
+        },
+        examples=[OpenApiExample("Another name", value={"name": "shop app"}, request_only=True)],
+    )
+    def partial_update(self, request: Request, key_id: str) -> Response:
+        refuse_parameters(request)
+        key = self._find(key_id)
+        serializer = ApiKeyUpdateSerializer(key, data=self.sent_changes(request), partial=True)
+        serializer.is_valid(raise_exception=True)
+        key = api_keys.update_key(key, changes=serializer.validated_data, **self.provenance)
+        return Response(ApiKeySerializer(key).data)
+
+    @extend_schema(
+        operation_id="revoke_key",
+        summary="Revoke an API key",
+        description="It is refused from the next request on, and cannot be taken into use again. Revoking it once more "
+        "changes nothing. Takes no body, an empty one or `{}`.",
+        parameters=[_ID, REASON],
+        request=NoBodySerializer,
+        responses={
+            200: answer(ApiKeySerializer, "The revoked key.", {**_EXAMPLE, "revokedAt": "2026-02-01T12:00:00.000000Z"}),
+            **errors(ErrorCode.NOT_FOUND, has_body=True),
+        },
+    )
+    def revoke(self, request: Request, key_id: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        key = api_keys.revoke_key(self._find(key_id), **self.provenance)
+        return Response(ApiKeySerializer(key).data)
+
+    def _find(self, key_id: str) -> ApiKey:
+        try:
+            parsed = UUID(key_id)
+        except ValueError:
+            parsed = UUID(int=0)  # which no key has
+        return api_keys.get_key(parsed, self.environment)
+
+    def _require_own(self, scope: Scope, *, common: bool) -> None:
+        """A key makes only keys that may do no more than itself. (Users need the permission alone.)"""
+        if self.caller.scope is not None and not self.caller.scope.includes(scope):
+            message = f"A key of scope {self.caller.scope.value} cannot make one of scope {scope.value}."
+            raise DomainError(ErrorCode.FORBIDDEN, message)
+        if common:
+            self.caller.actor.require_common("What keys with `common` may change")
