@@ -1,1 +1,1 @@
-"""What happened: events, how they are recorded and how they are found again."""
+"""Events: how they are recorded, counted, found, exported, imported and deleted."""

@@ -1,5 +1,5 @@
-"""The table of events. `events.recording` writes it, `events.removal` deletes from it, and no row
-is ever changed.
+"""The tables of events and their counts. `events.recording` inserts events and `events.removal`
+deletes them; no event is ever changed.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from config.models import Environment
 from config.slugs import KEY_LENGTH, NAME_LENGTH
 
 EXPERIMENT_LENGTH = VARIANT_LENGTH = KEY_LENGTH + 1
-"""One more than any key or id has: a longer text is cut to it, and so still names nothing that
-exists.
+"""One more than the length of any key or id. A longer text is cut to this, so it still matches
+nothing that exists.
 """
 
 
 class EventQuerySet(models.QuerySet["Event"]):
     def counted_from(self, moment: Any) -> EventQuerySet:
-        """Events at or after a moment. One whose timestamp lies after its receipt counts as its
-        receipt.
+        """Filter to events at or after a time. An event whose timestamp lies after its receipt
+        counts at its receipt.
         """
         return self.filter(timestamp__gte=moment, received_at__gte=moment)
 
     def counted_until(self, moment: datetime) -> EventQuerySet:
-        """Events not after a moment, by the same reckoning."""
+        """Filter to events at or before a time, counted the same way as in `counted_from`."""
         return self.filter(Q(timestamp__lte=moment) | Q(received_at__lte=moment))
 
-    def naming(self, *references: str) -> EventQuerySet:
-        """Events whose `experimentId` is one of these; the empty text stands for those that name
-        none.
+    def referring_to(self, *references: str) -> EventQuerySet:
+        """Filter to events whose `experimentId` is one of these. The empty text means events
+        without one.
         """
         return self.filter(experiment__in=references)
 
 
 class Event(models.Model):
-    """One thing that one user did."""
+    """One action of one user."""
 
     id = models.UUIDField(primary_key=True)
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="events", db_index=False)
@@ -83,17 +83,19 @@ class Event(models.Model):
 
 
 class EventCount(models.Model):
-    """How many events of a name there are in a quarter of an hour: changed with the events, in
-    their transaction.
+    """The number of events of a name in a quarter of an hour, changed in the transaction that
+    changes the events.
 
-    The number is the sum over all stripes. There are several, so that transactions need not wait
-    for each other's row.
+    The number is the sum over all stripes. There are several, so that transactions rarely wait for
+    the same row.
     """
 
     pk = models.CompositePrimaryKey("environment_id", "name", "quarter", "stripe")
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+", db_index=False)
     name = models.CharField(max_length=NAME_LENGTH)
-    quarter = models.IntegerField()  # of an hour, since 1970 began in UTC: the step that the clocks of all zones share
+    # Quarters of an hour since 1970 began in UTC. The clocks of all time zones differ by whole
+    # quarters.
+    quarter = models.IntegerField()
     stripe = models.SmallIntegerField()
     count = models.BigIntegerField()
 

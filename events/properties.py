@@ -1,6 +1,4 @@
-"""What the `properties` of an event may hold: anything, within a size, but the reserved names with
-their types.
-"""
+"""The rules for the `properties` of an event: a size limit, and types for the reserved names."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ VARIANT = "variant"
 
 
 class Reserved(msgspec.Struct):
-    """The reserved ones among the properties of an event, for msgspec to check those of many events
-    at once.
-    """
+    """The reserved properties of an event, with which msgspec checks many events at once."""
 
     revenue: int | float | msgspec.UnsetType = msgspec.UNSET
     currency: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{3}\Z")] | msgspec.UnsetType = msgspec.UNSET
@@ -33,7 +29,7 @@ _currency = re.compile(r"[A-Za-z]{3}", re.ASCII)
 
 
 def property_defects(properties: Mapping[str, Any], path: str = "properties") -> Iterator[Detail]:
-    """Say what is wrong with the reserved properties and with the size of them all."""
+    """Yield what is wrong with the reserved properties, and with the size of all properties."""
     for name, check in _RESERVED.items():
         if name in properties:
             yield from check(properties[name], f"{path}.{name}")

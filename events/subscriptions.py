@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from config.maintenance import register
-from events.counts.storage import fold
+from events.counts.storage import merge_stripes
 from events.removal.retention import purge_by_setting
 
 register("purge of old events", purge_by_setting)
-register("counts of events", fold)  # after the purge, which takes away from them
+register("counts of events", merge_stripes)  # after the purge, which reduces counts

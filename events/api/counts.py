@@ -203,7 +203,7 @@ def _refuse(field: str, code: DetailCode, message: str) -> NoReturn:
 
 
 def _told(counted: EventCounts, of: Intervals, zone: ZoneInfo) -> dict[str, Any]:
-    together = counted.together
+    together = counted.overall
     return {
         "from": _moment(of.starts[0]),
         "to": _moment(of.end),

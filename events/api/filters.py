@@ -12,7 +12,7 @@ from config.api.filters import MomentFilter, TextFilter
 from config.models import Environment
 from events.models import VARIANT_LENGTH, Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT
-from events.queries.experiment_names import find_of_experiment
+from events.queries.experiment_names import filter_by_experiment
 from events.queries.property_search import PropertyIs
 
 TEXT_LENGTH = 2000
@@ -75,7 +75,7 @@ class EventFilter(django_filters.FilterSet):
                 self.filters[name] = PropertyFilter(field_name=name.removeprefix(PROPERTY), max_length=TEXT_LENGTH)
 
     def name_experiment(self, events: EventQuerySet, _name: str, reference: str) -> EventQuerySet:
-        return find_of_experiment(events, self.environment, reference)
+        return filter_by_experiment(events, self.environment, reference)
 
     def name_variant(self, events: EventQuerySet, _name: str, key: str) -> EventQuerySet:
         found = events.filter(variant=key[:VARIANT_LENGTH]).exclude(variant="")

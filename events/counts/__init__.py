@@ -1,1 +1,1 @@
-"""Counts of events by name and quarter of an hour."""
+"""Counts of events by name and quarter of an hour, and their sums by hour or day of a time zone."""

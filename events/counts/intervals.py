@@ -1,7 +1,7 @@
-"""The hours and days of a time zone, in quarters of an hour: all clocks have been whole quarters
-apart since 1980.
+"""The hours and days of a time zone, in quarters of an hour: all clocks have differed by whole
+quarters since 1980.
 
-Not here: what happened in them (`count_queries`).
+`events.counts.queries` counts the events in them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from zoneinfo import ZoneInfo, available_timezones
 from events.counts.storage import QUARTER, quarter_of, start_of
 
 MOST_INTERVALS = 1000
-"""As many as one series has."""
+"""The most intervals that one series may have."""
 _A_DAY = timedelta(days=1) // QUARTER
 _AN_HOUR = timedelta(hours=1) // QUARTER
 
 
 class Interval(StrEnum):
-    """What a series is in steps of."""
+    """The step of a series."""
 
     HOUR = "hour"
     DAY = "day"
@@ -32,8 +32,8 @@ class Interval(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Intervals of the same length that follow each other: the index of the first, its quarter, and
-    the length.
+    """Consecutive intervals of the same length: the index of the first, its quarter, and the length
+    in quarters.
     """
 
     index: int
@@ -43,8 +43,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Whole intervals that follow each other: the quarter that each begins with, and the one after
-    the last.
+    """Consecutive whole intervals: the first quarter of each, and the quarter after the last
+    interval.
     """
 
     starts: list[int]
@@ -62,18 +62,19 @@ class Intervals:
 
 @cache
 def zone_names() -> frozenset[str]:
-    """The names of the IANA time zone database, as they are written there."""
+    """Return the names of the IANA time zone database."""
     return frozenset(available_timezones() - {"Factory", "localtime"})
 
 
 def intervals(interval: Interval, zone: ZoneInfo, first: datetime, last: datetime) -> Intervals:
-    """From the interval that holds the one moment to the interval that holds the other.
+    """Return the intervals from the one that contains `first` to the one that contains `last`.
 
-    A day is a date of the local calendar, however long it is, and a date that was left out is none.
-    An hour is one of the local clock: the one that is repeated in autumn stands there twice.
+    A day is a date of the local calendar, however long. A date that the zone skipped has no
+    interval. An hour is one of the local clock, so the hour that is repeated in autumn appears
+    twice.
     """
     earliest, latest = quarter_of(first), quarter_of(last)
-    # From so far before that the first interval is whole, to so far behind that the last one is.
+    # Three days more on both sides, so that the first and the last interval are whole.
     starts = list(_starts(interval, _offsets(zone, earliest - 3 * _A_DAY, latest + 3 * _A_DAY)))
     begin, end = bisect_right(starts, earliest) - 1, bisect_right(starts, latest)
     return Intervals(starts[begin:end], starts[end])
@@ -83,30 +84,32 @@ def _starts(interval: Interval, offsets: list[tuple[int, int]]) -> Iterator[int]
     size = _A_DAY if interval is Interval.DAY else _AN_HOUR
     newest = (-1, -1)
     for (start, offset), (end, _) in pairwise(offsets):
-        for at in (start, *range(start - (start + offset) % size + size, end, size)):
-            # An hour of other clocks is another hour; a day goes on, until the calendar has a new
-            # one.
-            local = (0 if interval is Interval.DAY else start, (at + offset) // size)
+        for quarter in (start, *range(start - (start + offset) % size + size, end, size)):
+            # After a change of clocks, an hour is a new one, but a day goes on until the calendar
+            # has a new date.
+            local = (0 if interval is Interval.DAY else start, (quarter + offset) // size)
             if local > newest:
                 newest = local
-                yield at
+                yield quarter
 
 
 def _offsets(zone: ZoneInfo, start: int, end: int) -> list[tuple[int, int]]:
-    """From which quarter on local clocks are ahead of UTC by how many, and at last where that ends."""
+    """Return pairs of a quarter and the offset from UTC in quarters since then; the last pair marks
+    the end.
+    """
     offsets = [(start, _offset(zone, start))]
     for day in range(start + _A_DAY, end + _A_DAY, _A_DAY):
         before = offsets[-1][1]
-        if _offset(zone, day) != before:  # since when? No zone changes its clocks twice within a day
+        if _offset(zone, day) != before:  # search for the change: no zone has two within a day
             quarters = range(day - _A_DAY, day)
-            change = quarters.start + bisect_left(quarters, True, key=lambda at: _offset(zone, at) != before)
+            change = quarters.start + bisect_left(quarters, True, key=lambda quarter: _offset(zone, quarter) != before)
             offsets.append((change, _offset(zone, change)))
     return [*offsets, (end, 0)]
 
 
 def _offset(zone: ZoneInfo, quarter: int) -> int:
-    """By how many quarters local clocks are ahead at its end: some zones changed them a minute past
-    the quarter.
+    """Return the offset from UTC at the end of a quarter: some zones changed clocks a minute after
+    its start.
     """
     ahead = (start_of(quarter + 1) - timedelta(seconds=1)).astimezone(zone).utcoffset()
     return (ahead or timedelta()) // QUARTER

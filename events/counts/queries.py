@@ -1,4 +1,4 @@
-"""How many events of each name there were, interval by interval: one query of what `counts` keeps."""
+"""The number of events of each name in each interval, by one query of the stored counts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from events.counts.intervals import Intervals, Run
 from events.models import EventCount
 
 MOST_NAMES = 200
-"""The most frequent names are told one by one, all others together."""
+"""The most frequent names, which are counted one by one. All others are counted together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """How many events there were: by name, the most frequent first, and together of all names that
-    are not told.
-    """
+    """Numbers of events: by name, the most frequent first, and the sum for all other names."""
 
     by_name: dict[str, int]
     others: int
@@ -34,35 +32,38 @@ class Occurrences:
 
 @dataclass(frozen=True, slots=True)
 class EventCounts:
-    """In all the intervals together, and in each of them."""
+    """The numbers in all intervals together, and in each of them."""
 
-    together: Occurrences
+    overall: Occurrences
     series: Sequence[Occurrences]
 
 
 def count_events(environment: Environment, intervals: Intervals, *, name: str | None = None) -> EventCounts:
-    """The events of an environment, or those of one name, in each interval."""
+    """Count the events of an environment, or those of one name, in each interval."""
     rows = EventCount.objects.filter(environment=environment)
     rows = rows.filter(quarter__gte=intervals.starts[0], quarter__lt=intervals.end)
     if name is not None:
         rows = rows.filter(name=name)
     counted: list[Counter[str | None]] = [Counter() for _ in intervals.starts]
-    for index, told, count in _sums(rows, intervals.runs):
-        counted[index][told] = int(count)  # PostgreSQL adds up large integers as decimals
-    together = sum(counted, Counter[str | None]())
-    return EventCounts(_occurrences(together), [_occurrences(each) for each in counted])
+    for index, listed_name, count in _sums(rows, intervals.runs):
+        counted[index][listed_name] = int(count)  # PostgreSQL returns sums of large integers as decimals
+    overall = sum(counted, Counter[str | None]())
+    return EventCounts(_occurrences(overall), [_occurrences(counts) for counts in counted])
 
 
 def _sums(rows: QuerySet[EventCount], runs: Sequence[Run]) -> QuerySet[EventCount, tuple[Any, ...]]:
-    """By the index of an interval and the name, which is null where it is not among the most
-    frequent.
+    """Sum by index of the interval and by name, which is null unless it is among the most frequent.
 
-    One statement, so that all of it is of one moment.
+    It is one statement, so that all sums are of the same state.
     """
     frequent = rows.values("name").annotate(sum=Sum("count")).order_by("-sum", "name").values("name")[:MOST_NAMES]
-    told = Case(When(name__in=frequent, then=F("name")), output_field=CharField())
-    sums = rows.annotate(index=_index(runs), told=told).values("index", "told").annotate(sum=Sum("count"))
-    return sums.filter(sum__gt=0).values_list("index", "told", "sum").order_by()
+    listed_name = Case(When(name__in=frequent, then=F("name")), output_field=CharField())
+    sums = (
+        rows.annotate(index=_index(runs), listed_name=listed_name)
+        .values("index", "listed_name")
+        .annotate(sum=Sum("count"))
+    )
+    return sums.filter(sum__gt=0).values_list("index", "listed_name", "sum").order_by()
 
 
 def _index(runs: Sequence[Run]) -> Expression:
@@ -75,7 +76,7 @@ def _index(runs: Sequence[Run]) -> Expression:
 
 
 def _occurrences(counts: Counter[str | None]) -> Occurrences:
-    """The order of those of the same count is that of their names."""
+    """Names with the same count are in alphabetical order."""
     ordered = sorted(((name, count) for name, count in counts.items() if name is not None), key=_most_frequent_first)
     return Occurrences(dict(ordered), counts[None])
 

@@ -1,7 +1,7 @@
-"""Counts of events by name and quarter of an hour, kept with the events themselves: each change in
-the transaction that makes it true.
+"""Writing the counts of events by name and quarter of an hour, in the transactions that change the
+events.
 
-Not here: how counts are asked for (`count_queries`).
+`events.counts.queries` reads them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = QUARTER // timedelta(seconds=1)
 _A_DAY = timedelta(days=1) // QUARTER
 _SETTLED = timedelta(hours=1)
-"""What is older than this gets few new events, so its stripes are put together."""
+"""Older quarters get few new events, so their stripes are merged."""
 _STRIPES = 16
 _ROWS_A_TRANSACTION = 10_000
 
 Counts = Mapping[tuple[int, str, int], int]
-"""By the id of an environment, the name of an event, and the quarter."""
+"""By the id of an environment, the name of the event, and the quarter."""
 
 _TABLE = EventCount._meta.db_table
 _COLUMNS = ("environment_id", "name", "quarter", "stripe", "count")
 _OR_ADD = f"ON CONFLICT (environment_id, name, quarter, stripe) DO UPDATE SET count = {_TABLE}.count + excluded.count"
-# Rows that somebody is changing are left for the next time, so that nobody waits for anybody in a
-# circle.
-_FOLD = f"""
+# Rows that another transaction has locked are left for the next time, so that there is no deadlock.
+_MERGE = f"""
     WITH old AS (
         DELETE FROM {_TABLE} WHERE ctid = ANY (ARRAY(
             SELECT ctid FROM {_TABLE} WHERE quarter < %s AND (stripe > 0 OR count = 0)
@@ -53,46 +52,48 @@ _DELETE_EMPTY = f"""
 
 
 def quarter_of(moment: datetime) -> int:
-    """The number of quarters of an hour since 1970 began in UTC."""
+    """Return the number of quarters of an hour since 1970 began in UTC."""
     since = moment - _EPOCH
-    return since.days * _A_DAY + since.seconds // _SECONDS  # in a third of the time that `since // QUARTER` takes
+    # A third of the time of `since // QUARTER`.
+    return since.days * _A_DAY + since.seconds // _SECONDS
 
 
 def start_of(quarter: int) -> datetime:
-    """The moment at which a quarter begins."""
+    """Return the time at which a quarter begins."""
     return _EPOCH + quarter * QUARTER
 
 
-def add(counts: Counts) -> None:
-    """Add to what is stored, in the caller's transaction; a negative number takes away.
+def add_counts(counts: Counts) -> None:
+    """Add to the stored counts, in the caller's transaction. Negative numbers subtract.
 
-    Call it last: the rows stay locked until the transaction ends. Which stripe it is is drawn by
-    lot: two transactions mostly lock rows of their own. SQLite has one writer at a time, and needs
-    one stripe.
+    Call it last, because the rows stay locked until the transaction ends. The stripe is random, so
+    that transactions mostly lock different rows. SQLite has one writer at a time, and needs one
+    stripe.
     """
     stripe = random.randrange(_STRIPES) if connection.vendor == "postgresql" else 0  # noqa: S311 (no secret)
-    # Sorted, so that two transactions which lock the same rows do so in the same order.
-    insert(EventCount, _COLUMNS, [(*which, stripe, count) for which, count in sorted(counts.items())], _OR_ADD)
+    # Sorted, so that two transactions lock common rows in the same order.
+    rows = [(*name_and_quarter, stripe, count) for name_and_quarter, count in sorted(counts.items())]
+    insert(EventCount, _COLUMNS, rows, _OR_ADD)
 
 
-def fold(now: datetime) -> str:
-    """Put the stripes of past hours together and drop what counts nothing, some rows in each
-    transaction.
+def merge_stripes(now: datetime) -> str:
+    """Merge the stripes of past hours and delete rows of 0, in short transactions, and return a
+    report.
     """
     until = quarter_of(now - _SETTLED)
-    # Once more, for what was put together may have come to nothing.
-    return f"put together {sum(_fold(until)) + sum(_fold(until)):,} rows of past hours"
+    # Twice, because merged rows may add up to 0.
+    return f"merged {sum(_merge(until)) + sum(_merge(until)):,} rows of past hours"
 
 
-def _fold(until: int) -> Iterator[int]:
-    """How many rows went, transaction by transaction: each statement is one."""
-    went = _ROWS_A_TRANSACTION
-    while went == _ROWS_A_TRANSACTION:
+def _merge(until: int) -> Iterator[int]:
+    """Yield the number of deleted rows of each transaction, which is one statement."""
+    deleted = _ROWS_A_TRANSACTION
+    while deleted == _ROWS_A_TRANSACTION:
         with connection.cursor() as cursor:
             if connection.vendor == "postgresql":
-                cursor.execute(_FOLD, [until, _ROWS_A_TRANSACTION])
-                [went] = cursor.fetchone()
+                cursor.execute(_MERGE, [until, _ROWS_A_TRANSACTION])
+                [deleted] = cursor.fetchone()
             else:
                 cursor.execute(_DELETE_EMPTY, [until, _ROWS_A_TRANSACTION])
-                went = cursor.rowcount
-        yield went
+                deleted = cursor.rowcount
+        yield deleted

@@ -1,3 +1,3 @@
-"""Files that bring history in, record by record: read twice, first to see that all of it is good,
-then to write it.
+"""Importing history from files. A file is read twice: first to validate all records, then to write
+them.
 """

@@ -1,5 +1,5 @@
-"""What the commands that import a file share: their options, a progress bar by bytes, and how
-problems are told.
+"""The base class of commands that import a file: options, a progress bar in bytes, and reports of
+problems.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ class ImportCommand(OperatorCommand):
     """A command that imports a file, or stdin."""
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", help="CSV or NDJSON, compressed by gzip or not; - is stdin")
-        parser.add_argument(
-            "--format", choices=FORMS, help="by default what the name of the file says; of stdin ndjson"
-        )
+        parser.add_argument("file", help="CSV or NDJSON, with or without gzip compression; - reads stdin")
+        parser.add_argument("--format", choices=FORMS, help="default: by the name of the file; ndjson for stdin")
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
-        parser.add_argument("--skip-invalid", action="store_true", help="import the other lines all the same")
+        parser.add_argument("--skip-invalid", action="store_true", help="skip invalid lines and import the others")
 
     def import_file(self, name: str, form: str | None, run: Callable[[File, Callable[[int], object]], Done]) -> Done:
         """Open the file and import it with `run`, which reads it twice."""
@@ -39,7 +37,7 @@ class ImportCommand(OperatorCommand):
         except InvalidLines as error:
             raise CommandError(f"{error}\nNothing was imported.") from error
 
-    def tell_skipped(self, problems: Problems) -> None:
+    def report_skipped(self, problems: Problems) -> None:
         for line in problems.lines():
             self.stderr.write(f"skipped {line}" if line.startswith("line") else line)
 

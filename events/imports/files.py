@@ -1,7 +1,6 @@
-"""A file that is read from its beginning as often as need be, though it is compressed or comes by
-stdin.
+"""Reading the lines of a file more than once, even if it is compressed or comes from stdin.
 
-What is in it is for `records`.
+`events.imports.records` parses the lines.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from typing import IO
 
 STANDARD = "-"
 LONGEST_LINE = 1024 * 1024
-"""Bytes, of which no record needs a tenth."""
+"""In bytes. No record needs a tenth of it."""
 _IN_MEMORY = 16 * 1024 * 1024
 _GZIP = b"\x1f\x8b"
-"""What it begins with, and neither CSV nor NDJSON ever does."""
+"""The first bytes of a gzip file. CSV and NDJSON never begin with them."""
 
 FORMS = ("csv", "ndjson")
 
 
 class FileRefused(Exception):
-    """Why a file cannot be imported, in words for whoever wants to."""
+    """A file cannot be imported; the message gives the reason to the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """`form` is one of `FORMS`, `size` in bytes as they lie there, which is what progress is told
-    in.
+    """An open file. `form` is one of `FORMS`. `size` is in bytes as stored, and is the unit of
+    progress.
     """
 
     form: str
@@ -43,29 +42,29 @@ class File:
     is_compressed: bool
 
     def lines(self, on_progress: Callable[[int], object]) -> Iterator[bytes]:
-        """All lines from the first one on. What is too long for one is cut, and so one byte longer
-        than it may be.
+        """Yield all lines from the start. One that is too long is cut to one byte more than
+        LONGEST_LINE.
         """
         self.raw.seek(0)
-        told = 0
+        reported = 0
         try:
             with gzip.GzipFile(fileobj=self.raw, mode="rb") if self.is_compressed else _left_open(self.raw) as file:
                 while line := file.readline(LONGEST_LINE + 1):
                     yield line
                     while len(line) > LONGEST_LINE and not line.endswith(b"\n"):
                         line = file.readline(LONGEST_LINE + 1)
-                    if (at := self.raw.tell()) > told:
-                        on_progress(at - told)
-                        told = at
+                    if (position := self.raw.tell()) > reported:
+                        on_progress(position - reported)
+                        reported = position
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise FileRefused(f"It is not valid gzip ({error}).") from error
 
 
 @contextmanager
 def opened(name: str, form: str | None = None) -> Iterator[File]:
-    """Open a file; `-` is stdin, which is kept in a temporary one. Raises FileRefused.
+    """Open a file; `-` is stdin, which is copied to a temporary file. Raises FileRefused.
 
-    The form is what the name says where none is given; of stdin it is NDJSON.
+    If no form is given, the name of the file decides; for stdin it is NDJSON.
     """
     try:
         if name == STANDARD:

@@ -1,6 +1,4 @@
-"""Events of a file, stored as those that clients send, and each once however often the file is
-imported.
-"""
+"""Importing events from a file. Each is stored once, even if the file is imported several times."""
 
 from __future__ import annotations
 
@@ -32,18 +30,18 @@ COLUMNS = Columns(
     optional=("id",),
     rest="properties",
     texts=("currency", "experimentId", "variant"),
-    ignored=("receivedAt",),  # which exports have
+    ignored=("receivedAt",),  # exports contain it
 )
 _NAMESPACE = UUID("c5f1c0de-6a6c-5d0b-9c3e-8f6b1d2a7e40")
 
 Read = tuple[NewEvent, bool]
-"""An event, and whether its id came with it."""
+"""An event, and whether the file contains its id."""
 
 
 @dataclass(slots=True)
 class Imported:
-    """What became of the events of a file, and what was wrong with its lines; `conflicts` are ids
-    of other events.
+    """The outcomes of an import, and the problems of its lines. `conflicts` are ids that other
+    events have.
     """
 
     problems: Problems = field(default_factory=Problems)
@@ -54,20 +52,22 @@ class Imported:
 def import_events(
     file: File, environment: Environment, *, at: datetime, skips_invalid: bool, on_progress: Callable[[int], object]
 ) -> Imported:
-    """Store the events of a file that are not stored yet, as received at a moment.
+    """Store the events of a file that are not stored yet, with `at` as the time of receipt.
 
-    Raises InvalidLines where lines cannot be imported and are not to be skipped, and FileRefused.
+    Raises FileRefused, and InvalidLines for invalid lines that may not be skipped.
     """
     imported = Imported()
     with closing(_Occurrences()) as occurrences:
 
         def write(chunk: Sequence[tuple[int, Read]]) -> None:
-            events = [event if has_id else _identified(event, environment, occurrences) for _, (event, has_id) in chunk]
+            events = [
+                event if has_id else _with_derived_id(event, environment, occurrences) for _, (event, has_id) in chunk
+            ]
             outcomes = record(events, environment)
             imported.outcomes.update(outcomes)
             for (line, _), outcome in zip(chunk, outcomes, strict=True):
                 if outcome is Outcome.CONFLICT:
-                    imported.conflicts.add(line, "id: Belongs to another event already; give this one another.")
+                    imported.conflicts.add(line, "id: Another event already has this id; use a new one.")
 
         running = Import(COLUMNS, partial(_read, at=at), write)
         imported.problems = running.run(file, skips_invalid=skips_invalid, on_progress=on_progress)
@@ -75,32 +75,34 @@ def import_events(
 
 
 def _read(document: bytes, *, at: datetime) -> Read:
-    """Read an event as POST /v1/events does; when it happened must be said here, for nobody else
-    knows.
+    """Read an event as POST /v1/events does, but require the timestamp, because the time of receipt
+    is not it.
     """
     value = check(decode(document))
     if not isinstance(value, dict):
-        return read_event(document, at=at), False  # which says what is wrong
+        return read_event(document, at=at), False  # it raises the error that describes the problem
     if "receivedAt" in value:
-        document = orjson.dumps({name: each for name, each in value.items() if name != "receivedAt"})
+        document = orjson.dumps({name: member for name, member in value.items() if name != "receivedAt"})
     event = read_event(document, at=at)
     if "timestamp" not in value:
-        message = "Is missing; say when it happened, such as 2026-01-31T12:00:00Z."
+        message = "This field is required in a file, such as 2026-01-31T12:00:00Z."
         raise ValidationFailed([Detail("timestamp", DetailCode.REQUIRED, message)])
     return event, "id" in value
 
 
 class _Occurrences:
-    """How often each content has come in a file: on disk, for it may be more than memory holds."""
+    """Counts how often each content occurs in a file. It is on disk, because memory may be too
+    small.
+    """
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect("", isolation_level=None)  # a file that is gone when it is closed
+        self._database = sqlite3.connect("", isolation_level=None)  # a file that is deleted on close
         self._database.execute("PRAGMA journal_mode = OFF")
         self._database.execute("CREATE TABLE seen (content BLOB PRIMARY KEY, times INTEGER NOT NULL) WITHOUT ROWID")
         self._database.execute("BEGIN")
 
     def count(self, content: bytes) -> int:
-        """How often it has come by now, this time included."""
+        """Return how often the content has occurred so far, this time included."""
         [(times,)] = self._database.execute(
             "INSERT INTO seen VALUES (?, 1) ON CONFLICT (content) DO UPDATE SET times = times + 1 RETURNING times",
             (content,),
@@ -111,9 +113,10 @@ class _Occurrences:
         self._database.close()
 
 
-def _identified(event: NewEvent, environment: Environment, occurrences: _Occurrences) -> NewEvent:
-    """The event with the id that it has in every import: of its content, and of how many equal ones
-    came before.
+def _with_derived_id(event: NewEvent, environment: Environment, occurrences: _Occurrences) -> NewEvent:
+    """Return the event with an id that is the same in every import.
+
+    It is derived from the content, and from how many equal events came before it in the file.
     """
     content = [environment.key, event.name, event.user_id, format_timestamp(event.timestamp), event.properties]
     name = orjson.dumps(content, option=orjson.OPT_SORT_KEYS).decode()

@@ -1,6 +1,6 @@
-"""The records of a file, each as the JSON of one object.
+"""The records of a file, each as a JSON object.
 
-A line of NDJSON is one as it stands, a row of CSV is put together by the names of its columns.
+A line of NDJSON is such an object. A row of CSV becomes one by the names of its columns.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from config.errors import DomainError, ErrorCode
 from events.imports.files import LONGEST_LINE, File, FileRefused
 
 MOST_LINES = 100
-"""That a row of a table may run over, within quotes. More means that a quote does not close where
-it should.
+"""The most lines of one CSV row, by line breaks within quotes. More mean that a quote is not
+closed.
 """
-_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _number = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][+-]?\d{1,3})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which a table has: those that it must, those that it may, and one for anything besides, as a
+    """The columns of a CSV file: required ones, optional ones, and `rest` for other properties as a
     JSON object.
 
-    Of that one there are also columns of single names: `<rest>.<name>`. In these, what is written
-    as a JSON number, `true` or `false` is one, unless the name is among `texts`. What is `ignored`
-    is not read.
+    A single property may also have its own column, `<rest>.<name>`. There, a JSON number, `true` or
+    `false` is read as such, unless the name is in `texts`. Columns in `ignored` are not read.
     """
 
     required: Sequence[str]
@@ -44,19 +43,19 @@ class Columns:
     ignored: Sequence[str] = ()
 
     def part_of(self, column: str) -> str | None:
-        """The name within the rest, if it is such a column."""
+        """Return `<name>` if this is a column `<rest>.<name>`."""
         prefix = f"{self.rest}."
         return column.removeprefix(prefix) if column.startswith(prefix) and column != prefix else None
 
-    def are_known(self, column: str) -> bool:
-        known = (*self.required, *self.optional, self.rest, *self.ignored)
-        return column in known or self.part_of(column) is not None
+    def has(self, column: str) -> bool:
+        names = (*self.required, *self.optional, self.rest, *self.ignored)
+        return column in names or self.part_of(column) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What stands from a line on, `until` another one at times; where it cannot be read, `problem`
-    says why.
+    """A record that begins in a line, and ends in `until` if that is another one. `problem` says
+    why it is invalid.
     """
 
     line: int
@@ -66,17 +65,17 @@ class Record:
 
 
 def records(file: File, columns: Columns, on_progress: Callable[[int], object]) -> Iterator[Record]:
-    """All records of a file, in their order. Raises FileRefused where the file as a whole makes no
-    sense.
+    """Yield the records of a file in order. Raises FileRefused if the file as a whole cannot be
+    read.
     """
-    lines = _without_mark(file.lines(on_progress))
+    lines = _without_byte_order_mark(file.lines(on_progress))
     return _of_table(lines, columns) if file.form == "csv" else _of_lines(lines)
 
 
-def _without_mark(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Without the mark that some programs put before UTF-8."""
+def _without_byte_order_mark(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines without the byte order mark that some programs write before UTF-8."""
     for first in lines:
-        yield first.removeprefix(_MARK)
+        yield first.removeprefix(_BYTE_ORDER_MARK)
         break
     yield from lines
 
@@ -84,7 +83,7 @@ def _without_mark(lines: Iterator[bytes]) -> Iterator[bytes]:
 def _of_lines(lines: Iterable[bytes]) -> Iterator[Record]:
     for number, line in enumerate(lines, 1):
         if len(line) > LONGEST_LINE:
-            yield Record(number, problem=f"Is longer than {LONGEST_LINE:,} bytes.")
+            yield Record(number, problem=f"Must be at most {LONGEST_LINE:,} bytes long.")
         elif text := line.strip():
             yield Record(number, text)
 
@@ -113,11 +112,11 @@ def _of_table(lines: Iterable[bytes], columns: Columns) -> Iterator[Record]:
 
 
 class _Rows:
-    """The rows of a table. Raises csv.Error for one that cannot be read, after which come the next
-    ones.
+    """Iterates over the rows of a table. Raises csv.Error for an invalid row, and can then continue
+    with the next.
 
-    A quote that is not closed takes all lines up to the next quote with it, and they would be
-    missed by nobody.
+    An unclosed quote would silently swallow all lines up to the next quote. So FileRefused is
+    raised for a row that is invalid or too long over several lines.
     """
 
     def __init__(self, lines: Iterable[bytes]) -> None:
@@ -137,78 +136,82 @@ class _Rows:
             return next(self._reader)
         except csv.Error as error:
             if self.last > self.first:
-                raise self._refusal(f"on to line {self.last:,}, and cannot be read ({error})") from error
+                raise self._refusal(f"on to line {self.last:,} and cannot be read ({error})") from error
             raise
 
     def _decoded(self, lines: Iterable[bytes]) -> Iterator[str]:
         for number, line in enumerate(lines, 1):
             if number >= self.first + MOST_LINES:
                 raise self._refusal(f"over more than {MOST_LINES} lines")
-            # What is no UTF-8 becomes halves of surrogate pairs, which no JSON is made of.
+            # Bytes that are not UTF-8 become lone surrogates, which JSON cannot contain.
             yield line.decode(errors="surrogateescape")
 
     def _refusal(self, how_far: str) -> FileRefused:
-        return FileRefused(f"What begins in line {self.first:,} runs {how_far}: a quote in it does not close.")
+        return FileRefused(f"The row in line {self.first:,} runs {how_far}: a quote in it is not closed.")
 
 
-def in_words(error: DomainError) -> str:
-    """What was wrong with a record. What is no JSON is said to be no body elsewhere."""
+def message_of(error: DomainError) -> str:
+    """Return what is wrong with a record. Messages of the API about invalid JSON speak of a body
+    instead.
+    """
     if error.code is ErrorCode.MALFORMED_JSON:
-        return f"{error.message.replace('The body is', 'Is').partition(';')[0]}."
+        return f"{error.message.replace('The body is', 'It is').partition(';')[0]}."
     return error.message
 
 
 class _Unreadable(Exception):
-    """Why a row makes no record."""
+    """A row is not a valid record; the message gives the reason."""
 
 
 def _check_header(header: Sequence[str], columns: Columns) -> None:
     if missing := [name for name in columns.required if name not in header]:
-        raise FileRefused(f"Its first line must name the columns {', '.join(missing)}, and does not.")
+        raise FileRefused(f"Its first line does not name the columns {', '.join(missing)}.")
     if twice := sorted({name for name in header if header.count(name) > 1}):
         raise FileRefused(f"Its first line names columns twice: {', '.join(twice)}.")
-    if unknown := [repr(name) for name in header if not columns.are_known(name)]:
-        known = ", ".join((*columns.required, *columns.optional, columns.rest, f"{columns.rest}.<name>"))
-        raise FileRefused(f"Its first line names unknown columns: {', '.join(unknown)}; it may name {known}.")
+    if unknown := [repr(name) for name in header if not columns.has(name)]:
+        allowed = ", ".join((*columns.required, *columns.optional, columns.rest, f"{columns.rest}.<name>"))
+        raise FileRefused(f"Its first line names unknown columns: {', '.join(unknown)}; it may name {allowed}.")
 
 
 def _document(header: Sequence[str], row: Sequence[str], columns: Columns) -> bytes:
     if len(row) != len(header):
-        raise _Unreadable(f"Has {len(row)} cells, and the first line names {len(header)} columns")
+        raise _Unreadable(f"The row has {len(row)} cells, but the first line names {len(header)} columns")
     cells = {name: cell for name, cell in zip(header, row, strict=True) if name not in columns.ignored}
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         name: cells[name]
         for name in (*columns.required, *columns.optional)
         if name in columns.required or cells.get(name)
     }
     if rest := _rest(cells, columns):
-        found[columns.rest] = rest
+        document[columns.rest] = rest
     try:
-        return orjson.dumps(found)
+        return orjson.dumps(document)
     except orjson.JSONEncodeError:
-        raise _Unreadable("Is not valid UTF-8") from None
+        raise _Unreadable("It is not valid UTF-8") from None
 
 
 def _rest(cells: Mapping[str, str], columns: Columns) -> dict[str, Any]:
-    """What stands in the column of all, and in those of single names; an empty cell is nothing."""
-    found = _object(cells[columns.rest], columns.rest) if cells.get(columns.rest) else {}
+    """Return the properties from the column `<rest>` and from columns `<rest>.<name>`, without
+    empty cells.
+    """
+    properties = _object(cells[columns.rest], columns.rest) if cells.get(columns.rest) else {}
     for column, cell in cells.items():
         name = columns.part_of(column)
         if name is not None and cell:
-            found[name] = cell if name in columns.texts else _value(cell, column)
-    return found
+            properties[name] = cell if name in columns.texts else _value(cell, column)
+    return properties
 
 
 def _object(cell: str, column: str) -> dict[str, Any]:
     try:
-        found = check(decode(cell.encode()))
+        value = check(decode(cell.encode()))
     except UnicodeEncodeError:
-        raise _Unreadable("Is not valid UTF-8") from None
+        raise _Unreadable("It is not valid UTF-8") from None
     except DomainError as error:
-        raise _Unreadable(f"{column}: {in_words(error)}") from None
-    if not isinstance(found, dict):
+        raise _Unreadable(f"{column}: {message_of(error)}") from None
+    if not isinstance(value, dict):
         raise _Unreadable(f"{column}: Must be a JSON object")
-    return found
+    return value
 
 
 def _value(cell: str, column: str) -> Any:

@@ -1,7 +1,7 @@
-"""Importing a file: all of it is looked at before anything is written, and then written in chunks.
+"""Running an import: all records are validated before any is written, and then written in chunks.
 
-A chunk is a transaction, and what is there already stays as it is: whoever breaks off begins again
-from the beginning.
+Each chunk is one transaction. Records that are stored already do not change, so an interrupted
+import can be repeated from the start.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Generic, TypeVar
 
 from config.errors import DomainError, ErrorCode
 from events.imports.files import File
-from events.imports.records import Columns, Record, in_words, records
+from events.imports.records import Columns, Record, message_of, records
 
-MOST_TOLD = 20
-"""Problems that are told one by one."""
+MOST_SHOWN = 20
+"""The number of problems that are listed one by one."""
 _AT_ONCE = 5000
 
 Read = TypeVar("Read")
@@ -24,24 +24,24 @@ Read = TypeVar("Read")
 
 @dataclass(slots=True)
 class Problems:
-    """What is wrong with lines of a file: the first ones, and how many there are."""
+    """Problems of the lines of a file: the first ones, and their number."""
 
-    told: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
     count: int = 0
 
     def add(self, line: int, message: str, until: int = 0) -> None:
         self.count += 1
-        if len(self.told) < MOST_TOLD:
+        if len(self.shown) < MOST_SHOWN:
             lines = f"lines {line:,} to {until:,}" if until else f"line {line:,}"
-            self.told.append(f"{lines}: {message}")
+            self.shown.append(f"{lines}: {message}")
 
     def lines(self) -> list[str]:
-        more = self.count - len(self.told)
-        return [*self.told, f"and {more:,} more"] if more else self.told
+        more = self.count - len(self.shown)
+        return [*self.shown, f"and {more:,} more"] if more else self.shown
 
 
 class InvalidLines(Exception):
-    """Nothing was written, for these lines cannot be imported."""
+    """Nothing was written, because these lines are invalid."""
 
     def __init__(self, problems: Problems) -> None:
         super().__init__("\n".join(problems.lines()))
@@ -50,8 +50,8 @@ class InvalidLines(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Import(Generic[Read]):
-    """What is imported: how a record is read, which raises DomainError where it is not acceptable,
-    and what is done with those of a chunk, each with its line.
+    """A kind of import. `read` parses a record, or raises DomainError. `write` stores a chunk of
+    records, each with its line.
     """
 
     columns: Columns
@@ -59,33 +59,30 @@ class Import(Generic[Read]):
     write: Callable[[Sequence[tuple[int, Read]]], object]
 
     def run(self, file: File, *, skips_invalid: bool, on_progress: Callable[[int], object]) -> Problems:
-        """Import a file, which is read twice. Raises InvalidLines, unless these are to be skipped,
-        and FileRefused.
+        """Import a file, which is read twice, and return the problems.
+
+        Raises FileRefused, and InvalidLines unless invalid lines are skipped.
         """
         problems = Problems()
-        for _ in self._acceptable(file, problems, on_progress):
+        for _ in self._valid_records(file, problems, on_progress):
             pass
         if problems.count and not skips_invalid:
             raise InvalidLines(problems)
-        rows = self._acceptable(file, Problems(), on_progress)
+        rows = self._valid_records(file, Problems(), on_progress)
         while chunk := list(islice(rows, _AT_ONCE)):
             self.write(chunk)
         return problems
 
-    def _acceptable(
+    def _valid_records(
         self, file: File, problems: Problems, on_progress: Callable[[int], object]
     ) -> Iterator[tuple[int, Read]]:
         for record in records(file, self.columns, on_progress):
             try:
                 yield record.line, self._read(record)
             except DomainError as error:
-                problems.add(record.line, in_words(error), record.until)
+                problems.add(record.line, message_of(error), record.until)
 
     def _read(self, record: Record) -> Read:
         if record.problem:
-            raise unreadable(record.problem)
+            raise DomainError(ErrorCode.VALIDATION_FAILED, record.problem)
         return self.read(record.document)
-
-
-def unreadable(message: str) -> DomainError:
-    return DomainError(ErrorCode.VALIDATION_FAILED, message)

@@ -1,4 +1,4 @@
-"""The names by which events may call one experiment, which `events` cannot know by itself."""
+"""Finding the events of an experiment, by all ids and keys that they may name it by."""
 
 from __future__ import annotations
 
@@ -13,38 +13,40 @@ from events.models import EXPERIMENT_LENGTH, Event, EventQuerySet
 from events.properties import EXPERIMENT_ID
 
 asking_for_names = Signal()
-"""Sent with `environment` and `reference`, an id or key. A receiver answers with all names of that
-experiment.
+"""Sent with `environment` and `reference`, an id or key, because only `experiments` knows the
+others.
+
+A receiver returns all names of that experiment.
 """
 
 
-def find_of_experiment(events: EventQuerySet, environment: Environment, reference: str) -> EventQuerySet:
-    """Return those of the events that name an experiment, by its id or its key, whichever of them
-    is given.
+def filter_by_experiment(events: EventQuerySet, environment: Environment, reference: str) -> EventQuerySet:
+    """Return the events that name an experiment, by its id or by its key. `reference` may be
+    either.
     """
-    used = _names_in_use(environment, reference)
-    named = Q()
-    for name in used:
-        named |= _naming(name)
-    # An index of those that name one at all; SQLite takes it only where the query has its very
-    # condition.
-    return events.filter(named).exclude(experiment="")
+    condition = Q()
+    for name in _names_in_use(environment, reference):
+        condition |= _has_name(name)
+    # For the partial index: SQLite uses it only if the query contains the condition of the index.
+    return events.filter(condition).exclude(experiment="")
 
 
 def _names_in_use(environment: Environment, reference: str) -> Sequence[str]:
     answers: Iterable[tuple[object, Any]] = asking_for_names.send(
         sender=Event, environment=environment, reference=reference
     )
-    names = list(dict.fromkeys(name for _, found in answers for name in found)) or [reference]
+    names = list(dict.fromkeys(name for _, answer in answers for name in answer)) or [reference]
     if len(names) == 1:
         return names
-    # Clients mostly agree on one spelling. The index gives the events of one name in the order of
-    # the pages, so that nothing has to be sorted.
-    own = Event.objects.filter(environment=environment).exclude(experiment="")
-    return [name for name in names if own.filter(_naming(name)).exists()] or names[:1]
+    # Clients mostly use one of the names. For one name, the index returns events in the order of
+    # the pages, so nothing has to be sorted.
+    events = Event.objects.filter(environment=environment).exclude(experiment="")
+    return [name for name in names if events.filter(_has_name(name)).exists()] or names[:1]
 
 
-def _naming(name: str) -> Q:
-    """The column holds the beginning of a long name."""
-    named = Q(experiment=name[:EXPERIMENT_LENGTH])
-    return named if len(name) < EXPERIMENT_LENGTH else named & Q(**{f"properties__{EXPERIMENT_ID}": name})
+def _has_name(name: str) -> Q:
+    """Return the condition for an `experimentId`. The column contains only the beginning of a long
+    one.
+    """
+    condition = Q(experiment=name[:EXPERIMENT_LENGTH])
+    return condition if len(name) < EXPERIMENT_LENGTH else condition & Q(**{f"properties__{EXPERIMENT_ID}": name})

@@ -1,6 +1,6 @@
-"""Events as a file: newest first, in the form that was asked for, however many, page after page.
+"""Exporting any number of events as a file, newest first, page by page.
 
-Each page is a query of its own: no transaction stays open, however slowly the file is read.
+Each page is a separate query, so no transaction stays open if the client reads slowly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ Page = Sequence[Row]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form that a file may have. `torn` is how one ends that breaks off: as no whole one does."""
+    """A format of the file. `torn` is the invalid end of a file that breaks off, which no complete
+    file has.
+    """
 
     media_type: str
     render: Callable[[Page], bytes]
@@ -39,7 +41,7 @@ class Form:
 
 
 def pages(events: EventQuerySet) -> Iterator[Page]:
-    """Events, the newest first."""
+    """Yield the events in pages, newest first."""
     rows = events.order_by(*_ORDER).values_list(*_COLUMNS)
     page = list(rows[:PAGE])
     while page:
@@ -51,8 +53,8 @@ def pages(events: EventQuerySet) -> Iterator[Page]:
 
 
 def write(pages: Iterable[Page], form: Form) -> Iterator[bytes]:
-    """The file piece by piece. What goes wrong on the way is raised, and the file then ends within
-    a record.
+    """Yield the file piece by piece. After an error, the file ends within a record, and the error
+    is raised.
     """
     yield form.head
     try:
@@ -68,7 +70,7 @@ def _ndjson(page: Page) -> bytes:
 
 
 def _record(row: Row) -> dict[str, Any]:
-    """As the API answers it."""
+    """Return the event as the API returns it."""
     event_id, name, user_id, timestamp, received_at, properties = row
     moments = format_timestamp(timestamp), format_timestamp(received_at)
     return dict(zip(_NAMES, (event_id, name, user_id, *moments, properties), strict=True))

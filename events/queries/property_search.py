@@ -1,5 +1,5 @@
-"""Finding events by a property: what is asked for is a text, and what was stored may be a number, a
-switch or null.
+"""Finding events by a property. The searched value is a text; the stored one may be a number, a
+boolean or null.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from django.db.models import BooleanField, F, Func
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _LARGEST_INTEGER = 2**63 - 1
-"""Of SQLite, which reads greater ones as the nearest float."""
+"""The largest in SQLite, which reads larger ones as the nearest float."""
 
 
 class PropertyIs(Func):
-    """Whether the property of exactly this name is this text, or the number, true, false or null
-    that the text spells.
+    """Whether the property of this exact name is this text, or the number, true, false or null that
+    it spells.
 
-    Equal as JSON is: `1` is `1.0`, but neither `true` nor `"1"`. An object or an array never is.
+    Values are compared as JSON: `1` equals `1.0`, but not `true` or `"1"`. Objects and arrays never
+    match.
     """
 
     output_field = BooleanField()
@@ -38,8 +39,8 @@ class PropertyIs(Func):
         return f"({column} -> %s::text) IN ({choices})", [*parameters, self.name, *documents]
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
-        # Paths such as $."name" mean different things in different versions where a name has quotes
-        # or escapes.
+        # Versions of SQLite read paths such as $."name" differently if the name has quotes or
+        # escapes.
         column, parameters = compiler.compile(self.source_expressions[0])
         condition, values = "type = 'text' AND value = %s", list[object]([self.text])
         for value in _spelled(self.text):
@@ -49,18 +50,18 @@ class PropertyIs(Func):
             else:
                 condition += " OR type = %s"
                 values.append(orjson.dumps(value).decode())
-        found = f"SELECT 1 FROM json_each({column}) WHERE key = %s AND ({condition})"  # noqa: S608 (no data)
-        return f"EXISTS ({found})", [*parameters, self.name, *values]
+        matches = f"SELECT 1 FROM json_each({column}) WHERE key = %s AND ({condition})"  # noqa: S608 (no data)
+        return f"EXISTS ({matches})", [*parameters, self.name, *values]
 
 
 def _spelled(text: str) -> list[float | bool | None]:
-    """The value that a text spells in JSON, if it does and is no text itself."""
+    """Return the number, boolean or null that a text spells in JSON, or nothing."""
     if text in ("true", "false", "null"):
         return [orjson.loads(text)]
     if not _NUMBER.fullmatch(text):
         return []
     try:
         number = orjson.loads(text)
-    except orjson.JSONDecodeError:  # beyond what a float holds
+    except orjson.JSONDecodeError:  # too large for a float
         return []
     return [number] if math.isfinite(number) else []

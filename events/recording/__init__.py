@@ -1,1 +1,1 @@
-"""Recording events: each of them once, and all events of a call in one transaction."""
+"""Recording events: each event once, and all events of a call in one transaction."""

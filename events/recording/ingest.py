@@ -1,5 +1,5 @@
-"""Recording events: each once, all of a call in one transaction, which is committed when the call
-returns.
+"""Recording events: each event once, in one transaction for a call, which is committed when the
+call returns.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ from events.models import Event
 from events.recording.rows import NewEvent, insert
 
 events_stored = Signal()
-"""Sent inside the transaction, with `environment` and `events`: those that were not there before,
-as NewEvent.
-"""
+"""Sent inside the transaction, with `environment` and `events`: the new ones, as NewEvent."""
 
 
 class Outcome(StrEnum):
-    """What became of an event."""
+    """The result of recording one event."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
@@ -39,11 +37,11 @@ def new_id() -> UUID:
 
 
 def record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome]:
-    """Store the events that are not stored yet and say, in order, what became of each.
+    """Store the events that are not stored yet, and return an outcome for each, in order.
 
-    The same id with the same environment, user and name is the same event: a duplicate. With others
-    it is a conflict. Where PostgreSQL gives the transaction up in favour of another one, it is
-    begun once more.
+    The same id with the same environment, user and name is a duplicate, and with others a conflict.
+    If PostgreSQL aborts the transaction because of a conflict with another transaction, it is tried
+    once more.
     """
     try:
         with transaction.atomic():
@@ -56,19 +54,21 @@ def record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome
 
 
 def record_one(event: NewEvent, environment: Environment) -> Outcome:
-    """As `record`, in one transaction with what other threads record at this moment."""
+    """Record one event, in one transaction with the events that other threads record at the same
+    time.
+    """
     return writes.submit(_SINGLES, (event, environment))
 
 
 def _record_singles(singles: Sequence[tuple[NewEvent, Environment]]) -> list[Outcome]:
     by_environment: dict[int, list[int]] = {}
-    for at, (_, environment) in enumerate(singles):
-        by_environment.setdefault(environment.pk, []).append(at)
+    for index, (_, environment) in enumerate(singles):
+        by_environment.setdefault(environment.pk, []).append(index)
     outcomes: dict[int, Outcome] = {}
-    for _, places in sorted(by_environment.items()):
-        events = [singles[at][0] for at in places]
-        outcomes.update(zip(places, _record(events, singles[places[0]][1]), strict=True))
-    return [outcomes[at] for at in range(len(singles))]
+    for _, indexes in sorted(by_environment.items()):
+        events = [singles[index][0] for index in indexes]
+        outcomes.update(zip(indexes, _record(events, singles[indexes[0]][1]), strict=True))
+    return [outcomes[index] for index in range(len(singles))]
 
 
 _SINGLES = Handler(_record_singles, rank=2)
@@ -76,14 +76,15 @@ _SINGLES = Handler(_record_singles, rank=2)
 
 def _record(events: Sequence[NewEvent], environment: Environment) -> list[Outcome]:
     first_of_id = {event.id: event for event in reversed(events)}
-    # In the order of ids, so that two calls with common ids wait for each other and never in a
-    # circle.
+    # In the order of ids, so that two calls with common ids wait for each other without a deadlock.
     candidates = sorted(first_of_id.values(), key=attrgetter("id.int"))
     old = insert(candidates, environment.pk)
     fresh = [event for event in candidates if event.id not in old] if old else candidates
     if fresh:
         events_stored.send(sender=Event, environment=environment, events=fresh)
-        storage.add(Counter((environment.pk, event.name, storage.quarter_of(event.timestamp)) for event in fresh))
+        storage.add_counts(
+            Counter((environment.pk, event.name, storage.quarter_of(event.timestamp)) for event in fresh)
+        )
     if len(fresh) == len(events):
         return [Outcome.ACCEPTED] * len(events)
     owners = _owners(old)

@@ -1,8 +1,7 @@
-"""New events on their way into the table, at the database's own speed: COPY on PostgreSQL,
-`executemany` on SQLite.
+"""Inserting events at the database's full speed: by COPY on PostgreSQL, by `executemany` on SQLite.
 
-Nearly all events are new, so those of a call are first written as if all of them were. Where one is
-there already, they are written again by a statement that can tell which, at half the speed.
+Nearly all events are new, so a call first writes its events as if all of them were. If one exists
+already, a statement that skips and reports existing ids writes them again, at half the speed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event
 from events.properties import EXPERIMENT_ID, VARIANT
 
 _LEAST_AT_ONCE = 16
-"""Fewer rows than these are sooner written by the statement that tells which."""
+"""For fewer rows, the statement that reports existing ids is faster."""
 
 _TABLE = Event._meta.db_table
 _COLUMNS = (
@@ -42,8 +41,8 @@ _UNLESS_THERE = "ON CONFLICT (id) DO NOTHING RETURNING id"
 
 
 class NewEvent(msgspec.Struct, frozen=True):
-    """An event as it is to be stored. `id` and `timestamp` are set, `received_at` is the same for a
-    whole call.
+    """An event to store. `id` and `timestamp` are set, and `received_at` is the same for all events
+    of a call.
     """
 
     id: UUID
@@ -65,16 +64,18 @@ class NewEvent(msgspec.Struct, frozen=True):
 
     @property
     def counted_at(self) -> datetime:
-        """Its moment for analysis: a clock that runs ahead cannot put an event after its receipt."""
+        """Return the time for analysis, which is never after the receipt, even if a client's clock
+        runs ahead.
+        """
         return min(self.timestamp, self.received_at)
 
 
 def insert(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:
-    """Insert those whose ids are not there yet, in the caller's transaction, and return the ids of
-    the others.
+    """Insert the events with new ids, in the caller's transaction, and return the ids of the
+    others.
 
-    No id may stand there twice. Give them in the order of ids, so that two calls with common ids
-    wait for each other and never in a circle.
+    Each id must appear only once. Pass events in the order of ids, so that two calls with common
+    ids wait for each other without a deadlock.
     """
     if len(events) >= _LEAST_AT_ONCE:
         write = _copy if connection.vendor == "postgresql" else _execute_many
@@ -89,14 +90,14 @@ def _were_all_new(
     try:
         with transaction.atomic():
             write(events, environment_id)
-    except IntegrityError:  # whatever it was, the statement below meets it again, or it was an id
+    except IntegrityError:  # an id exists, or else the next statement fails for the same reason
         return False
     return True
 
 
 def _copy(events: Sequence[NewEvent], environment_id: int) -> None:
-    # As texts, which need no look at their types, and those of ids and moments all at once, in a
-    # tenth of the time.
+    # psycopg writes texts without a look at their types. Making those of ids and times all at once
+    # takes a tenth.
     environment = str(environment_id)
     texts = msgspec.to_builtins([(event.id, event.timestamp, event.received_at) for event in events])
     command = f"COPY {_TABLE} ({_NAMES}) FROM STDIN"
@@ -116,11 +117,11 @@ def _execute_many(events: Sequence[NewEvent], environment_id: int) -> None:
 
 def _insert_new(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:
     rows = _rows(events, environment_id)
-    return {as_uuid(found) for (found,) in insert_rows(Event, _COLUMNS, rows, _UNLESS_THERE)}
+    return {as_uuid(event_id) for (event_id,) in insert_rows(Event, _COLUMNS, rows, _UNLESS_THERE)}
 
 
 def _rows(events: Sequence[NewEvent], environment_id: int) -> list[tuple[Any, ...]]:
-    """Their values in the order of the columns."""
+    """Return the values of each event in the order of the columns."""
     return [
         (
             event.id,

@@ -1,5 +1,5 @@
-"""Taking events out of the table, the oldest first and a bounded number at a time, and out of the
-counts with them.
+"""Deleting events from the table, the oldest first and a limited number at a time, and from the
+counts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from events.models import Event, EventQuerySet
 AT_ONCE = 5000
 
 Counted = Counter[tuple[int, str, int]]
-"""Events by the id of an environment, their name, and the quarter of an hour."""
+"""Numbers of events by the id of an environment, the name, and the quarter of an hour."""
 
-# The ORM cannot say which rows it has deleted: one that somebody else removes meanwhile counts for
-# them. The place of a row leads to it directly, and holds while the row is locked; by their ids,
-# PostgreSQL would search the whole table.
+# The ORM cannot return which rows it has deleted: a row that another transaction deletes meanwhile
+# counts for that one. A row's physical place leads to it directly, and is stable while the row is
+# locked. By ids, PostgreSQL would search the whole table.
 _ROWS = f"DELETE FROM {Event._meta.db_table} WHERE {{}} RETURNING environment_id, name, timestamp"  # noqa: S608 (no data)
 _DELETE = {
     "postgresql": (RawSQL("ctid", ()), _ROWS.format("ctid = ANY (ARRAY({}))")),
@@ -31,19 +31,18 @@ _DELETE = {
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Events that are gone, as they were counted, and the moment of the newest of them."""
+    """The numbers of deleted events, and the timestamp of the newest of them."""
 
     counted: Counted
     newest: datetime
 
 
 def remove_oldest(events: EventQuerySet, *, since: datetime | None = None) -> Removed | None:
-    """Delete the oldest of these events in the caller's transaction, at most AT_ONCE; None where
-    there are none.
+    """Delete the oldest of these events in the caller's transaction, at most AT_ONCE. Return None
+    if there are none.
 
-    `since` is the newest that the call before this one has removed: the search begins behind the
-    dead rows. All who remove lock rows in the order of time, so that they wait for each other and
-    never in a circle.
+    `since` is the `newest` of the previous call, so that the search skips dead rows. Every deletion
+    locks rows in the order of time, so that two of them wait for each other without a deadlock.
     """
     rest = events if since is None else events.filter(timestamp__gte=since)
     place, delete = _DELETE[connection.vendor]
@@ -58,16 +57,16 @@ def remove_oldest(events: EventQuerySet, *, since: datetime | None = None) -> Re
     return Removed(counted, max(moment for *_, moment in rows))
 
 
-def discount(counted: Counted) -> None:
-    """Take what was removed from the counts: the last thing to do in its transaction."""
-    storage.add({which: -number for which, number in counted.items()})
+def subtract_counts(counted: Counted) -> None:
+    """Subtract deleted events from the counts. Call it last in the transaction."""
+    storage.add_counts({name_and_quarter: -number for name_and_quarter, number in counted.items()})
 
 
-def several(number: int, what: str) -> str:
-    """For reports of what is gone."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1,000 events`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _moment(stored: datetime) -> datetime:
-    """SQLite's rows hold UTC and do not say so."""
+    """Return an aware datetime: SQLite returns naive ones, in UTC."""
     return stored if stored.tzinfo else stored.replace(tzinfo=UTC)

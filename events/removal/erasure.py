@@ -1,4 +1,4 @@
-"""Erasing a user from an environment: the events, and all that was made of them."""
+"""Erasing a user from an environment: the events, and everything that was derived from them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Environment
 from config.slugs import NAME_LENGTH
 from events.models import Event
-from events.removal.batches import Counted, discount, remove_oldest
+from events.removal.batches import Counted, remove_oldest, subtract_counts
 
 erasing_user = Signal()
-"""Sent inside the transaction, with `environment` and `user_id`, while the events are still there.
+"""Sent inside the transaction, with `environment` and `user_id`, before the events are deleted.
 
-Whoever keeps something of the user deletes it and answers an Erased. It may be sent several times.
+A receiver deletes its own data of the user and returns an Erased. The signal may be sent several
+times.
 """
 
 _MOST_ROUNDS = 10
@@ -28,7 +29,7 @@ _MOST_ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class ChangedExperiment:
-    """An experiment whose numbers are others now."""
+    """An experiment whose results changed."""
 
     id: UUID
     key: str
@@ -37,14 +38,16 @@ class ChangedExperiment:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What is gone: how many events and exposures. Experiments stand in the order of their keys."""
+    """The numbers of deleted events and exposures, and the changed experiments in the order of
+    their keys.
+    """
 
     events: int = 0
     exposures: int = 0
     experiments: Sequence[ChangedExperiment] = ()
 
     def __add__(self, other: Erased) -> Erased:
-        by_key = {each.key: each for each in (*self.experiments, *other.experiments)}
+        by_key = {experiment.key: experiment for experiment in (*self.experiments, *other.experiments)}
         return Erased(
             self.events + other.events,
             self.exposures + other.exposures,
@@ -53,16 +56,15 @@ class Erased:
 
 
 def erase_user(user_id: str, environment: Environment) -> Erased:
-    """Delete all events of the user, and what listeners made of them, in one transaction: all of it
-    or nothing.
+    """Delete all events of the user, and what receivers derived from them, in one transaction.
 
-    What arrives meanwhile may be committed between two statements and be found by the second alone.
-    So all of it is done again until there is no event left; a user who never pauses is erased as of
-    some moment of it. Where PostgreSQL gives the transaction up in favour of another one, it is
-    begun once more.
+    Events that arrive meanwhile may be committed between two statements, so that only the second
+    one sees them. So the deletion repeats until no event is left, a limited number of times. A user
+    who never pauses is erased up to some time during the call. If PostgreSQL aborts the transaction
+    because of a conflict, it is tried once more.
     """
-    if wrong := _check_user_id(user_id):
-        raise ValidationFailed(wrong, code=ErrorCode.INVALID_PARAMETER)
+    if details := _check_user_id(user_id):
+        raise ValidationFailed(details, code=ErrorCode.INVALID_PARAMETER)
     try:
         return _erase(user_id, environment)
     except OperationalError as error:
@@ -75,23 +77,23 @@ def _erase(user_id: str, environment: Environment) -> Erased:
     erased, counted = Erased(), Counted()
     with transaction.atomic():
         for _ in range(_MOST_ROUNDS):
-            erased += _ask_listeners(user_id, environment)
-            if not (found := _remove_events(user_id, environment)):
+            erased += _notify_receivers(user_id, environment)
+            if not (removed := _remove_events(user_id, environment)):
                 break
-            counted += found
-        discount(counted)
+            counted += removed
+        subtract_counts(counted)
     return erased + Erased(events=counted.total())
 
 
-def _ask_listeners(user_id: str, environment: Environment) -> Erased:
+def _notify_receivers(user_id: str, environment: Environment) -> Erased:
     answers: Iterable[tuple[object, Any]] = erasing_user.send(sender=Event, environment=environment, user_id=user_id)
     return sum((answer for _, answer in answers), Erased())
 
 
 def _remove_events(user_id: str, environment: Environment) -> Counted:
-    theirs = Event.objects.filter(environment=environment, user_id=user_id)
+    events = Event.objects.filter(environment=environment, user_id=user_id)
     counted, since = Counted(), None
-    while removed := remove_oldest(theirs, since=since):
+    while removed := remove_oldest(events, since=since):
         counted += removed.counted
         since = removed.newest
     return counted

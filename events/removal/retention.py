@@ -1,6 +1,4 @@
-"""Purging old events in short transactions, and never one that something still computes its numbers
-from.
-"""
+"""Purging old events in short transactions, except those that results are still computed from."""
 
 from __future__ import annotations
 
@@ -19,17 +17,17 @@ from config.models import Environment
 from config.timestamps import format_timestamp
 from events.counts.storage import quarter_of, start_of
 from events.models import Event, EventCount, EventQuerySet
-from events.removal.batches import Removed, discount, remove_oldest, several
+from events.removal.batches import Removed, format_count, remove_oldest, subtract_counts
 
 asking_for_holds = Signal()
-"""Sent with `environment`; whoever still needs events of it answers with Holds."""
+"""Sent with `environment`. A receiver that still needs events of it returns Holds."""
 
 LOCK = "purge events"
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Events at or after a moment are needed, and by whom, such as `experiment checkout-button`."""
+    """Events at or after a time are needed by something, such as `experiment checkout-button`."""
 
     since: datetime
     by: str
@@ -37,8 +35,8 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a purge of one environment deletes: the events before `until`, which is `before` unless
-    something holds.
+    """A purge of one environment. It deletes events before `until`, which is `before` unless a hold
+    is earlier.
     """
 
     environment: Environment
@@ -57,29 +55,29 @@ class Plan:
         return count_before(self.environment, self.until)
 
     def obstacles(self) -> list[str]:
-        """What stays although it is old enough, as sentences."""
+        """Return a sentence for each hold that keeps events before `before`."""
         everything = count_before(self.environment, self.before)
         held = ((hold, everything - count_before(self.environment, hold.since)) for hold in self.holds)
         return [
-            f"{hold.by[0].upper()}{hold.by[1:]} keeps {several(number, 'older event')}, "
+            f"{hold.by[0].upper()}{hold.by[1:]} keeps {format_count(number, 'older event')}, "
             f"from {format_timestamp(hold.since)} on."
             for hold, number in held
         ]
 
 
 def plan_purge(environment: Environment, before: datetime) -> Plan:
-    """Plan to delete what happened before a moment, and find what forbids it."""
+    """Plan to delete the events before a time, except those that something holds."""
     answers: Iterable[tuple[object, Any]] = asking_for_holds.send(sender=Event, environment=environment)
-    holds = [hold for _, found in answers for hold in found if hold.since < before]
+    holds = [hold for _, answer in answers for hold in answer if hold.since < before]
     return Plan(environment, before, sorted(holds, key=lambda hold: (hold.since, hold.by)))
 
 
 def purge(plan: Plan, on_progress: Callable[[int], object] = lambda _: None) -> int:
-    """Delete what was planned, in many short transactions, and return how many events it was.
+    """Delete the planned events in many short transactions, and return their number.
 
-    What is done stays done when it is interrupted. `on_progress` hears of each transaction.
-    Vacuuming is left to the database, which does it as ever: no transaction here is long enough to
-    stand in its way.
+    An interruption loses nothing that was deleted. `on_progress` gets the number of each
+    transaction. The database vacuums as usual, because no transaction is long enough to hold it
+    back.
     """
     number, since = 0, None
     while removed := _purge_some(plan, since):
@@ -93,14 +91,12 @@ def _purge_some(plan: Plan, since: datetime | None) -> Removed | None:
     with transaction.atomic():
         removed = remove_oldest(plan.events, since=since)
         if removed:
-            discount(removed.counted)
+            subtract_counts(removed.counted)
         return removed
 
 
 def count_before(environment: Environment, moment: datetime) -> int:
-    """How many events happened before a moment. The counts know, but for its own quarter of an
-    hour.
-    """
+    """Count the events before a time, from the stored counts except for its own quarter of an hour."""
     quarter = quarter_of(moment)
     counted = EventCount.objects.filter(environment=environment, quarter__lt=quarter).aggregate(sum=Sum("count"))
     begun = Event.objects.filter(environment=environment, timestamp__gte=start_of(quarter), timestamp__lt=moment)
@@ -108,18 +104,20 @@ def count_before(environment: Environment, moment: datetime) -> int:
 
 
 def purge_by_setting(now: datetime) -> str:
-    """Delete what is older than EVENT_RETENTION_DAYS, in every environment, and say what was done
-    (a periodic task).
+    """Delete events older than EVENT_RETENTION_DAYS, in every environment, and return a report (a
+    periodic task).
     """
     days: int | None = settings.EVENT_RETENTION_DAYS
     if days is None:
         return "nothing to do: EVENT_RETENTION_DAYS is not set"
     with advisory_lock(LOCK) as is_ours:
         if not is_ours:
-            return "skipped, a purge is under way"
+            return "skipped, because another purge is running"
         plans = [plan_purge(environment, now - timedelta(days=days)) for environment in Environment.objects.all()]
         return " ".join(sentence for plan in plans for sentence in (report(plan, purge(plan)), *plan.obstacles()))
 
 
 def report(plan: Plan, number: int) -> str:
-    return f"{plan.environment.key}: deleted {several(number, 'event')} from before {format_timestamp(plan.until)}."
+    return (
+        f"{plan.environment.key}: deleted {format_count(number, 'event')} from before {format_timestamp(plan.until)}."
+    )

@@ -17,7 +17,7 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.slugs import NAME_LENGTH
 from config.timestamps import floor_to_second, format_timestamp, parse_timestamp
 from events.imports.files import File
-from events.imports.records import Columns, in_words
+from events.imports.records import Columns, message_of
 from events.imports.running import Import, Problems
 from experiments.exposures.recording import record_imported
 from experiments.exposures.reports import Report
@@ -96,7 +96,7 @@ def _still_acceptable(
             user_id, report = exposure
             _check(user_id, report.variant, report.at, experiment, at)
         except DomainError as error:
-            left_out.add(line, in_words(error))
+            left_out.add(line, message_of(error))
         else:
             yield exposure
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from django.db import transaction
 
 from config.database.locks import Rank, lock_environment, lock_rows
-from events.removal.batches import several
+from events.removal.batches import format_count
 from experiments.aggregates.update import AggregateUpdater
 from experiments.models import Experiment, Exposure, Status, UserTotal
 from experiments.models.locks import lock_aggregates
@@ -58,4 +58,4 @@ def remove_all_forced_exposures(now: datetime) -> str:
     unfrozen = Experiment.objects.started().filter(frozen_at=None)
     forcing = unfrozen.exclude(forced_variants={}).select_related("environment")
     number = sum(remove_late_forced_exposures(experiment) for experiment in forcing.order_by("pk"))
-    return f"removed {several(number, 'exposure')} of users with a forced variant"
+    return f"removed {format_count(number, 'exposure')} of users with a forced variant"

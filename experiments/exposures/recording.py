@@ -144,7 +144,7 @@ def record_reported_meanwhile(experiment: Experiment, stopped_at: datetime) -> N
 def _reporting(experiment: Experiment) -> EventQuerySet:
     """Return the events since the start that name the experiment and a variant."""
     assert experiment.started_at is not None  # noqa: S101 (callers have just started or reopened it)
-    named = Event.objects.filter(environment=experiment.environment).naming(*experiment.references())
+    named = Event.objects.filter(environment=experiment.environment).referring_to(*experiment.references())
     return named.counted_from(floor_to_second(experiment.started_at)).filter(properties__has_key=VARIANT)
 
 
@@ -186,7 +186,7 @@ def names_of_experiment(*, environment: Environment, reference: str, **_: Any) -
 
 def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
     """Return the events that report a variant that the experiment does not have."""
-    naming = Event.objects.filter(environment=experiment.environment_id).naming(*experiment.references())
+    naming = Event.objects.filter(environment=experiment.environment_id).referring_to(*experiment.references())
     reporting = naming.filter(properties__has_key=VARIANT)
     has_variant = Q()
     for key in experiment.variant_keys:

@@ -61,7 +61,7 @@ def count_events_before_exposure(experiment: Experiment) -> int:
     )
     names = {name for definition in definitions_of(experiment) for name in definition.events}
     events = Event.objects.filter(environment=experiment.environment_id, name__in=names)
-    since_start = events.naming("", *experiment.references()).counted_from(floor_to_second(experiment.started_at))
+    since_start = events.referring_to("", *experiment.references()).counted_from(floor_to_second(experiment.started_at))
     return since_start.filter(Exists(later)).count()
 
 
@@ -122,7 +122,7 @@ def _reported_since(experiment: Experiment, rows: Sequence[Row]) -> dict[tuple[s
     """
     since: dict[tuple[str, str], datetime] = {}
     if rows:
-        events = Event.objects.filter(environment=experiment.environment_id).naming(*experiment.references())
+        events = Event.objects.filter(environment=experiment.environment_id).referring_to(*experiment.references())
         for start in range(0, len(rows), _USERS_A_QUERY):
             users = [row[0] for row in rows[start : start + _USERS_A_QUERY]]
             reports = events.exclude(variant="").filter(user_id__in=users).order_by()

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from config.database.consistent_reads import read_consistently
 from config.documents import Document
-from events.removal.batches import several
+from events.removal.batches import format_count
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.refresh import refresh_locked
 from experiments.exposures.recording import events_of_unknown_variants
@@ -50,7 +50,7 @@ def refresh_results(now: datetime) -> str:
         else:
             bring_up_to_date(experiment, now)
             refreshed += 1
-    return f"brought {several(refreshed, 'experiment')} up to date and froze {several(frozen, 'other')}"
+    return f"brought {format_count(refreshed, 'experiment')} up to date and froze {format_count(frozen, 'other')}"
 
 
 def is_due(experiment: Experiment, now: datetime) -> bool:

@@ -60,7 +60,7 @@ class TestEraseUser:
         monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or answer)
         EventFactory(user_id="u")
         run("erase_user", "u")
-        assert asked == ["Erase 'u' from production, staging? Nothing brings it back. Type yes: "]
+        assert asked == ["Erase 'u' from production, staging? This cannot be undone. Type yes: "]
         assert not Event.objects.exists()
 
     @pytest.mark.parametrize("answer", ["", "y", "no", None])
@@ -128,10 +128,10 @@ class TestPurgeEvents:
     @pytest.mark.parametrize(
         ("before", "message"),
         [
-            ("soon", "Cannot read 'soon'; --before takes a day such as 2026-01-31 or a moment in ISO 8601."),
-            ("2026-01-31T12:00:00Z", "--before must lie a minute or more in the past."),
-            ("2026-01-31T11:59:01Z", "--before must lie a minute or more in the past."),
-            ("2027-01-31", "--before must lie a minute or more in the past."),
+            ("soon", "Cannot read 'soon'; --before takes a day such as 2026-01-31 or a time in ISO 8601."),
+            ("2026-01-31T12:00:00Z", "--before must be at least one minute in the past."),
+            ("2026-01-31T11:59:01Z", "--before must be at least one minute in the past."),
+            ("2027-01-31", "--before must be at least one minute in the past."),
         ],
     )
     def test_purge_events__moment_that_is_none_or_too_late__is_refused(self, production, before, message):
@@ -151,7 +151,7 @@ class TestPurgeEvents:
     def test_purge_events__while_another_is_under_way__is_refused_and_a_dry_run_is_not(self):
         EventFactory(environment=Environment.objects.default())
         with advisory_lock(LOCK):
-            with pytest.raises(CommandError, match=r"^Another purge is under way; this one has done nothing\.$"):
+            with pytest.raises(CommandError, match=r"^Another purge is running, so this one did nothing\.$"):
                 run("purge_events", "--before", "2026-02-01")
             assert Event.objects.count() == 1
             run("purge_events", "--before", "2026-02-01", "--dry-run")

@@ -1,4 +1,4 @@
-"""`manage.py export_events`: events as a file, in the forms and by the filters of the API."""
+"""`manage.py export_events`: write events to a file, with the formats and filters of the API."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _OPTIONS = {
 
 
 class Command(OperatorCommand):
-    help = "Write events, the newest first, as NDJSON or CSV: all of an environment, or those that the filters find."
+    help = "Write the events of an environment as NDJSON or CSV, newest first: all, or those that match the filters."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
-        parser.add_argument("--event", dest="event", type=_text, help="only events of this name")
+        parser.add_argument("--event", dest="event", type=_text, help="only events with this name")
         parser.add_argument("--user", dest="userId", type=_text, help="only events of this user")
         parser.add_argument(
-            "--experiment", dest="experimentId", type=_text, help="only those of this experiment, by id or key"
+            "--experiment", dest="experimentId", type=_text, help="only events of this experiment, by id or key"
         )
-        parser.add_argument("--variant", dest="variant", type=_text, help="only those with this variant of it")
+        parser.add_argument("--variant", dest="variant", type=_text, help="only events with this variant")
         parser.add_argument(
             "--property",
             dest="properties",
@@ -48,11 +48,11 @@ class Command(OperatorCommand):
             action="append",
             default=[],
             metavar="NAME=VALUE",
-            help="only those with this property, beside --event or --user; may be repeated",
+            help="only events with this property; needs --event or --user, and may be repeated",
         )
-        parser.add_argument("--from", dest="from", type=_text, help="from this moment or day on")
-        parser.add_argument("--to", dest="to", type=_text, help="until this moment, or the end of this day")
-        parser.add_argument("--format", choices=FORMS, help="by default what the name of the file says, else ndjson")
+        parser.add_argument("--from", dest="from", type=_text, help="only events at or after this time or day")
+        parser.add_argument("--to", dest="to", type=_text, help="only events up to this time, or the end of this day")
+        parser.add_argument("--format", choices=FORMS, help="default: by the name of the file, or else ndjson")
         parser.add_argument("--output", default=STANDARD, help="the file to write (default: stdout)")
 
     def handle(self, *, environment: str | None, output: str, **options: Any) -> None:
@@ -66,7 +66,7 @@ class Command(OperatorCommand):
         except OSError as error:
             raise CommandError(f"Cannot write {output}: {error.strerror}.") from error
         except DatabaseError as error:
-            raise CommandError(f"The database failed, and what was written is not whole: {error}") from error
+            raise CommandError(f"The database failed, so the export is incomplete: {error}") from error
 
     def _write(self, events: EventQuerySet, form: Form, file: IO[bytes], *, is_shown: bool) -> None:
         with tqdm(desc="Export", unit=" events", disable=None if is_shown else True) as bar:
@@ -78,11 +78,11 @@ class Command(OperatorCommand):
 def _find(environment: Environment, options: dict[str, Any]) -> EventQuerySet:
     data = {name: options[name] for name in _OPTIONS if options[name] is not None}
     data |= {f"{PROPERTY}{name}": value for name, value in options["properties"]}
-    found = EventFilter(data, queryset=Event.objects.filter(environment=environment), environment=environment)
-    if found.is_valid():
-        events: EventQuerySet = found.qs
+    filterset = EventFilter(data, queryset=Event.objects.filter(environment=environment), environment=environment)
+    if filterset.is_valid():
+        events: EventQuerySet = filterset.qs
         return events
-    name, [message, *_] = next(iter(found.errors.items()))
+    name, [message, *_] = next(iter(filterset.errors.items()))
     for parameter, option in _OPTIONS.items():
         message = message.replace(f"`{parameter}`", option)
     raise CommandError(f"{_OPTIONS.get(name, '--property')}: {message}")
@@ -97,8 +97,8 @@ def _opened(output: str) -> Any:
     return nullcontext(sys.stdout.buffer) if output == STANDARD else Path(output).open("wb")
 
 
-def _counted(found: Iterable[Page], bar: Any) -> Iterator[Page]:
-    for page in found:
+def _counted(pages: Iterable[Page], bar: Any) -> Iterator[Page]:
+    for page in pages:
         yield page
         bar.update(len(page))
 

@@ -1,4 +1,4 @@
-"""`manage.py purge_events`: old events deleted, in short transactions, by one process at a time."""
+"""`manage.py purge_events`: delete old events in short transactions, by one process at a time."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from config.database.locks import advisory_lock
 from config.management.operator import OperatorCommand, find_environment
 from config.models import Environment
 from config.timestamps import format_timestamp, parse_timestamp
-from events.removal.batches import several
+from events.removal.batches import format_count
 from events.removal.retention import LOCK, Plan, plan_purge, purge, report
 
 _LEAST_AGE = timedelta(minutes=1)
-"""The start of an experiment carries a moment just before it is committed, and only then holds its
-events.
+"""An experiment holds its events only once its start is committed, shortly after the time of the
+start.
 """
 
 
 class Command(OperatorCommand):
-    help = "Delete events from before a moment, but never one that the results of an experiment are computed from."
+    help = "Delete the events before a time, except those that results of experiments are computed from."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--before", required=True, help="such as 2026-01-31, in UTC, or 2026-01-31T12:00:00Z")
-        parser.add_argument("--environment", help="the key of the only environment to purge (default: all)")
-        parser.add_argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
+        parser.add_argument("--environment", help="the key of an environment (default: all environments)")
+        parser.add_argument("--dry-run", action="store_true", help="report what would be deleted, and delete nothing")
 
     def handle(self, *, before: str, environment: str | None, dry_run: bool, **_: Any) -> None:
         moment = _read_moment(before)
         environments = list(Environment.objects.all()) if environment is None else [find_environment(environment)]
         if dry_run:
-            self._show([plan_purge(each, moment) for each in environments])
+            self._show([plan_purge(target, moment) for target in environments])
             return
         with advisory_lock(LOCK) as is_ours:
             if not is_ours:
-                raise CommandError("Another purge is under way; this one has done nothing.")
-            self._purge([plan_purge(each, moment) for each in environments])
+                raise CommandError("Another purge is running, so this one did nothing.")
+            self._purge([plan_purge(target, moment) for target in environments])
 
     def _show(self, plans: Sequence[Plan]) -> None:
         for plan in plans:
             until = format_timestamp(plan.until)
             self.stdout.write(
-                f"{plan.environment.key}: would delete {several(plan.count(), 'event')} from before {until}."
+                f"{plan.environment.key}: would delete {format_count(plan.count(), 'event')} from before {until}."
             )
             self._explain(plan)
 
@@ -67,8 +67,8 @@ def _read_moment(text: str) -> datetime:
     try:
         moment = parse_timestamp(text)
     except ValueError:
-        message = f"Cannot read {text!r}; --before takes a day such as 2026-01-31 or a moment in ISO 8601."
+        message = f"Cannot read {text!r}; --before takes a day such as 2026-01-31 or a time in ISO 8601."
         raise CommandError(message) from None
     if moment > timezone.now() - _LEAST_AGE:
-        raise CommandError("--before must lie a minute or more in the past.")
+        raise CommandError("--before must be at least one minute in the past.")
     return moment

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from config.management.operator import find_environment
 from events.imports.command import ImportCommand, were
-from events.removal.batches import several
+from events.removal.batches import format_count
 from experiments.api.exposure_imports import import_exposures
 from experiments.models.documents import get_experiment
 
@@ -32,8 +32,8 @@ class Command(ImportCommand):
                 target, opened, at=at, skips_invalid=skip_invalid, on_progress=on_progress
             ),
         )
-        self.tell_skipped(imported.problems)
-        lines, users = several(imported.lines, "exposure"), several(imported.users, "user")
+        self.report_skipped(imported.problems)
+        lines, users = format_count(imported.lines, "exposure"), format_count(imported.users, "user")
         self.stdout.write(f"Imported {lines} to {target.key}; {users} {were(imported.users)} not there before.")
         if imported.left_out.count:
             message = "These were not imported, for the experiment was changed meanwhile:"

@@ -20,7 +20,7 @@ from psycopg.errors import DeadlockDetected
 from config.models import Environment
 from events.counts.intervals import Interval, intervals
 from events.counts.queries import count_events
-from events.counts.storage import fold, quarter_of, start_of
+from events.counts.storage import merge_stripes, quarter_of, start_of
 from events.models import Event, EventCount
 from events.recording.ingest import new_id, record, record_one
 from events.recording.rows import NewEvent
@@ -69,7 +69,7 @@ def assert_answers_agree(environment: Environment) -> None:
             for name, count in each.by_name.items()
         }
         assert found == Counter((interval_of(moment, interval, zone), name) for name, moment in events)
-        assert counted.together.total == len(events)
+        assert counted.overall.total == len(events)
 
 
 class Walk:
@@ -90,7 +90,7 @@ class Walk:
         return NewEvent(event_id, f"user {draw.randrange(6)}", draw.choice("abc"), moment, LAST, {})
 
     def step(self) -> None:
-        [step] = self.draw.choices([self.batch, self.single, self.erase, self.purge, self.fold], [8, 4, 2, 1, 2])
+        [step] = self.draw.choices([self.batch, self.single, self.erase, self.purge, self.merge], [8, 4, 2, 1, 2])
         step()
 
     def batch(self) -> None:
@@ -105,8 +105,8 @@ class Walk:
     def purge(self) -> None:
         purge(plan_purge(self.environment(), FIRST + SPAN * self.draw.random() / 3))
 
-    def fold(self) -> None:
-        fold(LAST)
+    def merge(self) -> None:
+        merge_stripes(LAST)
 
 
 @pytest.fixture
@@ -127,8 +127,8 @@ def test_counts__after_each_step_of_a_random_walk__are_those_of_the_table(seed: 
         if number % 20 == 0:
             assert_answers_agree(walk.environment())
     assert seen > 200
-    fold(LAST)
-    fold(LAST)
+    merge_stripes(LAST)
+    merge_stripes(LAST)
     assert of_counts() == of_table()
     assert EventCount.objects.filter(quarter__lt=quarter_of(LAST) - 4, count=0).count() == 0
 

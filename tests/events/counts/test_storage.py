@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from config.models import Environment
 from events.counts import storage
-from events.counts.storage import QUARTER, add, fold, quarter_of, start_of
+from events.counts.storage import QUARTER, add_counts, merge_stripes, quarter_of, start_of
 from events.models import EventCount
 from tests.conftest import NOON
 
@@ -69,26 +69,26 @@ def total(environment: Environment) -> int:
 def test_add__again_and_again__adds_up(production: Environment, staging: Environment) -> None:
     names = ["see", "buy", "100 %s", "é 😀", "'\"\\"]
     for number in (3, 4, -5):
-        add({(which.pk, name, NOW): number for which in (staging, production) for name in names})
+        add_counts({(which.pk, name, NOW): number for which in (staging, production) for name in names})
     sums = EventCount.objects.values_list("environment", "name", "quarter").annotate(sum=Sum("count"))
     assert set(sums) == {(which.pk, name, NOW, 2) for which in (staging, production) for name in names}
 
 
 def test_add__more_rows_than_a_statement_takes__adds_them_all(production: Environment) -> None:
-    add({(production.pk, f"name {at}", NOW - at): at for at in range(2500)})
+    add_counts({(production.pk, f"name {at}", NOW - at): at for at in range(2500)})
     assert EventCount.objects.count() == 2500
     assert total(production) == sum(range(2500))
 
 
 def test_add__nothing__does_nothing() -> None:
-    add({})
+    add_counts({})
     assert not EventCount.objects.exists()
 
 
 @on_postgresql
 def test_add__many_transactions__spread_over_stripes(production: Environment) -> None:
     for _ in range(200):
-        add({(production.pk, "see", NOW): 1})
+        add_counts({(production.pk, "see", NOW): 1})
     found = stripes(production)
     assert len(found) == 16
     assert sum(found.values()) == 200
@@ -99,7 +99,7 @@ def test_fold__stripes_of_past_hours__become_one(production: Environment, stagin
     store(production, LONG_AGO + 1, 5)
     store(production, LONG_AGO, 0, 7, name="buy")
     store(staging, LONG_AGO, 10, 20)
-    fold(NOON)
+    merge_stripes(NOON)
     expected = {(LONG_AGO, 0): 6, (LONG_AGO + 1, 0): 5} if connection.vendor == "postgresql" else None
     assert total(production) == 18
     assert total(staging) == 30
@@ -112,7 +112,7 @@ def test_fold__stripes_of_past_hours__become_one(production: Environment, stagin
 def test_fold__what_counts_nothing__goes(production: Environment) -> None:
     store(production, LONG_AGO, 0)
     store(production, LONG_AGO + 1, 1)
-    assert fold(NOON) == "put together 1 rows of past hours"
+    assert merge_stripes(NOON) == "merged 1 rows of past hours"
     assert stripes(production) == {(LONG_AGO + 1, 0): 1}
 
 
@@ -120,7 +120,7 @@ def test_fold__what_counts_nothing__goes(production: Environment) -> None:
 def test_fold__stripes_that_come_to_nothing__go(production: Environment) -> None:
     store(production, LONG_AGO, 4, -4)
     store(production, LONG_AGO + 1, 0, -2, 2, 0)
-    fold(NOON)
+    merge_stripes(NOON)
     assert stripes(production) == {}
 
 
@@ -128,7 +128,7 @@ def test_fold__the_last_hour__stays_as_it_is(production: Environment) -> None:
     store(production, NOW, 1, 2)
     store(production, NOW - 4, 0, 0, 3)
     store(production, NOW - 5, 0)
-    fold(NOON)
+    merge_stripes(NOON)
     assert stripes(production) == {(NOW, 0): 1, (NOW, 1): 2, (NOW - 4, 0): 0, (NOW - 4, 1): 0, (NOW - 4, 2): 3}
 
 
@@ -140,7 +140,7 @@ def test_fold__more_rows_than_a_transaction_takes__takes_several(
         store(production, LONG_AGO + at, 0)
     store(production, LONG_AGO + 10, 1)
     with CaptureQueriesContext(connection) as queries:
-        fold(NOON)
+        merge_stripes(NOON)
     assert len(queries) == 4  # 4, 4, 2, and a last look
     assert stripes(production) == {(LONG_AGO + 10, 0): 1}
 
@@ -148,7 +148,7 @@ def test_fold__more_rows_than_a_transaction_takes__takes_several(
 def test_maintain__folds_the_counts(production: Environment, capsys: pytest.CaptureFixture[str]) -> None:
     store(production, LONG_AGO, 0)
     call_command("maintain")
-    assert "counts of events: put together 1 rows of past hours\n" in capsys.readouterr().out
+    assert "counts of events: merged 1 rows of past hours\n" in capsys.readouterr().out
     assert stripes(production) == {}
 
 
@@ -184,7 +184,7 @@ def test_fold__rows_that_somebody_is_changing__are_left_and_waited_for_by_nobody
     store(production, LONG_AGO, 1, 2, 3)
     store(production, LONG_AGO + 1, 1, 2)
     with held_by_another(production, LONG_AGO):
-        fold(NOON)
+        merge_stripes(NOON)
         assert stripes(production) == {(LONG_AGO, 0): 4, (LONG_AGO, 1): 2, (LONG_AGO + 1, 0): 3}
-    fold(NOON + timedelta(minutes=1))
+    merge_stripes(NOON + timedelta(minutes=1))
     assert stripes(production) == {(LONG_AGO, 0): 104, (LONG_AGO + 1, 0): 3}

@@ -41,7 +41,7 @@ def test_import__table__stores_events_counts_and_all(tmp_path: Path, production:
         "buy,u,2026-01-01T01:00:00+01:00,19.99,EUR",
         "look,v,2026-01-02,,",
     )
-    assert run("import_events", file)[0] == "Imported 2 events; 0 were there already.\n"
+    assert run("import_events", file)[0] == "Imported 2 events; 0 were already stored.\n"
     assert stored() == [
         ("buy", "u", "2026-01-01T00:00:00+00:00", {"revenue": 19.99, "currency": "EUR"}),
         ("look", "v", "2026-01-02T00:00:00+00:00", {}),
@@ -54,10 +54,10 @@ def test_import__same_file_again__changes_nothing(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(running, "_AT_ONCE", 3)
     lines = [line(), line(), line(properties={"a": 1, "b": 2}), line(properties={"b": 2, "a": 1}), line(id=ID)]
     file = write(tmp_path, "events.ndjson", *lines)
-    assert run("import_events", file)[0] == "Imported 5 events; 0 were there already.\n"
+    assert run("import_events", file)[0] == "Imported 5 events; 0 were already stored.\n"
     ids = set(Event.objects.values_list("pk", flat=True))
     again = run("import_events", file, at=NOON + timedelta(days=1))[0]
-    assert again == "Imported 0 events; 5 were there already.\n"
+    assert again == "Imported 0 events; 5 were already stored.\n"
     assert set(Event.objects.values_list("pk", flat=True)) == ids
 
 
@@ -66,20 +66,20 @@ def test_import__after_a_break__stores_the_rest(tmp_path: Path, monkeypatch: pyt
     lines = [line(), line(), line(), line(userId="v")]
     run("import_events", write(tmp_path, "first.ndjson", *lines[:2]))
     assert (
-        run("import_events", write(tmp_path, "all.ndjson", *lines))[0] == "Imported 2 events; 2 were there already.\n"
+        run("import_events", write(tmp_path, "all.ndjson", *lines))[0] == "Imported 2 events; 2 were already stored.\n"
     )
 
 
 def test_import__table_and_lines_of_the_same_events__are_the_same(tmp_path: Path) -> None:
     run("import_events", write(tmp_path, "a.ndjson", line(properties={"n": 1})))
     table = write(tmp_path, "a.csv", "event,userId,timestamp,properties.n", "buy,u,2026-01-01 01:00+01:00,1")
-    assert run("import_events", table)[0] == "Imported 0 events; 1 was there already.\n"
+    assert run("import_events", table)[0] == "Imported 0 events; 1 was already stored.\n"
 
 
 def test_import__same_events_elsewhere__are_others(tmp_path: Path, staging: Environment) -> None:
     file = write(tmp_path, "a.ndjson", line())
     run("import_events", file)
-    assert run("import_events", file, "--environment", "staging")[0] == "Imported 1 event; 0 were there already.\n"
+    assert run("import_events", file, "--environment", "staging")[0] == "Imported 1 event; 0 were already stored.\n"
     assert Event.objects.filter(environment=staging).count() == 1
 
 
@@ -100,10 +100,10 @@ def test_import__bad_lines__stop_it_before_anything_is_written(tmp_path: Path) -
     with pytest.raises(CommandError) as refusal:
         run("import_events", file)
     lines = str(refusal.value).splitlines()
-    assert lines[0].startswith("line 2: Is not valid JSON (")
+    assert lines[0].startswith("line 2: It is not valid JSON (")
     assert lines[1:4] == [
         "line 3: userId: Must not be empty.",
-        "line 4: timestamp: Is missing; say when it happened, such as 2026-01-31T12:00:00Z.",
+        "line 4: timestamp: This field is required in a file, such as 2026-01-31T12:00:00Z.",
         "line 5: properties.revenue: Must be a number, such as 19.99.",
     ]
     assert (len(lines), lines[-2:]) == (22, ["and 15 more", "Nothing was imported."])
@@ -113,7 +113,7 @@ def test_import__bad_lines__stop_it_before_anything_is_written(tmp_path: Path) -
 def test_import__skipping_invalid_lines__imports_the_others(tmp_path: Path) -> None:
     file = write(tmp_path, "events.ndjson", "{", line(), "{}", line(userId="v"))
     out, err = run("import_events", file, "--skip-invalid")
-    assert out == "Imported 2 events; 0 were there already.\n"
+    assert out == "Imported 2 events; 0 were already stored.\n"
     assert [each.partition(":")[0] for each in err.splitlines()] == ["skipped line 1", "skipped line 3"]
 
 
@@ -122,7 +122,7 @@ def test_import__quote_that_does_not_close__refuses_the_file_whatever_is_to_be_s
     file = write(tmp_path, "events.csv", "event,userId,timestamp", *rows)
     with pytest.raises(CommandError) as refusal:
         run("import_events", file, "--skip-invalid")
-    assert str(refusal.value).startswith(f"{file}: What begins in line 3 runs on to line 7, and cannot be read (")
+    assert str(refusal.value).startswith(f"{file}: The row in line 3 runs on to line 7 and cannot be read (")
     assert stored() == []
 
 
@@ -130,7 +130,7 @@ def test_import__row_of_several_lines_that_is_skipped__is_told_with_all_of_them(
     rows = [f'buy,"a\nb",{BEFORE}', 'buy,u,"a\nb"', f"buy,w,{BEFORE}"]
     file = write(tmp_path, "events.csv", "event,userId,timestamp", *rows)
     out, err = run("import_events", file, "--skip-invalid")
-    assert out == "Imported 2 events; 0 were there already.\n"
+    assert out == "Imported 2 events; 0 were already stored.\n"
     assert [each.partition(":")[0] for each in err.splitlines()] == ["skipped lines 4 to 5"]
 
 
@@ -141,14 +141,14 @@ def test_import__id_of_another_event__is_told_by_its_line(tmp_path: Path) -> Non
         run("import_events", file)
     assert str(refusal.value).splitlines() == [
         "These were not imported:",
-        "line 2: id: Belongs to another event already; give this one another.",
+        "line 2: id: Another event already has this id; use a new one.",
     ]
     assert Event.objects.count() == 2
 
 
 def test_import__stdin__is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe(monkeypatch, line())
-    assert run("import_events", "-")[0] == "Imported 1 event; 0 were there already.\n"
+    assert run("import_events", "-")[0] == "Imported 1 event; 0 were already stored.\n"
 
 
 @pytest.mark.parametrize(

@@ -62,12 +62,12 @@ def test_records__cell_of_a_number_beyond_all_bounds__is_a_problem(tmp_path: Pat
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        (b"buy\n", "Has 1 cells, and the first line names 3 columns."),
+        (b"buy\n", "The row has 1 cells, but the first line names 3 columns."),
         (b"buy,u,[]\n", "properties: Must be a JSON object."),
-        (b"buy,u,{\n", "properties: Is not valid JSON (line 1, column 2: "),
+        (b"buy,u,{\n", "properties: It is not valid JSON (line 1, column 2: "),
         (b'buy,u,"{""a"":1,""a"":2}"\n', "a: Must stand there once."),
-        (b"buy,\xff,\n", "Is not valid UTF-8."),
-        (b"buy,u,\xff\n", "Is not valid UTF-8."),
+        (b"buy,\xff,\n", "It is not valid UTF-8."),
+        (b"buy,u,\xff\n", "It is not valid UTF-8."),
         (b'buy,"u"x,\n', "',' expected after '\"'."),
     ],
 )
@@ -87,7 +87,7 @@ def test_records__cell_with_ends_of_lines__counts_lines_as_an_editor_does(tmp_pa
 
 def test_records__row_of_several_lines_that_cannot_be_read__tells_them_all(tmp_path: Path) -> None:
     [bad, good] = read(made(tmp_path, b'event,userId\nbuy,"u\nbuy,v\nbuy,",x\nbuy,w\n'))
-    assert (bad.line, bad.until, bad.problem) == (2, 4, "Has 3 cells, and the first line names 2 columns.")
+    assert (bad.line, bad.until, bad.problem) == (2, 4, "The row has 3 cells, but the first line names 2 columns.")
     assert (good.line, good.until) == (5, 0)
 
 
@@ -97,12 +97,21 @@ LOST = b"buy,v\n" * 3
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (b'buy,u\nbuy,"u\n' + LOST, "What begins in line 3 runs on to line 6, and cannot be read (unexpected end"),
-        (b'buy,"u\n' + LOST + b'buy,"u"\n' + LOST, "What begins in line 2 runs on to line 6, and cannot be read ("),
-        (b'buy,"u\n' + LOST * 34, "What begins in line 2 runs over more than 100 lines: a quote in it does not close"),
+        (
+            b'buy,u\nbuy,"u\n' + LOST,
+            "The row in line 3 runs on to line 6 and cannot be read (unexpected end",
+        ),
+        (
+            b'buy,"u\n' + LOST + b'buy,"u"\n' + LOST,
+            "The row in line 2 runs on to line 6 and cannot be read (",
+        ),
+        (
+            b'buy,"u\n' + LOST * 34,
+            "The row in line 2 runs over more than 100 lines: a quote in it is not closed",
+        ),
         (
             b'buy,"u\n' + b"x" * 100_000 + b"\n" + b"x" * 100_000 + b"\n" + LOST,
-            "What begins in line 2 runs on to line ",
+            "The row in line 2 runs on to line ",
         ),
     ],
 )
@@ -128,13 +137,16 @@ def test_records__last_line_that_breaks_off_within_quotes__is_a_problem(tmp_path
     ("header", "message"),
     [
         (b"", "It is empty; its first line must name the columns."),
-        (b"event\n", "Its first line must name the columns userId, and does not."),
+        (b"event\n", "Its first line does not name the columns userId."),
         (b"event,userId,event\n", "Its first line names columns twice: event."),
         (b"event,userId,color\n", "Its first line names unknown columns: 'color'; it may name event, userId, id, "),
         (b"event,userId,properties.\n", "Its first line names unknown columns: 'properties.'"),
         (b'event,"userId\n', "Its first line, which must name the columns, cannot be read (unexpected end of data)."),
-        (b'event,"userId\nbuy,u\n', "What begins in line 1 runs on to line 2, and cannot be read (unexpected end"),
-        (b'event,"userId\n' + b"buy,u\n" * 200, "What begins in line 1 runs over more than 100 lines"),
+        (
+            b'event,"userId\nbuy,u\n',
+            "The row in line 1 runs on to line 2 and cannot be read (unexpected end",
+        ),
+        (b'event,"userId\n' + b"buy,u\n" * 200, "The row in line 1 runs over more than 100 lines"),
         (b"event,userId\rbuy,u\r", "Its first line, which must name the columns, cannot be read (new-line character"),
         (b"event," + b"x" * 200_000, "Its first line, which must name the columns, cannot be read (field larger than"),
     ],
@@ -150,7 +162,7 @@ def test_records__lines_of_ndjson__are_taken_as_they_stand(tmp_path: Path) -> No
     assert read(made(tmp_path, lines, "file.ndjson")) == [
         Record(1, b'{"a":1}'),
         Record(3, b'{"a":2}'),
-        Record(4, problem=f"Is longer than {LONGEST_LINE:,} bytes."),
+        Record(4, problem=f"Must be at most {LONGEST_LINE:,} bytes long."),
         Record(5, b"{}"),
     ]
 

@@ -188,5 +188,5 @@ def test_purge__while_another_is_under_way__is_left_to_it(settings: Any) -> None
     settings.EVENT_RETENTION_DAYS = 1
     EventFactory(timestamp=NOON - timedelta(days=2))
     with advisory_lock(LOCK):
-        assert purge_by_setting(NOON) == "skipped, a purge is under way"
+        assert purge_by_setting(NOON) == "skipped, because another purge is running"
     assert Event.objects.count() == 1

@@ -200,7 +200,7 @@ def test_import__exposures_of_two_phases__belong_to_that_of_their_moment(
         (line(attributes=[]), "attributes: "),
         (line(colour="red"), "colour: "),
         ('{"userId":"u"}', "variant: "),
-        ("{", "Is not valid JSON ("),
+        ("{", "It is not valid JSON ("),
         ('{"userId":"a\\u0000b"}', "userId: Must not contain the character U+0000."),
     ],
 )
