@@ -31,5 +31,5 @@ def _conversions(experiment: Experiment) -> EventQuerySet:
     of_user = Event.objects.filter(
         environment=experiment.environment_id, name=experiment.metrics[0], user_id=OuterRef("user_id")
     )
-    events = of_user.naming("", *experiment.references()).counted_from(OuterRef("counts_from"))
+    events = of_user.referring_to("", *experiment.references()).counted_from(OuterRef("counts_from"))
     return events if experiment.stopped_at is None else events.counted_until(experiment.stopped_at)
