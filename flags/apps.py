@@ -1,4 +1,4 @@
-"""The app's entry in INSTALLED_APPS. `flags.subscriptions` says what the app listens to and does periodically."""
+"""The app's configuration. `flags.subscriptions` connects its signals and registers its maintenance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags, their state in each environment, and segments, which `flags.changes` alone writes."""
+"""The models of flags, their states by environment, segments and usage. Only `flags.changes` writes the first three."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ TAG_LENGTH = 50
 
 
 def _mentioning(rows: QuerySet[Any], column: str, key: str) -> QuerySet[Any]:
-    """Rows whose JSON holds this key as a text somewhere: few enough to look into. Both databases can search so."""
+    """Return rows whose JSON has this key as a text. Both databases can search so; callers inspect the few rows."""
     text = Cast(column, models.TextField())
-    found: QuerySet[Any] = rows.alias(text_to_search=text).filter(text_to_search__contains=f'"{key}"')
-    return found
+    mentioning: QuerySet[Any] = rows.alias(text_to_search=text).filter(text_to_search__contains=f'"{key}"')
+    return mentioning
 
 
 class FlagQuerySet(QuerySet["Flag"]):
     def in_environment(self, environment: Environment) -> FlagQuerySet:
-        """Each flag with what is particular to one environment: `enabled`, `rules`, `updated_at` and `version`.
+        """Annotate flags with their state in one environment: `enabled`, `rules`, `updated_at` and `version`.
 
-        Where a flag has no state of its own (the environment is younger than the flag) it is off and has no rules.
+        A flag without a state, because the environment is younger, is off and has no rules.
         """
-        return self.annotate(  # type: ignore[no-redef]  # the model declares what is added here, for its readers
+        return self.annotate(  # type: ignore[no-redef]  # the model declares these attributes for its readers
             state=FilteredRelation("states", condition=Q(states__environment=environment)),
             enabled=Coalesce(F("state__enabled"), False),
             stored_rules=F("state__rules"),
@@ -40,14 +40,14 @@ class FlagQuerySet(QuerySet["Flag"]):
         )
 
     def current(self) -> FlagQuerySet:
-        """Flags that are not archived."""
+        """Return flags that are not archived."""
         return self.filter(archived_at=None)
 
     def archived(self) -> FlagQuerySet:
         return self.exclude(archived_at=None)
 
     def expired(self, at: datetime) -> FlagQuerySet:
-        """Flags that should be gone by now."""
+        """Return flags whose expiry has passed."""
         return self.filter(expires_at__lte=at)
 
     def unexpired(self, at: datetime) -> FlagQuerySet:
@@ -57,18 +57,18 @@ class FlagQuerySet(QuerySet["Flag"]):
         return self.filter(tag_rows__name=tag)
 
     def naming(self, key: str) -> QuerySet[Flag]:
-        """Flags whose prerequisites may name a flag; look into them to be sure."""
+        """Return flags whose prerequisites may name a flag. Callers must inspect the prerequisites."""
         return _mentioning(self, "prerequisites", key)
 
 
 class Flag(models.Model):
-    """What all environments share of a flag. A property that it does not have is empty, or None."""
+    """A flag, with the properties that all environments share. A property that it does not have is empty, or None."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
     description = models.CharField(max_length=DESCRIPTION_LENGTH, blank=True, default="")
     type = models.CharField(
-        max_length=10, blank=True, default="", choices=[(each.value, each.value) for each in ValueType]
+        max_length=10, blank=True, default="", choices=[(kind.value, kind.value) for kind in ValueType]
     )
     variants: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
         decoder=StoredJSONDecoder, default=list, blank=True
@@ -90,7 +90,7 @@ class Flag(models.Model):
 
     objects = FlagQuerySet.as_manager()
 
-    # what `in_environment` adds
+    # `in_environment` adds these attributes.
     enabled: bool
     stored_rules: list[dict[str, Any]] | None
     updated_at: Any
@@ -101,7 +101,7 @@ class Flag(models.Model):
         constraints = (
             models.CheckConstraint(condition=Q(key__regex=KEY_PATTERN), name="flag_key_format"),
             models.CheckConstraint(
-                condition=Q(type__in=["", *(each.value for each in ValueType)]), name="flag_type_known"
+                condition=Q(type__in=["", *(kind.value for kind in ValueType)]), name="flag_type_known"
             ),
         )
 
@@ -122,7 +122,7 @@ class Flag(models.Model):
 
 
 class FlagTag(models.Model):
-    """A word that flags are found by. A row of its own, since only one of the databases can search lists in JSON."""
+    """A tag of a flag. It has a row of its own, because only one of the databases can search lists in JSON."""
 
     flag = models.ForeignKey(Flag, on_delete=models.CASCADE, related_name="tag_rows")
     name = models.CharField(max_length=TAG_LENGTH)
@@ -137,12 +137,12 @@ class FlagTag(models.Model):
 
 class FlagStateQuerySet(QuerySet["FlagState"]):
     def naming(self, key: str) -> QuerySet[FlagState]:
-        """States whose rules may name a segment or variant; look into them to be sure."""
+        """Return states whose rules may name a segment or variant. Callers must inspect the rules."""
         return _mentioning(self, "rules", key)
 
 
 class FlagState(models.Model):
-    """What one environment has of a flag: whether it is on there, and its rules."""
+    """The state of a flag in one environment: whether it is on, and its rules."""
 
     flag = models.ForeignKey(Flag, on_delete=models.CASCADE, related_name="states")
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="flag_states")
@@ -164,16 +164,16 @@ class FlagState(models.Model):
 
 class SegmentQuerySet(QuerySet["Segment"]):
     def without_members(self) -> SegmentQuerySet:
-        """Segments for a list, which does not show who is in them: that may be a hundred thousand ids."""
+        """Return segments without conditions and user ids, for lists: a segment may have 100,000 ids."""
         return self.defer("conditions", "user_ids")
 
     def naming(self, key: str) -> QuerySet[Segment]:
-        """Segments whose conditions may hold this word; look into them to be sure. Their users are left unread."""
+        """Return segments whose conditions may name this key. Callers must inspect them. User ids are not read."""
         return _mentioning(self.defer("user_ids"), "conditions", key)
 
 
 class Segment(models.Model):
-    """Users who belong together, the same in all environments: those listed, and those who meet all conditions."""
+    """A set of users, the same in all environments: those listed, and those who meet all conditions."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
@@ -203,14 +203,14 @@ class Segment(models.Model):
 
 
 def hour_of(moment: datetime) -> datetime:
-    """The start of its hour in UTC. An hour is what the counts are kept by."""
+    """Return the start of the hour in UTC. Usage is counted by the hour."""
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 class Usage(models.Model):
-    """How often a flag was evaluated to one outcome in one hour; `hour` is its start. `flags.usage.storage` adds to it.
+    """How often a flag was evaluated to one outcome in the hour that starts at `hour`. `flags.usage.storage` writes it.
 
-    By key, not by flag: what is counted must not wait for a flag to be deleted, nor the other way round.
+    It has the key of the flag and no foreign key, so that counting and deleting a flag never wait for each other.
     """
 
     pk = models.CompositePrimaryKey("environment_id", "flag_key", "hour", "outcome")
@@ -228,7 +228,7 @@ class Usage(models.Model):
 
 
 class LastUse(models.Model):
-    """The last hour in which a flag was evaluated to an outcome: a row for each, so that all flags are told at once."""
+    """The last hour in which a flag was evaluated to an outcome. It lets lists of flags read the last use cheaply."""
 
     pk = models.CompositePrimaryKey("environment_id", "flag_key", "outcome")
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+", db_index=False)

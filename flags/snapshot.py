@@ -1,6 +1,6 @@
-"""The flags and segments of every environment as this process evaluates them, compiled from what the change log keeps.
+"""The compiled flags and segments of every environment, as this process evaluates them.
 
-Applying a change compiles one flag or segment anew and copies dictionaries of one level; nothing else is touched.
+A change compiles one flag or segment again, and copies the dictionaries that have it. All else stays in place.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from flags.models import Segment as SegmentRow
 
 Entry = TypeVar("Entry")
 
-# Under this key stands every flag as it is where it has no state: off. A key of an environment is never empty.
+# Under this key are the flags as they are in an environment without states: off. No environment has an empty key.
 _ANYWHERE = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Everything that evaluation reads, by environment key; and the keys of archived flags, which are off anyway."""
+    """The configurations by environment key, and the keys of archived flags, which are off everywhere."""
 
     configurations: Mapping[str, Configuration]
     archived: frozenset[str]
 
 
 def configuration(environment_key: str) -> Configuration:
-    """All flags of an environment, also those that have no state there, and all segments."""
-    known = compiled.state.configurations
-    # An environment of this very moment may be known here a little later than elsewhere in the process.
-    return known.get(environment_key, known[_ANYWHERE])
+    """Return all flags of an environment, also those without a state there, and all segments."""
+    configurations = compiled.state.configurations
+    # This table may learn of a new environment a little later than other tables of the process.
+    return configurations.get(environment_key, configurations[_ANYWHERE])
 
 
 def _load() -> Compiled:
-    # First: what lands between this and the documents is then applied once more, and brings its revision.
+    # Revisions are read first. A change committed after that is applied once more, which brings its revision.
     revisions = _revisions()
     states: dict[UUID, dict[str, Document]] = defaultdict(dict)
     rows = FlagState.objects.values_list("flag_id", "environment__key", "enabled", "rules")
@@ -65,14 +65,14 @@ def _load() -> Compiled:
     documents = (segment_changes.document(row) for row in SegmentRow.objects.iterator())
     by_key = {document["key"]: compile_segment(document) for document in documents}
     configurations = {
-        key: Configuration(_in_order(found), by_key, max(revisions.get(key, 0), revisions.get(_ANYWHERE, 0)))
-        for key, found in flags.items()
+        key: Configuration(_in_order(own), by_key, max(revisions.get(key, 0), revisions.get(_ANYWHERE, 0)))
+        for key, own in flags.items()
     }
     return Compiled(configurations, frozenset(archived))
 
 
 def _revisions() -> Mapping[str, int]:
-    """The newest change of a flag or segment in each environment; under `_ANYWHERE`, of what is common to all."""
+    """Return the newest revision of flags and segments by environment; under `_ANYWHERE`, of what all share."""
     changed = (
         Change.objects.filter(kind__in=(flag_changes.KIND, segment_changes.KIND)).order_by().values_list("environment")
     )
@@ -80,7 +80,7 @@ def _revisions() -> Mapping[str, int]:
 
 
 def _compile(document: Document, environment_keys: Mapping[str, object]) -> Mapping[str, Flag]:
-    """A flag as it stands in each environment."""
+    """Return the compiled flag for each environment."""
     anywhere = compile_flag(in_environment(document, _ANYWHERE))
     return {
         key: compile_flag(in_environment(document, key)) if key in document["states"] else anywhere
@@ -96,38 +96,38 @@ def _apply_flag(now: Compiled, change: Change) -> Compiled:
     compiled_anew = _compile(change.after, now.configurations) if change.after else {}
     configurations = {
         key: replace(
-            known, flags=_with(known.flags, change.key, compiled_anew.get(key)), revision=_revision(key, known, change)
+            old, flags=_with(old.flags, change.key, compiled_anew.get(key)), revision=_revision(key, old, change)
         )
-        for key, known in now.configurations.items()
+        for key, old in now.configurations.items()
     }
     is_archived = change.after is not None and "archivedAt" in change.after
     return Compiled(configurations, now.archived - {change.key} | ({change.key} if is_archived else set()))
 
 
 def _apply_segment(now: Compiled, change: Change) -> Compiled:
-    known = now.configurations[_ANYWHERE].segments
-    changed = _with(known, change.key, compile_segment(change.after) if change.after else None)
+    segments = now.configurations[_ANYWHERE].segments
+    changed = _with(segments, change.key, compile_segment(change.after) if change.after else None)
     configurations = {
-        key: replace(each, segments=changed, revision=_revision(key, each, change))
-        for key, each in now.configurations.items()
+        key: replace(old, segments=changed, revision=_revision(key, old, change))
+        for key, old in now.configurations.items()
     }
     return replace(now, configurations=configurations)
 
 
-def _revision(environment_key: str, known: Configuration, change: Change) -> int:
-    """The revision of an environment after a change, which moves only where the change is of that environment."""
-    bears_on_it = change.environment in ("", environment_key)
-    return max(known.revision, change.revision) if bears_on_it else known.revision
+def _revision(environment_key: str, old: Configuration, change: Change) -> int:
+    """Return the revision of an environment after a change. A change of another environment leaves it."""
+    is_concerned = change.environment in ("", environment_key)
+    return max(old.revision, change.revision) if is_concerned else old.revision
 
 
 def _apply_environment(now: Compiled, change: Change) -> Compiled:
-    # What is known of the environment stays: a change may be applied more than once.
-    known = {change.key: now.configurations[_ANYWHERE], **now.configurations}
-    return replace(now, configurations=known)
+    # A change may be applied more than once, so an environment that is present stays as it is.
+    configurations = {change.key: now.configurations[_ANYWHERE], **now.configurations}
+    return replace(now, configurations=configurations)
 
 
 def _with(entries: Mapping[str, Entry], key: str, entry: Entry | None) -> Mapping[str, Entry]:
-    """A copy with one entry in its place, or without it."""
+    """Return a copy with one entry set or, if it is None, removed."""
     changed = dict(entries)
     if entry is None:
         changed.pop(key, None)
@@ -138,7 +138,7 @@ def _with(entries: Mapping[str, Entry], key: str, entry: Entry | None) -> Mappin
 
 
 def _in_order(entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
-    """By key, as all processes have them: databases order texts in ways of their own."""
+    """Sort by key, so that all processes have the same order. Databases sort texts differently."""
     return dict(sorted(entries.items()))
 
 

@@ -1,4 +1,4 @@
-"""What `flags` does when a worker starts and ends, and its periodic work."""
+"""Connects `flags` to the start and end of a worker, and registers its maintenance."""
 
 from __future__ import annotations
 

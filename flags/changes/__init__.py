@@ -1,1 +1,1 @@
-"""Every write of flags and segments, the rules they must keep, and reading the past from the change log."""
+"""All writes of flags and segments, the checks that they must pass, and past states from the change log."""

@@ -1,4 +1,4 @@
-"""Writing many flags and segments in a transaction of the caller: one change for each that differs, or none at all."""
+"""Write many flags and segments in the caller's transaction: one change for each that differs, or none at all."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ANYWHERE = ""
 
 @dataclass(frozen=True, slots=True)
 class FlagEntry:
-    """What a flag is to be. Its states in environments that are not named stay as they are.
+    """The wanted values of a flag. Its states in environments that are not named stay unchanged.
 
-    `field` is where the caller says so, for what is wrong with it: `flags[3]`.
+    `field` is the caller's field for the entry, such as `flags[3]`. Details of refusals name it.
     """
 
     field: str
@@ -36,7 +36,7 @@ class FlagEntry:
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """What a segment is to be."""
+    """The wanted values of a segment. `field` is the caller's field for the entry."""
 
     field: str
     key: str
@@ -45,7 +45,7 @@ class SegmentEntry:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A flag or segment that differs from what it was, if it was there; the documents are those of the change log."""
+    """The change of one flag or segment, with the documents of the change log. `before` is None if it is new."""
 
     kind: str
     key: str
@@ -54,7 +54,7 @@ class Written:
 
 
 def validate_entry(entry: FlagEntry) -> FlagEntry:
-    """The entry with the variants that are served. Raises ValidationFailed with all that is to blame."""
+    """Return the entry, completed with the variants served. Raises ValidationFailed with all details."""
     details: dict[Detail, None] = {}
     values: Values = {}
     for environment_key, state in (entry.states or {_ANYWHERE: OFF}).items():
@@ -67,87 +67,87 @@ def validate_entry(entry: FlagEntry) -> FlagEntry:
     return replace(entry, common={name: values[name] for name in entry.common})
 
 
-def write_segments(log: Writing, entries: Sequence[SegmentEntry], known: references.Lookup) -> Sequence[Written]:
-    """Make segments what acceptable entries say. Raises ValidationFailed with all that stands against it.
+def write_segments(log: Writing, entries: Sequence[SegmentEntry], lookup: references.Lookup) -> Sequence[Written]:
+    """Write segments from validated entries, and return those that differ.
 
-    `known` is what they may name, read not before they are written.
+    `lookup` finds what they name; it must not have read segments before this call, so that it finds new ones.
+    Raises ValidationFailed with all details.
     """
-    existing = {each.key: each for each in Segment.objects.filter(key__in=[entry.key for entry in entries])}
-    found: list[tuple[SegmentEntry, Segment, Written]] = []
+    existing = {segment.key: segment for segment in Segment.objects.filter(key__in=[entry.key for entry in entries])}
+    writes: list[tuple[SegmentEntry, Segment, Written]] = []
     changed: list[str] = []
     for entry in entries:
         segment = existing.get(entry.key)
         before = None if segment is None else segment_changes.document(segment)
-        stamp = Stamp(log.at, log.next_revision() + len(found))
+        stamp = Stamp(log.at, log.next_revision() + len(writes))
         if segment is None:
             segment = segment_changes.insert(entry.key, entry.values, stamp)
         elif not (new := segment_changes.save(segment, entry.values, stamp)):
             continue
         elif segment_changes.has_other_members(new):
             changed.append(entry.key)
-        found.append(
-            (entry, segment, Written(segment_changes.KIND, entry.key, before, segment_changes.document(segment)))
-        )
-    details = [detail for entry, _, each in found for detail in _unknown_to_segment(entry, each.after, known)]
+        after = segment_changes.document(segment)
+        writes.append((entry, segment, Written(segment_changes.KIND, entry.key, before, after)))
+    details = [detail for entry, _, written in writes for detail in _check_segment(entry, written.after, lookup)]
     if details:
         raise ValidationFailed(details)
-    for _, segment, each in found:
-        log.append(each.kind, object_id=segment.pk, key=each.key, before=each.before, after=each.after)
+    for _, segment, written in writes:
+        log.append(written.kind, object_id=segment.pk, key=written.key, before=written.before, after=written.after)
     segment_changes.announce(log, changed)
-    return [each for _, _, each in found]
+    return [written for _, _, written in writes]
 
 
-def write_flags(log: Writing, entries: Sequence[FlagEntry], known: references.Lookup) -> Sequence[Written]:
-    """The same for flags."""
+def write_flags(log: Writing, entries: Sequence[FlagEntry], lookup: references.Lookup) -> Sequence[Written]:
+    """Write flags from validated entries, and return those that differ. `lookup` is as for `write_segments`."""
     existing = documents([entry.key for entry in entries])
-    environments = {each.key: each for each in Environment.objects.all()}
+    environments = {environment.key: environment for environment in Environment.objects.all()}
     details = [detail for entry in entries for detail in _unknown_environments(entry, environments)]
     changed: list[FlagEntry] = []
     for entry in entries:
         stamp = Stamp(log.at, log.next_revision() + len(changed))
-        there = existing.get(entry.key)
-        kept = _keeping_driven(entry, there)
-        details += _rules_too_many(kept)
-        if _write(kept, there, environments, stamp):
+        current = existing.get(entry.key)
+        completed = _with_driven_rules(entry, current)
+        details += _check_number_of_rules(completed)
+        if _write(completed, current, environments, stamp):
             changed.append(entry)
     after = documents([entry.key for entry in changed])
     for entry in changed:
         before = existing[entry.key][1] if entry.key in existing else None
-        details += _objections(entry, before, *after[entry.key], known)
+        details += _check_flag(entry, before, *after[entry.key], lookup)
     if details:
         raise ValidationFailed(details)
     return [_append(log, *after[entry.key], existing.get(entry.key)) for entry in changed]
 
 
-def _keeping_driven(entry: FlagEntry, existing: tuple[Flag, Document] | None) -> FlagEntry:
-    """What an entry says, but for rules of experiments: they stay where they stand, and come from nowhere else."""
-    standing = existing[1]["states"] if existing else {}
+def _with_driven_rules(entry: FlagEntry, existing: tuple[Flag, Document] | None) -> FlagEntry:
+    """Return an entry with the flag's current rules of experiments, and no others of that type."""
+    current = existing[1]["states"] if existing else {}
     states = {
-        key: {**state, "rules": with_driven_rules(standing.get(key, OFF)["rules"], state["rules"])}
+        key: {**state, "rules": with_driven_rules(current.get(key, OFF)["rules"], state["rules"])}
         for key, state in entry.states.items()
     }
     return replace(entry, states=states)
 
 
-def _rules_too_many(entry: FlagEntry) -> Iterator[Detail]:
-    """What an entry says is too much where the rule of an experiment stands before it."""
+def _check_number_of_rules(entry: FlagEntry) -> Iterator[Detail]:
+    """Refuse rules that are too many together with the rule of an experiment."""
     for environment_key, state in entry.states.items():
         if len(state["rules"]) > MOST_RULES:
-            message = f"Must have at most {MOST_RULES - 1} rules, for the experiment that drives the flag has one."
+            message = f"Must have at most {MOST_RULES - 1} rules, because an experiment drives the flag with its own."
             yield from _placed(entry, [Detail("rules", DetailCode.OUT_OF_RANGE, message)], environment_key)
 
 
-def _unknown_to_segment(entry: SegmentEntry, document: Document, known: references.Lookup) -> Iterator[Detail]:
+def _check_segment(entry: SegmentEntry, document: Document, lookup: references.Lookup) -> Iterator[Detail]:
     try:
-        references.check_segment(document, known)
+        references.check_segment(document, lookup)
     except ValidationFailed as error:
-        yield from (replace(each, field=f"{entry.field}.{each.field}") for each in error.details)
+        yield from (replace(detail, field=f"{entry.field}.{detail.field}") for detail in error.details)
 
 
 def _write(
     entry: FlagEntry, existing: tuple[Flag, Document] | None, environments: Mapping[str, Environment], stamp: Stamp
 ) -> bool:
-    """Write the rows of a flag that differ, and say whether there were any."""
+    """Write the rows of a flag that differ, and return whether there were any."""
     flag, document = existing or (None, {"states": {}})
     states = {
         key: state
@@ -177,7 +177,7 @@ def _append(log: Writing, flag: Flag, after: Document, existing: tuple[Flag, Doc
 
 
 def _only_environment(before: Document | None, after: Document) -> str:
-    """The environment that the change is one of, or "" where it concerns more than one."""
+    """Return the only environment that the change affects, or "" if it affects several."""
     if before is None or not is_same({**before, "states": {}}, {**after, "states": {}}):
         return ""
     old, new = before["states"], after["states"]
@@ -192,17 +192,17 @@ def _unknown_environments(entry: FlagEntry, environments: Collection[str]) -> It
             yield Detail(f"{entry.field}.environments.{key}", DetailCode.UNKNOWN_REFERENCE, message)
 
 
-def _objections(
-    entry: FlagEntry, before: Document | None, flag: Flag, after: Document, known: references.Lookup
+def _check_flag(
+    entry: FlagEntry, before: Document | None, flag: Flag, after: Document, lookup: references.Lookup
 ) -> Iterator[Detail]:
-    """What stands against a flag as it is now written, by all that is written with it."""
-    found: dict[Detail, None] = {}
+    """Check a flag that was written, after all others of the call were written."""
+    details: dict[Detail, None] = {}
     for environment_key, state in (entry.states or {_ANYWHERE: OFF}).items():
         try:
-            references.check_flag({**in_environment(after, environment_key), **state}, known)
+            references.check_flag({**in_environment(after, environment_key), **state}, lookup)
         except ValidationFailed as error:
-            found |= dict.fromkeys(_placed(entry, error.details, environment_key))
-    yield from found
+            details |= dict.fromkeys(_placed(entry, error.details, environment_key))
+    yield from details
     if before is None:
         return
     try:
@@ -212,10 +212,10 @@ def _objections(
     except DomainError as error:
         yield Detail(f"{entry.field}.variants", DetailCode.INVALID_VALUE, error.message)
     if "archivedAt" in after and "archivedAt" not in before:
-        yield from _objections_to_archiving(entry, flag, after)
+        yield from _check_archiving(entry, flag, after)
 
 
-def _objections_to_archiving(entry: FlagEntry, flag: Flag, after: Document) -> Iterator[Detail]:
+def _check_archiving(entry: FlagEntry, flag: Flag, after: Document) -> Iterator[Detail]:
     field = f"{entry.field}.archived"
     untouched = after["states"].keys() - entry.states.keys()
     if on := sorted(key for key in untouched if after["states"][key]["enabled"]):
@@ -229,8 +229,8 @@ def _objections_to_archiving(entry: FlagEntry, flag: Flag, after: Document) -> I
 
 
 def _placed(entry: FlagEntry, details: Sequence[Detail], environment_key: str) -> Iterator[Detail]:
-    """Details by where the entry says the thing: rules stand in their environment, all else in the flag itself."""
-    for each in details:
-        is_of_state = each.field.startswith(("rules", "enabled"))
-        place = f"{entry.field}.environments.{environment_key}" if is_of_state else entry.field
-        yield replace(each, field=f"{place}.{each.field}")
+    """Yield details with the fields of the entry: its environments have rules, and the flag has all else."""
+    for detail in details:
+        is_of_state = detail.field.startswith(("rules", "enabled"))
+        prefix = f"{entry.field}.environments.{environment_key}" if is_of_state else entry.field
+        yield replace(detail, field=f"{prefix}.{detail.field}")

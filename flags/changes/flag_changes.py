@@ -1,4 +1,4 @@
-"""Every write of one flag, whichever door it came through, with a change for each. `bulk` writes many at once."""
+"""All writes of a single flag, for the API, the admin and commands, each with its change. `bulk` writes many."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DECISIVE = frozenset({"type", "variants", "off_variant", "default_variant", "sc
 
 
 def get_flag(key: str, environment: Environment) -> Flag:
-    """The flag as it stands in an environment. Raises DomainError `flag_not_found`."""
+    """Return the flag as it is in an environment. Raises DomainError `flag_not_found`."""
     flags = Flag.objects.in_environment(environment).prefetch_related("tag_rows")
     flag = flags.filter(key=key).first() if is_key(key) else None
     if flag is None:
@@ -45,7 +45,7 @@ def get_flag(key: str, environment: Environment) -> Flag:
 def create_flag(
     *, key: str, environment: Environment, actor: Actor, at: datetime, reason: str = "", **values: Any
 ) -> Flag:
-    """Create a flag: as given in this environment, in all others off with the same rules.
+    """Create a flag: with these values in this environment, and off with the same rules in all others.
 
     `values` are any of description, enabled, rules, type, variants, off_variant, default_variant, schema,
     prerequisites, tags, owner and expires_at. Raises ValidationFailed, or DomainError `already_exists`.
@@ -77,8 +77,8 @@ def update_flag(
 ) -> Flag:
     """Merge `changes`, named as for `create_flag`, into a flag. None removes a property.
 
-    What is equal to what stands there changes nothing. Raises ValidationFailed, or DomainError `flag_not_found`,
-    `precondition_failed`, `in_use` where a variant goes that other environments or flags name, or `experiment_locked`.
+    Values that equal the current ones change nothing. Raises ValidationFailed, or DomainError `flag_not_found`,
+    `precondition_failed`, `experiment_locked`, or `in_use` if other environments or flags name a removed variant.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
@@ -96,10 +96,10 @@ def revert_flag(
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
-    """Make a flag what it was after a revision: in this environment, and in what is common to all, but not archived.
+    """Restore a flag to a revision, in this environment and in what all environments share. It does not archive.
 
-    It is an edit like any other, and refused as one: where something that the flag needed then is gone by now. Only
-    revisions that the history of this environment shows will do.
+    It is an edit, and refused like any other edit, for example if the flag needed a segment that no longer exists.
+    The revision must be in the history of this environment.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
@@ -116,9 +116,9 @@ def revert_flag(
         try:
             return _change(log, flag, environment, {**then, "rules": rules})
         except ValidationFailed as error:
-            # The caller sent none of these fields.
-            found = [Detail("revision", each.code, f"{each.field}: {each.message}") for each in error.details]
-            raise ValidationFailed(found) from error
+            # The caller sent only the revision, not these fields.
+            details = [Detail("revision", detail.code, f"{detail.field}: {detail.message}") for detail in error.details]
+            raise ValidationFailed(details) from error
 
 
 def archive_flag(
@@ -130,7 +130,10 @@ def archive_flag(
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
-    """Switch a flag off for everyone everywhere and put it aside, unless something still goes by it."""
+    """Archive a flag, which turns it off everywhere.
+
+    It is refused if other flags or experiments still use the flag, or if it is on in another environment.
+    """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
         check_version(flag, if_match)
@@ -151,7 +154,7 @@ def restore_flag(
     if_match: str | None = None,
     reason: str = "",
 ) -> Flag:
-    """Take a flag out of the archive, as it was when it was put there. Its prerequisites come first."""
+    """Restore an archived flag, with the values that it had. Its prerequisites must be restored before."""
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
         check_version(flag, if_match)
@@ -171,7 +174,10 @@ def delete_flag(
     if_match: str | None = None,
     reason: str = "",
 ) -> None:
-    """Delete a flag from all environments, unless something still goes by it. Its history stays in the change log."""
+    """Delete a flag from all environments. Its history stays in the change log.
+
+    It is refused if other flags or experiments still use the flag, or if it is on in another environment.
+    """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
         check_version(flag, if_match)
@@ -180,7 +186,7 @@ def delete_flag(
         _require_off_elsewhere(flag, environment)
         references.require_not_needed(flag, "delete")
         flag.delete()
-        # A flag counts from the hour in which it was made: one that has this key next begins with none.
+        # Usage counts from the hour in which a flag was created, so a new flag with this key must find none.
         Usage.objects.filter(flag_key=key, hour__gte=hour_of(log.at)).delete()
         log.append(KIND, object_id=flag_id, key=key, before=before, after=None)
 
@@ -188,10 +194,10 @@ def delete_flag(
 def _insert(log: Writing, key: str, environment: Environment, values: Values) -> None:
     stamp = Stamp(log.at, log.next_revision())
     flag = insert(key, common_values(values), stamp)
-    environments = {each.key: each for each in Environment.objects.all()}
+    environments = {row.key: row for row in Environment.objects.all()}
     states = {
-        each.key: {"enabled": values["enabled"] and each.pk == environment.pk, "rules": values["rules"]}
-        for each in environments.values()
+        key: {"enabled": values["enabled"] and row.pk == environment.pk, "rules": values["rules"]}
+        for key, row in environments.items()
     }
     save_states(flag, states, environments, stamp)
 
@@ -221,7 +227,7 @@ def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping
         references.check_flag(in_environment(after, environment.key))
     if "variants" in new:
         references.require_variants_not_needed(after, {environment.key})
-    # What is common to all environments is not a change of this one alone.
+    # A change of what all environments share belongs to no single environment.
     touched = "" if common else environment.key
     log.append(KIND, object_id=flag.pk, key=flag.key, environment=touched, before=before, after=after)
     return changed

@@ -1,4 +1,4 @@
-"""What a flag went by at a moment of the past, read from the change log."""
+"""Read from the change log what a flag, and all that it depended on, was at a time in the past."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from flags.engine.types import Configuration
 
 
 def configuration_at(flag_key: str, environment_key: str, moment: datetime) -> tuple[Configuration, int]:
-    """What a flag was in an environment, with all flags and segments that it went by, and the revision of then.
+    """Return a past configuration and its revision. It has the flag and all flags and segments that it depended on.
 
-    Raises DomainError `flag_not_found` where there was no such flag.
+    Raises DomainError `flag_not_found` if there was no such flag.
     """
     then = Change.objects.as_of(moment)
-    asked = [flag_key] if is_key(flag_key) else []
-    flags = _closure(then, flag_changes.KIND, asked, lambda document: in_environment(document, environment_key))
+    keys = [flag_key] if is_key(flag_key) else []
+    flags = _closure(then, flag_changes.KIND, keys, lambda document: in_environment(document, environment_key))
     if flag_key not in flags:
         message = "The flag did not exist at that time."
         detail = Detail("at", DetailCode.UNKNOWN_REFERENCE, message)
-        raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag had the key {flag_key[:100]!r} then.", [detail])
+        raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag had the key {flag_key[:100]!r} at that time.", [detail])
     named = [key for document in flags.values() for key in _named(segment_changes.KIND, document)]
-    found = _closure(then, segment_changes.KIND, named, lambda document: document)
+    segments = _closure(then, segment_changes.KIND, named, lambda document: document)
     configuration = Configuration(
         {key: compile_flag(document) for key, document in flags.items()},
-        {key: compile_segment(document) for key, document in found.items()},
+        {key: compile_segment(document) for key, document in segments.items()},
     )
     return configuration, then.latest_revision()
 
@@ -41,16 +41,16 @@ def configuration_at(flag_key: str, environment_key: str, moment: datetime) -> t
 def _closure(
     then: ChangeQuerySet, kind: str, keys: Iterable[str], read: Callable[[Document], Document]
 ) -> Mapping[str, Document]:
-    """The documents of these keys, of those that they name, and so on. One query for each step away from the first."""
-    found: dict[str, Document] = {}
+    """Return the documents of these keys, of those that they name, and so on. Each step takes one query."""
+    closure: dict[str, Document] = {}
     seen: set[str] = set()
     wanted = set(keys)
     while wanted:
         seen |= wanted
         documents = {key: read(document) for key, document in _documents(then, kind, wanted)}
-        found |= documents
+        closure |= documents
         wanted = {key for document in documents.values() for key in _named(kind, document)} - seen
-    return found
+    return closure
 
 
 def _documents(then: ChangeQuerySet, kind: str, keys: Iterable[str]) -> Iterable[tuple[str, Document]]:
@@ -60,4 +60,4 @@ def _documents(then: ChangeQuerySet, kind: str, keys: Iterable[str]) -> Iterable
 
 
 def _named(kind: str, document: Document) -> list[str]:
-    return [each.key for each in references(document) if each.kind == kind]
+    return [reference.key for reference in references(document) if reference.kind == kind]

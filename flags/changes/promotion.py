@@ -1,4 +1,4 @@
-"""Promotion: flags become in one environment what they are in another. What all environments share stays as it is."""
+"""Promotion: copy the state of flags from one environment to another. Only states differ by environment."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def promote(
     is_dry_run: bool = False,
     seen: str | None = None,
 ) -> Sequence[Written]:
-    """Give flags in `target` the state that they have in `source`: those named, or all that are not archived.
+    """Give flags in `target` the state that they have in `source`, and return those that differ.
 
-    Returns those that differ. A dry run does all of it and then takes it back; what `fingerprint` makes of its answer
-    may be sent as `seen`, and then nothing else is written than that. Raises ValidationFailed, or DomainError
-    `precondition_failed`.
+    `keys` are the flags; None means all that are not archived. A dry run does all of it and rolls it back. If the
+    `fingerprint` of a dry run is sent as `seen`, the same differences are written or none. Raises ValidationFailed,
+    or DomainError `precondition_failed`.
     """
     if source.pk == target.pk:
-        message = f"Must be another environment than {target.key}, the environment that is written."
+        message = f"Must differ from {target.key}, the environment that is written."
         raise ValidationFailed([Detail("from", DetailCode.INVALID_VALUE, message)])
     with writing(actor=actor, at=at, reason=reason) as log:
-        found = [document for _, document in documents(keys).values()]
+        chosen = [document for _, document in documents(keys).values()]
         if keys is None:
-            found = [document for document in found if "archivedAt" not in document]
-        _require_all(keys or (), found)
-        entries = [_entry(document, source.key, target.key) for document in found]
+            chosen = [document for document in chosen if "archivedAt" not in document]
+        _require_all(keys or (), chosen)
+        entries = [_entry(document, source.key, target.key) for document in chosen]
         written = write_flags(log, entries, CachedLookup())
         if seen is not None and seen != fingerprint(written):
             message = "The differences have changed since you looked at them; look at them again."
@@ -56,19 +56,19 @@ def promote(
 
 
 def fingerprint(written: Sequence[Written]) -> str:
-    """The same for the same differences, and for no others."""
-    text = json.dumps([[each.before, each.after] for each in written], sort_keys=True)
+    """Return a text that identifies these differences: other differences have another fingerprint."""
+    text = json.dumps([[change.before, change.after] for change in written], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _require_all(keys: Sequence[str], found: Sequence[Document]) -> None:
-    known = {document["key"] for document in found}
+def _require_all(keys: Sequence[str], chosen: Sequence[Document]) -> None:
+    existing = {document["key"] for document in chosen}
     details = [
-        Detail(f"flags[{at}]", DetailCode.UNKNOWN_REFERENCE, f"No flag has the key {key[:100]!r}.")
-        for at, key in enumerate(keys)
-        if key not in known
+        Detail(f"flags[{index}]", DetailCode.UNKNOWN_REFERENCE, f"No flag has the key {key[:100]!r}.")
+        for index, key in enumerate(keys)
+        if key not in existing
     ]
-    details += check_distinct(keys, (f"flags[{at}]" for at in range(len(keys))))
+    details += check_distinct(keys, (f"flags[{index}]" for index in range(len(keys))))
     if details:
         raise ValidationFailed(details)
 

@@ -1,6 +1,6 @@
-"""What all environments share of a flag: each property's names, what none of it is, and how documents hold it.
+"""The properties of a flag that all environments share: names, empty values, checks, and their form in documents.
 
-Not here: what rules, variants, schemas and prerequisites may be, which `flags.engine.parsing` says, who reads them.
+`flags.engine.parsing` checks rules, variants, schemas and prerequisites.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from flags.engine.shapes import check_distinct, check_list, check_text
 from flags.models import TAG_LENGTH, Flag
 
 Values = Mapping[str, Any]
-"""All that can be written of a flag in one environment, by the names of the model, which are those of the domain."""
+"""The values of a flag that can be written in one environment, by the names of the model."""
 
 MOST_TAGS = 50
 
 
 class Property(NamedTuple):
-    """Its name in JSON, and what stands in the model of a flag that has none. Documents leave it out then."""
+    """The name of a property in JSON, and its empty value in the model. Documents leave out empty properties."""
 
     name: str
     none: Any
@@ -45,36 +45,36 @@ _SERVED = ("off_variant", "default_variant")
 _EVALUATED = [name for name in PROPERTIES if name not in ("tags", "owner", "expires_at")]
 _READ_BY_THE_ENGINE = ("key", *(PROPERTIES[name].name for name in _EVALUATED), "archivedAt")
 OFF: Document = {"enabled": False, "rules": []}
-NEW: Values = {"description": "", **OFF, **{name: each.none for name, each in PROPERTIES.items()}}
+NEW: Values = {"description": "", **OFF, **{name: property_.none for name, property_ in PROPERTIES.items()}}
 
 
 def common_document(flag: Flag) -> Document:
-    """What all environments share of a flag, as the change log keeps it."""
+    """Return what all environments share of a flag, as the change log has it."""
     own = {"id": str(flag.pk), "key": flag.key, "description": flag.description}
     return {**own, **_stored_document(flag, PROPERTIES)}
 
 
 def evaluated_document(flag: Flag) -> Document:
-    """What of that bears on evaluation: less, for it takes no query."""
+    """Return the part of `common_document` that evaluation needs. It takes no query."""
     return {"key": flag.key, **_stored_document(flag, _EVALUATED)}
 
 
 def in_environment(document: Document, environment_key: str) -> Document:
-    """What the engine reads of the document of a whole flag: off and without rules where it has no state."""
+    """Return the document that the engine reads for one environment. Without a state there, the flag is off."""
     common = {name: document[name] for name in _READ_BY_THE_ENGINE if name in document}
     return {**common, **document["states"].get(environment_key, OFF)}
 
 
 def values_of(document: Document, environment_key: str) -> Values:
-    """What the document of a whole flag says of it in one environment."""
-    common = {name: document.get(each.name, each.none) for name, each in PROPERTIES.items()}
+    """Return the values of a flag in one environment, from the document of the whole flag."""
+    common = {name: document.get(property_.name, property_.none) for name, property_ in PROPERTIES.items()}
     if common["expires_at"] is not None:
         common["expires_at"] = parse_timestamp(common["expires_at"])
     return {"description": document["description"], **document["states"].get(environment_key, OFF), **common}
 
 
 def merge(values: Values, changes: Mapping[str, Any]) -> Values:
-    """The values with those in `changes` in their place; None stands for a property that the flag is not to have."""
+    """Return the values with `changes` merged in. None removes a property."""
     if unknown := changes.keys() - NEW.keys():
         raise TypeError(f"A flag has no {', '.join(sorted(unknown))}.")
     sent = {
@@ -82,14 +82,14 @@ def merge(values: Values, changes: Mapping[str, Any]) -> Values:
         for name, value in changes.items()
     }
     merged = {**values, **sent}
-    # Where the variant that was served so far is gone, and nobody says which one follows it, it is chosen anew.
-    left = _variant_keys(merged["variants"])
-    return {**merged, **{name: "" for name in _SERVED if name not in sent and merged[name] not in left}}
+    # If a served variant was removed without naming its successor, the default is chosen again.
+    keys = _variant_keys(merged["variants"])
+    return {**merged, **{name: "" for name in _SERVED if name not in sent and merged[name] not in keys}}
 
 
-def validate(key: str, values: Values, found: list[Detail] | None = None) -> Values:
-    """The values with the variants that they serve. Raises ValidationFailed with every field that is to blame."""
-    details = [*(found or ()), *_check(values)]
+def validate(key: str, values: Values, details_of_key: list[Detail] | None = None) -> Values:
+    """Return the values, completed with the variants served. Raises ValidationFailed with all details."""
+    details = [*(details_of_key or ()), *_check(values)]
     document = {"key": key, "enabled": values["enabled"], "rules": values["rules"], **_as_json(values)}
     try:
         parse_flag(document)
@@ -107,12 +107,17 @@ def _stored_document(flag: Flag, names: Iterable[str]) -> Document:
 
 
 def _as_json(values: Values) -> Document:
-    there = {each.name: values[name] for name, each in PROPERTIES.items() if values.get(name, each.none) != each.none}
-    return {name: format_timestamp(value) if isinstance(value, datetime) else value for name, value in there.items()}
+    filled = {
+        property_.name: values[name]
+        for name, property_ in PROPERTIES.items()
+        if values.get(name, property_.none) != property_.none
+    }
+    return {name: format_timestamp(value) if isinstance(value, datetime) else value for name, value in filled.items()}
 
 
 def _variant_keys(variants: Any) -> list[Any]:
-    return [each.get("key") for each in variants if isinstance(each, dict)] if isinstance(variants, list) else []
+    entries = variants if isinstance(variants, list) else ()
+    return [entry.get("key") for entry in entries if isinstance(entry, dict)]
 
 
 def _check(values: Values) -> Iterator[Detail]:
@@ -120,8 +125,8 @@ def _check(values: Values) -> Iterator[Detail]:
     if len(values["owner"]) > NAME_LENGTH:
         yield Detail("owner", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")
     tags = values["tags"]
-    found = list(check_list(tags, "tags", least=0, most=MOST_TAGS, noun="tags", check=_check_tag))
-    yield from found or check_distinct(tags, (f"tags[{at}]" for at in range(len(tags))))
+    details = list(check_list(tags, "tags", least=0, most=MOST_TAGS, noun="tags", check=_check_tag))
+    yield from details or check_distinct(tags, (f"tags[{index}]" for index in range(len(tags))))
 
 
 def _check_tag(value: object, field: str) -> Iterator[Detail]:

@@ -1,6 +1,6 @@
-"""What flags and segments name: that it is there, that nothing needs itself, and that nothing needed goes away.
+"""References between flags and segments: they must exist, form no circle, and not be removed while they are needed.
 
-Called by writers while they hold the change log, so that what was found stays so until they are done.
+Writers call these checks while they hold the lock of the change log, so that nothing changes meanwhile.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from flags.engine.parsing import Reference, parse_flag, references
 from flags.models import Flag, FlagState, Segment
 
 asking_for_segment_users = Signal()
-"""Sent with `segment`, a key; whoever else asks for it answers with names, such as `the experiment checkout`."""
+"""Sent with `segment`, a key. Receivers return the names of what uses it, such as `the experiment checkout`."""
 
 segments_changed = Signal()
-"""Sent with `log`, the writing, and `segments`, the keys of those that may have other members by now.
+"""Sent with `log`, the writing, and `segments`, the keys of segments whose members may have changed.
 
-That is within the transaction, once for all that is written together: whoever listens appends to the same log, or
-refuses the change by a DomainError.
+It is sent in the transaction, once for all segments written together. Receivers append to the same log, or refuse
+the change by a DomainError.
 """
 
 LONGEST_CHAIN = 10
-"""How many flags, or segments, may ask for each other in a row: evaluation follows them all."""
+"""The most flags, or segments, that may depend on each other in a row. Evaluation follows the whole chain."""
 
-_LONGEST_TOLD = 2 * LONGEST_CHAIN
+_LONGEST_SHOWN = 2 * LONGEST_CHAIN
 _SHOWN = 10
 _Needs = Mapping[str, Sequence[str]]
-"""The keys that each key asks for."""
+"""The keys on which each key depends."""
 
 
 class Chains:
-    """What asks for what, the object that is checked included."""
+    """The dependencies between flags, or between segments, in both directions."""
 
     def __init__(self, needs: _Needs) -> None:
         self.needs = needs
 
     @cached_property
-    def asked_by(self) -> _Needs:
-        return _turned_round(self.needs)
+    def needed_by(self) -> _Needs:
+        return _invert(self.needs)
 
 
 class Lookup:
-    """What there is to name, asked of the database each time: for a single check."""
+    """Finds flags and segments by queries of its own. It is made for a single check."""
 
     granted_flags: Collection[str] = ()
 
@@ -69,7 +69,10 @@ class Lookup:
 
 
 class CachedLookup(Lookup):
-    """The same, read once: for many checks while nothing is written. What is `granted` is taken to be as wanted."""
+    """A lookup that reads everything once, for many checks while nothing is written.
+
+    Flags and segments that are `granted` count as present and suitable.
+    """
 
     def __init__(self, *, granted_flags: Collection[str] = (), granted_segments: Collection[str] = ()) -> None:
         self.granted_flags = granted_flags
@@ -104,27 +107,28 @@ class CachedLookup(Lookup):
         return self._chains_of_segments
 
 
-def check_flag(document: Document, known: Lookup | None = None) -> None:
-    """Check what a flag names, given what the engine reads of it. Raises ValidationFailed."""
-    known = known or Lookup()
-    found = list(references(document))
-    flags = [each for each in found if each.kind == "flag"]
-    # One that names itself is no unknown one but the shortest circle.
-    others = [each for each in flags if each.key != document["key"] and each.key not in known.granted_flags]
-    # What is archived itself may wait for its prerequisites there.
-    unknown = _unknown_flags(others, known, may_be_archived="archivedAt" in document)
-    _refuse([*unknown, *_unknown_segments([each for each in found if each.kind == "segment"], known)])
+def check_flag(document: Document, lookup: Lookup | None = None) -> None:
+    """Check what a flag names, given the document that the engine reads. Raises ValidationFailed."""
+    lookup = lookup or Lookup()
+    named = list(references(document))
+    flags = [reference for reference in named if reference.kind == "flag"]
+    segments = [reference for reference in named if reference.kind == "segment"]
+    # A flag that names itself is not unknown: the check of chains refuses it as the shortest circle.
+    others = [flag for flag in flags if flag.key != document["key"] and flag.key not in lookup.granted_flags]
+    # Prerequisites of an archived flag may be archived too.
+    unknown = _unknown_flags(others, lookup, may_be_archived="archivedAt" in document)
+    _refuse([*unknown, *_unknown_segments(segments, lookup)])
     if flags:
-        _refuse(_check_chain(document["key"], flags, known.chains_of_flags(), "flags"))
+        _refuse(_check_chain(document["key"], flags, lookup.chains_of_flags(), "flags"))
 
 
-def check_segment(document: Document, known: Lookup | None = None) -> None:
+def check_segment(document: Document, lookup: Lookup | None = None) -> None:
     """Check what a segment names. Raises ValidationFailed."""
-    known = known or Lookup()
-    found = list(references(document))
-    _refuse(_unknown_segments([each for each in found if each.key != document["key"]], known))
-    if found:
-        _refuse(_check_chain(document["key"], found, known.chains_of_segments(), "segments"))
+    lookup = lookup or Lookup()
+    segments = list(references(document))
+    _refuse(_unknown_segments([segment for segment in segments if segment.key != document["key"]], lookup))
+    if segments:
+        _refuse(_check_chain(document["key"], segments, lookup.chains_of_segments(), "segments"))
 
 
 def check_conditions(conditions: Sequence[Document]) -> None:
@@ -132,20 +136,20 @@ def check_conditions(conditions: Sequence[Document]) -> None:
     _refuse(_unknown_segments(list(references({"conditions": conditions})), Lookup()))
 
 
-def all_segments_named(conditions: Sequence[Document], known: Lookup) -> set[str]:
-    """The segments that conditions ask for, by themselves or through other segments."""
-    found: set[str] = set()
-    waiting = [each.key for each in references({"conditions": conditions})]
+def all_segments_named(conditions: Sequence[Document], lookup: Lookup) -> set[str]:
+    """Return the keys of segments that conditions name, directly or through other segments."""
+    named: set[str] = set()
+    waiting = [reference.key for reference in references({"conditions": conditions})]
     while waiting:
         key = waiting.pop()
-        if key not in found:
-            found.add(key)
-            waiting.extend(known.chains_of_segments().needs.get(key, ()))
-    return found
+        if key not in named:
+            named.add(key)
+            waiting.extend(lookup.chains_of_segments().needs.get(key, ()))
+    return named
 
 
 def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False) -> None:
-    """Raise DomainError `in_use` where the flag is a prerequisite of others, of archived ones too unless told so."""
+    """Raise DomainError `in_use` if the flag is a prerequisite of others. `but_archived` ignores archived ones."""
     others = Flag.objects.current() if but_archived else Flag.objects.all()
     if names := [other.key for other in others.naming(flag.key) if flag.key in _flags_named(other)]:
         message = f"The flag is a prerequisite of {_listed(names)}; remove it there before you {what} it."
@@ -153,22 +157,22 @@ def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False) -> 
 
 
 def require_variants_not_needed(document: Document, written: Collection[str]) -> None:
-    """Raise DomainError `in_use` where other environments or flags name variants that a changed flag has no more.
+    """Raise DomainError `in_use` if other environments or flags name variants that were removed from a flag.
 
     `written` are the environments whose rules have been checked already.
     """
-    users = [*_rules_of_other_environments(document, written), *_flags_that_want_lost_variants(document)]
+    users = [*_rules_of_other_environments(document, written), *_flags_that_need_lost_variants(document)]
     if users:
-        message = f"A variant that the flag would no longer have is named by {_listed(users)}; change that first."
+        message = f"The change removes a variant that is used by {_listed(users)}; change that first."
         raise DomainError(ErrorCode.IN_USE, message)
 
 
 def require_segment_not_needed(segment: Segment) -> None:
-    """Raise DomainError `in_use` where a flag in any environment, a segment or anything else asks for the segment."""
+    """Raise DomainError `in_use` if a flag in any environment, a segment or an experiment uses the segment."""
     states = FlagState.objects.naming(segment.key).select_related("flag", "environment")
     flags = defaultdict(list)
     for state in states.order_by("flag__key", "environment__key"):
-        if any(each.key == segment.key for each in references({"rules": state.rules})):
+        if any(reference.key == segment.key for reference in references({"rules": state.rules})):
             flags[state.flag.key].append(state.environment.key)
     users = [f"the flag {key} ({', '.join(environments)})" for key, environments in flags.items()]
     segments = [other for other in Segment.objects.naming(segment.key) if segment.key in _segments_named(other)]
@@ -180,37 +184,38 @@ def require_segment_not_needed(segment: Segment) -> None:
         raise DomainError(ErrorCode.IN_USE, message)
 
 
-def _unknown_flags(found: Sequence[Reference], known: Lookup, *, may_be_archived: bool) -> Iterator[Detail]:
-    flags = known.flags({each.key for each in found})
-    for each in found:
-        flag = flags.get(each.key)
+def _unknown_flags(named: Sequence[Reference], lookup: Lookup, *, may_be_archived: bool) -> Iterator[Detail]:
+    flags = lookup.flags({reference.key for reference in named})
+    for reference in named:
+        key, flag = reference.key, flags.get(reference.key)
         if flag is None:
-            yield Detail(each.field, DetailCode.UNKNOWN_REFERENCE, f"No flag has the key {each.key}; create it first.")
+            message = f"No flag has the key {key}; create it first."
+            yield Detail(reference.field, DetailCode.UNKNOWN_REFERENCE, message)
             continue
         if flag.archived_at is not None and not may_be_archived:
-            message = f"The flag {each.key} is archived; restore it first."
-            yield Detail(each.field, DetailCode.UNKNOWN_REFERENCE, message)
+            message = f"The flag {key} is archived; restore it first."
+            yield Detail(reference.field, DetailCode.UNKNOWN_REFERENCE, message)
         variants = [variant["key"] for variant in flag.variants]
-        for variant, field in each.variants:
+        for variant, field in reference.variants:
             if variant not in variants:
-                message = f"The flag {each.key} has no variant {variant}; it has: {', '.join(variants) or 'none'}."
+                message = f"The flag {key} has no variant {variant}; it has: {', '.join(variants) or 'none'}."
                 yield Detail(field, DetailCode.UNKNOWN_REFERENCE, message)
 
 
-def _unknown_segments(found: Sequence[Reference], known: Lookup) -> Iterator[Detail]:
-    segments = known.segments({each.key for each in found})
-    for each in found:
-        if each.key not in segments:
-            message = f"No segment has the key {each.key}; create it first."
-            yield Detail(each.field, DetailCode.UNKNOWN_REFERENCE, message)
+def _unknown_segments(named: Sequence[Reference], lookup: Lookup) -> Iterator[Detail]:
+    segments = lookup.segments({reference.key for reference in named})
+    for reference in named:
+        if reference.key not in segments:
+            message = f"No segment has the key {reference.key}; create it first."
+            yield Detail(reference.field, DetailCode.UNKNOWN_REFERENCE, message)
 
 
 def _flags_named(flag: Flag) -> list[str]:
-    return [each["flag"] for each in flag.prerequisites]
+    return [prerequisite["flag"] for prerequisite in flag.prerequisites]
 
 
 def _segments_named(segment: Segment) -> list[str]:
-    return [each.key for each in references({"conditions": segment.conditions})]
+    return [reference.key for reference in references({"conditions": segment.conditions})]
 
 
 def _rules_of_other_environments(document: Document, written: Collection[str]) -> Iterator[str]:
@@ -222,52 +227,52 @@ def _rules_of_other_environments(document: Document, written: Collection[str]) -
                 yield f"{error.details[0].field} in {other}"
 
 
-def _flags_that_want_lost_variants(document: Document) -> Iterator[str]:
-    left = {variant["key"] for variant in document.get("variants", ())}
+def _flags_that_need_lost_variants(document: Document) -> Iterator[str]:
+    variants = {variant["key"] for variant in document.get("variants", ())}
     for other in Flag.objects.naming(document["key"]):
-        for each in other.prerequisites:
-            if each["flag"] == document["key"] and not left.issuperset(each.get("variants", ())):
+        for prerequisite in other.prerequisites:
+            if prerequisite["flag"] == document["key"] and not variants.issuperset(prerequisite.get("variants", ())):
                 yield f"the prerequisites of {other.key}"
 
 
-def _check_chain(key: str, found: Sequence[Reference], chains: Chains, noun: str) -> Iterator[Detail]:
-    """Yield one detail where the things that ask for each other would form a circle, or too long a chain."""
-    if circle := _circle(key, chains.needs):
-        field = next(each.field for each in found if each.key == circle[1])
+def _check_chain(key: str, named: Sequence[Reference], chains: Chains, noun: str) -> Iterator[Detail]:
+    """Yield a detail if dependencies form a circle, or a chain that is too long."""
+    if circle := _find_circle(key, chains.needs):
+        field = next(reference.field for reference in named if reference.key == circle[1])
         message = f"Would depend on itself: {' → '.join(circle)}; remove one of these references."
         yield Detail(field, DetailCode.INVALID_VALUE, message)
         return
-    down = _longest(key, chains.needs)
-    chain = [*reversed(_longest(key, chains.asked_by)), *down[1:]]
-    # Where something stands there twice, others form a circle, for which they are refused.
+    down = _find_longest(key, chains.needs)
+    chain = [*reversed(_find_longest(key, chains.needed_by)), *down[1:]]
+    # If a key appears twice, other flags form a circle, and are refused for it.
     if len(chain) > LONGEST_CHAIN and len(set(chain)) == len(chain):
-        field = next(each.field for each in found if each.key == down[1])
+        field = next(reference.field for reference in named if reference.key == down[1])
         message = f"Would make a chain of {len(chain)} {noun}, {' → '.join(chain)}; the limit is {LONGEST_CHAIN}."
         yield Detail(field, DetailCode.OUT_OF_RANGE, message)
 
 
-def _circle(key: str, needs: _Needs) -> list[str]:
-    """The shortest way from a key back to itself, or nothing."""
-    asked_by: dict[str, str] = {}
+def _find_circle(key: str, needs: _Needs) -> list[str]:
+    """Return the shortest path from a key back to itself, or an empty list."""
+    parents: dict[str, str] = {}
     waiting = deque([key])
     while waiting:
-        at = waiting.popleft()
-        for needed in needs.get(at, ()):
+        current = waiting.popleft()
+        for needed in needs.get(current, ()):
             if needed == key:
-                way = [at]
-                while way[-1] != key:
-                    way.append(asked_by[way[-1]])
-                return [*reversed(way), key]
-            if needed not in asked_by:
-                asked_by[needed] = at
+                path = [current]
+                while path[-1] != key:
+                    path.append(parents[path[-1]])
+                return [*reversed(path), key]
+            if needed not in parents:
+                parents[needed] = current
                 waiting.append(needed)
     return []
 
 
-def _longest(key: str, needs: _Needs) -> tuple[str, ...]:
-    """The longest chain that begins at a key, as far as anybody reads: a file may bring longer ones, and circles."""
+def _find_longest(key: str, needs: _Needs) -> tuple[str, ...]:
+    """Return the longest chain that begins at a key, cut off where a message would: a file may even have circles."""
     steps = [{key: key}]
-    while len(steps) < _LONGEST_TOLD and (step := {needed: at for at in steps[-1] for needed in needs.get(at, ())}):
+    while len(steps) < _LONGEST_SHOWN and (step := {needed: key for key in steps[-1] for needed in needs.get(key, ())}):
         steps.append(step)
     chain = [next(iter(steps[-1]))]
     for step in reversed(steps[1:]):
@@ -275,17 +280,17 @@ def _longest(key: str, needs: _Needs) -> tuple[str, ...]:
     return tuple(reversed(chain))
 
 
-def _turned_round(needs: _Needs) -> _Needs:
-    asked_by = defaultdict(list)
-    for key, needed in needs.items():
-        for each in needed:
-            asked_by[each].append(key)
-    return asked_by
+def _invert(needs: _Needs) -> _Needs:
+    needed_by = defaultdict(list)
+    for key, needed_keys in needs.items():
+        for needed in needed_keys:
+            needed_by[needed].append(key)
+    return needed_by
 
 
-def _refuse(found: Iterable[Detail]) -> None:
-    if details := list(found):
-        raise ValidationFailed(details)
+def _refuse(details: Iterable[Detail]) -> None:
+    if listed := list(details):
+        raise ValidationFailed(listed)
 
 
 def _listed(names: Sequence[str]) -> str:

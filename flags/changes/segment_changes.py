@@ -1,4 +1,4 @@
-"""Every write of a segment, whichever door it came through. Each appends the whole segment to the change log."""
+"""All writes of a segment, for the API, the admin and commands. Each appends the whole segment to the change log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MEMBERSHIP = frozenset({"conditions", "user_ids"})
 
 
 def get_segment(key: str) -> Segment:
-    """The segment with this key. Raises DomainError `not_found`."""
+    """Return the segment with this key. Raises DomainError `not_found`."""
     segment = Segment.objects.filter(key=key).first() if is_key(key) else None
     if segment is None:
         message = f"No segment has the key {key[:100]!r}; list them with GET /v1/segments."
@@ -32,11 +32,11 @@ def get_segment(key: str) -> Segment:
 
 
 def create_segment(*, key: str, actor: Actor, at: datetime, reason: str = "", **values: Any) -> Segment:
-    """Create a segment of `values`: description, conditions and user_ids, none of them required.
+    """Create a segment of `values`: description, conditions and user_ids, which are all optional.
 
     Raises ValidationFailed, or DomainError `already_exists`.
     """
-    accepted = validate(key, values, found=check_key(key))
+    accepted = validate(key, values, details_of_key=check_key(key))
     with writing(actor=actor, at=at, reason=reason) as log:
         if Segment.objects.filter(key=key).exists():
             message = f"A segment with the key {key} exists already; choose another key."
@@ -56,7 +56,7 @@ def update_segment(
     if_match: str | None = None,
     reason: str = "",
 ) -> Segment:
-    """Merge `changes` (description, conditions, user_ids) into a segment. What is equal changes nothing."""
+    """Merge `changes` (description, conditions, user_ids) into a segment. Equal values change nothing."""
     with writing(actor=actor, at=at, reason=reason) as log:
         segment = get_segment(key)
         check_version(segment, if_match)
@@ -72,7 +72,7 @@ def update_segment(
 
 
 def delete_segment(*, key: str, actor: Actor, at: datetime, if_match: str | None = None, reason: str = "") -> None:
-    """Delete a segment, unless a flag in any environment or a segment asks for it. Its history stays."""
+    """Delete a segment, unless a flag, a segment or an experiment uses it. Its history stays in the change log."""
     with writing(actor=actor, at=at, reason=reason) as log:
         segment = get_segment(key)
         check_version(segment, if_match)
@@ -83,24 +83,24 @@ def delete_segment(*, key: str, actor: Actor, at: datetime, if_match: str | None
 
 
 def changed_since(keys: Collection[str], revision: int) -> list[str]:
-    """Those of segments of these keys, in order, that were given other conditions or users after a revision."""
+    """Return the keys of those segments, in order, whose conditions or user ids changed after a revision."""
     rows = Change.objects.since(revision).filter(kind=KIND, key__in=keys).iterator(chunk_size=10)
     return sorted({row.key for row in rows if not is_same(_membership(row.before), _membership(row.after))})
 
 
 def has_other_members(new: Collection[str]) -> bool:
-    """Whether a segment that was given these values may have other members than before."""
+    """Return whether new values of a segment may change its members."""
     return not _MEMBERSHIP.isdisjoint(new)
 
 
 def announce(log: Writing, keys: Sequence[str]) -> None:
-    """Tell whoever goes by them, once they are logged, that these segments may have other members."""
+    """Send `segments_changed` for segments whose members may have changed. Call it after they are logged."""
     if keys:
         references.segments_changed.send(sender=Segment, log=log, segments=keys)
 
 
 def document(segment: Segment) -> Document:
-    """The whole segment, as the change log keeps it."""
+    """Return the whole segment, as the change log has it."""
     return {
         "id": str(segment.pk),
         "key": segment.key,
@@ -115,12 +115,12 @@ def _membership(document: Document | None) -> Document:
 
 
 def insert(key: str, values: Mapping[str, Any], stamp: Stamp) -> Segment:
-    """A new segment of checked values; its references and the change log are for the caller."""
+    """Insert a segment of validated values. The caller checks references and appends to the change log."""
     return Segment.objects.create(key=key, created_at=stamp.at, updated_at=stamp.at, version=stamp.version, **values)
 
 
 def save(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[str, Any]:
-    """Give a segment checked values, and return those that are new; the rest is for the caller as well."""
+    """Save validated values of a segment, and return those that differ. The caller checks references and logs."""
     new = {name: value for name, value in values.items() if not is_same(value, getattr(segment, name))}
     if new:
         columns = {**new, "updated_at": stamp.at, "version": stamp.version}
@@ -131,13 +131,13 @@ def save(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[s
 
 
 def validate(
-    key: str, changes: Mapping[str, Any], *, to: Mapping[str, Any] = _NEW, found: list[Detail] | None = None
+    key: str, changes: Mapping[str, Any], *, to: Mapping[str, Any] = _NEW, details_of_key: list[Detail] | None = None
 ) -> Mapping[str, Any]:
-    """The values of a segment with the changes in their place. Raises ValidationFailed with all that is to blame."""
+    """Return the values of a segment with `changes` merged in. Raises ValidationFailed with all details."""
     if unknown := changes.keys() - _NEW.keys():
         raise TypeError(f"A segment has no {', '.join(sorted(unknown))}.")
     merged = {**to, **changes}
-    details = list(found or ())
+    details = list(details_of_key or ())
     details.extend(check_description(merged["description"]))
     try:
         parse_segment({"key": key, "conditions": merged["conditions"], "userIds": merged["user_ids"]})

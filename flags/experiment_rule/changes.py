@@ -1,6 +1,6 @@
-"""What experiments write of the flags that they drive, each in the caller's transaction and with a change of its own.
+"""Write the rules of flags that experiments drive, in the caller's transaction, each with its own change.
 
-Not here: what else may be written of such a flag meanwhile (`driven_rules`).
+`flags.changes.driven_rules` limits what else may be written of such a flag.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PERCENT = BUCKETS // 100
 
 
 def put_rule(log: Writing, *, key: str, environment: Environment, rule: Document) -> None:
-    """Put the rule of an experiment first, in place of the one that it had.
+    """Put the rule of an experiment first, and replace its previous rule.
 
-    Raises ValidationFailed with the fields of the experiment, or DomainError `in_use` where another one drives it.
+    Raises ValidationFailed with the fields of the experiment, or DomainError `in_use` if another one drives the flag.
     """
     flag = _flag(key, environment)
     _require_free(flag, rule["experiment"])
@@ -36,14 +36,14 @@ def put_rule(log: Writing, *, key: str, environment: Environment, rule: Document
 
 
 def check_rule(*, key: str, environment: Environment, rule: Document) -> Flag:
-    """Raise ValidationFailed where `put_rule` would, whoever drives the flag, which is returned. Writes nothing."""
+    """Return the flag, or raise ValidationFailed as `put_rule` would. Another experiment may drive the flag."""
     flag = _flag(key, environment)
     _changed(flag, environment, _rules_with(flag, rule))
     return flag
 
 
 def remove_rule(log: Writing, *, key: str, environment: Environment, experiment: str) -> None:
-    """Let the other rules of a flag decide again."""
+    """Remove the rule of an experiment, so that the flag's other rules decide again."""
     flag = _flag(key, environment)
     _require_free(flag, experiment)
     _write(log, flag, environment, own_rules(flag.rules))
@@ -59,10 +59,10 @@ def ship(
     control: str | bool,
     holdback: Number = 0,
 ) -> tuple[Rules, Rules]:
-    """Serve everybody what the winner does, but a share of users what control does, and nothing else.
+    """Replace all rules: serve the winner to everyone, except for a holdback that gets the control.
 
-    `winner` and `control` are what the flag serves for them, `holdback` is in percent. Returns the rules of before, and
-    those that stand there now.
+    `winner` and `control` are what the flag serves for these variants. `holdback` is in percent. Returns the previous
+    rules, and the new ones.
     """
     flag = _flag(key, environment)
     _require_free(flag, experiment)
@@ -74,10 +74,10 @@ def ship(
 def restore_rules(
     log: Writing, *, key: str, environment: Environment, experiment: str, revision: int, rules: Rules
 ) -> None:
-    """Put the rules of an experiment back, and others behind it, while `revision` was the last to write the flag here.
+    """Restore the rule of an experiment, and the rules after it, if the flag has not changed here since `revision`.
 
-    Whatever was changed then counts, even where it was changed back: others have seen the flag so, and rely on it.
-    Raises DomainError `in_use` where another experiment drives it by now, else `experiment_locked`.
+    A change counts even if it was reverted, because others may have relied on it in between.
+    Raises DomainError `in_use` if another experiment now drives the flag, and otherwise `experiment_locked`.
     """
     _require_unchanged(key, environment, experiment, revision)
     _write(log, _flag(key, environment), environment, rules)
@@ -103,14 +103,14 @@ def _require_unchanged(key: str, environment: Environment, experiment: str, revi
     flag = Flag.objects.in_environment(environment).filter(key=key).first()
     if flag is not None:
         _require_free(flag, experiment)
-    message = f"The flag {key} was changed since, in revision {changed}, and cannot be taken back behind that; "
+    message = f"The flag {key} was changed since, in revision {changed}, so its previous rules cannot be restored; "
     raise DomainError(ErrorCode.EXPERIMENT_LOCKED, f"{message}plan a new experiment for it.")
 
 
 def _require_free(flag: Flag, experiment: str) -> None:
-    known = driving_experiment(flag.rules)
-    if known not in (None, experiment):
-        message = f"The experiment {known} drives the flag {flag.key}; stop that first, or choose another flag."
+    driver = driving_experiment(flag.rules)
+    if driver not in (None, experiment):
+        message = f"The experiment {driver} drives the flag {flag.key}; stop it first, or choose another flag."
         raise DomainError(ErrorCode.IN_USE, message)
 
 
@@ -133,7 +133,7 @@ def _rules_with(flag: Flag, rule: Document) -> Rules:
 
 
 def _changed(flag: Flag, environment: Environment, rules: Rules) -> tuple[Document, Document]:
-    """The state of a flag with these rules, and the whole flag. Raises ValidationFailed."""
+    """Return the state of a flag with these rules, and the document of the flag. Raises ValidationFailed."""
     before = document(flag)
     try:
         state = state_values(validate(flag.key, {**values_of(before, environment.key), "rules": list(rules)}))
@@ -145,7 +145,7 @@ def _changed(flag: Flag, environment: Environment, rules: Rules) -> tuple[Docume
 
 
 def _shipped(winner: str | bool, control: str | bool, held_back: int, salt: str) -> list[Document]:
-    """The rules that serve a winner, with a share of users, in buckets, held back for as long as they stand."""
+    """Return the rules that serve a winner. `held_back` is the size of the holdback, in buckets."""
     if isinstance(winner, str):
         everybody: Document = {"type": "percentage", "percentage": 100, "variant": winner}
         held = {"type": "percentage", "percentage": _percent(held_back), "salt": salt, "variant": control}
@@ -160,13 +160,13 @@ def _percent(buckets: int) -> float:
 
 
 def _of_experiment(details: Sequence[Detail], rules: Rules) -> Iterator[Detail]:
-    """What is wrong with the rule of an experiment, by the fields of the experiment."""
+    """Yield details of the rule of an experiment, with the fields of the experiment."""
     served = rules[0].get("variants", ()) if rules else ()
-    serving = {f"variants[{at}].serves": f"flag.serves.{each['key']}" for at, each in enumerate(served)}
-    for each in details:
-        field = each.field.removeprefix(_RULE)
+    serving = {f"variants[{index}].serves": f"flag.serves.{entry['key']}" for index, entry in enumerate(served)}
+    for detail in details:
+        field = detail.field.removeprefix(_RULE)
         if field in serving:
             field = serving[field]
         elif field.startswith("forced."):
             field = field.replace("forced.", "forcedVariants.", 1)
-        yield Detail(field, each.code, each.message)
+        yield Detail(field, detail.code, detail.message)

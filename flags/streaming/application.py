@@ -89,7 +89,7 @@ async def _answer(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
         except InvalidToken as error:
             await _refuse(send, 401, str(error), [*shared, (b"www-authenticate", b"Bearer")])
         else:
-            listener = hub.join(ticket, known=_last_revision(headers))
+            listener = hub.join(ticket, last_revision=_last_revision(headers))
             await _stream(hub, listener, receive, send, shared)
 
 

@@ -17,9 +17,9 @@ SECONDS_BETWEEN_HEARTBEATS = 15.0
 class Listener:
     """One open stream. It keeps only the newest message that was not sent yet, since that one replaces the others."""
 
-    def __init__(self, ticket: Ticket, known: int | None) -> None:
+    def __init__(self, ticket: Ticket, last_revision: int | None) -> None:
         self.ticket = ticket
-        self._revision, self._at = known, ticket.since
+        self._revision, self._at = last_revision, ticket.since
         self._message: bytes | None = None
         self._is_over = False
         self._woken: asyncio.Future[None] | None = None
@@ -118,15 +118,15 @@ class Hub:
         await self._is_ready.wait()
         return self.status is None or self.status.admits(ticket.key_id, ticket.environment)
 
-    def join(self, ticket: Ticket, *, known: int | None = None) -> Listener:
-        """Add a listener, and send at once what it may have missed since `known`, the last revision it received.
+    def join(self, ticket: Ticket, *, last_revision: int | None = None) -> Listener:
+        """Add a listener, and send at once what it may have missed since the last revision that it received.
 
         Without a last revision, the listener gets a change that may be younger than the answer with the ticket.
         """
-        listener = Listener(ticket, known)
+        listener = Listener(ticket, last_revision)
         channel = self._channels[ticket.environment]
         channel.listeners.add(listener)
-        if channel.status is not None and channel.status.is_newer_than(ticket.since, known):
+        if channel.status is not None and channel.status.is_newer_than(ticket.since, last_revision):
             listener.send(channel.status, channel.status.message)
         if self.is_closed:
             listener.end()

@@ -1,4 +1,4 @@
-"""`manage.py import_flags`: write the flags and segments of a file, all of them or none."""
+"""`manage.py import_flags`: write all flags and segments of a file, or none of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Command(OperatorCommand):
 
 
 def _bytes_of(file: str) -> bytes:
-    """Return the bytes of the file, or of a file that is too large one byte more than is allowed."""
+    """Return the bytes of the file. Of a file that is too large, return one byte more than the limit."""
     if file == STANDARD:
         return sys.stdin.buffer.read(LARGEST + 1)
     try:

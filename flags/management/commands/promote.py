@@ -1,4 +1,4 @@
-"""`manage.py promote`: flags become in one environment what they are in another."""
+"""`manage.py promote`: copy the state of flags from one environment to another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Command(OperatorCommand):
         parser.add_argument("keys", nargs="*", help="the keys of flags (default: all that are not archived)")
         parser.add_argument("--from", dest="source", required=True, help="the environment that is read")
         parser.add_argument("--to", dest="target", required=True, help="the environment that is written")
-        parser.add_argument("--dry-run", action="store_true", help="do all of it, show it, and take it back")
+        parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
         add_reason(parser)
 
     def handle(self, *, keys: list[str], source: str, target: str, dry_run: bool, reason: str, **_: Any) -> None:

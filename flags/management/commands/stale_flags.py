@@ -1,4 +1,4 @@
-"""`manage.py stale_flags`: the flags that have had their day, environment by environment, and why."""
+"""`manage.py stale_flags`: list stale flags by environment, with the reasons."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _HEADINGS = ("ENVIRONMENT", "KEY", "REASONS", "LAST EVALUATED", "OWNER")
 
 
 class Command(OperatorCommand):
-    help = "List flags that have expired, are not evaluated any more, or have been the same for everyone for 30 days."
+    help = "List flags that have expired, or that for 30 days were not evaluated or were the same for everyone."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--environment", help="only as they stand in the environment with this key")
+        parser.add_argument("--environment", help="only flags in the environment with this key (default: all)")
         parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: %(default)s)")
 
     def handle(self, *, environment: str | None, format: str, **_: Any) -> None:
         environments = [find_environment(environment)] if environment is not None else Environment.objects.all()
-        found = [each for environment in environments for each in _stale_in(environment)]
+        entries = [entry for environment in environments for entry in _stale_in(environment)]
         if format == "json":
-            self.stdout.write(json.dumps(found, indent=2))
-        elif found:
-            self._write_table(found)
+            self.stdout.write(json.dumps(entries, indent=2))
+        elif entries:
+            self._write_table(entries)
         else:
             self.stdout.write("No flag is stale.")
 
-    def _write_table(self, found: list[dict[str, Any]]) -> None:
-        rows = [_HEADINGS, *map(_row, found)]
+    def _write_table(self, entries: list[dict[str, Any]]) -> None:
+        rows = [_HEADINGS, *map(_row, entries)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             self.stdout.write("  ".join(map(str.ljust, row, widths)).rstrip())
@@ -55,6 +55,6 @@ def _stale_in(environment: Environment) -> Iterator[dict[str, Any]]:
         }
 
 
-def _row(flag: dict[str, Any]) -> tuple[str, ...]:
-    last = flag["lastEvaluatedAt"] or "not in 90 days"
-    return flag["environment"], flag["key"], ", ".join(flag["reasons"]), last, flag["owner"]
+def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+    last = entry["lastEvaluatedAt"] or "not in 90 days"
+    return entry["environment"], entry["key"], ", ".join(entry["reasons"]), last, entry["owner"]

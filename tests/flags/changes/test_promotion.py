@@ -229,7 +229,7 @@ def test_command__promotion__prints_what_differs() -> None:
         (("--from", "staging", "--to", "production", "gone"), "flags[0]: No flag has the key 'gone'."),
         (
             ("--from", "staging", "--to", "staging"),
-            "from: Must be another environment than staging, the environment that is written.",
+            "from: Must differ from staging, the environment that is written.",
         ),
     ],
 )

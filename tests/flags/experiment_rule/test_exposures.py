@@ -335,7 +335,7 @@ def test_tryout__past_moment_before_the_user_was_exposed__knows_of_no_stored_var
 
     def is_enabled(at: datetime) -> bool:
         sent = {"user_id": TREATED, "attributes": "{}", "opened_in": "production", "at": format_timestamp(at)}
-        enabled: bool = client.post(page, sent).context["tryout"].told.is_enabled
+        enabled: bool = client.post(page, sent).context["tryout"].trace.is_enabled
         return enabled
 
     assert (is_enabled(turned_round), is_enabled(timezone.now())) == (False, True)

@@ -57,7 +57,7 @@ def test_import__into_an_empty_database__makes_the_same(everything: None, folder
 
     assert run("import_flags", path).endswith("3 segments created, 3 flags created.\n")
     assert run("export_flags") == exported
-    system.forget()
+    system.reset()
     assert configuration("staging").flags["full"].enabled
 
 
@@ -256,7 +256,7 @@ def test_import__variant_that_something_needs__is_not_taken_away(production: Env
     [told, _] = refused("import_flags", file([flag]))
 
     assert told == (
-        "flags.json, line 1: flags[0] (a): variants: A variant that the flag would no longer have is named by "
+        "flags.json, line 1: flags[0] (a): variants: The change removes a variant that is used by "
         "rules[0].variant in staging, the prerequisites of b; change that first."
     )
     both = [{**flag, "environments": {"production": OFF, "staging": OFF}}, {"key": "b"}]

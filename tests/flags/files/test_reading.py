@@ -61,8 +61,8 @@ flags.yaml, line 25: flags[0] (dark-mode): environments.production.enabled: Must
 flags.yaml, line 28: flags[0] (dark-mode): environments.production.rules[0].percentage: Must be a number from 0 to 100.
 flags.yaml, line 30: flags[0] (dark-mode): environments.production.rules[1].userIds[0]: Must be a string.
 flags.yaml, line 31: flags[0] (dark-mode): environments.staging.enabled: Is missing; add it.
-flags.yaml, line 32: flags[0] (dark-mode): environments.staging.rule: There is no such field here; leave it out. Fields
- are: enabled, rules.
+flags.yaml, line 32: flags[0] (dark-mode): environments.staging.rule: Unknown field; leave it out. The
+ fields are: enabled, rules.
 flags.yaml, line 33: flags[1] (dark-mode): key: "dark-mode" is already in the list; leave it out.
 flags.yaml, line 34: flags[2]: key: Is missing; add it.
 """

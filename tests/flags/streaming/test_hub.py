@@ -150,16 +150,16 @@ def test_listener__without_a_message__gets_a_heartbeat_every_fifteen_seconds() -
 
 
 @pytest.mark.parametrize(
-    ("known", "minutes", "is_sent"),
+    ("last_revision", "minutes", "is_sent"),
     [(1, None, False), (7, None, False), (0, None, True), (1, -5, False), (1, 5, True), (None, None, False)],
     ids=["as new", "newer", "older", "moment before the ticket", "moment after it", "none, and nothing is young"],
 )
 def test_join__knowing_a_revision__gets_later_changes_at_once(
-    known: int | None, minutes: int | None, is_sent: bool
+    last_revision: int | None, minutes: int | None, is_sent: bool
 ) -> None:
     async def scene(hub: Hub, clock: Clock) -> None:
         hub.publish(status(1, minutes=minutes))
-        message = await received(hub.join(ticket(), known=known))
+        message = await received(hub.join(ticket(), last_revision=last_revision))
         assert (message != b"") is is_sent
 
     play(scene)
@@ -169,7 +169,7 @@ def test_change__that_was_delayed__is_not_sent_to_listeners_that_joined_after_it
     async def scene(hub: Hub, clock: Clock) -> None:
         hub.publish(status(2))
         hub.publish(status(3))
-        answered_after_it, answered_long_ago = hub.join(ticket(), known=3), hub.join(ticket(), known=1)
+        answered_after_it, answered_long_ago = hub.join(ticket(), last_revision=3), hub.join(ticket(), last_revision=1)
         assert revision_of(await received(answered_long_ago)) == 3
         await clock.pass_by(2)
         assert await received(answered_after_it) == await received(answered_long_ago) == b""
@@ -181,7 +181,7 @@ def test_change__that_the_answer_already_contained__is_not_sent() -> None:
     """A worker may learn of a change before the process of the streams does."""
 
     async def scene(hub: Hub, clock: Clock) -> None:
-        ahead = hub.join(ticket(), known=2)
+        ahead = hub.join(ticket(), last_revision=2)
         hub.publish(status(2))
         assert await received(ahead) == b""
         await clock.pass_by(2)
@@ -195,7 +195,7 @@ def test_change__by_a_client_that_knows_a_revision_of_another_database__is_sent(
     """After a backup is restored, revisions are lower than before."""
 
     async def scene(hub: Hub, clock: Clock) -> None:
-        listener = hub.join(ticket(), known=999)
+        listener = hub.join(ticket(), last_revision=999)
         assert await received(listener) == b""
         hub.publish(status(2))
         assert revision_of(await received(listener)) == 2
