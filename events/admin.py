@@ -1,4 +1,7 @@
-"""Events in the admin. They are read-only, and the list does not count them, because there may be very many."""
+"""Events in the admin.
+
+They are read-only, and the list does not count them, because there may be very many.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ _LABELS = {
 
 
 class NewestPaginator(InfinitePaginator):
-    """Pages without a COUNT query. Their number is limited; older events are found by their time."""
+    """Pages without a COUNT query.
+
+    Their number is limited; older events are found by their time.
+    """
 
     @cached_property
     def count(self) -> int:
@@ -41,7 +47,7 @@ class NewestPaginator(InfinitePaginator):
 
 
 class EventList(ListPage):
-    """A list with the parameters of the API's event query, its comparisons and its error messages."""
+    """A list with the parameters, comparisons and error messages of the API's event query."""
 
     def get_filters_params(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         filters = super().get_filters_params(params)

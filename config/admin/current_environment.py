@@ -1,4 +1,7 @@
-"""The environment that a user of the admin works in. It is kept in the session, and every page shows it."""
+"""The environment that a user of the admin works in.
+
+It is kept in the session, and every page shows it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def is_production(environment: Environment) -> bool:
 
 
 def check_environment(request: HttpRequest, opened_in: str | None) -> None:
-    """Raise PreconditionFailed where the page was opened in another environment, perhaps in another tab."""
+    """Raise PreconditionFailed if the page was opened in another environment."""
     current = current_environment(request)
     if opened_in != current.key:
         message = (
@@ -75,7 +78,7 @@ def switch_environment(request: HttpRequest) -> HttpResponse:
 
 
 def _page_after(page: str) -> str:
-    """Return the page that the user was on, or its list where the object may not exist in the new environment."""
+    """Return the page the user was on, or its list if the object may not exist in the new environment."""
     if url_has_allowed_host_and_scheme(page, allowed_hosts=None):
         try:
             match = resolve(urlsplit(page).path)

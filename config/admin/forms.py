@@ -1,4 +1,7 @@
-"""Fields and forms of the admin. They read input as the API reads a body, and leave validation to the domain."""
+"""Fields and forms of the admin.
+
+They read input as the API reads a body, and leave validation to the domain.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,8 @@ class TextField(forms.CharField):
         ]
 
     def to_python(self, value: Any) -> str:
-        # Browsers send the line breaks of a textarea as CRLF; a text that was not edited must stay unchanged.
+        # Browsers send the line breaks of a textarea as CRLF; a text that was not edited must
+        # stay unchanged.
         return str(super().to_python(value)).replace("\r\n", "\n")
 
 
@@ -148,7 +152,10 @@ class NumberField(TextField):
 
 
 class MomentInput(UnfoldAdminTextInputWidget):
-    """A date and a time of day in UTC. A time with a fraction of a second, which browsers cannot edit, is text."""
+    """A date and a time of day in UTC.
+
+    A time with a fraction of a second, which browsers cannot edit, is text.
+    """
 
     def format_value(self, value: Any) -> str | None:
         if not isinstance(value, datetime):

@@ -70,7 +70,7 @@ def _link(item: _Item) -> dict[str, Any]:
 
 
 def _mark_active(request: HttpRequest, links: Sequence[dict[str, Any]]) -> None:
-    """Mark the link with the longest address that the current one starts with: the planner, not the experiments."""
+    """Mark the link with the longest matching address: the planner, not the experiments."""
     addresses = (link["link"] for link in links if request.path.startswith(link["link"]))
     nearest = max(addresses, key=len, default=None)
     for link in links:

@@ -204,7 +204,7 @@ class ApiKeyAdmin(DomainAdmin):
         return key
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
-        """Return a page with the secret, instead of a redirect, for which the secret would have to be stored."""
+        """Return a page with the secret. A redirect would require storing it."""
         context = {"original": obj, "secret": getattr(request, "secret", ""), "title": "Copy the new key now"}
         return self.page(request, "admin/config/apikey/secret.html", context)
 
@@ -330,7 +330,7 @@ def admin_of_kind() -> dict[str, DomainAdmin]:
 
 
 def readable_in_lists(changes: ChangeQuerySet) -> ChangeQuerySet:
-    """Return changes for a list, without the long documents that `describe_change_briefly` does not need."""
+    """Return changes for a list, to be described by `describe_change_briefly`."""
     return without_long_documents(changes, [kind for kind, page in admin_of_kind().items() if page.has_long_documents])
 
 

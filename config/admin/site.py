@@ -1,4 +1,4 @@
-"""What the admin pages of all apps share: forms that call the domain, confirmations, history, lists and columns."""
+"""What the admin pages of all apps share: forms, confirmations, history, lists and columns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ class DomainListPage(ListPage):
 
 
 class ChoiceFilter(admin.SimpleListFilter):
-    """A filter of a few choices, shown side by side. `otherwise` labels the list without a choice."""
+    """A filter of a few choices, shown side by side.
+
+    `otherwise` labels the list without a choice.
+    """
 
     template = "admin/segmented_filter.html"
     otherwise: ClassVar[str] = ""
@@ -133,7 +136,8 @@ class DomainAdmin(ModelAdmin):
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except DomainError as refusal:
-            # Nothing was written. Show the form again with its input, which is still in the request, and the error.
+            # Nothing was written. Show the form again with its input, which is still in the
+            # request, and the error.
             request.refusal = refusal  # type: ignore[attr-defined]  # ours
             return super().changeform_view(request, object_id, form_url, extra_context)
 
@@ -225,7 +229,8 @@ class DomainAdmin(ModelAdmin):
     def describe(self, request: HttpRequest, obj: Any, change: Change) -> DescribedChange:
         return describe_change(change)
 
-    # Django's own log is not kept, because the change log has every write of the admin, the API and the commands.
+    # Django's own log is not kept, because the change log has every write of the admin, the API
+    # and the commands.
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         return None
@@ -271,7 +276,7 @@ def column(
     empty_value: str | None = None,
     label: bool | dict[Any, str] | None = None,
 ) -> Callable[[Method], Method]:
-    """Make a method a column of a list, or a read-only line of a form; with a `label` it is a coloured badge."""
+    """Make a method a column of a list or a read-only field; with a `label` it is a badge."""
     decorate: Callable[[Method], Method] = display(
         description=description, ordering=ordering, empty_value=empty_value, label=label
     )

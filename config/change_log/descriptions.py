@@ -1,4 +1,7 @@
-"""Changes of configuration in words, for the pages of the admin. `config.change_log.history` finds the differences."""
+"""Changes of configuration in words, for the pages of the admin.
+
+`config.change_log.history` finds the differences.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +39,18 @@ def _as_json(_path: str, _value: Any) -> str | None:
 
 
 value_describers: dict[str, DescribeValue] = {}
-"""For each kind of object, the function that describes its values. The admin of each app adds its own."""
+"""For each kind of object, the function that describes its values.
+
+The admin of each app adds its own.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedChange:
-    """A change in words. `revert_address` is the page that restores the state after this change, if there is one."""
+    """A change in words.
+
+    `revert_address` is the page that restores the state after this change, if there is one.
+    """
 
     change: Change
     action: str
@@ -72,7 +81,7 @@ def describe_change(change: Change) -> DescribedChange:
 
 
 def without_long_documents(changes: ChangeQuerySet, long_kinds: Collection[str]) -> ChangeQuerySet:
-    """Prepare changes for `describe_change_briefly`, which does not read documents of kinds that may hold megabytes."""
+    """Prepare changes for `describe_change_briefly`, without documents that may hold megabytes."""
     is_short = ~Q(kind__in=long_kinds)
     column = JSONField(decoder=StoredJSONDecoder)
     documents = {
@@ -84,7 +93,7 @@ def without_long_documents(changes: ChangeQuerySet, long_kinds: Collection[str])
 
 
 def describe_change_briefly(change: Any) -> DescribedChange:
-    """Describe a change that was read by `without_long_documents`; one of a long kind has no lines."""
+    """Describe a change from `without_long_documents`; one of a long kind has no lines."""
     action = "created" if change.is_creation else "deleted" if change.is_deletion else "changed"
     return DescribedChange(change, action, _describe(change, change.brief_before, change.brief_after))
 
@@ -105,7 +114,7 @@ def describe_differences(
 
 
 def _empty_like(document: Document | None) -> Document:
-    """Return what stands for a missing document: the same states, empty, so that each is described separately."""
+    """Return a missing document with the same states, so that each is described separately."""
     states = (document or {}).get("states", {})
     return {"states": {name: {} for name in states}} if states else {}
 
@@ -119,7 +128,7 @@ def _line(difference: Mapping[str, Any], describe_value: DescribeValue) -> str:
 
 
 def _movements(difference: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how many elements were added to a list and removed from it, with the first few of them."""
+    """Yield how many elements a list gained and lost, with the first few of them."""
     for name in ("added", "removed"):
         elements = difference[name]
         if elements:
@@ -129,7 +138,7 @@ def _movements(difference: Mapping[str, Any]) -> Iterator[str]:
 
 
 def describe_path(path: str) -> str:
-    """Return a path in words: `states.production.rules[0].userIds` is `production, rule 1, user ids`."""
+    """Return `production, rule 1, user ids` for `states.production.rules[0].userIds`."""
     return ", ".join(_describe_part(part) for part in path.removeprefix("states.").split("."))
 
 

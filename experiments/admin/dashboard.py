@@ -1,4 +1,4 @@
-"""The first page of the admin: flags, running experiments and recent changes in the current environment."""
+"""The first page of the admin: flags, running experiments and recent changes."""
 
 from __future__ import annotations
 

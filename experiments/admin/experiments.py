@@ -1,4 +1,7 @@
-"""Experiments in the admin: their list and their form. `steps` has the pages that start, ship and stop them."""
+"""Experiments in the admin: their list and their form.
+
+`steps` has the pages that start, ship and stop them.
+"""
 
 from __future__ import annotations
 
@@ -212,7 +215,7 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         return build_panel(analyse_experiment(experiment, timezone.now()))
 
     def _fixed_metrics(self, request: HttpRequest, object_id: str) -> list[bool]:
-        """Return, for each metric of a started experiment in their order, whether it is post hoc."""
+        """Return whether each metric of a started experiment is post hoc."""
         experiment = self.find(request, object_id)
         if experiment is None or experiment.status == Status.DRAFT:
             return []
@@ -264,5 +267,5 @@ def _form_of(request: HttpRequest, experiment: Experiment) -> type[ExperimentFor
 
 
 def _is_draft_page(request: HttpRequest, experiment: Experiment | None) -> bool:
-    """Return whether the experiment is a draft, or was when the page was opened; the domain then refuses the edit."""
+    """Return whether the experiment is a draft, or was when the page was opened."""
     return experiment is None or experiment.status == Status.DRAFT or "variants" in request.POST

@@ -29,7 +29,7 @@ from experiments.models import Direction, Experiment, Metric, MetricType, Role
 
 _DENOMINATOR = "denominator"
 # Advice in messages of the API that does not apply to a form.
-_ADVICE_FOR_JSON = re.compile(", (?:and|or) send [^.]+")
+_ADVICE_FOR_JSON = re.compile("(?:, (?:and|or)|;) send [^.]+")
 _TYPES = {kind: kind.label.split(":")[0] for kind in MetricType}
 _DENOMINATOR_FIELDS = tuple(f"{_DENOMINATOR}_{name}" for name in QUANTITY)
 _CAPS = ("cap_value", "cap_percentile")
@@ -104,7 +104,7 @@ class MetricForm(DomainForm):
         super().add_refusal(DomainError(refusal.code, refusal.message, details))
 
     def _for_people(self, message: str) -> str:
-        """Reword a message of the API for a form: with labels instead of JSON names, and without advice on JSON."""
+        """Reword a message of the API for a form: labels instead of JSON names, no advice on JSON."""
         for name, field in self.fields.items():
             # A name of one word may be an ordinary word of the message.
             if field.label and (name_in_json := _property_of(name)) not in (name, _DENOMINATOR):

@@ -1,4 +1,7 @@
-"""The planner page: a form, and the plan that answers it in words, cards and charts. It writes nothing."""
+"""The planner page: a form, and the plan that answers it in words, cards and charts.
+
+It writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ from experiments.stats.types import TUNING_SIZE
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The users and days that one test needs. `headline` is the days, or the users where the days are not known."""
+    """The users and days that one test needs.
+
+    `headline` is the days, or the users where the days are not known.
+    """
 
     headline: str
     users: str
@@ -42,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class UsersChart:
-    """The smallest detectable effect by users per variant, with marks at the planned numbers of users."""
+    """The smallest detectable effect by users per variant, with marks at the planned users."""
 
     curve: Curve
     ticks: Sequence[Tick]
@@ -63,7 +69,10 @@ class DayRow:
 
 @dataclass(frozen=True, slots=True)
 class DaysChart:
-    """The smallest detectable effect by day. `today` is where the forecast begins; None without a forecast."""
+    """The smallest detectable effect by day.
+
+    `today` is where the forecast begins; None without a forecast.
+    """
 
     curve: Curve
     days: Sequence[DayRow]
@@ -120,7 +129,7 @@ def _answer(size: Size, assumed: Assumptions) -> Answer:
 
 
 def _describe_history(history: History, assumed: Assumptions) -> str:
-    """Return `Based on checkout, 31 Jan 2026 to 5 Feb 2026: 100 users, 20 a day; the control has 20 %.`"""
+    """Return `Based on checkout, 31 Jan 2026 to 5 Feb 2026: 100 users, 20 a day.` or more."""
     is_experiment = history.experiment is not None
     source = history.experiment.key if history.experiment else "all users"
     period = f"{date_format(history.start, 'j M Y')} to {date_format(history.end, 'j M Y')}"

@@ -1,4 +1,4 @@
-"""The steps of an experiment in the admin, each with a button and a page: start, new phase, stop, ship, reopen."""
+"""The steps of an experiment in the admin: start, new phase, stop, ship and reopen."""
 
 from __future__ import annotations
 
@@ -254,7 +254,10 @@ class StepPages(DomainAdmin):
         return self._fill_in(request, experiment, f"New phase of {experiment.key}", act, done, context, "new_phase")
 
     def _find_for_step(self, request: HttpRequest, object_id: str) -> Experiment | None:
-        """Return the experiment, or None. Raises PermissionDenied unless the user may change its flag."""
+        """Return the experiment, or None.
+
+        Raises PermissionDenied unless the user may change its flag.
+        """
         experiment: Experiment | None = self.find(request, object_id)
         if experiment is not None:
             require_flag(request.user, experiment)
@@ -270,7 +273,7 @@ class StepPages(DomainAdmin):
         context: dict[str, Any],
         template: str,
     ) -> HttpResponse:
-        """Show the form of a step, and call `act` when it is valid; errors of `act` appear at their fields."""
+        """Show the form of a step, and call `act` when it is valid; its errors appear at their fields."""
         if not self.has_change_permission(request, experiment):
             raise PermissionDenied
         back, form = self.address_of("change", experiment.pk), context["form"]

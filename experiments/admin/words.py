@@ -1,4 +1,7 @@
-"""Experiments, metrics and figures in words, as the pages of the admin show them. Pure: no page, no database."""
+"""Experiments, metrics and figures in words, as the pages of the admin show them.
+
+Pure: no page, no database.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def format_number(value: float) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Return a share or ratio in percent with two decimals: `33.33 %`; below 0.01 %, with two digits: `0.0012 %`."""
+    """Return a share in percent: with two decimals, `33.33 %`, or two digits, `0.0012 %`."""
     value = 100 * share
     if abs(value) >= 1_000:
         return f"{format_number(float(round(value)))} %"
@@ -106,7 +109,10 @@ def _with_minus_sign(text: str) -> str:
 
 
 def describe_definition(definition: Definition, cap: float | None = None) -> str:
-    """Say what a metric computes, without a full stop. `cap` is the value that a percentile cap has at present."""
+    """Say what a metric computes, without a full stop.
+
+    `cap` is the value that a percentile cap has at present.
+    """
     return _describe_value(definition) + _describe_window(definition) + _describe_cap(definition, cap)
 
 
@@ -214,7 +220,7 @@ def describe_forced_variants(experiment: Experiment) -> str:
 
 
 def describe_flag(experiment: Experiment) -> str:
-    """Return what the experiment's flag serves for each variant: `checkout: control off · green on`."""
+    """Return what the flag serves for each variant: `checkout: control off · green on`."""
     if not experiment.flag:
         return "none"
     served = (f"{key} {describe_served(experiment, key)}" for key in experiment.variant_keys)
@@ -222,7 +228,7 @@ def describe_flag(experiment: Experiment) -> str:
 
 
 def describe_served(experiment: Experiment, variant: str) -> str:
-    """Return what the flag serves for a variant: a key of its own variants, on or off; `""` without a flag."""
+    """Return what the flag serves for a variant: a key, on or off; `""` without a flag."""
     served = experiment.flag["serves"].get(variant) if experiment.flag else None
     return "" if served is None else _key_or_switch(served)
 

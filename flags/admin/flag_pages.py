@@ -40,7 +40,7 @@ class FlagPages(DomainAdmin):
     # on and off
 
     def toggle_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Switch to the state that the button names, so that pressing it twice does not switch back."""
+        """Switch to the state that the button names, so that a second press changes nothing."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_change_permission(request):
@@ -56,13 +56,17 @@ class FlagPages(DomainAdmin):
         return HttpResponseRedirect(self.address_of("changelist") + (f"?{query}" if query else ""))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Offer to switch the selected flags. The names have the environment, which may have changed since."""
+        """Offer to switch the selected flags. The names of actions have the environment of the page."""
         if not self.has_change_permission(request):
             return {}
-        here = current_environment(request)
-        name = here.name.replace("%", "%%")
+        environment = current_environment(request)
+        name = environment.name.replace("%", "%%")
         return {
-            f"{here.key}:{wanted}": (self._switch_selected, f"{here.key}:{wanted}", f"Switch {wanted} in {name}")
+            f"{environment.key}:{wanted}": (
+                self._switch_selected,
+                f"{environment.key}:{wanted}",
+                f"Switch {wanted} in {name}",
+            )
             for wanted in ("on", "off")
         }
 
@@ -140,7 +144,7 @@ class FlagPages(DomainAdmin):
     # history
 
     def describe(self, request: HttpRequest, obj: Flag, change: Change) -> DescribedChange:
-        """Add the address of the revert page to changes that are not the current state of this environment."""
+        """Add the address of the revert page to changes that are not the current state."""
         described = super().describe(request, obj, change)
         concerns_environment = change.environment in ("", current_environment(request).key)
         is_past = change.after is not None and change.revision < obj.version
@@ -164,7 +168,10 @@ class FlagPages(DomainAdmin):
         return self.confirm(request, flag, confirmation, act, f"{flag.key} is reverted to revision {revision}.")
 
     def _consequences(self, request: HttpRequest, flag: Flag, revision: int) -> list[str]:
-        """Describe what a revert would change. It leaves other environments, and archiving, as they are."""
+        """Describe what a revert would change.
+
+        It leaves other environments, and archiving, as they are.
+        """
         environment = current_environment(request)
         change = filter_visible(self.history_of(flag), environment.key).filter(revision=revision).first()
         if change is None or change.after is None:

@@ -135,7 +135,7 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
         return moment(flag.updated_at)
 
     def _switch_button(self, request: HttpRequest) -> Callable[[Flag], SafeString]:
-        """Return the column with the switch, a button of the list's own form, which has the CSRF token."""
+        """Return the column with the switch, a button of the list's form with its CSRF token."""
         environment = current_environment(request)
         may_change = self.has_change_permission(request)
         query = request.GET.urlencode()
@@ -237,7 +237,8 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
         common = {"reason": values["reason"], **writer_here(request)}
         if is_new:
             return flag_changes.create_flag(key=values["key"], **new, **common)
-        # Fields that were not edited are left out, so that the domain may adapt them, such as a removed variant.
+        # Fields that were not edited are left out, so that the domain may adapt them, such as a
+        # removed variant.
         edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
         return flag_changes.update_flag(key=obj.key, changes=edited, if_match=values["version"], **common)
 

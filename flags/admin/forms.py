@@ -28,7 +28,7 @@ _TYPES = [
 
 
 def _variant(label: str, otherwise: str, help_text: str) -> TextField:
-    """The key of a variant, which a script turns into a select; `otherwise` labels the empty choice."""
+    """A key of a variant, which a script turns into a select; `otherwise` labels the empty choice."""
     widget = UnfoldAdminTextInputWidget({"data-none": otherwise})
     return TextField(label=label, widget=widget, help_text=help_text)
 

@@ -1,4 +1,4 @@
-"""The page that promotes flags from another environment into the current one, with a preview of the changes."""
+"""The page that promotes flags from another environment into the current one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _MOST_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class FlagPreview:
-    """The changes of one flag. `standings` are its state and rules before and after, `more` counts further lines."""
+    """The changes of one flag.
+
+    `standings` are its state and rules before and after, `more` counts further lines.
+    """
 
     key: str
     standings: Sequence[tuple[str, str, str]]
@@ -38,7 +41,10 @@ class FlagPreview:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a promotion would change. `seen` is its fingerprint, so that nothing else is promoted."""
+    """What a promotion would change.
+
+    `seen` is its fingerprint, so that nothing else is promoted.
+    """
 
     flags: Sequence[FlagPreview]
     number: int
@@ -80,7 +86,7 @@ class PromotionPage(DomainAdmin):
         return self.promotion(request, [flag.key], self.address_of("change", flag.pk), flag)
 
     def promotion(self, request: HttpRequest, keys: list[str], back: str, flag: Flag | None = None) -> HttpResponse:
-        """Show the preview, or promote when the form is sent; an error is shown above the current preview."""
+        """Show the preview, or promote when the form is sent; an error appears above the preview."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         target, chosen = current_environment(request), request.POST.get("from")

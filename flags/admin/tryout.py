@@ -125,7 +125,7 @@ def _try(flag: Flag, environment: Environment, values: Mapping[str, Any]) -> Try
 
 
 def _configuration(flag: Flag, environment: Environment, at: datetime, now: datetime) -> tuple[Configuration, int]:
-    """Return the configuration at a past time, or the current one for the future, with its revision."""
+    """Return the configuration at a time, with its revision; for the future, the current one."""
     if at < now:
         return configuration_at(flag.key, environment.key, at)
     system.refresh()

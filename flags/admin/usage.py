@@ -89,7 +89,7 @@ def usage_panel(flag: Flag, environment: Environment, now: datetime) -> Panel:
 
 
 def _tones(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the colours: on and off have their own, the first few variants one each, and the others share one."""
+    """Return a colour for each outcome; variants after the first few share one."""
     keys = [outcome.key for outcome in outcomes]
     if {*keys} <= {"on", "off"}:
         return keys

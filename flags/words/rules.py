@@ -1,4 +1,7 @@
-"""Rules, conditions and the values of flags in words, for lists and histories. Pure: no page, no database."""
+"""Rules, conditions and the values of flags in words, for lists and histories.
+
+Pure: no page, no database.
+"""
 
 from __future__ import annotations
 

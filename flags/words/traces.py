@@ -1,4 +1,7 @@
-"""The traces of `flags.engine.tracing` in words, for the page that tries a flag. Pure: no page, no database."""
+"""The traces of `flags.engine.tracing` in words, for the page that tries a flag.
+
+Pure: no page, no database.
+"""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ def test_draft__audience_and_flag__are_edited_without_writing_json(visit: Visit,
     page.get_by_role("button", name="Save", exact=True).click()
     page.wait_for_load_state()
 
-    found = get_experiment("e", production)
-    assert found.group == {"key": "checkout", "from": 60, "to": 100}
-    assert [(each["attribute"], each["value"]) for each in found.conditions] == [("plan", "pro")]
-    assert found.forced_variants == {"qa-1": "blue"}
-    assert found.flag == {"key": "text", "serves": {"control": "old", "blue": "new"}}
+    experiment = get_experiment("e", production)
+    assert experiment.group == {"key": "checkout", "from": 60, "to": 100}
+    assert [(condition["attribute"], condition["value"]) for condition in experiment.conditions] == [("plan", "pro")]
+    assert experiment.forced_variants == {"qa-1": "blue"}
+    assert experiment.flag == {"key": "text", "serves": {"control": "old", "blue": "new"}}
 
 
 def test_metrics__of_a_running_experiment__are_added_after_those_that_it_has(

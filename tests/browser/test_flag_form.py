@@ -55,7 +55,7 @@ def test_values__of_each_type__are_typed_as_what_they_are(
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was added successfully")).to_be_visible()
     made = stored()
-    assert [each["value"] for each in made.variants] == values
+    assert [variant["value"] for variant in made.variants] == values
     assert (made.type, made.default_variant, made.off_variant) == (value_type, "v2", "v2")
 
 

@@ -54,7 +54,7 @@ def test_metric__refused__says_why_at_the_field_of_its_type(visit: Visit) -> Non
     page.fill("#id_denominator_event", "view")
     page.fill("#id_denominator_property", "revenue")
     save(visit)
-    expect(page.locator("#id_denominator_currency_error")).to_contain_text("Is needed for revenue")
+    expect(page.locator("#id_denominator_currency_error")).to_contain_text("Is required for revenue")
     expect(page.locator("#id_denominator_currency")).to_be_visible()
     expect(page.locator("#id_from_day")).to_be_hidden()
 
@@ -65,7 +65,7 @@ def test_experiment__metrics__say_what_they_compute_and_may_have_any_name(visit:
     visit.open("/admin/experiments/experiment/add/")
     page.fill("#id_key", "button")
     for number, (name, words) in enumerate(
-        [("spent", "Revenue in EUR of purchase per user"), ("sign up", "no metric of this name is defined")], start=1
+        [("spent", "Revenue in EUR of purchase per user"), ("sign up", "no metric has this name")], start=1
     ):
         page.get_by_role("button", name="Add metric").click()
         card = page.get_by_label(f"metric {number}", exact=True)

@@ -34,6 +34,6 @@ def test_flag__promoted_from_its_page__is_as_it_was_seen(visit: Visit) -> None:
     expect(page.get_by_text("25 % of everyone").first).to_be_visible()
     page.get_by_label("Reason").fill("Tested by all of us")
     page.get_by_label("Reason").press("Enter")
-    expect(page.get_by_text("new-checkout is in Production as in Staging.")).to_be_visible()
+    expect(page.get_by_text("new-checkout is promoted from Staging into Production.")).to_be_visible()
     assert (stored().enabled, stored().rules) == (True, change["rules"])
     assert Change.objects.latest("revision").reason == "Tested by all of us"

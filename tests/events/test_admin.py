@@ -71,9 +71,9 @@ def test_event_list__by_experiment__finds_what_names_it(production: Environment)
     store(production, ("u3", "see"), experimentId="button", variant="red")
     client = sign_in()
     assert shown(client.get(reverse(LIST) + "?experimentId=button")) == [("u3", "see"), ("u1", "see")]
-    found = client.get(reverse(LIST) + "?experimentId=button&variant=blue")
-    assert shown(found) == [("u1", "see")]
-    [row] = re.findall(r"<tr[^>]*>(?:(?!</tr>).)*u1(?:(?!</tr>).)*</tr>", found.content.decode(), re.DOTALL)
+    response = client.get(reverse(LIST) + "?experimentId=button&variant=blue")
+    assert shown(response) == [("u1", "see")]
+    [row] = re.findall(r"<tr[^>]*>(?:(?!</tr>).)*u1(?:(?!</tr>).)*</tr>", response.content.decode(), re.DOTALL)
     assert [word in row for word in ("button", "blue", "red")] == [True, True, False]
 
 
@@ -102,7 +102,7 @@ def test_event_list__never_counts__and_takes_the_same_queries_for_any_number(
     client = sign_in()
     with django_assert_num_queries(4) as queries:  # session, user, environments, events
         first = client.get(reverse(LIST))
-    assert not [each["sql"] for each in queries.captured_queries if "COUNT(" in each["sql"].upper()]
+    assert not [query["sql"] for query in queries.captured_queries if "COUNT(" in query["sql"].upper()]
     pages = [first, client.get(reverse(LIST) + "?p=2"), client.get(reverse(LIST) + "?p=3")]
     assert [len(shown(page)) for page in pages] == [50, 50, 20]
     assert len({user for page in pages for user, _ in shown(page)}) == 120
@@ -116,7 +116,7 @@ def test_event_list__reads_through_an_index__without_sorting(production: Environ
     client = sign_in()
     with CaptureQueriesContext(connection) as queries:
         client.get(reverse(LIST) + query)
-    [statement] = [each["sql"] for each in queries.captured_queries if 'FROM "events_event"' in each["sql"]]
+    [statement] = [query["sql"] for query in queries.captured_queries if 'FROM "events_event"' in query["sql"]]
     plan = explain(statement)
     assert index in plan
     assert "Sort" not in plan

@@ -1,1 +1,1 @@
-"""The results of an experiment in the admin: the cards of its metrics, the panel around them, and their pages."""
+"""The results of an experiment in the admin: cards of metrics, the panel and the pages."""

@@ -1,4 +1,4 @@
-"""The card of one metric on the results page: its variants with a plot, their course by day, and its breakdown."""
+"""The card of one metric on the results page: its variants, days and breakdown."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ class VariantRow:
 
 @dataclass(frozen=True, slots=True)
 class DayRow:
-    """One day of a series, for the tooltip and the table. `left` is where its column begins, in percent."""
+    """One day of a series, for the tooltip and the table.
+
+    `left` is where its column begins, in percent.
+    """
 
     day: date
     left: float
@@ -92,7 +95,10 @@ class DayRow:
 
 @dataclass(frozen=True, slots=True)
 class DailyFigure:
-    """A treatment by day, as a drawing and as a table. `summary` is what a screen reader says of the drawing."""
+    """A treatment by day, as a drawing and as a table.
+
+    `summary` is what a screen reader says of the drawing.
+    """
 
     key: str
     drawn: Series
@@ -106,7 +112,7 @@ class DailyFigure:
 
 @dataclass(frozen=True, slots=True)
 class Daily:
-    """The difference to the control at the end of each day, for each treatment, all on one scale."""
+    """The difference to the control by day, for each treatment, on one scale."""
 
     unit: str
     plot: SeriesPlot
@@ -133,7 +139,10 @@ class Slices:
 
 @dataclass(frozen=True, slots=True)
 class MetricCard:
-    """One metric with all its variants. `notes` say what a reader must know to interpret the figures."""
+    """One metric with all its variants.
+
+    `notes` say what a reader must know to interpret the figures.
+    """
 
     definition: Definition
     metric_index: int
@@ -346,7 +355,7 @@ def _treatments_of(part: Slice, metric_index: int) -> list[VariantFigures]:
 
 
 def _label(part: Slice) -> str:
-    """Return the value exactly, as in JSON; a text without quotes unless it looks like something else."""
+    """Return the value exactly, as in JSON; a text without quotes if it is unambiguous."""
     if part.is_rest:
         return _REST
     if part.value is None:
@@ -357,7 +366,7 @@ def _label(part: Slice) -> str:
 
 
 def _needs_quotes(text: str) -> bool:
-    """Return whether a text would be read as a number, a boolean or a label of ours, or has odd spaces."""
+    """Return whether a text looks like a number, a boolean or a label, or has odd spaces."""
     if text in ("", _REST, _NOT_RECORDED) or text != " ".join(text.split()):
         return True
     try:

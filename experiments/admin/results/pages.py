@@ -1,4 +1,4 @@
-"""The page with all results of an experiment, its downloads, and the page that explains one figure."""
+"""The page with all results, its downloads, and the page that explains one figure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ResultPages(DomainAdmin):
         return [*urls, *super().get_urls()]
 
     def results_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show all results, with the control, correction, breakdown and phase from the query string."""
+        """Show all results, with the choices from the query string."""
         experiment = self._visible(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -70,7 +70,7 @@ class ResultPages(DomainAdmin):
         return self._download(request, object_id, "json", "application/json", orjson.dumps)
 
     def explained_view(self, request: HttpRequest, object_id: str, metric_index: int) -> HttpResponse:
-        """Show the steps from the events of a metric to its value in one variant, by default the first one."""
+        """Show how the value of a metric in one variant is computed, by default in the first."""
         experiment = self._visible(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
@@ -121,7 +121,7 @@ def _daily(request: HttpRequest, experiment: Experiment) -> list[str]:
 
 
 def _results_to_show(request: HttpRequest, experiment: Experiment) -> Results:
-    """Return the results for the choices in the query string; for invalid ones, show an error and the default."""
+    """Return the results for the choices; for invalid ones, show an error and the defaults."""
     daily = _daily(request, experiment)
     try:
         return _results(request, experiment, daily=daily)
@@ -165,7 +165,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`denominator` is empty except for ratios. `sums` lead from what is left to the value of the metric."""
+    """`denominator` is empty except for ratios.
+
+    `sums` lead from what is left to the value of the metric.
+    """
 
     words: str
     steps: Sequence[Step]
@@ -174,7 +177,7 @@ class Explanation:
 
 
 def build_explanation(definition: Definition, document: Mapping[str, Any]) -> Explanation:
-    """`document` is what `experiments.results.explanation` returns for the metric in one variant."""
+    """Return the explanation for a document of `experiments.results.explanation`."""
     return Explanation(
         words=describe_definition(definition, document["cap"]),
         steps=_steps(document["steps"]),

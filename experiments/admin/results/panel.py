@@ -1,4 +1,4 @@
-"""What is above the metrics of an experiment: the verdict, the checks of the data, and the phases."""
+"""The results above the metrics: the verdict, the checks of the data, and the phases."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ class PhaseRow:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """`note` says which phases the figures cover. `is_mixed`: these split their users by different weights."""
+    """`note` says which phases the figures cover.
+
+    `is_mixed`: these split their users by different weights.
+    """
 
     rows: Sequence[PhaseRow]
     note: str

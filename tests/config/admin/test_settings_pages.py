@@ -269,7 +269,7 @@ def test_key_list__by_state_and_environment__narrows_it(key: ApiKey, staging: En
     client = sign_in()
 
     def names(query: str) -> list[str]:
-        return [each.name for each in client.get(f"{reverse(KEYS)}?{query}").context["cl"].result_list]
+        return [key.name for key in client.get(f"{reverse(KEYS)}?{query}").context["cl"].result_list]
 
     assert names("environment=staging") == ["Other"]
     assert names("state=revoked") == []
@@ -306,7 +306,7 @@ def test_change_log__filter_or_search__narrows_it(
 ) -> None:
     create_flag(key="flag-a", environment=production, actor=ACTOR, at=NOON)
     response = sign_in().get(f"/admin/config/change/?{query}")
-    assert [each.key for each in response.context["cl"].result_list] == expected
+    assert [row.key for row in response.context["cl"].result_list] == expected
 
 
 def test_change__shows_what_was_different_and_leads_to_its_object(production: Environment) -> None:

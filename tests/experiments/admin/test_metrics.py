@@ -53,7 +53,7 @@ def test_list__search__finds_by_key_description_and_event(metric: Metric) -> Non
     create_metric(key="bounces", type="count", event="left", description="Gone", **WRITE)
     client = sign_in()
     for word in ("bounc", "gone", "left"):
-        assert [each.key for each in client.get(LIST, {"q": word}).context["cl"].result_list] == ["bounces"]
+        assert [row.key for row in client.get(LIST, {"q": word}).context["cl"].result_list] == ["bounces"]
 
 
 @pytest.mark.parametrize("count", [1, 12])

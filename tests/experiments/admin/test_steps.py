@@ -29,7 +29,7 @@ def address(page: str, experiment: Experiment) -> str:
 
 
 def chosen(response: Any) -> list[str]:
-    return [each.key for each in response.context["form"].choices if each.is_chosen]
+    return [choice.key for choice in response.context["form"].choices if choice.is_chosen]
 
 
 # --- ship -------------------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_new_phase__other_percentage__begins_with_its_reason_and_its_rule(produc
 
     assert messages_of(response) == ["A new phase of e has started."]
     phases = get_experiment("e", production).phases
-    assert [(each["percentage"], each["reason"]) for each in phases] == [(20, ""), (60, "No harm seen")]
+    assert [(phase["percentage"], phase["reason"]) for phase in phases] == [(20, ""), (60, "No harm seen")]
     assert flag_rules(production)[0]["percentage"] == 60
 
 
@@ -281,11 +281,15 @@ def test_form__of_a_draft__takes_whom_it_takes_in_and_what_it_drives(production:
     sent = filled(client, address("change", draft), **AUDIENCE)
     assert client.post(address("change", draft), sent).status_code == 302
 
-    found = get_experiment("d", production)
-    assert (found.percentage, found.planned_size, found.forced_variants) == (12.5, 1000, {"qa-1": "green"})
-    assert found.group == {"key": "checkout", "from": 0, "to": 50}
-    assert found.flag == {"key": "button", "serves": {"control": False, "green": True}}
-    assert [each["attribute"] for each in found.conditions] == ["plan"]
+    experiment = get_experiment("d", production)
+    assert (experiment.percentage, experiment.planned_size, experiment.forced_variants) == (
+        12.5,
+        1000,
+        {"qa-1": "green"},
+    )
+    assert experiment.group == {"key": "checkout", "from": 0, "to": 50}
+    assert experiment.flag == {"key": "button", "serves": {"control": False, "green": True}}
+    assert [condition["attribute"] for condition in experiment.conditions] == ["plan"]
     again = filled(client, address("change", draft))
     assert client.post(address("change", draft), again).status_code == 302
     assert Change.objects.of("experiment", draft.pk).count() == 2  # what is sent back unchanged changes nothing

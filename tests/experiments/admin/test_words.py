@@ -35,6 +35,13 @@ DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 PURCHASES = Definition("purchases", 1, "count", Quantity("purchase"))
 REVENUE = Definition("revenue", 1, "revenue", Quantity("purchase", "revenue", "EUR"))
+TWO = [{"key": "control", "weight": 1}, {"key": "green", "weight": 3}]
+PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
+GROUP = {"key": "checkout", "from": 0, "to": 12.5}
+PHASE = {"startedAt": "2026-01-31T12:00:00Z", "variants": TWO, "percentage": 100, "conditions": [], "reason": ""}
+NARROW = {**PHASE, "percentage": 12.5, "conditions": [PRO]}
+DEFINITION = undefined("buy").document()
+REGISTRATION = {"primaryMetric": "buy", "direction": "decrease", "plannedSampleSize": 5000}
 
 
 @pytest.mark.parametrize(
@@ -139,11 +146,6 @@ def test_definition__with_a_cap_by_percentile__names_the_value_in_force(percenti
     assert describe_definition(capped) == f"{start} {ordinal} percentile"
 
 
-TWO = [{"key": "control", "weight": 1}, {"key": "green", "weight": 3}]
-PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
-GROUP = {"key": "checkout", "from": 0, "to": 12.5}
-
-
 def test_shares__weights__are_percentages_of_their_sum() -> None:
     assert words.describe_split(TWO) == "control 25 % · green 75 %"
 
@@ -196,24 +198,16 @@ def test_decision__each_kind__is_described(winner: str, decision: Any, expected:
     assert words.describe_decision(Experiment(variants=TWO, winner=winner, decision=decision)) == expected
 
 
-VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 3}]
-CONDITION = {"attribute": "plan", "operator": "equals", "value": "pro"}
-PHASE = {"startedAt": "2026-01-31T12:00:00Z", "variants": VARIANTS, "percentage": 100, "conditions": [], "reason": ""}
-NARROW = {**PHASE, "percentage": 12.5, "conditions": [CONDITION]}
-DEFINITION = undefined("buy").document()
-REGISTRATION = {"primaryMetric": "buy", "direction": "decrease", "plannedSampleSize": 5000}
-
-
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
-        ("variants", VARIANTS, "control 25 % · green 75 %"),
-        ("variants[1]", VARIANTS[1], "green with weight 3"),
+        ("variants", TWO, "control 25 % · green 75 %"),
+        ("variants[1]", TWO[1], "green with weight 3"),
         ("variants[1].weight", 3, None),
         ("status", "running", "running"),
-        ("conditions", [CONDITION, CONDITION], "plan equals pro and plan equals pro"),
+        ("conditions", [PRO, PRO], "plan equals pro and plan equals pro"),
         ("conditions", [], "none"),
-        ("conditions[0]", CONDITION, "plan equals pro"),
+        ("conditions[0]", PRO, "plan equals pro"),
         ("definitions", [DEFINITION], "buy: Share of users with buy after exposure"),
         ("definitions[3]", {**DEFINITION, "isPostHoc": True}, "buy: Share of users with buy after exposure, post hoc"),
         ("phases", [PHASE], "control 25 % · green 75 %, everyone"),
@@ -244,7 +238,7 @@ def test_history__of_a_whole_life__holds_no_json_but_plain_values(production: En
     who: dict[str, Any] = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
     experiment = run_experiment(production, forced_variants={"qa": "green"}, group={"key": "g", "from": 0, "to": 50})
     update_experiment(**who, changes={"metrics": ["purchase", "sign_up"]})
-    open_phase(**who, changes={"percentage": 10, "conditions": [CONDITION]}, reason="Fewer.")
+    open_phase(**who, changes={"percentage": 10, "conditions": [PRO]}, reason="Fewer.")
     stop_experiment(**who, winner="green", holdback=5, reason="We like it.")
 
     lines = [

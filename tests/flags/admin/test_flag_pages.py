@@ -58,7 +58,7 @@ def test_list__filter__narrows_it(flag: Flag, production: Environment, query: st
     create("gone", production)
     archive("gone", production)
     response = sign_in().get(f"{LIST}?{query}")
-    assert [each.key for each in response.context["cl"].result_list] == expected
+    assert [row.key for row in response.context["cl"].result_list] == expected
 
 
 def test_list__shows_tags_and_what_became_of_a_flag(flag: Flag, production: Environment) -> None:
@@ -82,7 +82,11 @@ def test_bulk_switch__writes_one_change_for_each_that_was_not_so(flag: Flag, pro
     others = [create("one", production), create("two", production, enabled=True)]
     client = sign_in()
     before = revision()
-    sent = {"action": "production:on", "_selected_action": [str(each.pk) for each in (flag, *others)], "index": "0"}
+    sent = {
+        "action": "production:on",
+        "_selected_action": [str(selected.pk) for selected in (flag, *others)],
+        "index": "0",
+    }
     response = client.post(LIST, sent)
     assert messages_of(response) == ["3 flags are now on in Production."]
     written = Change.objects.since(before)
@@ -233,7 +237,7 @@ def test_revert__to_a_revision_of_something_else__is_refused(flag: Flag, first: 
     assert "is not in the history of this flag" in text_of(client.get(address("revert", flag, 1)))
     before = revision()
     assert (
-        "Must be a revision of this flag"
+        "Must be a revision in the history of this flag"
         in messages_of(client.post(address("revert", flag, 1), {"opened_in": "production"}))[0]
     )
     assert revision() == before
@@ -241,7 +245,7 @@ def test_revert__to_a_revision_of_something_else__is_refused(flag: Flag, first: 
 
 def test_revert__to_a_revision_beyond_all_numbers__is_refused(flag: Flag) -> None:
     response = sign_in().post(address("revert", flag, 10**30), {"opened_in": "production"})
-    assert "Must be a revision of this flag" in messages_of(response)[0]
+    assert "Must be a revision in the history of this flag" in messages_of(response)[0]
 
 
 def test_revert__by_a_viewer__is_neither_offered_nor_done(flag: Flag, first: int) -> None:

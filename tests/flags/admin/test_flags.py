@@ -67,7 +67,7 @@ def test_flag_list__filter_or_search__narrows_it(
 ) -> None:
     create_flag(key="search", environment=production, actor=ACTOR, at=NOON)
     response = sign_in().get(f"{reverse(LIST)}?{query}")
-    assert [each.key for each in response.context["cl"].result_list] == expected
+    assert [row.key for row in response.context["cl"].result_list] == expected
 
 
 def test_flag_list__another_environment__shows_the_state_there(flag: Flag) -> None:

@@ -111,7 +111,7 @@ def test_list__selected_flags__are_promoted_together(admin: AdminClient) -> None
     answer = admin.post(f"{LIST}promote/", confirmed(page))
     assert answer.url == LIST
     assert messages_of(answer) == ["2 flags are promoted from Staging into Production."]
-    assert [each.key for each in Change.objects.since(before)] == ["a", "b"]
+    assert [change.key for change in Change.objects.since(before)] == ["a", "b"]
 
 
 def test_list__flag_that_is_gone_by_now__is_told(admin: AdminClient) -> None:

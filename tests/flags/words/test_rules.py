@@ -12,7 +12,7 @@ from tests.flags.engine.experiments import experiment_rule
 
 
 def rule(*conditions: tuple[Any, ...], **fields: Any) -> dict[str, Any]:
-    named = [dict(zip(("attribute", "operator", "value"), each, strict=False)) for each in conditions]
+    named = [dict(zip(("attribute", "operator", "value"), parts, strict=False)) for parts in conditions]
     return {"type": "attribute", **({"conditions": named} if named else {}), **fields}
 
 

@@ -54,9 +54,9 @@ def variant(key: str, value: float | None, comparison: Comparison | None = None,
     users = others.get("users", 1_000)
     interval = None if value is None else Interval(0.9 * value, 1.1 * value)
     reason = TOO_FEW if value is None else None
-    found = VariantEstimate(key, users, value, interval, reason, comparison)
+    figures = VariantEstimate(key, users, value, interval, reason, comparison)
     counts = {"users": users, "mature_users": users, "events": users, "other_currency_events": 0, **others}
-    return VariantFigures(found, **counts)
+    return VariantFigures(figures, **counts)
 
 
 def days(count: int, value: float, reach: float) -> list[DayFigures]:
@@ -88,7 +88,7 @@ def results(experiment: Experiment, metrics: Sequence[MetricFigures] = (), **oth
         "guards": Guards(EVEN, 0, 0),
         "verdict": verdict,
         "harmed": {},
-        "primary": next((each.definition.key for each in metrics if each.is_primary), None),
+        "primary": next((figures.definition.key for figures in metrics if figures.is_primary), None),
     }
     return Results(experiment=experiment, metrics=metrics, **{**usual, **others})
 

@@ -55,7 +55,9 @@ AUDIT = AssignmentAudit(
 
 
 def guards_in_words(guards: Guards) -> dict[str, tuple[str, bool]]:
-    return {each.name: (each.words, each.is_alarm) for each in build_panel(results(EXPERIMENT, guards=guards)).guards}
+    return {
+        guard.name: (guard.words, guard.is_alarm) for guard in build_panel(results(EXPERIMENT, guards=guards)).guards
+    }
 
 
 def test_guards__with_nothing_wrong__say_so() -> None:
@@ -98,7 +100,7 @@ def figures(number: int, *, weights: Sequence[float] = (1, 1), users: tuple[int,
         number,
         {**usual, "variants": variants, **{name: others[name] for name in usual.keys() & others.keys()}},
         [VariantUsers(key, 1, count, sum(users) / 2) for key, count in counts.items()],
-        check([Weight(each["key"], each["weight"]) for each in variants], counts),
+        check([Weight(weighted["key"], weighted["weight"]) for weighted in variants], counts),
         others.get("is_covered", True),
     )
 
@@ -108,7 +110,7 @@ def test_phases__but_one__are_nothing_to_tell():
 
 
 def test_phases__each__tell_what_changed_since_the_one_before():
-    found = build_phases(
+    table = build_phases(
         [
             figures(1, percentage=10),
             figures(2, reason="Nothing broke.", weights=(50, 50)),
@@ -116,16 +118,16 @@ def test_phases__each__tell_what_changed_since_the_one_before():
             figures(4, weights=(9, 1), users=(0, 0)),
         ]
     )
-    assert found is not None
-    assert [each.changes for each in found.rows] == [
+    assert table is not None
+    assert [row.changes for row in table.rows] == [
         ["blue 50 % · green 50 %", "10 % of the audience"],
         ["everyone"],
         ["blue 90 % · green 10 %", "country equals CH"],
         ["conditions removed"],
     ]
-    assert [each.reason for each in found.rows] == ["", "Nothing broke.", "", ""]
-    assert [each.ratio for each in found.rows] == ["p = 1.00", "p = 1.00", found.rows[2].ratio, "no users"]
-    assert found.rows[0].users == [("blue", "10", "10"), ("green", "10", "10")]
+    assert [row.reason for row in table.rows] == ["", "Nothing broke.", "", ""]
+    assert [row.ratio for row in table.rows] == ["p = 1.00", "p = 1.00", table.rows[2].ratio, "no users"]
+    assert table.rows[0].users == [("blue", "10", "10"), ("green", "10", "10")]
 
 
 @pytest.mark.parametrize(
@@ -147,23 +149,23 @@ def test_phases__each__tell_what_changed_since_the_one_before():
     ],
 )
 def test_phases__covered_ones__are_named(phases, note, is_mixed):
-    found = build_phases(phases)
-    assert found is not None
-    assert (found.note, found.is_mixed) == (note, is_mixed)
+    table = build_phases(phases)
+    assert table is not None
+    assert (table.note, table.is_mixed) == (note, is_mixed)
 
 
 def test_phases__users_not_split_as_the_weights_of_their_phase_say__are_marked():
-    found = build_phases([figures(1, users=(900, 100)), figures(2, users=(500, 500))])
-    assert found is not None
-    assert [each.is_mismatch for each in found.rows] == [True, False]
+    table = build_phases([figures(1, users=(900, 100)), figures(2, users=(500, 500))])
+    assert table is not None
+    assert [row.is_mismatch for row in table.rows] == [True, False]
 
 
 @pytest.mark.django_db
 def test_page__of_an_experiment_with_phases__shows_them_with_links_and_keeps_to_the_one_chosen(production):
     experiment = ExperimentFactory(key="button", running=True)
     weights = [{"key": "control", "weight": 9}, {"key": "green", "weight": 1}]
-    who = {"key": "button", "environment": production, "actor": ACTOR, "at": NOON, "reason": "Complaints"}
-    open_phase(**who, opened_at=NOON + timedelta(days=1), changes={"variants": weights})
+    arguments = {"key": "button", "environment": production, "actor": ACTOR, "at": NOON, "reason": "Complaints"}
+    open_phase(**arguments, opened_at=NOON + timedelta(days=1), changes={"variants": weights})
     for key in ("control", "green"):
         report(experiment, f"one {key}", key, "purchase")
     Exposure.objects.filter(user_id="one green").update(phase=2)
