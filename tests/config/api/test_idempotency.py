@@ -236,7 +236,7 @@ def test_request__refused_because_of_what_is_there__may_succeed_later(api: Commi
 @pytest.mark.parametrize(("path", "body"), CREATIONS.items())
 def test_request__whose_answer_cannot_be_kept__has_done_nothing(api: CommittingClient, path: str, body: Any):
     before = done()
-    with mock.patch("config.api.idempotency.keep", side_effect=OperationalError("away")):
+    with mock.patch("config.api.idempotency.store_response", side_effect=OperationalError("away")):
         assert post(api, path, body).status_code == 503
     assert done() == before
     assert not IdempotencyKey.objects.exists()
