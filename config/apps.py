@@ -1,5 +1,5 @@
-"""The app's entry in INSTALLED_APPS. `config.subscriptions` says what the app listens to and does
-periodically.
+"""The configuration of the app for Django. `config.subscriptions` connects its receivers and
+periodic tasks.
 """
 
 from __future__ import annotations

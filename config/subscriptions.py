@@ -1,4 +1,6 @@
-"""The system checks and periodic work of the project, and the environments of a new database."""
+"""Registers the system checks and periodic tasks of the project, and creates the environments of a
+new database.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every address of the service."""
+"""All URLs of the service."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from flags.ofrep.views import OfrepViewSet
 
 
 class TextConverter(StringConverter):
-    """A text of the caller's own, with whatever is in it: slashes and ends of lines, too."""
+    """Any text of the client, including slashes and line breaks."""
 
     regex = r"[\s\S]+"
 
@@ -39,7 +39,7 @@ class TextConverter(StringConverter):
 register_converter(TextConverter, "text")
 
 urlpatterns = [
-    # First, because addresses are tried in this order and these are asked for most.
+    # These come first because Django tries patterns in order, and clients call these most.
     path("ofrep/v1/evaluate/flags", OfrepViewSet.as_view({"post": "evaluate_all"})),
     path("ofrep/v1/evaluate/flags/<path:flag_key>", OfrepViewSet.as_view({"post": "evaluate"})),
     path("v1/flags/<str:flag_key>/evaluate", EvaluationViewSet.as_view({"post": "evaluate"})),

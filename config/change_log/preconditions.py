@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Protocol
 from config.errors import DomainError, ErrorCode
 
 _digest = re.compile(r'-[0-9a-f]+"$')
-"""An ETag may end with a digest of other parts of the response, such as results, which nobody writes."""
+"""An ETag may end with a digest of other parts of the response, such as results, which nobody
+writes.
+"""
 
 
 class Versioned(Protocol):
@@ -21,7 +23,9 @@ class Versioned(Protocol):
 
 
 def check_version(row: Versioned, if_match: str | None) -> None:
-    """Raise DomainError `precondition_failed` unless `If-Match`, if sent, names the version of the row."""
+    """Raise DomainError `precondition_failed` unless `If-Match`, if sent, names the version of the
+    row.
+    """
     if if_match is None or if_match.strip() == "*":
         return
     if row.etag not in (_digest.sub('"', tag.strip()) for tag in if_match.split(",")):

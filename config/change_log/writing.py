@@ -31,7 +31,9 @@ class Actor:
     may_change_common: bool = True
 
     def require_common(self, what: str) -> None:
-        """Raise DomainError `forbidden` unless the actor may change this, which all environments share."""
+        """Raise DomainError `forbidden` unless the actor may change this, which all environments
+        share.
+        """
         if not self.may_change_common:
             message = f"{what} are common to all environments; this needs a key that was made with `common`."
             raise DomainError(ErrorCode.FORBIDDEN, message)

@@ -1,5 +1,5 @@
-"""Fenced blocks of code, with colours. Pygments names the classes; `static/guide/code.css` gives
-them their colours.
+"""Fenced code blocks with syntax highlighting. `static/guide/code.css` has the colours of Pygments'
+classes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pygments.util import ClassNotFound
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NAMES = {"sh": "Shell", "http": "Answer", "json": "JSON", "text": "Output", "js": "JavaScript", "yaml": "YAML"}
 _ANSWERS = {"http", "json", "text"}
-"""Languages of what a command prints: right below a block of code they are drawn as one with it."""
+"""Languages of output. Such a block directly below a block of code is drawn as a part of it."""
 
 
 class CodeBlocks(Preprocessor):
-    """Replace fenced blocks before anything else looks at what is in them."""
+    """Replaces fenced blocks before other processors read their contents."""
 
     def __init__(self, md: Markdown) -> None:
         super().__init__(md)
@@ -42,7 +42,7 @@ def _draw(language: str, code: str) -> str:
 
 
 def _colour(language: str, code: str) -> str:
-    if language == "http":  # Pygments colours the body only where a header gives its type
+    if language == "http":  # Pygments colours the body only if a header gives its type
         head, _, body = code.partition("\n\n")
         return _tokens("http", head + "\n") + ("\n" + _tokens("json", body) if body else "")
     return _tokens(language, code)

@@ -1,4 +1,4 @@
-"""Which pages the guide has, in which order, and at which addresses."""
+"""The pages of the guide, their order, and their URLs."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Page:
 
     @property
     def address(self) -> str:
-        """Return what follows `/guide/` in the URL: the path without `.md`, and for an index its
+        """Return the part of the URL after `/guide/`: the path without `.md`, or for an index its
         folder.
         """
         stem = self.path.removesuffix(".md")
@@ -133,8 +133,8 @@ class Page:
         return self.source.partition("\n")[0].removeprefix("# ").strip()
 
     def resolve(self, target: str) -> str:
-        """Return a relative link of this page as a path below the folder of the guide; `..` at its
-        start leaves it.
+        """Return a relative link of this page as a path in the folder of the guide. `..` at its
+        start leaves the folder.
         """
         return posixpath.normpath(posixpath.join(posixpath.dirname(self.path), target))
 

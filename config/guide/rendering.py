@@ -1,4 +1,6 @@
-"""From the Markdown of a page to HTML, its sections for the contents, and the index of the search."""
+"""Rendering the Markdown of a page to HTML, with its sections for the table of contents and the
+search.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _HEADINGS = ("h1", "h2", "h3", "h4")
 
 
 class Section(NamedTuple):
-    """A part of a page that a link can lead to. `level` is 1 for the whole page."""
+    """A part of a page with an anchor. `level` is 1 for the whole page."""
 
     level: int
     anchor: str
@@ -48,7 +50,7 @@ def render(page: Page) -> Rendered:
 
 
 def search_index() -> list[dict[str, str]]:
-    """Return what the search looks through: every section of every page."""
+    """Return the index of the search: every section of every page."""
     return [
         {
             "page": page.title,
@@ -72,12 +74,12 @@ class _GuideExtension(Extension):
         self.page = page
 
     def extendMarkdown(self, md: markdown.Markdown) -> None:
-        md.preprocessors.register(CodeBlocks(md), "code_blocks", 25)  # before raw HTML is looked for, at 20
-        md.treeprocessors.register(_Finish(md, self.page), "finish", 5)  # after the texts are parsed, at 20
+        md.preprocessors.register(CodeBlocks(md), "code_blocks", 25)  # before the processor of raw HTML, at 20
+        md.treeprocessors.register(_Finish(md, self.page), "finish", 5)  # after the parser of inline text, at 20
 
 
 class _Finish(Treeprocessor):
-    """Give sections their anchors, resolve links, and let wide tables scroll by themselves."""
+    """Adds anchors to sections, resolves links, and makes wide tables scroll separately."""
 
     def __init__(self, md: markdown.Markdown, page: Page) -> None:
         super().__init__(md)
@@ -111,8 +113,8 @@ class _Finish(Treeprocessor):
                 )
 
     def _resolve(self, link: Element) -> None:
-        """Make the URL of a page from a link to its file. A file outside of the guide is named, but
-        not linked.
+        """Replace a link to the file of a page by its URL. A link to a file outside the guide
+        becomes plain text.
         """
         parts = urlsplit(link.get("href", ""))
         if parts.scheme or not parts.path:
@@ -126,19 +128,19 @@ class _Finish(Treeprocessor):
 
 
 def anchor_of(title: str) -> str:
-    """Return the anchor that code hosts give a heading too: `Filters & headers` becomes
+    """Return the same anchor that code hosts give a heading: `Filters & headers` becomes
     `filters--headers`.
     """
     return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
 
 
 class _SectionReader(HTMLParser):
-    """Collect the sections of a page, each with all words up to the next heading."""
+    """Collects the sections of a page, each with all words up to the next heading."""
 
     def __init__(self) -> None:
         super().__init__()
         self._sections: list[tuple[int, str, list[str], list[str]]] = []
-        self._words: list[str] = []  # those of the title or the text that is being read
+        self._words: list[str] = []  # of the current title or text
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _HEADINGS:

@@ -1,4 +1,4 @@
-"""The pages of the guide over HTTP. They are public, and the same for everyone."""
+"""The views of the guide. Its pages are public and the same for everyone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from config.guide.pages import BY_ADDRESS, BY_PATH, CHAPTERS, PAGES, Page, neigh
 from config.guide.rendering import page_url, render, search_index
 
 _HEADERS = {
-    "Cache-Control": "public, no-cache",  # ask each time: 304 costs next to nothing, and an upgrade shows at once
+    "Cache-Control": "public, no-cache",  # revalidate: 304 costs almost nothing, and an upgrade shows at once
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; "
         "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -40,7 +40,7 @@ def show_page(request: HttpRequest, address: str = "") -> HttpResponseBase:
     page = BY_ADDRESS.get(address)
     if page is not None:
         return _answer(request, _document(page))
-    page = BY_PATH.get(address) or BY_ADDRESS.get(address.rstrip("/"))  # by the name of its file, or with a slash
+    page = BY_PATH.get(address) or BY_ADDRESS.get(address.rstrip("/"))  # the name of its file, or a trailing slash
     if page is not None:
         return HttpResponsePermanentRedirect(page_url(page))
     return HttpResponse(_missing(), status=404, headers=_HEADERS)
@@ -76,12 +76,12 @@ def _document(page: Page) -> _Document:
         "following": following and _link(following),
         "chapters": _chapters(page),
     }
-    return _made(render_to_string("guide/page.html", context).encode(), "text/html; charset=utf-8")
+    return _with_etag(render_to_string("guide/page.html", context).encode(), "text/html; charset=utf-8")
 
 
 @cache
 def _index() -> _Document:
-    return _made(orjson.dumps(search_index()), "application/json")
+    return _with_etag(orjson.dumps(search_index()), "application/json")
 
 
 @cache
@@ -89,7 +89,7 @@ def _missing() -> str:
     return render_to_string("guide/missing.html", {"chapters": _chapters(None)})
 
 
-def _made(body: bytes, content_type: str) -> _Document:
+def _with_etag(body: bytes, content_type: str) -> _Document:
     return _Document(body, f'"{sha256(body).hexdigest()[:32]}"', content_type)
 
 

@@ -1,5 +1,5 @@
-"""What the service's own commands share: who runs them, for the change log, and how a refusal
-reaches them.
+"""The base of the service's own commands: their actor in the change log, their arguments, and error
+messages.
 """
 
 from __future__ import annotations
@@ -22,26 +22,25 @@ from config.timestamps import parse_timestamp
 
 
 class OperatorCommand(BaseCommand):
-    """A command that makes domain calls: what they refuse is one line on stderr, in the words of
-    the API.
+    """A command that makes domain calls. It prints a DomainError as one line on stderr, as the API
+    words it.
     """
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Run as a program, which ends without a word where whoever reads its output has enough, as
-        `head` has.
+        """Run as a program, which ends silently when the reader of its output, such as `head`,
+        closes the pipe.
         """
         try:
             super().run_from_argv(argv)
             sys.stdout.flush()
         except BrokenPipeError:
-            # What is left in the buffer is written when Python ends.
+            # Python writes the rest of the buffer when it ends, so that must not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(128 + signal.SIGPIPE)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         if isinstance(sys.stdout, TextIOWrapper):
-            # What a terminal cannot show must not look like a failure of what has been done by
-            # then.
+            # A character that the terminal cannot show must not look like a failure of the command.
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().execute(*args, **options)
@@ -50,7 +49,9 @@ class OperatorCommand(BaseCommand):
 
 
 def actor() -> Actor:
-    """The user of the operating system, who in a container may have no name."""
+    """Return the user of the operating system as the actor. In a container, the user may have no
+    name.
+    """
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -59,14 +60,14 @@ def actor() -> Actor:
 
 
 def add_reason(parser: CommandParser) -> None:
-    """The option `--reason`, of commands that write to the change log."""
-    parser.add_argument("--reason", type=_reason, default="", help="why, for the history")
+    """Add the option `--reason`, for commands that write to the change log."""
+    parser.add_argument("--reason", type=_reason, default="", help="the reason, which the history shows")
 
 
 def _reason(text: str) -> str:
-    longest = Change._meta.get_field("reason").max_length or 0
-    if len(text) > longest:
-        raise ArgumentTypeError(f"must be at most {longest:,} characters")
+    max_length = Change._meta.get_field("reason").max_length or 0
+    if len(text) > max_length:
+        raise ArgumentTypeError(f"must be at most {max_length:,} characters")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -75,20 +76,20 @@ def _reason(text: str) -> str:
 
 
 def moment(text: str) -> datetime:
-    """The type of an argument that is a moment or a day, in UTC unless it says otherwise."""
+    """Read an argument that is a time or a day, in UTC unless it has an offset."""
     try:
         return parse_timestamp(text)
     except ValueError:
-        message = "must be a day such as 2026-01-31, in UTC, or a moment such as 2026-01-31T12:00:00Z"
+        message = "must be a day such as 2026-01-31, in UTC, or a time such as 2026-01-31T12:00:00Z"
         raise ArgumentTypeError(message) from None
 
 
 def find_environment(key: str | None) -> Environment:
-    """The environment of this key, or the default one where none is named."""
+    """Return the environment with this key, or the default environment for None."""
     if key is None:
         return Environment.objects.default()
     environment = Environment.objects.filter(key=key).first()
     if environment is None:
-        known = ", ".join(Environment.objects.values_list("key", flat=True))
-        raise CommandError(f"Unknown environment {key!r}; use one of: {known}.")
+        keys = ", ".join(Environment.objects.values_list("key", flat=True))
+        raise CommandError(f"Unknown environment {key!r}; use one of: {keys}.")
     return environment

@@ -142,7 +142,7 @@ class TestRevokeKey:
         key, _ = make_key(production)
         other, _ = make_key(production)
         out, _ = run("revoke_key", str(getattr(key, attribute)))
-        assert out.startswith(f"Key {key.pk} (shop) is revoked since ")
+        assert out.startswith(f"Key {key.pk} (shop) was revoked at ")
         assert list(ApiKey.objects.filter(revoked_at=None)) == [other]
         change = Change.objects.first()
         assert (change.object_id, change.source) == (str(key.pk), Source.COMMAND)
@@ -151,7 +151,7 @@ class TestRevokeKey:
         key = revoke_key(make_key(production)[0], actor=ACTOR, at=NOON)
         revision = Change.objects.latest_revision()
         out, _ = run("revoke_key", key.prefix)
-        assert out == f"Key {key.pk} (shop) was revoked already, at {format_timestamp(key.revoked_at)}.\n"
+        assert out == f"Key {key.pk} (shop) was already revoked at {format_timestamp(key.revoked_at)}.\n"
         assert Change.objects.latest_revision() == revision
 
     @pytest.mark.parametrize("unknown", ["hyd_c_nobody", "", "shop", "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"])

@@ -58,7 +58,7 @@ def test_maintain__a_task_fails__the_others_run_and_the_command_fails_without_it
     out, err, failure = run()
     assert out == "counts: nothing to do\n"
     assert err == "purge: failed (OperationalError); see the log\n"
-    assert failure == "Not all of it was done: purge."
+    assert failure == "These tasks failed: purge."
     assert "hunter2" not in out + err + failure
     assert caplog.records[0].exc_info is not None
 

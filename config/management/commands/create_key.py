@@ -1,5 +1,5 @@
-"""`manage.py create_key`: a new API key. Its secret alone goes to stdout, so that a script can take
-it.
+"""`manage.py create_key`: create an API key. Only its secret goes to stdout, so that a script can
+read it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from config.timestamps import format_timestamp, parse_timestamp
 
 
 class Command(OperatorCommand):
-    help = "Make an API key and print its secret, this once: it is nowhere stored."
+    help = "Create an API key and print its secret, which is not stored and cannot be shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--name", required=True, help="what the key is for")
-        parser.add_argument("--environment", help="the key of its environment (default: the default environment)")
-        parser.add_argument("--scope", required=True, help=f"what it may do: {', '.join(Scope.values)}")
+        parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
+        parser.add_argument("--scope", required=True, help=f"what the key may do: {', '.join(Scope.values)}")
         parser.add_argument(
             "--common",
             action="store_true",
             help="let a manage key also change what all environments share: environments, segments, metrics, and "
             "variants, schemas and prerequisites of flags that exist",
         )
-        parser.add_argument("--expires", help="until when, such as 2027-01-31T00:00:00Z or 90d (default: for ever)")
+        parser.add_argument("--expires", help="the expiry, such as 2027-01-31T00:00:00Z or 90d (default: never)")
 
     def handle(
         self, *, name: str, environment: str | None, scope: str, common: bool, expires: str | None, **_: Any
@@ -45,10 +45,10 @@ class Command(OperatorCommand):
             actor=actor(),
             at=now,
         )
-        until = f"until {format_timestamp(key.expires_at)}" if key.expires_at else "for ever"
+        until = f"until {format_timestamp(key.expires_at)}" if key.expires_at else "without expiry"
         self.stderr.write(
-            f"Key {key.pk} ({key.scope} in {key.environment.key}, {until}). Its secret is shown this once:",
-            self.style.SUCCESS,  # not an error, although it stays out of the way of what a script reads
+            f"Key {key.pk} ({key.scope} in {key.environment.key}, {until}). Its secret is shown only now:",
+            self.style.SUCCESS,  # not an error, but stdout is for the secret alone
         )
         self.stdout.write(secret)
 
@@ -68,5 +68,5 @@ def _read_expiry(text: str | None, now: datetime) -> datetime | None:
             return now + timedelta(days=int(days[1]))
         return parse_timestamp(text)
     except (ValueError, OverflowError):
-        message = f"Cannot read {text!r}; --expires takes a moment such as 2027-01-31T00:00:00Z or days such as 90d."
+        message = f"Cannot read {text!r}; --expires takes a time such as 2027-01-31T00:00:00Z or days such as 90d."
         raise CommandError(message) from None

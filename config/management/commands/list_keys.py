@@ -1,4 +1,4 @@
-"""`manage.py list_keys`: every API key and its state, never a secret."""
+"""`manage.py list_keys`: list all API keys with their states, without secrets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Command(OperatorCommand):
     help = "List the API keys, newest first, without their secrets."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--environment", help="only the keys of the environment with this key")
+        parser.add_argument("--environment", help="the key of an environment (default: all environments)")
 
     def handle(self, *, environment: str | None, **_: Any) -> None:
         keys = ApiKey.objects.select_related("environment")

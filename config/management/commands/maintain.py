@@ -1,4 +1,4 @@
-"""`manage.py maintain`: all periodic work, once. Meant for cron, on as many hosts as one likes."""
+"""`manage.py maintain`: run all periodic tasks once. It is for cron, on any number of hosts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from config.management.operator import OperatorCommand
 
 
 class Command(OperatorCommand):
-    help = "Do all periodic work once. It may run on several hosts at a time: what one does, the others leave to it."
+    help = "Run all periodic tasks once. Several hosts can run it at the same time, because each task has a lock."
 
     def handle(self, **_: Any) -> None:
         failed = []
@@ -21,4 +21,4 @@ class Command(OperatorCommand):
             if report.has_failed:
                 failed.append(report.task)
         if failed:
-            raise CommandError(f"Not all of it was done: {', '.join(failed)}.")
+            raise CommandError(f"These tasks failed: {', '.join(failed)}.")

@@ -1,4 +1,4 @@
-"""`manage.py revoke_key`: an API key that is refused from the next request on."""
+"""`manage.py revoke_key`: revoke an API key, which is refused from the next request on."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from config.timestamps import format_timestamp
 
 
 class Command(OperatorCommand):
-    help = "Revoke an API key for good; the next request that carries it is refused."
+    help = "Revoke an API key permanently. Requests with it are refused at once."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("key", help="its id or its prefix, as `list_keys` shows them")
+        parser.add_argument("key", help="the id or the prefix of the key, as `list_keys` shows them")
 
     def handle(self, *, key: str, **_: Any) -> None:
-        found = _find(key)
-        revoked = revoke_key(found, actor=actor(), at=timezone.now())
-        assert revoked.revoked_at is not None  # noqa: S101 (that is what revoking is)
-        when = "was revoked already, at" if found.revoked_at else "is revoked since"
+        api_key = _find(key)
+        revoked = revoke_key(api_key, actor=actor(), at=timezone.now())
+        assert revoked.revoked_at is not None  # noqa: S101 (revoke_key sets it)
+        when = "was already revoked at" if api_key.revoked_at else "was revoked at"
         self.stdout.write(f"Key {revoked.pk} ({revoked.name}) {when} {format_timestamp(revoked.revoked_at)}.")
 
 
 def _find(text: str) -> ApiKey:
-    match = Q(prefix=text)
-    with suppress(ValueError):  # no id, then, but perhaps a prefix
-        match |= Q(pk=UUID(text))
-    found = list(ApiKey.objects.filter(match))
-    if not found:
-        raise CommandError(f"No key has the id or prefix {text!r}; `manage.py list_keys` shows them all.")
-    if len(found) > 1:
-        ids = ", ".join(str(key.pk) for key in found)
-        raise CommandError(f"{len(found)} keys have the prefix {text!r}; name one by its id: {ids}.")
-    return found[0]
+    condition = Q(prefix=text)
+    with suppress(ValueError):  # not an id, but perhaps a prefix
+        condition |= Q(pk=UUID(text))
+    keys = list(ApiKey.objects.filter(condition))
+    if not keys:
+        raise CommandError(f"No key has the id or prefix {text!r}; `manage.py list_keys` lists all keys.")
+    if len(keys) > 1:
+        ids = ", ".join(str(key.pk) for key in keys)
+        raise CommandError(f"{len(keys)} keys have the prefix {text!r}; use the id of one: {ids}.")
+    return keys[0]

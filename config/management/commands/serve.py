@@ -1,4 +1,4 @@
-"""`manage.py serve`: the production server, with as many workers as the machine has cores."""
+"""`manage.py serve`: run the production server, with one worker per core by default."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from config.serving.supervisor import Supervisor
 
 
 class Command(BaseCommand):
-    help = "Serve the API and the admin. SIGTERM lets the requests under way finish; a worker that dies is replaced."
+    help = "Serve the API and the admin. On SIGTERM, requests in progress finish first. A worker that dies is replaced."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -25,11 +25,12 @@ class Command(BaseCommand):
             type=int,
             help="the port of the event streams (default: the one after --port, if it is free)",
         )
-        parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: one a core)")
+        parser.add_argument(
+            "--workers", type=int, default=os.cpu_count(), help="the number of worker processes (default: one per core)"
+        )
 
     def handle(self, *, host: str, port: int, stream_port: int | None, workers: int, **_: Any) -> None:
-        # With DEBUG off, what Django or this project calls insecure is not served, not even with a
-        # warning.
+        # With DEBUG off, any warning of a system check prevents the start.
         is_production = not settings.DEBUG
         self.check(include_deployment_checks=is_production, fail_level=WARNING if is_production else ERROR)
         if workers < 1:
@@ -51,7 +52,7 @@ class Command(BaseCommand):
             f"Halyard serves {url}",
             f"  admin     {url}/admin/",
             f"  API       {url}/v1/flags",
-            f"  its docs  {url}/docs",
+            f"  API docs  {url}/docs",
             f"  streams   {origin}:{stream_port}",
         ]
         if settings.ANONYMOUS_SCOPE != "none":

@@ -1,6 +1,4 @@
-"""`manage.py setup`: what lies between a fresh checkout and a service to look at. Run again, it
-changes nothing.
-"""
+"""`manage.py setup`: prepare the database of a fresh checkout. Run again, it changes nothing."""
 
 from __future__ import annotations
 
@@ -28,8 +26,8 @@ class Command(BaseCommand):
     def _migrate(self) -> None:
         executor = MigrationExecutor(connection)
         pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
-        # With none pending too: the environments follow the migrations, and may be missing if that
-        # was cut short.
+        # Even with none pending: `migrate` also creates the environments, which an interruption may
+        # have prevented.
         call_command("migrate", verbosity=0, interactive=False)
         if pending:
             self.stdout.write(f"Applied {len(pending)} migrations.")
@@ -41,5 +39,5 @@ class Command(BaseCommand):
         User.objects.create_superuser(_ADMIN, password=password)
         self.stdout.write(
             f"Sign in at /admin/ as {_ADMIN} with the password {password}\n"
-            f"It is shown this once: note it. `manage.py changepassword {_ADMIN}` sets another."
+            f"Write it down, because it is shown only now. `manage.py changepassword {_ADMIN}` sets a new one."
         )
