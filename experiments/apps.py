@@ -1,4 +1,4 @@
-"""The app's entry in INSTALLED_APPS. `experiments.subscriptions` says what the app listens to and does periodically."""
+"""The app's entry in INSTALLED_APPS. Its signals and periodic tasks are in `experiments.subscriptions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `experiments` does when `events` and `flags` announce something, and its periodic work."""
+"""The signals of `events` and `flags` that `experiments` listens to, and its periodic tasks."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposure
 asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segment_refs")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")
 exposures.register(load=stored, record=record)
-register("exposures of forced variants", remove_all_forced_exposures)  # before the results
+register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed
 register("results of experiments", refresh_results)

@@ -1,1 +1,1 @@
-"""The demo: an invented shop with its flags, experiments and users, written by the service's own functions."""
+"""The demo: the flags, experiments and users of an invented shop, written by the service's own functions."""

@@ -1,6 +1,7 @@
-"""Writing the demo into an empty database, all of it or nothing, through the functions that every door calls.
+"""Writing the demo into an empty database, all of it or nothing, by the functions that the API calls.
 
-The change log says when the demo was written; the experiments carry the earlier moments at which they ran.
+The change log has the time at which the demo was written. The experiments have earlier times, at which
+they ran.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _EVENTS_A_CALL = 1000
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much there is to be of everything."""
+    """The size of the demo."""
 
     users: int
     events: int
@@ -41,7 +42,7 @@ class Extent:
 
 
 def is_empty() -> bool:
-    """Whether nobody has put anything into this database yet."""
+    """Return whether the database has no flags, segments, metrics, experiments or events."""
     return not any(model.objects.exists() for model in (Flag, Segment, Metric, Experiment, Event))
 
 
@@ -54,13 +55,16 @@ def fill(
     at: datetime,
     on_progress: Callable[[int], object],
 ) -> None:
-    """Write the demo; `on_progress` hears how many events it stored. Raises DomainError `in_use` unless `is_empty`."""
+    """Write the demo. `on_progress` is called with the number of events of each chunk.
+
+    Raises DomainError `in_use` unless the database is empty.
+    """
     write: dict[str, Any] = {"actor": actor, "at": at, "reason": "Demo data"}
     begin = at - timedelta(days=extent.days)
     occurrences = draw(users=extent.users, events=extent.events, days=extent.days, seed=extent.seed)
     with transaction.atomic():
         if not is_empty():
-            message = "The database holds flags, metrics, experiments or the like already; the demo wants an empty one."
+            message = "The database is not empty; the demo needs one without flags, metrics, experiments and events."
             raise DomainError(ErrorCode.IN_USE, message)
         for segment in SEGMENTS:
             _write_segment(segment, **write)
@@ -73,11 +77,11 @@ def fill(
         for chunk in _chunks(occurrences):
             record([_event(occurrence, begin, at) for occurrence in chunk], production)
             on_progress(len(chunk))
-        _tell_planner()
+        _analyze()
 
 
-def _tell_planner() -> None:
-    """PostgreSQL looks at new rows only a minute later, and until then plans as if there were next to none."""
+def _analyze() -> None:
+    """Update PostgreSQL's statistics, which it would do only a minute later and plan badly until then."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"ANALYZE {Event._meta.db_table}, {Exposure._meta.db_table}")
@@ -94,18 +98,19 @@ def _write_segment(segment: DemoSegment, **write: Any) -> None:
 
 
 def _write_flag(flag: DemoFlag, production: Environment, staging: Environment, **write: Any) -> None:
-    here, there = flag.production, flag.staging
+    in_production, in_staging = flag.production, flag.staging
     create_flag(
         key=flag.key,
         description=flag.description,
         environment=production,
-        enabled=here.enabled,
-        rules=here.rules,
+        enabled=in_production.enabled,
+        rules=in_production.rules,
         expires_at=None if flag.expires_in is None else write["at"] + flag.expires_in,
         **flag.properties,
         **write,
     )
-    update_flag(key=flag.key, environment=staging, changes={"enabled": there.enabled, "rules": there.rules}, **write)
+    staging_changes = {"enabled": in_staging.enabled, "rules": in_staging.rules}
+    update_flag(key=flag.key, environment=staging, changes=staging_changes, **write)
     if flag.is_archived:
         archive_flag(key=flag.key, environment=production, **write)
 

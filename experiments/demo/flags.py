@@ -1,4 +1,4 @@
-"""The flags of the invented shop, as they stand in production and in staging, and the segments that they ask for."""
+"""The flags of the invented shop, with their states in production and staging, and its segments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rules = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What one environment has of a flag."""
+    """The state of a flag in one environment."""
 
     enabled: bool
     rules: Rules = field(default_factory=list)
@@ -20,7 +20,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class DemoFlag:
-    """A flag with its two states, and with what of `properties` both have in common."""
+    """A flag with its two states, and the `properties` that both share."""
 
     key: str
     description: str
@@ -33,7 +33,7 @@ class DemoFlag:
 
 @dataclass(frozen=True, slots=True)
 class DemoSegment:
-    """Users who belong together."""
+    """A segment of users."""
 
     key: str
     description: str
@@ -82,7 +82,7 @@ SEGMENTS = (
     DemoSegment("colleagues", "Everyone who works for the shop.", _conditions(("email", "endsWith", "@shop.example"))),
     DemoSegment(
         "good-customers",
-        "Who bought three times or more, and a few whom support put on the list.",
+        "Users with three purchases or more, and a few whom support added.",
         _conditions(("purchases", "greaterThanOrEqual", 3)),
         ["user-00003", "user-00256"],
     ),
@@ -91,7 +91,7 @@ SEGMENTS = (
 FLAGS = (
     DemoFlag("new-checkout", "The whole checkout on one page.", State(True, [_COLLEAGUES, _share(25)]), _EVERYONE),
     DemoFlag("dark-mode", "Dark colours, for those who choose them.", State(True, [_share(50)]), ON),
-    DemoFlag("search-suggestions", "Suggestions while one types into the search field.", ON, ON),
+    DemoFlag("search-suggestions", "Suggestions while typing into the search field.", ON, ON),
     DemoFlag(
         "express-delivery",
         "Delivery on the next day, where the courier goes.",
@@ -114,7 +114,7 @@ FLAGS = (
     DemoFlag("support-chat", "A chat with support on every page.", State(False, [_share(10)]), ON),
     DemoFlag(
         "legacy-search",
-        "The old search; off since the new one holds.",
+        "The old search; off since the new one proved stable.",
         OFF,
         OFF,
         {"tags": ["search", "cleanup"], "owner": "Search team"},

@@ -1,8 +1,7 @@
-"""The metrics of the invented shop: what its experiments measure besides the share of users who do something.
+"""The metrics and experiments of the invented shop, and the events of its users. Pure.
 
-What the invented users of the shop did: drawn from a seed, so that two runs differ in nothing but ids and dates.
-
-Pure: moments are seconds since the beginning of the history, and nothing is stored here.
+Events are drawn from a seed, so that two runs differ only in ids and dates. Their times are seconds
+since the beginning of the history.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ PAGES_VIEWED = "pages-viewed"
 
 METRICS: Mapping[str, Mapping[str, Any]] = {
     REVENUE_A_WEEK: {
-        "description": "What a user spends in euros within a week; the largest baskets do not decide alone.",
+        "description": "What a user spends in euros within a week. The largest baskets are capped.",
         "type": "revenue",
         "event": "purchase",
         "currency": "EUR",
@@ -29,14 +28,14 @@ METRICS: Mapping[str, Mapping[str, Any]] = {
         "cap_percentile": 99.0,
     },
     CAME_BACK: {
-        "description": "Who looks around again in the days after.",
+        "description": "Users who view a page again in the following days.",
         "type": "retention",
         "event": "page_view",
         "from_day": 1,
         "to_day": 8,
     },
     PAGES_VIEWED: {
-        "description": "Nobody should look at fewer pages than before.",
+        "description": "Users should not view fewer pages than before.",
         "type": "count",
         "event": "page_view",
         "window_hours": 72,
@@ -44,12 +43,11 @@ METRICS: Mapping[str, Mapping[str, Any]] = {
         "role": "guardrail",
     },
 }
-"""By key, the columns of each."""
-
+"""The columns of each metric, by key."""
 
 DAY = 24 * 3600.0
 MOST_EVENTS_OF_A_STORY = 5
-"""No user has more events than these, page views aside."""
+"""The most events of a user, page views not included."""
 
 _CURRENCIES = {"DE": "EUR", "US": "USD", "GB": "GBP", "FR": "EUR", "CH": "CHF"}
 _COUNTRY_WEIGHTS = (35, 30, 15, 12, 8)
@@ -69,9 +67,11 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """An experiment and what comes of it. `starts` and `stops` are parts of the whole history, 0 to 1.
+    """An experiment and its outcome.
 
-    `metric` is the event that its users convert by; `more` are the metrics that it measures besides.
+    `starts` and `stops` are positions in the history, 0 to 1. `metric` is the event by which users
+    convert, and `more` are additional metrics. `exposed` is the share of users who see the
+    experiment, and `usual_rate` the conversion rate of the others.
     """
 
     key: str
@@ -117,7 +117,7 @@ TRIALS = (SIGN_UP_FORM, CHECKOUT_BUTTON, FREE_SHIPPING)
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who comes to the shop, and since when."""
+    """A user of the shop. `arrival` is the second of the first visit."""
 
     id: str
     country: str
@@ -127,7 +127,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """An event to be: so many seconds after the beginning of the history."""
+    """An event to record, with its time in seconds since the beginning of the history."""
 
     second: float
     user_id: str
@@ -136,11 +136,11 @@ class Occurrence:
 
 
 def draw(*, users: int, events: int, days: int, seed: int) -> list[Occurrence]:
-    """Return so many events, oldest first. `events` must be MOST_EVENTS_OF_A_STORY times `users` or more."""
+    """Return `events` events, oldest first. There must be at least MOST_EVENTS_OF_A_STORY for each user."""
     random = Random(seed)  # noqa: S311 (nothing here is a secret)
     span = days * DAY
     crowd = [_draw_user(random, number, span) for number in range(1, users + 1)]
-    occurrences = [event for user in crowd for event in _tell(random, user, span)]
+    occurrences = [event for user in crowd for event in _story(random, user, span)]
     occurrences += _draw_views(random, crowd, events - len(occurrences), span)
     return sorted(occurrences, key=lambda event: event.second)
 
@@ -148,13 +148,13 @@ def draw(*, users: int, events: int, days: int, seed: int) -> list[Occurrence]:
 def _draw_user(random: Random, number: int, span: float) -> User:
     [country] = random.choices(list(_CURRENCIES), _COUNTRY_WEIGHTS)
     [platform] = random.choices(list(_PLATFORMS), list(_PLATFORMS.values()))
-    # Four in ten were there before the history begins.
+    # Four in ten users arrived before the history begins.
     arrival = max(0.0, random.random() * 1.6 - 0.64) * span
     return User(f"user-{number:05}", country, platform, arrival)
 
 
-def _tell(random: Random, user: User, span: float) -> Iterator[Occurrence]:
-    """What a user sees of the experiments, signs up for and buys."""
+def _story(random: Random, user: User, span: float) -> Iterator[Occurrence]:
+    """Yield the exposures, sign-ups and purchases of a user."""
     for trial in TRIALS:
         if trial.starts is None:
             continue
@@ -172,7 +172,7 @@ def _take_part(random: Random, user: User, trial: Trial, seen: float, end: float
     yield Occurrence(seen, user.id, "experiment_viewed", {"experimentId": trial.key, "variant": variant, **properties})
     rate = next(arm.rate for arm in trial.arms if arm.key == variant)
     if random.random() < rate:
-        # Most who will do it do it soon.
+        # Most users who convert do so soon.
         converted = seen + (end - seen) * random.random() ** 4
         yield _convert(random, user, trial.metric, converted)
         if trial.metric == "purchase" and random.random() < 0.3:
@@ -188,7 +188,7 @@ def _convert(random: Random, user: User, name: str, second: float) -> Occurrence
 
 
 def _draw_views(random: Random, crowd: Sequence[User], count: int, span: float) -> Iterator[Occurrence]:
-    """Page views: a few users account for many of them."""
+    """Yield page views. A few users account for many of them."""
     eagerness = [(1 - random.random()) ** -0.5 for _ in crowd]
     paths = random.choices(list(_PATHS), list(_PATHS.values()), k=count)
     for user, path in zip(random.choices(crowd, eagerness, k=count), paths, strict=True):
@@ -197,7 +197,10 @@ def _draw_views(random: Random, crowd: Sequence[User], count: int, span: float) 
 
 
 def _moment(random: Random, begin: float, end: float, span: float) -> float:
-    """A second between two others, more likely at the hour of the day at which the history ends than at night."""
+    """Draw a second between two others.
+
+    It is most likely around the hour of the day at which the history ends, and least twelve hours away.
+    """
     while True:
         second = begin + random.random() * (end - begin)
         if random.random() < 0.55 + 0.45 * math.cos((span - second) / DAY * math.tau):

@@ -1,1 +1,1 @@
-"""Planning experiments: what it takes to find an effect, and the doors to that."""
+"""Planning experiments: the users that an effect needs, forecasts of a running one, and calibrations."""

@@ -1,6 +1,6 @@
-"""The statistics put to the test with real users: those of an experiment, simulated as if nothing had been changed.
+"""Calibration: an A/A simulation with the users of a real experiment, to check the error rates of its tests.
 
-It loads NumPy and SciPy: only the command imports it, and no server.
+This module loads NumPy and SciPy, so only the command imports it, and no server.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from experiments.stats.simulation import Comparison, ErrorRates, Look, Observed,
 
 FEWEST_USERS = 100
 FEWEST_SPLITS = 200
-"""To tell anything of a metric for good: of twenty, three in which its tests err would pass as what was promised."""
-_CHANCE = 3  # standard errors that a share of so many splits may lie above what it is in the long run
+"""The fewest splits for an outcome to be stored. With twenty splits, three errors would pass as promised."""
+_CHANCE = 3  # standard errors by which a share of splits may exceed the promised rate by chance
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """What came of it. `users` are those exposed at the time; `alpha` is what each test promises to err at most."""
+    """The result of a calibration.
+
+    `users` is the number of exposed users. `alpha` is the error rate that each test promises at most.
+    """
 
     experiment: Experiment
     users: int
@@ -44,7 +47,7 @@ class CalibrationReport:
 
     @property
     def is_as_promised(self) -> bool:
-        """Whether no always-valid test erred more often than it says, give or take the chance of so many splits."""
+        """Return whether no always-valid test erred more often than promised, allowing for chance."""
         mismatches = self.simulation.sample_ratio[-1].always_valid
         errors = ((rates.looks[-1].always_valid, rates.splits) for rates in self.simulation.errors)
         return _is_at_most(mismatches, MISMATCH, self.rounds) and all(
@@ -52,7 +55,7 @@ class CalibrationReport:
         )
 
     def outcomes(self) -> list[Outcome]:
-        """What came of each metric that could be tested in enough splits, of its worst treatment."""
+        """Return the outcome of each metric with enough testable splits, for its worst treatment."""
         kept = []
         for definition in definitions_of(self.experiment):
             rates = [rates for rates in self.simulation.errors if rates.comparison.measure == definition.key]
@@ -63,7 +66,7 @@ class CalibrationReport:
         return kept
 
     def document(self) -> dict[str, Any]:
-        """All of it as JSON."""
+        """Return the whole report as JSON."""
         return {
             "experiment": self.experiment.key,
             "users": self.users,
@@ -92,57 +95,57 @@ def calibrate(
     seed: int = 1,
     on_progress: Callable[[int], object] = lambda _: None,
 ) -> CalibrationReport:
-    """Split the exposed users of an experiment anew, by its weights, and test what its metrics measured of them.
+    """Split the exposed users of an experiment at random by its weights, and test its metrics on them.
 
-    By one metric or by all; `rounds` times, with as many looks at each split, of which the seed draws the salts.
-    `on_progress` hears of each split. Raises DomainError for a draft, an unknown metric, fewer than 100 users, and
-    where no test can be made.
+    This is done `rounds` times, with `looks` looks at each split, for one metric or for all. The seed
+    draws the salts of the splits. `on_progress` is called with 1 after each split. Raises
+    DomainError for a draft, an unknown metric, fewer than 100 users, and where no test is possible.
     """
     if experiment.status == Status.DRAFT:
-        raise _refusal("experiment", "Is a draft, to which nobody was exposed; start it, and come back with users.")
+        raise _refusal("experiment", "Is a draft without exposed users; start it and collect users first.")
     _check_weights(experiment)
     definitions = definitions_of(experiment)
-    places = _places(definitions, metric)
+    metric_indexes = _metric_indexes(definitions, metric)
     bring_up_to_date(experiment, at)
     with read_consistently():  # for all metrics to be of the same users
-        population = Population(*_observe(experiment, definitions, places))
+        population = Population(*_observe(experiment, definitions, metric_indexes))
     users = len(population.user_ids)
     if users < FEWEST_USERS:
-        raise _refusal("experiment", f"Has {users:,} exposed users so far; it takes {FEWEST_USERS} at least.")
-    design = Study(experiment, definitions, places, experiment.variant_keys[0], "holm").design
+        raise _refusal("experiment", f"Has {users:,} exposed users so far; at least {FEWEST_USERS} are required.")
+    design = Study(experiment, definitions, metric_indexes, experiment.variant_keys[0], "holm").design
     simulation = simulate(population, design, rounds=rounds, looks=looks, seed=seed, on_progress=on_progress)
     if not simulation.errors:
-        raise _refusal("experiment", "Cannot be tested in any split: all users measure the same, or next to all do.")
+        raise _refusal("experiment", "Cannot be tested in any split: all or nearly all users have the same value.")
     return CalibrationReport(experiment, users, rounds, looks, seed, design.alpha, simulation)
 
 
 def _check_weights(experiment: Experiment) -> None:
     control, *treatments = (variant["weight"] for variant in experiment.variants)
     if not control or not any(treatments):
-        message = "Gives users to its control alone, or none to it, so there is nothing to compare."
+        message = "Must have a weight above 0 for the control and for at least one treatment."
         raise _refusal("experiment", message)
 
 
-def _places(definitions: Sequence[Definition], metric: str | None) -> list[int]:
+def _metric_indexes(definitions: Sequence[Definition], metric: str | None) -> list[int]:
     keys = [definition.key for definition in definitions]
     if not keys:
         raise _refusal("experiment", "Has no metrics, so there is nothing to test.")
     if metric is not None and metric not in keys:
-        raise _refusal("metric", f"Is none of the experiment's; use one of: {', '.join(keys)}.")
-    return [place for place, key in enumerate(keys) if metric in (None, key)]
+        raise _refusal("metric", f"Must be a metric of the experiment: {', '.join(keys)}.")
+    return [metric_index for metric_index, key in enumerate(keys) if metric in (None, key)]
 
 
 def _observe(
-    experiment: Experiment, definitions: Sequence[Definition], places: Sequence[int]
+    experiment: Experiment, definitions: Sequence[Definition], metric_indexes: Sequence[int]
 ) -> tuple[list[str], list[Observed]]:
-    """The ids of the users in the order of their exposures, and what each metric measured of them."""
+    """Return the ids of the users in the order of their exposures, and the values of each metric."""
     user_ids: list[str] = []
     observed = []
-    for place in places:
-        users = list(read_users(experiment, place))
+    for metric_index in metric_indexes:
+        users = list(read_users(experiment, metric_index))
         user_ids = [user_id for user_id, *_ in users]
         y, d, x = np.array([values for _, _, *values in users], float).reshape(-1, 3).T
-        observed.append(Observed(measure_of(definitions[place]), y, d, x))
+        observed.append(Observed(measure_of(definitions[metric_index]), y, d, x))
     return user_ids, observed
 
 

@@ -1,6 +1,6 @@
-"""What calibrations found, metric by metric, as it is stored.
+"""The stored outcomes of calibrations, one for each metric.
 
-Making one is for `calibration`, which loads NumPy and SciPy: no server imports it.
+`calibration` makes them. It loads NumPy and SciPy, so no server imports it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from experiments.models import Calibration
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one metric: in what share of the splits an always-valid test erred, and whether that is as it promises."""
+    """The outcome of one metric: the share of splits with a false positive, and whether it is as promised."""
 
     definition: Definition
     rounds: int
@@ -25,7 +25,7 @@ class Outcome:
 
 
 def keep_outcomes(outcomes: Sequence[Outcome], environment: Environment, at: datetime) -> None:
-    """Keep what came of a calibration, beside what came of earlier ones."""
+    """Store the outcomes of a calibration. Those of earlier calibrations stay."""
     Calibration.objects.bulk_create(
         Calibration(
             environment=environment,
@@ -41,7 +41,7 @@ def keep_outcomes(outcomes: Sequence[Outcome], environment: Environment, at: dat
 
 
 def newest_calibrations(definitions: Sequence[Definition], environment: Environment) -> Mapping[str, Calibration]:
-    """The newest calibration of each metric that was calibrated with this very definition, by its key. One query."""
+    """Return the newest calibration with each definition, by metric key, with one query."""
     by_key = {definition.key: definition for definition in definitions}
     calibrations = Calibration.objects.filter(environment=environment, metric__in=by_key).order_by("at", "id")
     return {

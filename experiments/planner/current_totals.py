@@ -1,6 +1,7 @@
-"""How an experiment stands when a plan is made for it: the pace, the history and the forecast of one plan agree.
+"""The totals of an experiment at the moment of a plan, and the shares of its variants.
 
-How an experiment splits its users."""
+They are read once, so that the users a day, the history and the forecast of a plan agree.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from experiments.models import Experiment
 
 @dataclass(frozen=True, slots=True)
 class CurrentTotals:
-    """The totals of a started experiment and, by variant, the users of each day: all of one moment.
+    """The totals of a started experiment and, by variant, the users exposed on each day.
 
-    As in its results, of the newest phase and those before it that split users alike.
+    All are of the same moment, and cover the comparable phases, as the results do.
     """
 
     experiment: Experiment
@@ -29,7 +30,7 @@ class CurrentTotals:
 
 
 def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals | None:
-    """With everything that is committed by now; None of a draft."""
+    """Return the totals with everything that is committed, or None for a draft."""
     if experiment.started_at is None:
         return None
     bring_up_to_date(experiment, at)
@@ -40,7 +41,7 @@ def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals |
 
 
 def variant_shares(experiment: Experiment) -> Mapping[str, Fraction]:
-    """Of all users, those that each variant gets, by its key, to the last digit; without variants that get nobody."""
+    """Return the exact share of users of each variant, by key. Variants of weight 0 are left out."""
     weights = {variant["key"]: Fraction(variant["weight"]) for variant in experiment.variants if variant["weight"]}
     total = sum(weights.values())
     return {key: weight / total for key, weight in weights.items()}

@@ -1,6 +1,6 @@
 """The curves of the planner: the smallest effect that can be found, over users or over days. Pure.
 
-Places are percentages of a drawing from its left or its top edge, as in `experiments.stats.charts`.
+Positions are percentages of a drawing from its left or its top edge, as in `experiments.stats.charts`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BEYOND = 1.4
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The effects that either test can find, as shares of the baseline; None where it can find none."""
+    """The smallest effect that each test can find, as a share of the baseline; None where it finds none."""
 
     across: float
     fixed_horizon: float | None
@@ -27,7 +27,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A path of SVG for each test, and the height of the effect that is wanted."""
+    """An SVG path for each test, and the height of the effect to find."""
 
     fixed_horizon: str
     always_valid: str
@@ -36,7 +36,7 @@ class Curve:
 
 
 def points_over_users(baseline: Baseline, demands: Demands, most: int) -> list[Point]:
-    """From few users per variant at the left edge to `most` at the right one."""
+    """Return points from few users per variant at the left edge to `most` at the right edge."""
     points = []
     for step in range(1, _POINTS + 1):
         users = most * step / _POINTS
@@ -49,12 +49,15 @@ def points_over_users(baseline: Baseline, demands: Demands, most: int) -> list[P
 
 
 def users_shown(planned: int) -> int:
-    """How many users per variant a curve goes up to: somewhat beyond those that were planned, in round numbers."""
+    """Return the users per variant at the right edge of a curve: somewhat more than the planned users."""
     return round(_BEYOND * planned)
 
 
 def draw(points: Sequence[Point], effect: float, label: Callable[[float], str]) -> Curve:
-    """Draw as much as lies within three times the effect that is wanted. `label` writes the numbers at the side."""
+    """Draw the part of the curve up to three times the effect to find.
+
+    `label` formats the numbers at the side.
+    """
     scale = Scale(0.0, _TIMES_THE_EFFECT * abs(effect))
     return Curve(
         fixed_horizon=_path(scale, [(point.across, point.fixed_horizon) for point in points]),
@@ -64,8 +67,8 @@ def draw(points: Sequence[Point], effect: float, label: Callable[[float], str]) 
     )
 
 
-def _path(scale: Scale, places: Sequence[tuple[float, float | None]]) -> str:
-    shown = [(across, _height(scale, value)) for across, value in places if value is not None and value <= scale.high]
+def _path(scale: Scale, points: Sequence[tuple[float, float | None]]) -> str:
+    shown = [(across, _height(scale, value)) for across, value in points if value is not None and value <= scale.high]
     return "M" + "L".join(f"{across:g} {down:g}" for across, down in shown) if len(shown) > 1 else ""
 
 

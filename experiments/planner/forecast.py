@@ -1,4 +1,4 @@
-"""What an experiment can find with the users that it has had, day by day, and those that it may yet have."""
+"""The smallest effect that an experiment can find on each day, with the users so far and those expected."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ DAYS_AHEAD = 28
 _DAY = timedelta(days=1)
 
 Users = Mapping[str, float]
-"""By variant key."""
+"""Numbers of users by variant key."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetectableDay:
-    """The smallest rise, as a share of the baseline, that is found with the users exposed until the end of a day.
+    """The smallest rise, as a share of the baseline, that is found with the users until the end of a day.
 
-    Of the treatment with the fewest of them. None where there are too few to tell. `is_forecast`: the day is to come.
+    It is for the treatment with the fewest users, and None where there are too few users.
+    `is_forecast` says that the day lies in the future.
     """
 
     day: date
@@ -35,7 +36,7 @@ class DetectableDay:
 def detectable_by_day(
     current: CurrentTotals, baseline: Baseline, demands: Demands, at: datetime, users_per_day: float | None
 ) -> list[DetectableDay]:
-    """Every day since the first exposure; of a running experiment, also those of the next four weeks."""
+    """Return every day since the first exposure and, for a running experiment, the next four weeks."""
     experiment = current.experiment
     days = _until_each_day(current, at)
     forecast = [_detectable(experiment, day, users, baseline, demands, is_forecast=False) for day, users in days]
@@ -51,7 +52,10 @@ def detectable_by_day(
 
 
 def _until_each_day(current: CurrentTotals, at: datetime) -> Sequence[tuple[date, Users]]:
-    """The users exposed until the end of each day, from the first exposure to today or to the last exposure."""
+    """Return the users exposed until the end of each day since the first exposure.
+
+    The last day is today for a running experiment, otherwise the day of the last exposure.
+    """
     daily = current.exposed
     exposed = sorted({day for of_variant in daily.values() for day in of_variant})
     if not exposed:

@@ -1,4 +1,4 @@
-"""What is known of a metric before an experiment is planned: from the newest one that measured it, or from events."""
+"""The history of a metric before a plan: from the newest experiment that measured it, or from events."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from experiments.stats.samples import summarise
 from experiments.stats.types import Reason, Sums
 
 FEWEST_USERS = 100
-"""Of the control: what fewer of them gave says little of all."""
+"""The fewest users of the control for an experiment to serve as history."""
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How a metric stood with the users who came between two moments: in an experiment, or else in the environment.
+    """The values of a metric for the users between two moments, in an experiment or in the environment.
 
-    `baseline` (None where there is none to plan with, as of what nobody did) and `standard_deviation` (None for rates)
-    are of one user, in an experiment of one of the control. `users` are all who came, in whatever variant, and to an
-    experiment in the phases that its results cover; `reach` is the share of all users, 0 to 1, that it let in then.
+    `baseline` and `standard_deviation` are those of one user, in an experiment of one user of the
+    control. `baseline` is None if it cannot be planned with, for example because nobody did it.
+    `standard_deviation` is None for rates. `users` are the users of all variants, in an experiment
+    those of the phases that its results cover. `reach` is the share of all users (0 to 1) that the
+    experiment let in at that time.
     """
 
     start: datetime
@@ -49,7 +51,10 @@ class History:
         return _pace(self.users, self.start, self.end)
 
     def pace_in(self, experiment: Experiment | None) -> float | None:
-        """The users who would come a day to an experiment, by what it lets in; to one as theirs where it is None."""
+        """Return the users a day of an experiment, scaled to the share of users that it lets in.
+
+        Without an experiment, the answer is the users a day of this history.
+        """
         if experiment is None:
             return self.users_per_day
         return self.users_per_day / self.reach * reach_of(experiment) or None if self.reach else None
@@ -58,10 +63,10 @@ class History:
 def history_of(
     definition: Definition, environment: Environment, at: datetime, current: CurrentTotals | None = None
 ) -> History | None:
-    """Look at this experiment first, then at others from the newest on, then at events alone.
+    """Return the history from this experiment, else from the newest of the others, else from events.
 
-    Experiments with few users in the control, or without a baseline to plan with, are passed over. None where nobody
-    has come.
+    Experiments with few users in the control, or without a usable baseline, are skipped. The answer
+    is None where there are no users.
     """
     for experiment, totals in _measuring(definition, environment, at, current):
         if history := _in_experiment(definition, experiment, totals, at):
@@ -74,7 +79,7 @@ def history_of(
 
 
 def pace_of(current: CurrentTotals, at: datetime) -> float | None:
-    """The users who come to an experiment a day, by those who came and what it lets in by now; None if nobody came."""
+    """Return the users a day of an experiment, scaled to the share that it lets in now; None without users."""
     experiment = current.experiment
     users = sum(variant.users for variant in current.totals.get(EXPOSURES, {}).values())
     begun, end = comparable_since(experiment.phases), experiment.stopped_at or at
@@ -85,14 +90,14 @@ def pace_of(current: CurrentTotals, at: datetime) -> float | None:
 
 
 def _pace(users: int, start: datetime, end: datetime) -> float:
-    """Over a day at least, for what came within an hour says little about a day."""
+    """Return the users a day. The time counts as at least a day, because an hour says little about a day."""
     return users / max(1.0, (end - start) / _DAY)
 
 
 def _measuring(
     definition: Definition, environment: Environment, at: datetime, first: CurrentTotals | None
 ) -> Iterator[tuple[Experiment, Totals]]:
-    """The started experiments that have taken this very meaning of the metric with them, and their totals."""
+    """Yield the started experiments with this very definition of the metric, and their totals."""
     if first is not None and definition in definitions_of(first.experiment):
         yield first.experiment, first.totals
     for experiment in Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id"):
@@ -102,14 +107,14 @@ def _measuring(
 
 
 def _in_experiment(definition: Definition, experiment: Experiment, totals: Totals, at: datetime) -> History | None:
-    """By the control of an experiment; None where it has few users yet, or tells no baseline."""
+    """Return the history from an experiment's control; None with few users, or without a usable baseline."""
     control, exposed = experiment.variant_keys[0], totals.get(EXPOSURES, {})
     compared = exposed.get(control, VariantTotals()).users
     begun = comparable_since(experiment.phases)
     if compared < FEWEST_USERS or begun is None:
         return None
-    place = definitions_of(experiment).index(definition)
-    counted = totals.get(place, {}).get(control, VariantTotals())
+    metric_index = definitions_of(experiment).index(definition)
+    counted = totals.get(metric_index, {}).get(control, VariantTotals())
     mean, deviation = _moments(definition, sums_of(compared, counted))
     if mean is None:
         return None
@@ -119,9 +124,10 @@ def _in_experiment(definition: Definition, experiment: Experiment, totals: Total
 
 
 def _moments(definition: Definition, sums: Sums) -> tuple[float | None, float | None]:
-    """Mean and standard deviation of one user, as the results have them. A rate has no deviation of its own.
+    """Return the mean and the standard deviation of one user, as in the results.
 
-    Without either where nothing can be planned with them: nobody did it, everybody, or all the same.
+    The deviation of a rate is None. Both are None where they cannot be planned with, because nobody
+    or everybody did it, or all values are equal.
     """
     sample = summarise(measure_of(definition).kind, sums)
     if isinstance(sample, Reason):

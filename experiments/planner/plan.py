@@ -1,6 +1,7 @@
-"""Planning an experiment: how many users and days it takes to find an effect, and what a running one could find by now.
+"""Planning an experiment: the users and days that an effect needs, and what a running one can find now.
 
-What is not said is taken from what is known of the metric. The formulas are those of `experiments.stats.planning`.
+Values that the question leaves out come from the history of the metric. The formulas are in
+`experiments.stats.planning`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ VARIANTS = 2
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many users it takes until each variant has enough. `days` is None where nobody knows how many come a day."""
+    """The users that are needed until each variant has enough.
+
+    `days` is None where the number of users a day is not known.
+    """
 
     users_per_variant: int
     users: int
@@ -41,7 +45,11 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`history` is there for a metric of which something is known, `detectable` for an experiment that has started."""
+    """The answer of the planner.
+
+    `history` is None if nothing is known of the metric. `detectable` is None unless the question
+    names a started experiment.
+    """
 
     fixed_horizon: Size
     always_valid: Size
@@ -59,7 +67,10 @@ class Plan:
 
 
 def plan(question: Question, environment: Environment, at: datetime) -> Plan:
-    """Raises DomainError `invalid_parameter`, with details that bear the names of the API's parameters."""
+    """Answer a question.
+
+    Raises ValidationFailed `invalid_parameter`; its details have the names of the API's parameters.
+    """
     _refuse(check_question(question))
     experiment = _experiment(question, environment)
     definition = _definition(question, experiment)
@@ -86,14 +97,14 @@ def _experiment(question: Question, environment: Environment) -> Experiment | No
     experiment = Experiment.objects.in_environment(environment).filter(key=question.experiment).first()
     if experiment is None:
         message = (
-            f"No experiment of this environment has the key {question.experiment[:100]!r}; name another one, or none."
+            f"No experiment in this environment has the key {question.experiment[:100]!r}; send another key, or none."
         )
         _refuse([Detail("experiment", DetailCode.UNKNOWN_REFERENCE, message)])
     return experiment
 
 
 def _definition(question: Question, experiment: Experiment | None) -> Definition | None:
-    """The metric that was named, or the first of the experiment."""
+    """Return the metric that the question names, or the first one of the experiment."""
     if experiment is None:
         return None if question.metric is None else current_definitions([question.metric])[0]
     definitions = {definition.key: definition for definition in definitions_of(experiment)}
@@ -112,7 +123,7 @@ def _assume(
     history: History | None,
     pace: float | None,
 ) -> Assumptions:
-    """What was said, else what is known, else what is usual. `pace`: the users who come to the experiment a day."""
+    """Complete the question from the history, then from defaults. `pace` is the experiment's users a day."""
     kind = _kind(question, definition)
     baseline, deviation = question.baseline, question.standard_deviation
     if history is not None:
@@ -139,7 +150,10 @@ def _assume(
 
 
 def _shares(question: Question, like: Experiment | None) -> Sequence[Fraction]:
-    """Of all users, those that each variant gets: as in this experiment, unless a number is asked for; else alike."""
+    """Return the share of users of each variant.
+
+    They are those of the experiment `like`, or equal if the question gives a number of variants.
+    """
     if like is not None and question.variants is None:
         shares = list(variant_shares(like).values())
         if len(shares) >= VARIANTS:
@@ -153,7 +167,7 @@ def _kind(question: Question, definition: Definition | None) -> Kind:
         return question.kind or Kind.RATE
     kind = kind_of(definition)
     if question.kind not in (None, kind):
-        message = f"Must be {kind} for {definition.key}, or left out."
+        message = f"Must be {kind} for {definition.key}, or be left out."
         _refuse([Detail("type", DetailCode.INVALID_VALUE, message)])
     return kind
 
@@ -162,12 +176,12 @@ def _sizes(assumptions: Assumptions) -> tuple[Size, Size]:
     baseline, demands = _baseline(assumptions), _demands(assumptions)
     difference = assumptions.baseline * assumptions.mde
     fixed = fixed_horizon_users(baseline, difference, demands)
-    # No always-valid test needs a hundred times as many, and nobody has to look for a number without end.
+    # An always-valid test needs less than a hundred times as many, so this also bounds its search.
     if fixed > MOST_USERS:
-        message = f"Would take more than {MOST_USERS:,} users a variant; send a larger effect."
+        message = f"Would need more than {MOST_USERS:,} users per variant; send a larger effect."
         _refuse([Detail("mde", DetailCode.OUT_OF_RANGE, message)])
     if assumptions.smallest_share < SMALLEST_SHARE:
-        message = "Is needed: a variant would get next to none of the users by its weight; send 2 for equal ones."
+        message = "Is required, because one variant would get almost no users by its weight; send 2 for equal shares."
         _refuse([Detail("variants", DetailCode.REQUIRED, message)])
     return _size(fixed, assumptions), _size(always_valid_users(baseline, difference, demands), assumptions)
 

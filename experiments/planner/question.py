@@ -1,4 +1,4 @@
-"""What somebody asks of the planner, what it reckons with in the end, and what neither may be."""
+"""The question to the planner, the assumptions of its answer, and the checks of both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEWEST_USERS_PER_DAY, MOST_USERS_PER_DAY = 0.01, 1e9
 
 
 class Kind(StrEnum):
-    """What is measured of users: whether something happened, or how much."""
+    """What is measured: whether something happened (a rate), or how much (a mean)."""
 
     RATE = "rate"
     MEAN = "mean"
@@ -28,9 +28,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What was said; None is left to what is known of the metric, or to what is usual.
+    """The parameters of a question. None means the value from the metric's history, or the default.
 
-    `mde` is the minimum detectable effect as a share of the baseline: 0.05 for a rise by 5 %.
+    `mde` is the minimum detectable effect as a share of the baseline: 0.05 is a rise of 5 %.
     """
 
     mde: float | None = None
@@ -48,9 +48,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """What a plan reckons with. Without `users_per_day` it knows of no days.
+    """The values that a plan is computed from. Without `users_per_day` it gives no days.
 
-    `variants` are those that get users; `smallest_share` is that of all users which the smallest of them gets.
+    `variants` is the number of variants with users, and `smallest_share` the share of users of the
+    smallest one.
     """
 
     kind: Kind
@@ -66,17 +67,18 @@ class Assumptions:
 
     @property
     def are_alike(self) -> bool:
-        """Whether all variants get as many users."""
+        """Return whether all variants get the same number of users."""
         return self.smallest_share * self.variants == 1
 
 
 def check_question(question: Question) -> Iterator[Detail]:
-    """Say what is wrong with what was said, as far as that does not depend on what is known of a metric."""
+    """Yield what is wrong with a question, as far as it does not depend on the metric's history."""
     if question.mde is None:
-        yield Detail("mde", DetailCode.REQUIRED, "Is missing; add the smallest effect to find, 0.05 for 5 %.")
+        yield Detail("mde", DetailCode.REQUIRED, "Is missing; add the smallest effect to find, such as 0.05 for 5 %.")
     elif not SMALLEST_MDE <= abs(question.mde) <= LARGEST_MDE or question.mde <= -1:
         message = (
-            f"Must be from {SMALLEST_MDE} to {LARGEST_MDE:g}, 0.05 for a rise by 5 %; for a fall, below 0 and above -1."
+            f"Must be from {SMALLEST_MDE} to {LARGEST_MDE:g}, such as 0.05 for a rise of 5 %; "
+            "for a fall, below 0 and above -1."
         )
         yield Detail("mde", DetailCode.OUT_OF_RANGE, message)
     yield from _check_range("power", question.power, SMALLEST_POWER, LARGEST_POWER)
@@ -92,31 +94,31 @@ def check_question(question: Question) -> Iterator[Detail]:
 def check_measure(
     kind: Kind, baseline: float | None, standard_deviation: float | None, metric: str | None = None
 ) -> Iterator[Detail]:
-    """Say what is wrong with what is measured, be it said or known of the metric; None is neither."""
+    """Yield what is wrong with a baseline and a deviation, from the question or from the history."""
     if baseline is None:
-        unknown = " and not known" if metric is None else ", and there is no history of this metric yet that tells one"
-        message = f"Is missing{unknown}; send what the control gives, such as 0.1 where 10 % of users convert."
+        unknown = " and not known" if metric is None else ", and the metric has no history to take it from"
+        message = f"Is missing{unknown}; send the value of the control, such as 0.1 where 10 % of users convert."
         yield Detail("baseline", DetailCode.REQUIRED, message)
     elif kind is Kind.RATE:
         if not SMALLEST_RATE <= baseline <= 1 - SMALLEST_RATE:
-            message = f"Must be above 0 and below 1 where type is rate, 0.1 for 10 %; it is {baseline:g}."
+            message = f"Must be above 0 and below 1 for type rate, such as 0.1 for 10 %; it is {baseline:g}."
             yield Detail("baseline", DetailCode.OUT_OF_RANGE, message)
     elif not SMALLEST_MEAN <= abs(baseline) <= LARGEST_MEAN:
-        message = f"Must not be 0, and from {-LARGEST_MEAN:,.0f} to {LARGEST_MEAN:,.0f}; it is {baseline:g}."
+        message = f"Must be from {-LARGEST_MEAN:,.0f} to {LARGEST_MEAN:,.0f}, and not 0; it is {baseline:g}."
         yield Detail("baseline", DetailCode.OUT_OF_RANGE, message)
     if kind is Kind.RATE and standard_deviation is not None:
-        message = "Must be left out where type is rate: the baseline says how much users differ."
+        message = "Must be left out for type rate: the baseline determines it."
         yield Detail("standardDeviation", DetailCode.UNKNOWN_FIELD, message)
     elif kind is Kind.MEAN and standard_deviation is None:
-        message = "Is missing and not known; add by how much users differ, as one standard deviation."
+        message = "Is missing and not known; add the standard deviation between users."
         yield Detail("standardDeviation", DetailCode.REQUIRED, message)
     elif standard_deviation is not None and not 0 < standard_deviation <= LARGEST_MEAN:
-        message = f"Must be above 0, and at most {LARGEST_MEAN:,.0f}; it is {standard_deviation:g}."
+        message = f"Must be above 0 and at most {LARGEST_MEAN:,.0f}; it is {standard_deviation:g}."
         yield Detail("standardDeviation", DetailCode.OUT_OF_RANGE, message)
 
 
 def check_effect(kind: Kind, baseline: float, mde: float) -> Iterator[Detail]:
-    """Say what is wrong with an effect on such a baseline."""
+    """Yield what is wrong with an effect for this baseline."""
     if kind is Kind.RATE and baseline * (1 + mde) >= 1:
         message = f"Must leave the rate below 1: send less than {1 / baseline - 1:.4g} with a baseline of {baseline:g}."
         yield Detail("mde", DetailCode.OUT_OF_RANGE, message)
@@ -128,5 +130,5 @@ def _check_range(field: str, number: float | None, low: float, high: float) -> I
 
 
 def _plain(number: float) -> str:
-    """Without an exponent: 0.000001, and 1,000,000,000."""
+    """Return a number without an exponent, such as 0.000001 or 1,000,000,000."""
     return f"{number:,.6f}".rstrip("0").rstrip(".")

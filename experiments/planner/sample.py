@@ -1,6 +1,7 @@
-"""What a metric would measure, had an experiment begun some weeks ago: a sample of users, counted from their events.
+"""The values of a metric for a sample of users, from events, as if an experiment had begun weeks ago.
 
-For planning only, where no experiment has measured it yet; results come from `experiments.totals`.
+This is for plans only, where no experiment has measured the metric yet. Results are computed in
+`experiments.aggregates`.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _CURRENCY = "currency"
 _USERS_A_QUERY = 500
 
 Row = tuple[str, str, datetime, Mapping[str, Any]]
-"""User id, name, timestamp and properties of an event."""
+"""The user id, name, timestamp and properties of an event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`users` is the number of all who came between `start` and `end`, `sums` are of those of them in the sample."""
+    """A sample: `users` is the number of all users between `start` and `end`, and `sums` are of the sample."""
 
     start: datetime
     end: datetime
@@ -42,15 +43,15 @@ class Sample:
 
 
 def sample_events(definition: Definition, environment: Environment, at: datetime) -> Sample | None:
-    """Take every user's first event within the period for an exposure, and measure 10,000 of them, drawn by their ids.
+    """Measure up to 10,000 users, drawn by a hash of their ids, whose first event counts as exposure.
 
-    The period has 28 days, or as many as there are events of, and ends so early that the windows of all have passed.
-    None where nobody came.
+    The period has 28 days, or fewer if the events are younger. It ends early enough that the
+    windows of all users have passed. The answer is None where there are no users.
     """
     span = definition.delay + (definition.window or timedelta(0))
     end = at - span
     since = Event.objects.filter(environment=environment, timestamp__gte=end - PERIOD, timestamp__lte=at)
-    # Of columns that an index has, so that it alone is read.
+    # Only columns of an index are used, so that the database reads the index alone.
     users = since.values("user_id").annotate(first=Min("timestamp")).filter(first__lte=end)
     ranked = users.annotate(users=Window(Count("*"))).order_by(MD5("user_id"), "user_id")
     came = list(ranked.values_list("user_id", "first", "users")[:MOST_USERS])
@@ -65,7 +66,7 @@ def sample_events(definition: Definition, environment: Environment, at: datetime
 
 
 def _events_of(since: EventQuerySet, definition: Definition, user_ids: Sequence[str]) -> Iterator[Row]:
-    """The events that the metric looks at, user by user."""
+    """Yield the events that the metric reads, user by user."""
     columns = ("user_id", "name", "timestamp", "properties")
     for first in range(0, len(user_ids), _USERS_A_QUERY):
         chunk = since.filter(name__in=definition.events, user_id__in=user_ids[first : first + _USERS_A_QUERY])
@@ -73,7 +74,7 @@ def _events_of(since: EventQuerySet, definition: Definition, user_ids: Sequence[
 
 
 def _measure(definition: Definition, exposed_at: datetime, rows: Iterable[Row]) -> tuple[float, float]:
-    """What the metric counts of one user: y and d as in `Sums`."""
+    """Return the metric's values for one user: y and d as in `Sums`."""
     begin = exposed_at + definition.delay
     end = begin + definition.window if definition.window else None
     counted = [
@@ -106,7 +107,7 @@ def _is_number(value: object) -> bool:
 
 
 def _capped(definition: Definition, values: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """With the cap that results would have, were these all users."""
+    """Return the values with the cap that results would have if the sample were all users."""
     cap = definition.cap_value
     if definition.cap_percentile is not None:
         from_above = sorted((y for y, _ in values if y), reverse=True)

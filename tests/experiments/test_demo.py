@@ -148,9 +148,7 @@ class TestDemo:
     def test_demo__database_in_use__is_refused_and_writes_nothing(self, production):
         create_flag(key="mine", environment=production, actor=ACTOR, at=NOON)
         revision = Change.objects.latest_revision()
-        with pytest.raises(
-            CommandError, match=r"^The database holds flags, metrics, experiments or the like already; "
-        ):
+        with pytest.raises(CommandError, match=r"^The database is not empty; "):
             demo(*SMALL)
         assert Change.objects.latest_revision() == revision
         assert not Event.objects.exists()
@@ -184,7 +182,7 @@ class TestDemo:
             (("--users", "0"), "--users must be 1 to 1,000,000."),
             (("--days", "-1"), "--days must be 1 to 3,650."),
             (("--events", "10000001"), "--events must be 1 to 10,000,000."),
-            (("--users", "100", "--events", "499"), "--events must be 5 times --users or more."),
+            (("--users", "100", "--events", "499"), "--events must be at least 5 times --users."),
         ],
     )
     def test_demo__extent_out_of_range__is_refused(self, arguments, message):

@@ -29,13 +29,13 @@ class Command(OperatorCommand):
             "experiment", nargs="*", help="the keys of some experiments (default: all that have started)"
         )
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
-        parser.add_argument("--json", metavar="FILE", help="write JSON to this file, or to stdout for -, and no report")
+        parser.add_argument("--json", metavar="FILE", help="write JSON to this file (- for stdout) instead of a report")
 
     def handle(self, *, experiment: Sequence[str], environment: str | None, json: str | None, **_: Any) -> None:
-        chosen = _choose(experiment, find_environment(environment))
-        total = Exposure.objects.filter(experiment__in=chosen).count()
+        experiments = _choose(experiment, find_environment(environment))
+        total = Exposure.objects.filter(experiment__in=experiments).count()
         with tqdm(total=total, desc="Audit", unit=" exposures", disable=None) as bar:
-            audits = [(started, audit_assignments(started, on_progress=bar.update)) for started in chosen]
+            audits = [(started, audit_assignments(started, on_progress=bar.update)) for started in experiments]
         if json is None:
             for audited, audit in audits:
                 self.stdout.write("\n".join(_report(audited, audit)))
@@ -60,7 +60,7 @@ def _choose(keys: Sequence[str], environment: Environment) -> list[Experiment]:
         return list(Experiment.objects.in_environment(environment).started().order_by("key"))
     experiments = [get_experiment(key, environment) for key in dict.fromkeys(keys)]
     if drafts := [experiment.key for experiment in experiments if experiment.started_at is None]:
-        raise CommandError(f"Drafts, which have no exposures: {', '.join(drafts)}.")
+        raise CommandError(f"Drafts have no exposures: {', '.join(drafts)}.")
     return experiments
 
 

@@ -1,4 +1,4 @@
-"""`manage.py check_results`: whether what results rest on is what all events and exposures give."""
+"""`manage.py check_results`: check the stored sums of results against all events and exposures."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MOST_SHOWN = 20
 
 
 class Command(OperatorCommand):
-    help = "Compute the results of experiments from scratch, from all events, and tell where what is kept differs."
+    help = "Compute the results of experiments again from all events, and report where the stored sums differ."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("experiment", nargs="?", help="the key of one (default: all that are started)")
+        parser.add_argument("experiment", nargs="?", help="the key of an experiment (default: all started ones)")
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
 
     def handle(self, *, experiment: str | None, environment: str | None, **_: Any) -> None:
@@ -32,14 +32,14 @@ class Command(OperatorCommand):
             experiments = list(Experiment.objects.in_environment(found_environment).started().order_by("key"))
         wrong = [started.key for started in experiments if not self._is_right(started, at)]
         if wrong:
-            raise CommandError(f"Not what events and exposures give: {', '.join(wrong)}.")
+            raise CommandError(f"The stored results do not match the events and exposures: {', '.join(wrong)}.")
 
     def _is_right(self, experiment: Experiment, at: datetime) -> bool:
         if experiment.started_at is None:
-            self.stdout.write(f"{experiment.key}: a draft, which has no results")
+            self.stdout.write(f"{experiment.key}: not checked, because a draft has no results")
             return True
         if experiment.frozen_at is not None:
-            self.stdout.write(f"{experiment.key}: frozen, and its events may be gone")
+            self.stdout.write(f"{experiment.key}: not checked, because it is frozen and its events may be gone")
             return True
         differences = check_sums(experiment, at)
         self.stdout.write("\n".join(_report(experiment, differences)))
@@ -48,19 +48,19 @@ class Command(OperatorCommand):
 
 def _report(experiment: Experiment, differences: Sequence[Difference]) -> list[str]:
     if not differences:
-        return [f"{experiment.key}: everything is what events and exposures give"]
-    shown = [f"{experiment.key}: {_told(difference)}" for difference in differences[:_MOST_SHOWN]]
+        return [f"{experiment.key}: the stored results match the events and exposures"]
+    shown = [f"{experiment.key}: {_describe(difference)}" for difference in differences[:_MOST_SHOWN]]
     rest = len(differences) - len(shown)
     return [*shown, f"{experiment.key}: and {rest:,} other differences"] if rest else shown
 
 
-def _told(difference: Difference) -> str:
+def _describe(difference: Difference) -> str:
     of = difference.metric or "exposures"
     place = "" if difference.whose is None else _named(*difference.whose)
     stored, computed = (
         "none" if number is None else f"{number:g}" for number in (difference.kept, difference.computed)
     )
-    return f"{difference.where}: {difference.name} of {of}{place}: {stored} is kept, {computed} is right"
+    return f"{difference.where}: {difference.name} of {of}{place}: stored {stored}, computed {computed}"
 
 
 def _named(variant: str, phase: int, day: date) -> str:

@@ -1,4 +1,4 @@
-"""`manage.py demo`: an invented shop to look at, in a database that holds nothing yet."""
+"""`manage.py demo`: fill an empty database with the data of an invented shop."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Command(OperatorCommand):
     help = "Fill an empty database with the flags, experiments and events of an invented shop."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--users", type=int, default=5_000, help="how many people (default: %(default)s)")
-        parser.add_argument("--events", type=int, default=40_000, help="how many events (default: %(default)s)")
-        parser.add_argument("--days", type=int, default=14, help="how long a history, until now (default: %(default)s)")
-        parser.add_argument("--seed", type=int, default=1, help="another one, other events (default: %(default)s)")
-        parser.add_argument("--if-empty", action="store_true", help="do nothing where a database holds something")
+        parser.add_argument("--users", type=int, default=5_000, help="the number of users (default: %(default)s)")
+        parser.add_argument("--events", type=int, default=40_000, help="the number of events (default: %(default)s)")
+        parser.add_argument("--days", type=int, default=14, help="the days of history until now (default: %(default)s)")
+        parser.add_argument("--seed", type=int, default=1, help="the seed of the random events (default: %(default)s)")
+        parser.add_argument("--if-empty", action="store_true", help="do nothing if the database is not empty")
 
     def handle(self, *, users: int, events: int, days: int, seed: int, if_empty: bool, **_: Any) -> None:
         if if_empty and not is_empty():
@@ -49,4 +49,4 @@ def _check(users: int, events: int, days: int) -> None:
         if not 1 <= count <= most:
             raise CommandError(f"--{name} must be 1 to {most:,}.")
     if events < users * MOST_EVENTS_OF_A_STORY:
-        raise CommandError(f"--events must be {MOST_EVENTS_OF_A_STORY} times --users or more.")
+        raise CommandError(f"--events must be at least {MOST_EVENTS_OF_A_STORY} times --users.")

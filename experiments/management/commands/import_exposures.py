@@ -1,4 +1,4 @@
-"""`manage.py import_exposures`: who was exposed elsewhere, or before, from a file."""
+"""`manage.py import_exposures`: import exposures from a file, of users who were exposed elsewhere or earlier."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.models.documents import get_experiment
 
 
 class Command(ImportCommand):
-    help = "Store the exposures of a file to a started experiment: all of them, or none if a line is bad."
+    help = "Import exposures from a file into a started experiment: all of them, or none if a line is invalid."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("experiment", help="the key of a started experiment")
@@ -34,7 +34,7 @@ class Command(ImportCommand):
         )
         self.report_skipped(imported.problems)
         lines, users = format_count(imported.lines, "exposure"), format_count(imported.users, "user")
-        self.stdout.write(f"Imported {lines} to {target.key}; {users} {were(imported.users)} not there before.")
+        self.stdout.write(f"Imported {lines} into {target.key}; {users} {were(imported.users)} new.")
         if imported.left_out.count:
-            message = "These were not imported, for the experiment was changed meanwhile:"
+            message = "These were not imported, because the experiment was changed during the import:"
             raise CommandError("\n".join([message, *imported.left_out.lines()]))

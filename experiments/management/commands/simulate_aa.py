@@ -1,4 +1,4 @@
-"""`manage.py simulate_aa`: whether the tests of results err as seldom as they say, by an experiment's own users."""
+"""`manage.py simulate_aa`: check the error rates of the tests with the users of an experiment (A/A simulation)."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ MOST_LOOKS = 100
 
 
 class Command(OperatorCommand):
-    help = "Split an experiment's users anew at random, many times, and tell how often a difference is found wrongly."
+    help = "Split an experiment's users at random many times, and report how often the tests find a false positive."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("experiment", help="the key of a started experiment")
-        parser.add_argument("--metric", help="only this one of its metrics")
+        parser.add_argument("--metric", help="test only this metric of the experiment")
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
-        parser.add_argument("--rounds", type=int, default=1000, help="how many splits (default: %(default)s)")
-        parser.add_argument("--looks", type=int, default=20, help="how many looks at each (default: %(default)s)")
-        parser.add_argument("--seed", type=int, default=1, help="another one, other splits (default: %(default)s)")
-        parser.add_argument("--json", metavar="FILE", help="write JSON to this file, or to stdout for -, and no report")
+        parser.add_argument("--rounds", type=int, default=1000, help="the number of splits (default: %(default)s)")
+        parser.add_argument("--looks", type=int, default=20, help="the looks at each split (default: %(default)s)")
+        parser.add_argument("--seed", type=int, default=1, help="the seed of the random splits (default: %(default)s)")
+        parser.add_argument("--json", metavar="FILE", help="write JSON to this file (- for stdout) instead of a report")
 
     def handle(self, *, experiment: str, environment: str | None, **options: Any) -> None:
         target = get_experiment(experiment, find_environment(environment))
         file, metric, rounds, looks, seed = (options[name] for name in ("json", "metric", "rounds", "looks", "seed"))
         _check(rounds=(rounds, MOST_ROUNDS), looks=(looks, MOST_LOOKS))
         if file not in (None, STANDARD):
-            _check_writable(file)  # that nobody hears only after all rounds that there is no such folder
+            _check_writable(file)  # now, and not only after all rounds
         at = timezone.now()
         with tqdm(total=rounds, desc="A/A", unit=" splits", disable=None) as bar:
             calibration = calibrate(
@@ -68,11 +68,11 @@ class Command(OperatorCommand):
 
 
 def _check_writable(file: str) -> None:
-    """Leave no file behind where there was none, for it may be that nothing comes of it."""
-    was_there = Path(file).exists()
+    """Check that the file can be written, and leave no empty file behind."""
+    existed = Path(file).exists()
     with _opened(file, "a"):
         pass
-    if not was_there:
+    if not existed:
         Path(file).unlink()
 
 
@@ -93,27 +93,27 @@ def _check(**numbers: tuple[int, int]) -> None:
 
 def _report(of: CalibrationReport) -> Iterator[str]:
     yield (
-        f"{of.experiment.key}: {of.users:,} exposed users, split anew {of.rounds:,} times (seed {of.seed}), and looked "
-        f"at {of.looks} times each. Whatever is found is found wrongly: in how many splits until then, and in how many "
-        "the last 95 % interval has 0 in it (coverage)."
+        f"{of.experiment.key}: {of.users:,} exposed users, split at random {of.rounds:,} times (seed {of.seed}), with "
+        f"{of.looks} looks each. Every difference found is a false positive. The tables show the share of splits with "
+        "one until each look. COVERAGE is the share of splits in which the last 95 % interval contains 0."
     )
     for rates in of.simulation.errors:
         yield from ("", _title(rates.comparison), *_table(rates.looks))
         coverage = f"{_percent(rates.always_valid_coverage):>12}  {_percent(rates.fixed_horizon_coverage):>13}"
         yield f"{'COVERAGE':>12}  {coverage}"
         if rates.splits < of.rounds:
-            yield f"Of {rates.splits:,} splits; in the others there are too few users, or all measure the same."
+            yield f"Based on {rates.splits:,} splits; the others have too few users, or all users have the same value."
     for comparison in of.simulation.untested:
-        yield from ("", f"{_title(comparison)}: NOT TESTED, as in no split are there enough users who differ.")
+        yield from ("", f"{_title(comparison)}: NOT TESTED, because no split has enough users with different values.")
     yield from ("", f"Users by variant (sample ratio), at p < {MISMATCH}", *_table(of.simulation.sample_ratio))
     yield from ("", _verdict(of))
-    yield from _not_kept(of)
+    yield from _not_stored(of)
 
 
-def _not_kept(of: CalibrationReport) -> Iterator[str]:
-    kept_metrics = {outcome.definition.key for outcome in of.outcomes()}
-    if missing := sorted({rates.comparison.measure for rates in of.simulation.errors} - kept_metrics):
-        yield f"Not kept for the checklist, which asks for {FEWEST_SPLITS} splits at least: {', '.join(missing)}."
+def _not_stored(of: CalibrationReport) -> Iterator[str]:
+    stored_metrics = {outcome.definition.key for outcome in of.outcomes()}
+    if missing := sorted({rates.comparison.measure for rates in of.simulation.errors} - stored_metrics):
+        yield f"Not stored for the checklist, which requires at least {FEWEST_SPLITS} splits: {', '.join(missing)}."
 
 
 def _title(comparison: Comparison) -> str:

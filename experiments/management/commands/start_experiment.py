@@ -1,4 +1,4 @@
-"""`manage.py start_experiment`: a draft runs from now on, or as if it had been running since a moment of the past."""
+"""`manage.py start_experiment`: start a draft now, or at a moment in the past."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.lifecycle.backdating import start_at
 
 
 class Command(OperatorCommand):
-    help = "Start an experiment, now or at a moment of the past, so that one that ran elsewhere can be imported."
+    help = "Start an experiment now, or at a moment in the past to import an experiment that ran elsewhere."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("experiment", help="the key of a draft")
@@ -33,4 +33,4 @@ class Command(OperatorCommand):
             reason=reason,
         )
         assert started.started_at is not None  # noqa: S101 (it has just been started)
-        self.stdout.write(f"{started.key} is running since {format_timestamp(started.started_at)}.")
+        self.stdout.write(f"{started.key} has been running since {format_timestamp(started.started_at)}.")

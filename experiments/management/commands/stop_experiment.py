@@ -1,4 +1,4 @@
-"""`manage.py stop_experiment`: an experiment ends now, or as if it had ended at a moment of the past."""
+"""`manage.py stop_experiment`: stop an experiment now, or at a moment in the past."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from experiments.lifecycle.backdating import stop_at
 
 
 class Command(OperatorCommand):
-    help = "Stop an experiment, now or at a moment of the past, with a winner or without one."
+    help = "Stop an experiment now, or at a moment in the past, with or without a winner."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("experiment", help="the key of a running experiment")
         parser.add_argument("--at", type=moment, help="when it ended, such as 2026-02-14T12:00:00Z (default: now)")
-        parser.add_argument("--winner", help="the key of the variant that everybody is to see; freezes the results")
+        parser.add_argument("--winner", help="the key of the variant that all users will see; freezes the results")
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
         add_reason(parser)
 
@@ -44,5 +44,5 @@ class Command(OperatorCommand):
             decision={"winner": winner},
         )
         assert stopped.stopped_at is not None  # noqa: S101 (it has just been stopped)
-        shown = f", and everybody sees {stopped.winner}" if stopped.winner else ""
-        self.stdout.write(f"{stopped.key} is stopped since {format_timestamp(stopped.stopped_at)}{shown}.")
+        shown = f", and all users see {stopped.winner}" if stopped.winner else ""
+        self.stdout.write(f"{stopped.key} has been stopped since {format_timestamp(stopped.stopped_at)}{shown}.")

@@ -65,7 +65,7 @@ def test_planner__rate__says_what_it_takes_by_either_test(reader: AdminClient) -
 
 def test_planner__metric_without_history__asks_for_the_baseline_in_the_words_of_the_api(reader: AdminClient) -> None:
     [told] = errors(reader.get(PAGE, {"mde": "0.05", "metric": "zzz"}))["baseline"]
-    assert told.startswith("Is missing, and there is no history of this metric yet that tells one; send what")
+    assert told.startswith("Is missing, and the metric has no history to take it from; send the")
 
 
 def test_planner__weights__says_what_the_smallest_variant_needs(reader: AdminClient) -> None:
@@ -105,7 +105,7 @@ def test_planner__nobody_knows_how_many_come_a_day__says_users_first(reader: Adm
         (
             {"experiment": "nobody"},
             "experiment",
-            "No experiment of this environment has the key 'nobody'; name another one",
+            "No experiment in this environment has the key 'nobody'; send another key",
         ),
         ({"experiment": "\0"}, "experiment", ""),
         ({"metric": "\0"}, "metric", ""),

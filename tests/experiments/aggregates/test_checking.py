@@ -68,8 +68,8 @@ def test_check_results__all_right__says_so_of_each_started_experiment(experiment
     ExperimentFactory(key="draft", environment=experiment.environment)
     EventFactory(user_id="u", name="buy", timestamp=NOON, properties={"amount": 5})
 
-    assert check() == "e: everything is what events and exposures give\n"
-    assert check("draft") == "draft: a draft, which has no results\n"
+    assert check() == "e: the stored results match the events and exposures\n"
+    assert check("draft") == "draft: not checked, because a draft has no results\n"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -101,7 +101,7 @@ def test_check_results__sums_of_no_metric__are_told_by_their_number(experiment: 
 
     with pytest.raises(CommandError):
         call_command("check_results", stdout=out)
-    assert out.getvalue() == "e: sums: users of number 4, green, 2026-01-31: 1 is kept, 0 is right\n"
+    assert out.getvalue() == "e: sums: users of number 4, green, 2026-01-31: stored 1, computed 0\n"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -109,9 +109,9 @@ def test_check_results__something_wrong__fails_and_tells_what(experiment: Experi
     VariantSums.objects.filter(metric=0).update(y=7)
     out = StringIO()
 
-    with pytest.raises(CommandError, match=r"^Not what events and exposures give: e\.$"):
+    with pytest.raises(CommandError, match=r"^The stored results do not match the events and exposures: e\.$"):
         call_command("check_results", "e", stdout=out)
-    assert out.getvalue() == "e: sums: y of spent, green, 2026-01-31: 7 is kept, 0.3 is right\n"
+    assert out.getvalue() == "e: sums: y of spent, green, 2026-01-31: stored 7, computed 0.3\n"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -121,7 +121,7 @@ def test_check_results__sums_of_a_later_phase__are_told_with_it(experiment: Expe
 
     with pytest.raises(CommandError):
         call_command("check_results", stdout=out)
-    assert out.getvalue() == "e: sums: users of exposures, green, phase 2, 2026-01-31: 1 is kept, 0 is right\n"
+    assert out.getvalue() == "e: sums: users of exposures, green, phase 2, 2026-01-31: stored 1, computed 0\n"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -139,7 +139,7 @@ def test_check_results__many_differences__tells_how_many_more(experiment: Experi
 def test_check_results__frozen__says_that_it_cannot_tell(production: Environment) -> None:
     freeze(ExperimentFactory(key="e", stopped=True), NOON + timedelta(days=2))
 
-    assert check() == "e: frozen, and its events may be gone\n"
+    assert check() == "e: not checked, because it is frozen and its events may be gone\n"
 
 
 @pytest.mark.parametrize("arguments", [("nothing",), ("e", "--environment", "nowhere")])

@@ -63,7 +63,7 @@ def test_import__table__stores_exposures_with_what_is_known(tmp_path: Path) -> N
         "u,green,2026-01-31T13:00:00Z,CH,42",
         "v,control,2026-01-31T12:00:00Z,,",
     ]
-    assert load(tmp_path, *table, name="e.csv") == "Imported 2 exposures to e; 2 users were not there before.\n"
+    assert load(tmp_path, *table, name="e.csv") == "Imported 2 exposures into e; 2 users were new.\n"
     assert stored() == [("u", "green", 1, "imported", False), ("v", "control", 0, "imported", False)]
     known = dict(Exposure.objects.values_list("user_id", "attributes"))
     assert known == {"u": {"country": "CH", "age": 42}, "v": None}
@@ -75,7 +75,7 @@ def test_import__same_file_again__changes_nothing(tmp_path: Path, monkeypatch: p
     lines = [line("u"), line("v"), line("w"), line("u", hours=2)]
     load(tmp_path, *lines)
     before = list(Exposure.objects.order_by("user_id").values())
-    assert load(tmp_path, *lines) == "Imported 4 exposures to e; 0 users were not there before.\n"
+    assert load(tmp_path, *lines) == "Imported 4 exposures into e; 0 users were new.\n"
     assert list(Exposure.objects.order_by("user_id").values()) == before
 
 
@@ -247,7 +247,7 @@ def test_import__experiment_that_takes_no_exposures__is_refused(
 
 @pytest.mark.usefixtures("experiment")
 def test_import__one_line__is_told_as_one(tmp_path: Path) -> None:
-    assert load(tmp_path, line()) == "Imported 1 exposure to e; 1 user was not there before.\n"
+    assert load(tmp_path, line()) == "Imported 1 exposure into e; 1 user was new.\n"
 
 
 @pytest.mark.usefixtures("experiment")
@@ -287,9 +287,9 @@ def test_import__experiment_changed_meanwhile__leaves_out_what_is_no_exposure_an
     with pytest.raises(CommandError) as refusal, time_machine.travel(LATER, tick=False):
         call_command("import_exposures", "e", file, stdout=out, stderr=StringIO())
     assert str(refusal.value).splitlines() == [
-        "These were not imported, for the experiment was changed meanwhile:",
+        "These were not imported, because the experiment was changed during the import:",
         *messages,
     ]
-    told = {1: "1 exposure to e; 1 user was", 2: "2 exposures to e; 2 users were"}[len(kept)]
-    assert out.getvalue() == f"Imported {told} not there before.\n"
+    told = {1: "1 exposure into e; 1 user was", 2: "2 exposures into e; 2 users were"}[len(kept)]
+    assert out.getvalue() == f"Imported {told} new.\n"
     assert {user_id for user_id, *_ in stored()} == kept

@@ -49,12 +49,12 @@ def events(folder: Path) -> str:
 def test_history__of_a_test_elsewhere__gives_what_is_computed_by_hand(tmp_path: Path) -> None:
     ExperimentFactory(key="elsewhere")
     assert run("start_experiment", "elsewhere", "--at", "2026-02-01", "--reason", "It ran elsewhere", at=NOW)[0] == (
-        "elsewhere is running since 2026-02-01T00:00:00.000000Z.\n"
+        "elsewhere has been running since 2026-02-01T00:00:00.000000Z.\n"
     )
     run("import_events", events(tmp_path), at=NOW)
     run("import_exposures", "elsewhere", exposures(tmp_path), at=NOW)
     assert run("stop_experiment", "elsewhere", "--at", "2026-02-16T00:00:00Z", at=NOW)[0] == (
-        "elsewhere is stopped since 2026-02-16T00:00:00.000000Z.\n"
+        "elsewhere has been stopped since 2026-02-16T00:00:00.000000Z.\n"
     )
 
     results = analyse_experiment(Experiment.objects.get(), NOW)

@@ -25,7 +25,7 @@ def test_start__at_a_moment_of_the_past__begins_phase_and_exposures_there(produc
     record([NewEvent(new_id(), "u", "seen", at, at, {"experimentId": "e", "variant": "green"})], production)
     out, _ = run("start_experiment", "e", "--at", "2026-01-31T13:00:00+01:00", "--reason", "history", at=NOW)
 
-    assert out == "e is running since 2026-01-31T12:00:00.000000Z.\n"
+    assert out == "e has been running since 2026-01-31T12:00:00.000000Z.\n"
     experiment = Experiment.objects.get()
     assert (experiment.started_at, experiment.phases[0]["startedAt"]) == (NOON, "2026-01-31T12:00:00.000000Z")
     assert [exposure.user_id for exposure in Exposure.objects.all()] == ["u"]
@@ -47,7 +47,7 @@ def test_stop__with_a_winner__declares_it() -> None:
     ExperimentFactory(key="e", running=True)
     arguments = ("e", "--at", "2026-02-01", "--winner", "green", "--reason", "known from elsewhere")
     assert run("stop_experiment", *arguments, at=NOW)[0] == (
-        "e is stopped since 2026-02-01T00:00:00.000000Z, and everybody sees green.\n"
+        "e has been stopped since 2026-02-01T00:00:00.000000Z, and all users see green.\n"
     )
     experiment = Experiment.objects.get()
     assert (experiment.status, experiment.winner) == (Status.STOPPED, "green")

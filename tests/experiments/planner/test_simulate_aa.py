@@ -44,7 +44,7 @@ def run(*arguments: str) -> str:
 @pytest.mark.usefixtures("experiment")
 def test_simulate_aa__plain__reports_every_look_and_a_verdict() -> None:
     lines = run("e", "--rounds", "200", "--looks", "4").splitlines()
-    assert lines[0].startswith("e: 200 exposed users, split anew 200 times (seed 1), and looked at 4 times each.")
+    assert lines[0].startswith("e: 200 exposed users, split at random 200 times (seed 1), with 4 looks each.")
     assert lines[2] == "purchase, green against control"
     assert lines[3].split() == ["USERS", "ALWAYS-VALID", "FIXED-HORIZON"]
     assert [line.split()[0] for line in lines[4:9]] == ["50", "100", "150", "200", "COVERAGE"]
@@ -91,7 +91,7 @@ def test_simulate_aa__json__is_what_the_report_says(tmp_path: Path) -> None:
         (("nobody",), "No experiment has the key 'nobody'"),
         (("e", "--environment", "staging"), "No experiment has the key 'e'"),
         (("e", "--environment", "moon"), "Unknown environment 'moon'"),
-        (("e", "--metric", "signup"), "metric: Is none of the experiment's; use one of: purchase."),
+        (("e", "--metric", "signup"), "metric: Must be a metric of the experiment: purchase."),
         (("e", "--rounds", "0"), "--rounds must be 1 to 100,000."),
         (("e", "--looks", "101"), "--looks must be 1 to 100."),
         (("e", "--rounds", "1", "--json", "/nowhere/aa.json"), "Cannot write /nowhere/aa.json: No such file"),
@@ -128,7 +128,7 @@ def test_simulate_aa__refused_after_all__leaves_no_file_but_one_that_was_there(t
 
 @pytest.mark.usefixtures("experiment")
 def test_simulate_aa__too_few_splits__are_told_and_not_kept() -> None:
-    kept = "Not kept for the checklist, which asks for 200 splits at least: purchase."
+    kept = "Not stored for the checklist, which requires at least 200 splits: purchase."
     assert run("e", "--rounds", "199", "--looks", "1").splitlines()[-1] == kept
     assert not Calibration.objects.exists()
     assert "Not kept" not in run("e", "--rounds", "200", "--looks", "1")
@@ -158,7 +158,9 @@ def test_simulate_aa__metric_without_a_test__is_said_not_to_be_tested() -> None:
     for number in range(120):
         assign(both.pk, f"user-{number}", "control", NOON)
     report = run("both", "--rounds", "3", "--looks", "2")
-    assert "nobody, green against control: NOT TESTED, as in no split are there enough users who differ." in report
+    assert (
+        "nobody, green against control: NOT TESTED, because no split has enough users with different values." in report
+    )
 
 
 def test_simulate_aa__hardly_anybody_gets_a_variant__says_how_many_splits_were_tested(experiment: Experiment) -> None:
@@ -167,7 +169,7 @@ def test_simulate_aa__hardly_anybody_gets_a_variant__says_how_many_splits_were_t
     for number in range(120):
         assign(rare.pk, f"user-{number}", "a", experiment.started_at)
     report = run("rare", "--rounds", "40", "--looks", "1")
-    assert "in the others there are too few users, or all measure the same." in report
+    assert "the others have too few users, or all users have the same value." in report
 
 
 def test_simulate_aa__environment__finds_its_own_experiment(staging: Environment) -> None:

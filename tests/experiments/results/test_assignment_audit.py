@@ -236,7 +236,7 @@ def test_command__several_keys__reports_these_alone(experiment: Experiment, stag
     ("arguments", "message"),
     [
         (("nobody",), "No experiment has the key 'nobody'"),
-        (("draft",), "Drafts, which have no exposures: draft."),
+        (("draft",), "Drafts have no exposures: draft."),
         (("e", "--environment", "moon"), "Unknown environment 'moon'"),
         (("e", "--json", "/nowhere/a.json"), "Cannot write /nowhere/a.json: No such file"),
     ],
