@@ -39,6 +39,7 @@ from experiments.results.computing import analyse_experiment
 from experiments.stats.types import TUNING_SIZE
 from flags.changes.flag_changes import get_flag
 from flags.models import Flag, Segment
+from flags.words.rules import operator_choices
 
 admin.site.register(Metric, MetricAdmin)
 value_describers[changes.KIND] = describe_experiment_value
@@ -194,6 +195,7 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
             "known_groups": partial(_known_groups, request),
             "known_flags": _known_flags,
             "known_segments": _known_segments,
+            "operator_choices": operator_choices,
         }
         return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
 

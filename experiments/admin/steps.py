@@ -33,7 +33,7 @@ from experiments.results.types import Results
 from flags.changes.driven_rules import own_rules
 from flags.changes.flag_changes import get_flag
 from flags.models import Segment
-from flags.words.rules import summarise_rules
+from flags.words.rules import operator_choices, summarise_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,11 @@ class StepPages(DomainAdmin):
         def act() -> object:
             return open_phase(key=experiment.key, **form.values, **writer_here(request))
 
-        context = {"form": form, "known_segments": list(Segment.objects.values_list("key", flat=True))}
+        context = {
+            "form": form,
+            "known_segments": list(Segment.objects.values_list("key", flat=True)),
+            "operator_choices": operator_choices(),
+        }
         done = f"A new phase of {experiment.key} has started."
         return self._fill_in(request, experiment, f"New phase of {experiment.key}", act, done, context, "new_phase")
 

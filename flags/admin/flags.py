@@ -26,7 +26,7 @@ from flags.admin.usage import usage_panel
 from flags.changes import flag_changes, segment_changes
 from flags.models import Flag, FlagQuerySet, FlagState, FlagTag, Segment
 from flags.usage.staleness import stale, stale_reasons, with_stale_reasons
-from flags.words.rules import describe_flag_value, summarise_rules
+from flags.words.rules import describe_flag_value, operator_choices, summarise_rules
 
 
 class EnabledFilter(ChoiceFilter):
@@ -216,6 +216,7 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
             "elsewhere": partial(_elsewhere, object_id, current_environment(request)),
             "known_flags": partial(_known_flags, object_id),
             "known_segments": _known_segments,
+            "operator_choices": operator_choices,
         }
         return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
 

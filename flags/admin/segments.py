@@ -17,7 +17,7 @@ from flags.admin.forms import SegmentForm
 from flags.changes import segment_changes
 from flags.engine.parsing import references
 from flags.models import FlagState, Segment
-from flags.words.rules import describe_condition
+from flags.words.rules import describe_condition, operator_choices
 
 _WRITTEN = ("description", "conditions", "user_ids")
 _SHOWN_CONDITIONS = 3
@@ -81,7 +81,11 @@ class SegmentAdmin(DomainAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
         # Functions, which the template calls only when the segment exists.
-        context = {"uses": partial(_uses, object_id), "known_segments": partial(_other_segments, object_id)}
+        context = {
+            "uses": partial(_uses, object_id),
+            "known_segments": partial(_other_segments, object_id),
+            "operator_choices": operator_choices,
+        }
         return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     # the domain

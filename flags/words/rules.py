@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from flags.engine import operands
+from flags.engine.operators import OPERATORS
+
 _MOST_RULES = 3
 _MOST_VALUES = 3
 
@@ -39,6 +42,35 @@ _WORDS = {
     "inCidr": ("is in network", "is not in network"),
     "inSegment": ("is in segment", "is not in segment"),
 }
+
+_GROUPS = {
+    "Any value": (operands.SCALAR, operands.LIST, operands.NOTHING),
+    "Text": (operands.TEXT, operands.PATTERN),
+    "Number": (operands.NUMBER,),
+    "Time": (operands.TIME,),
+    "Version": (operands.VERSION,),
+    "Network and segment": (operands.NETWORKS, operands.SEGMENT),
+}
+
+OperatorChoice = tuple[str, str, str, bool]
+
+
+def operator_choices() -> list[tuple[str, list[OperatorChoice]]]:
+    """Return the operators as a form offers them, in named groups.
+
+    Each has its name, its words, the kind of input for its value, and whether `ignoreCase` can change its result.
+    """
+    return [
+        (
+            group,
+            [
+                (name, _WORDS[name][0], operator.operand.control, operator.operand.has_case)
+                for name, operator in OPERATORS.items()
+                if operator.operand in kinds
+            ],
+        )
+        for group, kinds in _GROUPS.items()
+    ]
 
 
 def summarise_rules(rules: Sequence[Mapping[str, Any]]) -> str:

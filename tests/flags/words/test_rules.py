@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flags.engine.operators import OPERATORS
-from flags.words.rules import _WORDS, summarise_rules
+from flags.words.rules import _WORDS, operator_choices, summarise_rules
 from tests.flags.engine.experiments import experiment_rule
 
 
@@ -80,3 +80,10 @@ def test_summary__of_rules__says_whom_they_take_in(rules: list[dict[str, Any]], 
 
 def test_summary__every_operator__has_words() -> None:
     assert set(_WORDS) == set(OPERATORS)
+
+
+def test_choices__of_operators__have_each_of_them_once() -> None:
+    choices = [choice for _, group in operator_choices() for choice in group]
+    assert sorted(name for name, *_ in choices) == sorted(OPERATORS)
+    assert ("in", "is one of", "list", True) in choices
+    assert ("exists", "is known", "none", False) in choices
