@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cache
+from html import escape
 from html.parser import HTMLParser
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -15,14 +16,23 @@ from xml.etree.ElementTree import Element, SubElement
 import markdown
 from django.templatetags.static import static
 from django.urls import reverse
+from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.extensions.tables import TableExtension
+from markdown.preprocessors import Preprocessor
 from markdown.treeprocessors import Treeprocessor
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
 
-from config.guide.code_blocks import CodeBlocks
 from config.guide.pages import BY_PATH, PAGES, Page
 
 _HEADINGS = ("h1", "h2", "h3", "h4")
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_NAMES = {"sh": "Shell", "http": "Answer", "json": "JSON", "text": "Output", "js": "JavaScript", "yaml": "YAML"}
+_ANSWERS = {"http", "json", "text"}
+"""Languages of output. Such a block directly below a block of code is drawn as a part of it."""
 
 
 class Section(NamedTuple):
@@ -73,15 +83,51 @@ class _GuideExtension(Extension):
         super().__init__()
         self.page = page
 
-    def extendMarkdown(self, md: markdown.Markdown) -> None:
-        md.preprocessors.register(CodeBlocks(md), "code_blocks", 25)  # before the processor of raw HTML, at 20
+    def extendMarkdown(self, md: Markdown) -> None:
+        md.preprocessors.register(_CodeBlocks(md), "code_blocks", 25)  # before the processor of raw HTML, at 20
         md.treeprocessors.register(_Finish(md, self.page), "finish", 5)  # after the parser of inline text, at 20
+
+
+class _CodeBlocks(Preprocessor):
+    """Replaces fenced blocks before other processors read their contents."""
+
+    def __init__(self, md: Markdown) -> None:
+        super().__init__(md)
+        self.stash = md.htmlStash
+
+    def run(self, lines: list[str]) -> list[str]:
+        text = _FENCED.sub(lambda match: f"\n{self.stash.store(_draw(match[1], match[2]))}\n", "\n".join(lines))
+        return text.split("\n")
+
+
+def _draw(language: str, code: str) -> str:
+    name = escape(_NAMES.get(language, language.capitalize() or "Text"))
+    kind = "answer" if language in _ANSWERS else "source"
+    return (
+        f'<figure class="code code-{kind}"><figcaption>{name}</figcaption>'
+        f"<pre><code>{_colour(language, code)}</code></pre></figure>"
+    )
+
+
+def _colour(language: str, code: str) -> str:
+    if language == "http":  # Pygments colours the body only if a header gives its type
+        head, _, body = code.partition("\n\n")
+        return _tokens("http", head + "\n") + ("\n" + _tokens("json", body) if body else "")
+    return _tokens(language, code)
+
+
+def _tokens(language: str, code: str) -> str:
+    try:
+        lexer = get_lexer_by_name(language, stripnl=False)
+    except ClassNotFound:
+        return escape(code, quote=False)
+    return str(highlight(code, lexer, HtmlFormatter(nowrap=True)))
 
 
 class _Finish(Treeprocessor):
     """Adds anchors to sections, resolves links, and makes wide tables scroll separately."""
 
-    def __init__(self, md: markdown.Markdown, page: Page) -> None:
+    def __init__(self, md: Markdown, page: Page) -> None:
         super().__init__(md)
         self.page = page
 
