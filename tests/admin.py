@@ -1,4 +1,4 @@
-"""People who are signed in to the admin, and what they see."""
+"""Clients that are signed in to the admin, and helpers that read its pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from config.models import Change
 
 
 class AdminClient(Client):
-    """A browser whose every request ends as in production: what it committed is announced before the next begins."""
+    """A browser whose requests end as in production: commits are announced before the next request."""
 
     def request(self, **request: Any) -> Any:
         with TestCase.captureOnCommitCallbacks(execute=True):
@@ -22,7 +22,9 @@ class AdminClient(Client):
 
 
 def sign_in(*permissions: str, username: str = "ada") -> AdminClient:
-    """A client of a new member of staff with permissions such as `flags.view_flag`; with none, of a superuser."""
+    """A client of a new member of staff with permissions such as `flags.view_flag`; with none, of a
+    superuser.
+    """
     user = User.objects.create_user(username, is_staff=True, is_superuser=not permissions)
     for permission in permissions:
         app, codename = permission.split(".")
@@ -33,7 +35,9 @@ def sign_in(*permissions: str, username: str = "ada") -> AdminClient:
 
 
 def filled(client: Client, page: str, **edits: Any) -> dict[str, Any]:
-    """What a browser would send from the form on a page after these edits: boxes that are not ticked are not sent."""
+    """Return what a browser sends from the form on a page after these edits, without unticked
+    boxes.
+    """
     form = client.get(page).context["adminform"].form
     values = {name: form[name].value() for name in form.fields} | edits
     return {name: value for name, value in values.items() if value not in (None, False)}
@@ -44,12 +48,12 @@ def messages_of(response: Any) -> list[str]:
 
 
 def errors_of(response: Any) -> dict[str, list[str]]:
-    """What stands by each field of the form on a page; `__all__` for what stands above them."""
+    """Return the errors of each field of the form on a page, and of the whole form as `__all__`."""
     return {name: list(errors) for name, errors in response.context["adminform"].form.errors.items()}
 
 
 def text_of(response: Any) -> str:
-    """What there is to read on a page, on one line."""
+    """Return the text of a page in one line."""
     body = re.sub(r"<(script|style).*?</\1>", " ", response.content.decode(), flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
 

@@ -1,4 +1,4 @@
-"""What every test starts from: its own runtime folder, a snapshot that knows nothing yet, clients of each kind."""
+"""Fixtures for all tests: a separate runtime folder, an empty snapshot, clients of each kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from config.models import Environment, Scope, Source
 
 pytest_plugins = ["tests.chromium", "tests.selection"]
 
-# The same examples in every run: a test that fails does so again, and one that passes goes on passing.
+# The same examples in every run: a test that fails does so again, and one that passes goes on
+# passing.
 settings.register_profile(
     "halyard",
     derandomize=True,
@@ -34,13 +35,15 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded stays to the end: looking through it at every collection would take a third of the time."""
+    """Exempt loaded objects from garbage collection, which would otherwise take a third of the
+    time.
+    """
     gc.collect()
     gc.freeze()
 
 
 class CommittingClient(APIClient):
-    """A client whose every request ends as in production: what it committed is announced before the next one begins."""
+    """A client whose requests end as in production: commits are announced before the next request."""
 
     def request(self, **kwargs: Any) -> Any:
         with TestCase.captureOnCommitCallbacks(execute=True):

@@ -1,4 +1,6 @@
-"""Objects for tests, made as the service makes them: through the functions of the domain, with a change behind each."""
+"""Objects for tests, made as the service makes them: through the functions of the domain, with a
+change behind each.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def _production(_: Any = None) -> Environment:
 
 
 class Configuration(factory.Factory):
-    """What requests see at once, as after a commit."""
+    """Builds objects that requests see at once, as after a commit."""
 
     class Meta:
         abstract = True
@@ -37,7 +39,9 @@ class Configuration(factory.Factory):
 
 
 class FlagFactory(Configuration):
-    """A flag of an environment, off and without rules; with `on`, on; with `half`, on for half of the users."""
+    """A flag of an environment, off and without rules; with `on`, on; with `half`, on for half of
+    the users.
+    """
 
     class Meta:
         model = Flag
@@ -55,7 +59,9 @@ class FlagFactory(Configuration):
 
 
 class ExperimentFactory(Configuration):
-    """A draft with two equal variants; with `running`, started at NOON; with `stopped`, stopped an hour later."""
+    """A draft with two equal variants; with `running`, started at NOON; with `stopped`, stopped an
+    hour later.
+    """
 
     class Meta:
         model = Experiment
@@ -84,7 +90,9 @@ class ExperimentFactory(Configuration):
 
 
 class EventFactory(factory.Factory):
-    """A stored event of an environment, received when it happened; with `purchase`, one that the metrics know."""
+    """A stored event of an environment, received when it happened; with `purchase`, one that the
+    metrics know.
+    """
 
     class Meta:
         model = Event

@@ -1,4 +1,4 @@
-"""Settings of the suite: as in production, whatever `.env` says, on the database that DATABASE_URL names."""
+"""Settings of the tests: as in production, regardless of `.env`, with the database of DATABASE_URL."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What `.ci/test-and-check` prints and returns, with a `make` that does as it is told."""
+"""The output and exit status of `.ci/test-and-check`, with a fake `make`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make` does before anything of the service runs."""
+"""The targets of `make` that prepare a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of the source files complain about what they should, and about nothing else."""
+"""The checks of the source files report violations, and nothing else."""
 
 from __future__ import annotations
 

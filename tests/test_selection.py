@@ -1,4 +1,4 @@
-"""What need not run on every database, and that the choice is the same in every run."""
+"""The choice of tests that run on one database only, which is the same in every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that many tests share: they are built once for a module, and each test undoes what it does to them."""
+"""Objects that many tests share. They are built once per module, and each test undoes its changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pytest_django import DjangoDbBlocker
 def rolled_back(blocker: DjangoDbBlocker) -> Iterator[None]:
     """Write to the database in a fixture of a module, and undo it at the end of the block.
 
-    Tests of such a module run in savepoints. None of them may need an empty database or transactions of its own.
+    Tests of such a module run in savepoints. None of them may need an empty database or
+    transactions of its own.
     """
     with blocker.unblock(), undone():
         yield
@@ -21,7 +22,9 @@ def rolled_back(blocker: DjangoDbBlocker) -> Iterator[None]:
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """Undo what the block writes. Like a test's own transaction, it encloses many and holds no lock of its own."""
+    """Undo the writes of the block. Like a test's own transaction, it encloses others and holds no
+    lock.
+    """
     enclosing = transaction.atomic()
     enclosing._from_testcase = True  # as Django's TestCase marks its transactions
     with enclosing:

@@ -1,6 +1,8 @@
-"""The process that `bench_audit` times: the audit of a million exposures beside reading them, in seconds, as JSON.
+"""The process that `bench_audit` times: the audit of a million exposures beside reading them, in
+seconds, as JSON.
 
-Run as `python -m tests.benchmarks.audit` with the settings of a PostgreSQL database that may be filled.
+Run as `python -m tests.benchmarks.audit` with the settings of a PostgreSQL database that may be
+filled.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "narrow": {"percentage": 80, "group": {"key": "shop", "from": 0, "to": 90}},
     "targeted": {"conditions": [PLAN]},
 }
-"""By their keys: everybody, with one hash a user; a part of a group and of the traffic, with three; and conditions."""
+"""By their keys: everybody, with one hash a user; a part of a group and of the traffic, with three;
+and conditions.
+"""
 
 
 def main() -> None:
@@ -84,7 +88,7 @@ def fill(experiment: Any) -> None:
 
 
 def exposures(experiment: Any) -> Iterator[tuple[Any, ...]]:
-    """Rows of users who are in it, without end."""
+    """Yield rows of included users endlessly."""
     from experiments.design.phases import assignment_source  # noqa: PLC0415
     from flags.engine.assignment import compile_assignment  # noqa: PLC0415
     from flags.engine.types import Configuration, Context  # noqa: PLC0415

@@ -1,4 +1,6 @@
-"""Clients in processes of their own that record the same kind of events: as batches over HTTP, and by COPY."""
+"""Clients in processes of their own that record the same kind of events: as batches over HTTP, and
+by COPY.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _COPY = (
 
 
 def draw_events(random: Random, count: int = A_BATCH) -> list[dict[str, Any]]:
-    """As clients send them: half with an id of their own, most with a timestamp, some with money or an experiment."""
+    """As clients send them: half with an id of their own, most with a timestamp, some with money or
+    an experiment.
+    """
     now = datetime.now(UTC)
     events = []
     for _ in range(count):
@@ -49,7 +53,7 @@ def draw_events(random: Random, count: int = A_BATCH) -> list[dict[str, Any]]:
 
 
 class Stretch(NamedTuple):
-    """How long clients took to send what they sent, and how much of the processors, all in seconds."""
+    """The time and the CPU time that clients took to send their requests, in seconds."""
 
     seconds: float
     cpu_of_machine: float
@@ -57,7 +61,9 @@ class Stretch(NamedTuple):
 
 
 def send_together(client: Callable[..., None], arguments: Sequence[tuple[Any, ...]], pids: Sequence[int]) -> Stretch:
-    """Start a client for each of these, and measure from when all of them are ready until all of them are done."""
+    """Start a client for each of these, and measure from when all of them are ready until all of
+    them are done.
+    """
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(len(arguments) + 1)  # broken by a client that fails
     processes = [context.Process(target=client, args=(barrier, *each), daemon=True) for each in arguments]
@@ -73,7 +79,7 @@ def send_together(client: Callable[..., None], arguments: Sequence[tuple[Any, ..
 
 
 def _busy_seconds() -> float:
-    """What all processors together have worked since the machine began, for whomever."""
+    """Return the CPU time of all processes since the machine started."""
     user, nice, system, _idle, _iowait, *interrupts = map(
         int, Path("/proc/stat").read_text().split("\n")[0].split()[1:8]
     )
@@ -87,7 +93,9 @@ def send_by_http(barrier: Any, port: int, headers: Mapping[str, str], batches: i
 
 
 def send_by_http_for_long(barrier: Any, port: int, headers: Mapping[str, str], batches: int) -> None:
-    """The same few events again and again, but for their ids, so that clients need little time and memory."""
+    """The same few events again and again, but for their ids, so that clients need little time and
+    memory.
+    """
     events = draw_events(Random(secrets.token_bytes(8)))
     for event in events:
         if "id" in event:
@@ -136,7 +144,9 @@ def send_by_copy(barrier: Any, dsn: str, batches: int) -> None:
 
 
 def _row(event: Mapping[str, Any], environment: int) -> str:
-    """An event as the service stores it. None of its texts has anything that means something to COPY."""
+    """An event as the service stores it. None of its texts has anything that means something to
+    COPY.
+    """
     now = datetime.now(UTC).isoformat()
     properties = event["properties"]
     named = (properties.get("experimentId", ""), properties.get("variant", ""))

@@ -1,4 +1,4 @@
-"""Get Variant of users who are exposed already, against evaluating a flag for them on the same server at one time."""
+"""Get Variant for exposed users, compared with evaluating a flag for them on the same server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run() -> bool:
         variant = replace(evaluation, url=f"{server.url}/v1/experiments/checkout/variant")
         subjects = tuple((request, server.pids()) for request in (evaluation, variant))
         while count_exposed(server) < USERS:
-            measure(*subjects)  # unrecorded: what is compiled or grown at first use is there afterwards, too
+            measure(*subjects)  # not recorded: a warm-up
         return report([measure(*subjects) for _ in range(ROUNDS)])
 
 

@@ -1,4 +1,6 @@
-"""Batches of events over HTTP, against clients that COPY ready-made rows into the same table; and a million of them."""
+"""Batches of events over HTTP, against clients that COPY ready-made rows into the same table; and a
+million of them.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def run() -> bool:
         serving(Path(name), database, workers=WORKERS) as server,
     ):
         _start_experiment(server)
-        measure(server, database)  # unrecorded: what is compiled or grown at first use is there afterwards
+        measure(server, database)  # not recorded: a warm-up
         rounds = [measure(server, database) for _ in range(ROUNDS)]
         return all([report(rounds), send_many(server), are_all_there(database)])
 
@@ -76,7 +78,7 @@ def report(rounds: list[tuple[Stretch, Stretch]]) -> bool:
 
 
 def send_many(server: Server) -> bool:
-    """Whether memory stays what it was while very many events are recorded."""
+    """Return whether memory stays constant while very many events are recorded."""
     _send_by_many(server, WARM_UP)  # by as many clients, so that each thread has had its part of the work
     before = [resident_mib(pid) for pid in server.worker_pids()]
     stretch = _send_by_many(server, MANY_EVENTS)

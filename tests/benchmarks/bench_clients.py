@@ -1,4 +1,6 @@
-"""Clients that three generators write from the OpenAPI document: they compile, and read all of the demo data."""
+"""Clients that three generators write from the OpenAPI document: they compile, and read all of the
+demo data.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Word(str):
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """One request that reads: operation, path, the parameters of the path in order, and those of the query."""
+    """One request that reads: operation, path, the parameters of the path in order, and those of
+    the query.
+    """
 
     operation: str
     path: str
@@ -80,7 +84,7 @@ def _check(folder: Path, server: Server) -> bool:
     return print_bars({f"{name}: {len(found)} problems": not found for name, found in problems.items()})
 
 
-# --- what is read ----------------------------------------------------------------------------------------------------
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def _sent(read: Read) -> dict[str, Any]:
@@ -88,7 +92,7 @@ def _sent(read: Read) -> dict[str, Any]:
 
 
 def _reads(server: Server) -> Iterator[Read]:
-    """Every object, and what there is to read about it."""
+    """Yield every object, and every way to read about it."""
 
     def keys(path: str) -> list[str]:
         return [entry["key"] for entry in server.ask("GET", path).json()["data"]]
@@ -133,7 +137,9 @@ def _run(command: list[str], **options: Any) -> list[Problem]:
 
 
 def _typescript(folder: Path, schema: Path, answers: dict[Read, Any]) -> list[Problem]:
-    """Write types, and let the compiler hold every answer and every example of a request against them."""
+    """Write types, and let the compiler hold every answer and every example of a request against
+    them.
+    """
     programs = TYPESCRIPT / "node_modules" / ".bin"
     if not programs.exists():
         raise MissingTool(f"The benchmark of clients needs openapi-typescript: `npm ci` in {TYPESCRIPT}.")
@@ -151,7 +157,7 @@ def _typescript(folder: Path, schema: Path, answers: dict[Read, Any]) -> list[Pr
 
 
 def _requests(schema: Path) -> Iterator[tuple[str, Any]]:
-    """The examples of bodies by operation: they leave out what may be left out."""
+    """Return the examples of bodies by operation. They omit optional properties."""
     for methods in yaml.safe_load(schema.read_text())["paths"].values():
         for operation in methods.values():
             content = operation.get("requestBody", {}).get("content", {}).get(JSON, {})
@@ -208,7 +214,7 @@ def _in_snake_case(read: Read) -> dict[str, Any]:
 
 
 def _problems(call: Callable[[Read, str], None], schema: Path, reads: list[Read]) -> list[Problem]:
-    """Make every call, by the tag of its operation, and return what goes wrong."""
+    """Make every call, by the tag of its operation, and return the failures."""
     paths = yaml.safe_load(schema.read_text())["paths"]
     tags = {
         operation["operationId"]: operation["tags"][0].lower() for path in paths.values() for operation in path.values()

@@ -1,4 +1,6 @@
-"""Evaluating in process, against GrowthBook's own SDK for Python, and what it costs to follow a change."""
+"""Evaluation in process, compared with GrowthBook's SDK for Python, and the cost of applying a
+change.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def run() -> bool:
 
 
 def timed(ask: Callable[[int], object]) -> float:
-    """Microseconds of this process for one call: what else the machine does meanwhile is not counted."""
+    """Return the CPU time of this process for one call, in microseconds."""
     started = process_time()
     for at in range(TIMES):
         ask(at)

@@ -1,4 +1,6 @@
-"""Evaluating a flag over HTTP with a key, against a bare "hello" on the same machine at the same time."""
+"""Evaluating a flag over HTTP with a key, against a bare "hello" on the same machine at the same
+time.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def run() -> bool:
             evaluation = Request(address, "POST", server.headers("client"), USER)
             hello = replace(evaluation, url=hello_url)
             subjects = ((hello, hello_pids), (evaluation, server.pids()))
-            measure(*subjects)  # unrecorded: what is compiled or grown at first use is there afterwards
+            measure(*subjects)  # not recorded: a warm-up
             rounds = [measure(*subjects) for _ in range(ROUNDS)]
             memory = [resident_mib(pid) for pid in server.worker_pids()]
     return report(rounds, memory)

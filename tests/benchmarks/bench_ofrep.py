@@ -1,4 +1,6 @@
-"""OFREP against evaluating one flag under /v1, on the same server at the same time: one flag, all flags, no change."""
+"""OFREP against evaluating one flag under /v1, on the same server at the same time: one flag, all
+flags, no change.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def run() -> bool:
         with serving(folder, database, workers=2, THREADS="4", STREAM_URL="https://flags.example.com") as server:
             create_flags(server, FLAGS)
             subjects = tuple((request, server.pids()) for request in requests(server))
-            measure(*subjects)  # unrecorded: what is compiled or grown at first use is there afterwards
+            measure(*subjects)  # not recorded: a warm-up
             rounds = [measure(*subjects) for _ in range(ROUNDS)]
     return report(rounds)
 

@@ -1,4 +1,6 @@
-"""Pages of the event query among ten million events, against the same pages among a hundred thousand, on PostgreSQL."""
+"""Pages of the event query among ten million events, against the same pages among a hundred
+thousand, on PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ QUERIES = (
     "userId=ada&properties.plan=pro",
 )
 
-# One name in four is `view`, one plan in two `pro`; one event in four is of the experiment, and half of those `blue`.
-# One user has 50,000 events however many there are, each far from the next.
+# One name in four is `view`, one plan in two `pro`; one event in four is of the experiment, and
+# half of those `blue`. One user has 50,000 events in a table of any size, each far from the next.
 _ROWS = """
     INSERT INTO events_event
         (id, environment_id, user_id, name, timestamp, received_at, experiment, variant, properties)

@@ -1,4 +1,6 @@
-"""All flags for one user in one request, against one flag for that user, on the same server at the same time."""
+"""All flags for one user in one request, against one flag for that user, on the same server at the
+same time.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def run() -> bool:
             answered = server.ask("POST", "/v1/evaluate", json=USER).json()["data"]
             assert len(answered) == FLAGS
             subjects = ((one, server.pids()), (several, server.pids()))
-            measure(*subjects)  # unrecorded: what is compiled or grown at first use is there afterwards
+            measure(*subjects)  # not recorded: a warm-up
             rounds = [measure(*subjects) for _ in range(ROUNDS)]
     return report(rounds)
 

@@ -1,4 +1,4 @@
-"""Single events and exposures of new users over HTTP, against what one writes first with Django REST framework."""
+"""Single events and exposures of new users over HTTP, compared with plain Django REST framework."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.benchmarks.tables import print_bars, print_samples
 from tests.system.server import Server, serving
 
 WORKERS, THREADS, CONNECTIONS = 2, 20, 64
-"""As many threads for both as PostgreSQL's hundred connections allow: what is alone in a group gains nothing by it."""
+"""As many threads for both as PostgreSQL's hundred connections allow. Group commit needs company to
+gain.
+"""
 ROUNDS, SECONDS = 5, 3
 LEAST_OF_EVENTS, LEAST_OF_EXPOSURES = 2.5, 4.0
 
@@ -43,12 +45,12 @@ def run() -> bool:
         server.ask("POST", "/v1/experiments/checkout/start").raise_for_status()
         with serving_plain(server) as plain:
             subjects = make_subjects(server, *plain)
-            measure(subjects)  # unrecorded: what is compiled or grown at first use is there afterwards
+            measure(subjects)  # not recorded: a warm-up
             return report([measure(subjects) for _ in range(ROUNDS)])
 
 
 def serving_plain(server: Server) -> AbstractContextManager[tuple[str, list[int]]]:
-    """What it is measured against, on the same database."""
+    """Serve the views that it is compared with, on the same database."""
     settings = {"DJANGO_SETTINGS_MODULE": "tests.benchmarks.plain_settings", "LOG_LEVEL": "ERROR"}
     environment = {**server.environment, **settings}
     target = "django.core.wsgi:get_wsgi_application"

@@ -45,7 +45,7 @@ def run() -> bool:
 
 
 def timed(analyse_all: Callable[[], object]) -> float:
-    """Milliseconds of this process for one call: what else the machine does meanwhile is not counted."""
+    """Return the CPU time of this process for one call, in milliseconds."""
     started = process_time()
     for _ in range(TIMES):
         analyse_all()
@@ -53,7 +53,7 @@ def timed(analyse_all: Callable[[], object]) -> float:
 
 
 def draw(kind: Kind, generator: np.random.Generator) -> Mapping[str, Sums]:
-    """Users of each variant, with a history that foretells some of what they do."""
+    """Return users of each variant, with a history that predicts a part of their behaviour."""
     return {key: draw_variant(kind, generator) for key in VARIANTS}
 
 
@@ -67,7 +67,9 @@ def draw_variant(kind: Kind, generator: np.random.Generator) -> Sums:
 
 
 def halyard(sums: list[Mapping[str, Sums]]) -> Callable[[], Analysis]:
-    """Everything: differences and lifts by two tests each, Bayes, CUPED, corrections, sample ratio and verdict."""
+    """Everything: differences and lifts by two tests each, Bayes, CUPED, corrections, sample ratio
+    and verdict.
+    """
     design = Design([Weight(key, 1) for key in VARIANTS], VARIANTS[0], is_running=True)
     inputs = Inputs(design, MEASURES, sums, dict.fromkeys(VARIANTS, USERS))
     return lambda: analyse(inputs)
@@ -111,7 +113,7 @@ def settings_of(measure: Measure) -> MetricSettingsForStatsEngine:
 
 
 def check_agreement(analysis: Analysis, responses: list[Any]) -> None:
-    """Whoever is faster has to come to the same result."""
+    """Check that both compute the same result."""
     for measure, ours, theirs in zip(MEASURES, analysis.measures, responses, strict=True):
         responded = theirs.analyses[0].dimensions[0].variations
         # Its variance of a share divides by n and not by n - 1.

@@ -1,4 +1,6 @@
-"""Telling a thousand open streams of a change: how soon the first and the last hear of it, and what that takes."""
+"""Announcing a change to a thousand open streams: the delay of the first and the last, and the
+cost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The least that a WSGI application can do: what granian alone costs on this machine."""
+"""A minimal WSGI application, which measures the cost of granian alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
 
 @contextmanager
 def serving_hello(*, workers: int, threads: int) -> Iterator[tuple[str, list[int]]]:
-    """Its address and its processes, while it runs under granian with as many workers and threads as the service."""
+    """Its address and its processes, while it runs under granian with as many workers and threads
+    as the service.
+    """
     environment = {"PATH": os.environ["PATH"]}
     with serving_wsgi("tests.benchmarks.hello:application", environment, workers=workers, threads=threads) as served:
         yield served

@@ -1,4 +1,4 @@
-"""Load from wrk, and what /proc says of the processes under it."""
+"""Load from wrk, and the use of CPU and memory by the processes under it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 EACH = "<each>"
-"""Once in a body: here stands another text in each request."""
+"""A placeholder in a body, which each request replaces by another text."""
 
 
 class MissingTool(Exception):
@@ -27,19 +27,21 @@ class MissingTool(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked over and over."""
+    """A request that is repeated."""
 
     url: str
     method: str
     headers: Mapping[str, str]
     body: Any
     population: int = 0
-    """How many texts there are to stand for `EACH`, the same in every stretch of load; 0: none comes again."""
+    """The number of texts that replace `EACH`, the same in every run of load; with 0, no text is
+    repeated.
+    """
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one stretch of load gave."""
+    """The measurements of one run of load."""
 
     requests_a_second: float
     microseconds_a_request: float
@@ -68,13 +70,15 @@ def press(request: Request, pids: Iterable[int], *, seconds: int, connections: i
 
 
 def resident_mib(pid: int) -> float:
-    """What a process holds in memory, shared pages included."""
+    """Return the memory of a process, including shared pages."""
     [kib] = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(kib) / 1024
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """What these processes and their threads have used so far, in user space and in the kernel."""
+    """Return the CPU time of these processes and their threads so far, in user space and in the
+    kernel.
+    """
     ticks = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,6 +1,8 @@
-"""The process that `bench_results` times: results of a million users and ten million events, in seconds, as JSON.
+"""The process that `bench_results` times: results of a million users and ten million events, in
+seconds, as JSON.
 
-Run as `python -m tests.benchmarks.results` with the settings of a PostgreSQL database that may be filled.
+Run as `python -m tests.benchmarks.results` with the settings of a PostgreSQL database that may be
+filled.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ _EXPOSURES = f"""
         timestamptz '2026-01-01 00:00Z' + n * (interval '28 days' / {USERS}), 'assigned', false
     FROM generate_series(0, {USERS} - 1) AS n
 """
-# One event in ten is a purchase, two are baskets, three are searches and four are views. Each user has ten events, as
-# many days from each other; the first of them may lie before the exposure.
+# One event in ten is a purchase, two are baskets, three are searches and four are views. Each user
+# has ten events, as many days from each other; the first of them may lie before the exposure.
 _EVENTS = f"""
     INSERT INTO events_event
         (id, environment_id, user_id, name, timestamp, received_at, experiment, variant, properties)
@@ -53,7 +55,7 @@ _EVENTS = f"""
         ) AS chosen
     ) AS made
 """
-# What so many users, who are anywhere in the tables, did in the last hours.
+# Recent events of so many users, who are anywhere in the tables.
 _NEW_EVENTS = f"""
     INSERT INTO events_event
         (id, environment_id, user_id, name, timestamp, received_at, experiment, variant, properties)

@@ -1,4 +1,4 @@
-"""What the benchmarks print of their rounds: a row for each subject, and which bars hold."""
+"""The tables that benchmarks print: a row for each subject, and which targets are met."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def print_samples(names: Sequence[str], rounds: Sequence[tuple[Sample, ...]]) ->
 
 
 def print_bars(bars: Mapping[str, bool]) -> bool:
-    """Print what was to be reached, and return whether all of it was."""
+    """Print the targets, and return whether all of them are met."""
     for bar, holds in bars.items():
         print(f"{'holds' if holds else 'FAILS'}: {bar}")
     return all(bars.values())

@@ -1,4 +1,4 @@
-"""What a production server refuses to start with: each insecure setting, named."""
+"""System checks: a production server refuses to start, and names each insecure setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator's commands, as their output and what they leave in the database."""
+"""The operator's commands: their output, and their effect on the database."""
 
 from __future__ import annotations
 

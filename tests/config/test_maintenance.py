@@ -1,4 +1,6 @@
-"""`manage.py maintain`: every task once, each by one process at a time, and none stopped by another's failure."""
+"""`manage.py maintain`: every task once, each by one process at a time, and none stopped by
+another's failure.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def _no_tasks(monkeypatch):
 
 
 def run() -> tuple[str, str, str]:
-    """What the command writes on stdout and stderr, and what it fails with."""
+    """Run the command, and return its stdout, stderr and error."""
     out, err, failure = StringIO(), StringIO(), ""
     try:
         call_command("maintain", stdout=out, stderr=err)

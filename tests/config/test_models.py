@@ -1,4 +1,4 @@
-"""The vocabulary of the change log: what happened to an object, under a key, and by a moment."""
+"""The querysets of the change log: by object, by key, and up to a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snapshot: it follows what was committed, applies only what is new, and never shows what was rolled back."""
+"""The snapshot: it follows commits, applies only new changes, and never shows rolled back ones."""
 
 from __future__ import annotations
 

@@ -127,7 +127,8 @@ def explain(statement: str) -> str:
     explanation = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            # So few rows are sorted faster than read in order; what is asked is whether they can be read in order.
+            # So few rows are sorted faster than read in order. The test is whether they can be read
+            # in order.
             for way in ("seqscan", "bitmapscan", "sort"):
                 cursor.execute(f"SET LOCAL enable_{way} = off")
         cursor.execute(f"{explanation} {statement}")

@@ -1,4 +1,4 @@
-"""The commands that forget, as their output and what they leave in the database."""
+"""The commands that delete events: their output, and their effect on the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Requests on connections of their own over bare sockets: cheap enough for thousands, and answered by every worker."""
+"""Requests on connections of their own over bare sockets: cheap enough for thousands, and answered
+by every worker.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import Any, NamedTuple
 from tests.system.server import Server
 
 ENOUGH_FOR_EVERY_WORKER = 8
-"""The kernel deals connections out by chance: of two workers, one is left out by so many in 1 of 128 cases."""
+"""The kernel deals connections out by chance: of two workers, one is left out by so many in 1 of
+128 cases.
+"""
 
 
 class Answer(NamedTuple):
@@ -42,5 +46,5 @@ def is_on(server: Server, key: str, user: str = "u") -> bool:
 
 
 def is_on_everywhere(server: Server, key: str) -> set[bool]:
-    """What all workers say: a set of one, where they agree."""
+    """Return the set of answers of all workers; it has one element if they agree."""
     return {is_on(server, key) for _ in range(ENOUGH_FOR_EVERY_WORKER)}

@@ -1,4 +1,6 @@
-"""A PostgreSQL cluster of a test's own, which it may stop, crash and leave without room, and a disk that is small."""
+"""A PostgreSQL cluster of a test's own, which it may stop, crash and leave without room, and a disk
+that is small.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _SETTINGS = {
 
 
 class Cluster:
-    """One cluster in a folder, which belongs to whoever runs it."""
+    """A PostgreSQL cluster in a folder, which belongs to the account that runs it."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.data = folder / "data"
@@ -63,7 +65,9 @@ class Cluster:
 
 @contextmanager
 def own_cluster(*options: str, **settings: str) -> Iterator[Cluster]:
-    """A cluster that runs, made with options of initdb and with settings; nothing is left of it afterwards."""
+    """A cluster that runs, made with options of initdb and with settings; nothing is left of it
+    afterwards.
+    """
     with own_folder() as folder:
         cluster = Cluster(folder, **settings)
         cluster.make(*options)
@@ -77,7 +81,9 @@ def own_cluster(*options: str, **settings: str) -> Iterator[Cluster]:
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """A folder for whoever runs clusters, which is nowhere below the tests' own: that is closed to others."""
+    """Return a folder for the account that runs clusters, outside the tests' own folder, which it
+    cannot read.
+    """
     folder = Path(tempfile.mkdtemp(prefix="halyard-cluster-"))
     try:
         _give_away(folder)
@@ -123,7 +129,9 @@ def _give_away(folder: Path) -> None:
 
 @cache
 def _account() -> pwd.struct_passwd | None:
-    """Whoever runs PostgreSQL: it refuses to be run by root. None for the account that runs the tests."""
+    """Return the account that runs PostgreSQL, because root cannot. None is the account that runs
+    the tests.
+    """
     if os.geteuid():
         return None
     try:
@@ -134,7 +142,9 @@ def _account() -> pwd.struct_passwd | None:
 
 @cache
 def _binaries() -> Path:
-    """Where PostgreSQL's commands are: on the path, where pg_config says so, or where Debian keeps them."""
+    """Where PostgreSQL's commands are: on the path, where pg_config says so, or where Debian keeps
+    them.
+    """
     named = [Path(found).parent for found in [shutil.which("initdb")] if found]
     if pg_config := shutil.which("pg_config"):
         asked = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=True)

@@ -1,4 +1,6 @@
-"""Servers for tests with real processes: one for the tests of a module, and a factory for tests that end theirs."""
+"""Servers for tests with real processes: one for the tests of a module, and a factory for tests
+that end theirs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from tests.system.server import Keys, Server, serving
 pytest.register_assert_rewrite("tests.system.recorders")  # which judges for several tests
 
 _LONG = ("test_freshness.py", "test_faults.py", "test_conformance.py")
-"""Begun first, so that nobody waits for one of them alone at the end."""
+"""These start first, so that no worker runs one of them alone at the end."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -25,7 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Keys]]:
-    """A database that is migrated and has keys, for others to be copied from: migrating each would take longer."""
+    """A database that is migrated and has keys, for others to be copied from: migrating each would
+    take longer.
+    """
     folder = tmp_path_factory.mktemp("prepared")
     with fresh_database(folder) as url:
         server = Server(folder, url)
@@ -35,7 +39,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Ke
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[str, Keys]) -> Iterator[Server]:
-    """A running server with two workers, shared by the tests of a module: let each use keys and users of its own."""
+    """A running server with two workers, shared by the tests of a module: let each use keys and
+    users of its own.
+    """
     folder = tmp_path_factory.mktemp("server")
     template, keys = prepared
     with fresh_database(folder, template) as url, serving(folder, url, keys=keys) as running:

@@ -1,4 +1,6 @@
-"""A database of its own for each server: a new SQLite file, or a new database on the PostgreSQL server of the run."""
+"""A database of its own for each server: a new SQLite file, or a new database on the PostgreSQL
+server of the run.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from psycopg.sql import SQL, Identifier
 
 @contextmanager
 def fresh_database(folder: Path, template: str | None = None) -> Iterator[str]:
-    """The DATABASE_URL of an empty database, or of a copy of one that nobody uses. It is gone afterwards."""
+    """Yield the DATABASE_URL of an empty database, or of a copy of an unused one. It is dropped
+    afterwards.
+    """
     url = os.environ.get("DATABASE_URL", "sqlite://:memory:")
     if url.startswith("sqlite"):
         file = folder / "halyard.sqlite3"

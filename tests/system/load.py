@@ -1,4 +1,4 @@
-"""Clients that ask one question over and over until they are told to stop, and count what became of each request."""
+"""Clients that repeat one request until they are stopped, and count the outcomes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Question:
 def load(question: Question, *, processes: int, on_fresh: int, on_kept: int) -> Iterator[Counter[str]]:
     """Ask from so many threads on fresh connections and so many on kept ones, until the block ends.
 
-    Afterwards the counter holds `answered`, `refused` (nobody was listening), and every other thing that happened:
-    each of those is a request that was lost after its connection had been accepted.
+    Afterwards the counter holds `answered`, `refused` (nobody was listening), and every other thing
+    that happened: each of those is a request that was lost after its connection had been accepted.
     """
     counted: Counter[str] = Counter()
     must_stop, results = _processes.RawValue("b", 0), _processes.Queue()

@@ -1,4 +1,5 @@
-"""Make a database ready for a server: migrate it and print, as JSON, a key for each scope in each environment.
+"""Make a database ready for a server: migrate it and print, as JSON, a key for each scope in each
+environment.
 
 Run as `python -m tests.system.prepare` with the environment variables of that server.
 """
@@ -31,7 +32,7 @@ def main() -> None:
             values = {"name": name, "environment": environment, "scope": scope, "common": common}
             _, secret = create_key(**values, actor=actor, at=timezone.now())
             keys.setdefault(environment.key, {})[scope.value] = secret
-    print(json.dumps(keys))  # noqa: T201 (this is what it is for)
+    print(json.dumps(keys))  # noqa: T201 (the output of the script)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Another process on a server's database: one that writes and is told when to go on."""
+"""Another process on a server's database, which writes and waits for the test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pause():
     print("paused", flush=True)
     assert sys.stdin.readline() == "go on\\n"
 """
-"""What a script may use: `switch(key, enabled)`, and `pause()` to wait for the test."""
+"""The functions for scripts: `switch(key, enabled)`, and `pause()` to wait for the test."""
 
 
 class Script:
@@ -62,5 +62,5 @@ def script(server: Server, code: str) -> Iterator[Script]:
 
 
 def run_script(server: Server, code: str) -> str:
-    """What a script prints that does not pause."""
+    """Return the output of a script that does not pause."""
     return server.run("manage.py", "shell", "--verbosity", "0", "--command", _PREAMBLE + code)

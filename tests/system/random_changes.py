@@ -1,4 +1,6 @@
-"""Configuration changed at random over the API: flags with all that they may have, segments, in both environments."""
+"""Configuration changed at random over the API: flags with all that they may have, segments, in
+both environments.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ VARIANTS = [{"key": "one", "value": "1"}, {"key": "two", "value": "2"}, {"key": 
 
 
 class RandomChanges:
-    """The same ones in each run, for a seed. What the service refuses is part of it; `done` counts what it does not."""
+    """The same ones in each run, for a seed. What the service refuses is part of it; `done` counts
+    what it does not.
+    """
 
     def __init__(self, server: Server, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -45,7 +49,7 @@ class RandomChanges:
             self.change_segment: 4,
             self.delete_segment: 2,
         }
-        """What may happen, and how often in proportion."""
+        """The possible changes, and their relative frequency."""
 
     def make_one(self) -> None:
         [operation] = self.chance.choices([*self.operations], [*self.operations.values()])
@@ -129,4 +133,6 @@ class RandomChanges:
 
 
 _EXPECTED = {"already_exists", "flag_not_found", "not_found", "validation_failed", "in_use", "enabled_elsewhere"}
-"""No flag or segment of this key, or one already; one that something else needs, or that needs what is not there."""
+"""No flag or segment of this key, or one already; one that something else needs, or that needs what
+is not there.
+"""

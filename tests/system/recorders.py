@@ -1,7 +1,8 @@
 """Clients that record, whatever happens to the service, and what must be true of it afterwards.
 
-Each sends events and asks for variants, with ids or keys of its own, the same request again and again until every
-server that it was meant for has acknowledged it. They write down what they were told; `check` holds the service to it.
+Each sends events and asks for variants, with ids or keys of its own, the same request again and
+again until every server that it was meant for has acknowledged it. They write down what they were
+told; `check` holds the service to it.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ class Answer(NamedTuple):
 
 @dataclass(repr=False)
 class Ledger:
-    """What the clients have sent, and what they were told."""
+    """The requests of the clients, and the answers that they got."""
 
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Each event that was acknowledged, by its id."""
     variants: dict[str, str] = field(default_factory=dict)
-    """What each user was told first."""
+    """The first variant that each user got."""
     reported: set[str] = field(default_factory=set)
     """The users of acknowledged events that say they were shown REPORTED."""
     accepted: Counter[str] = field(default_factory=Counter)
@@ -58,13 +59,15 @@ class Ledger:
     acknowledged: Counter[Kind] = field(default_factory=Counter)
     unavailable: Counter[Kind] = field(default_factory=Counter)
     lost: int = 0
-    """Connections that broke, or that nobody took."""
+    """Connections that broke or were not accepted."""
     wrong: list[str] = field(default_factory=list)
-    """What no client should ever be told."""
+    """Answers that no client should ever get."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def window(self) -> int:
-        """Moves on as requests are acknowledged: what clients do within one, they do to the same users."""
+        """Return a number that grows with acknowledged requests. Clients use the same users while
+        it is the same.
+        """
         return sum(self.acknowledged.values()) // _TOGETHER
 
     def wait_for_progress(self, least: int = 5) -> None:
@@ -77,7 +80,7 @@ class Ledger:
         )
 
     def wait_for_refusals(self) -> None:
-        """Until clients of each kind were told to try again later."""
+        """Wait until clients of each kind were asked to try again later."""
         before = Counter(self.unavailable)
         wait_until(
             lambda: bool(self.wrong) or all(self.unavailable[kind] > before[kind] for kind in CLIENTS),
@@ -105,7 +108,7 @@ class Line:
             self.close()
 
     def receive(self) -> Answer | None:
-        """The answer to what was sent; None where the connection broke."""
+        """Return the answer to a request, or None if the connection broke."""
         if self._is_lost:
             return None
         try:
@@ -168,7 +171,7 @@ class Recorder(threading.Thread):
         return str(UUID(int=self.chance.getrandbits(128), version=4))
 
     def _choose_user(self) -> str:
-        """Mostly one whom the others write about as well at this moment."""
+        """Return a user: mostly one about whom other clients write at the same time."""
         return f"user-{self.ledger.window()}-{self.chance.randrange(_USERS_OF_A_WINDOW)}"
 
     def _ask(self, lines: Sequence[Line], request: dict[str, Any]) -> None:
@@ -197,7 +200,7 @@ class Recorder(threading.Thread):
             return True
 
     def _note(self, request: dict[str, Any], answer: Answer) -> str:
-        """Write down what was told; what is wrong with it, if anything."""
+        """Record the answer, and return what is wrong with it, if anything."""
         if answer.status != (200 if self.kind == "variant" else 202):
             return "neither acknowledged nor told to try again"
         data = answer.body["data"]
@@ -229,7 +232,9 @@ def _is_refusal(answer: Answer) -> bool:
 
 @contextmanager
 def recording(*servers: Server) -> Iterator[Ledger]:
-    """Clients of every kind at work until the block ends, each then until its last request is acknowledged."""
+    """Clients of every kind at work until the block ends, each then until its last request is
+    acknowledged.
+    """
     start_experiment(servers[0])
     ledger, has_ended = Ledger(), threading.Event()
     clients = [
@@ -241,7 +246,7 @@ def recording(*servers: Server) -> Iterator[Ledger]:
         ledger.wait_for_progress()
         yield ledger
     except BaseException:
-        ledger.wrong.append("the test has failed")  # so that nobody tries for ever
+        ledger.wrong.append("the test has failed")  # so that no client retries forever
         raise
     finally:
         has_ended.set()
@@ -257,7 +262,9 @@ def start_experiment(server: Server) -> None:
 
 
 def check(ledger: Ledger, server: Server) -> None:
-    """What was acknowledged is there, once and as it was sent; nothing else is, and the numbers are right."""
+    """Assert that exactly the acknowledged events are stored, once and as sent, and that the
+    numbers are right.
+    """
     assert not ledger.wrong, ledger.wrong[:3]
     assert set(ledger.accepted.values()) <= {1}
     stored = stored_events(server)
@@ -276,7 +283,7 @@ def _as_sent(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _different(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """What differs, a few at most: with the id or user, what was found, and what was expected."""
+    """Return a few differences at most: the id or user, the actual value, and the expected one."""
     keys = sorted({*found, *expected})
     return [(key, found.get(key), expected.get(key)) for key in keys if found.get(key) != expected.get(key)][:5]
 

@@ -26,7 +26,7 @@ SECONDS_TO_STOP = 60
 
 PUBLIC_HOST = "flags.example.com"
 PROXY_HEADERS: Mapping[str, str] = MappingProxyType({"X-Forwarded-Proto": "https"})
-"""What a proxy that ends TLS sends; without it the server, as it should, redirects to https. No client adds to it."""
+"""The header of a proxy that ends TLS. Without it, the server rightly redirects to https."""
 
 
 Keys = dict[str, dict[str, str]]
@@ -34,7 +34,9 @@ Keys = dict[str, dict[str, str]]
 
 
 class Server:
-    """One server and what it was given. `start` and `stop` may be called again: database and keys stay."""
+    """A server with its settings. `start` and `stop` may be called again: the database and the keys
+    stay.
+    """
 
     def __init__(self, folder: Path, database_url: str, *, workers: int = 2, port: int | None = None, **settings: str):
         self.folder = folder
@@ -67,7 +69,7 @@ class Server:
         self.keys = json.loads(self.run("-m", "tests.system.prepare"))
 
     def run(self, *arguments: str) -> str:
-        """What another process with the settings of this server prints."""
+        """Return the output of another process with the settings of this server."""
         done = subprocess.run(
             [sys.executable, *arguments], cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False
         )
@@ -131,7 +133,9 @@ class Server:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def headers(self, scope: str = "manage", *, key: str | None = None) -> dict[str, str]:
-        """What every request carries: the key given, or one for production with this scope."""
+        """Return the headers of every request: the given key, or one for production with this
+        scope.
+        """
         return {**PROXY_HEADERS, "Authorization": f"Bearer {key or self.keys['production'][scope]}"}
 
     def client(self, scope: str = "manage", *, key: str | None = None) -> httpx.Client:
@@ -144,7 +148,7 @@ class Server:
             return client.request(method, path, **options)
 
 
-_no_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # made once: httpx would load certificates for every client
+_no_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # shared, because httpx would load certificates for every client
 
 
 def _listens(pid: int, port: int) -> bool:
@@ -158,7 +162,9 @@ def _listens(pid: int, port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that nothing else takes while its owner is away: systems give ports over 32767 to outgoing connections."""
+    """A port that nothing else takes while its owner is away: systems give ports over 32767 to
+    outgoing connections.
+    """
     for port in random.sample(range(20000, 30000), 100):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -176,7 +182,9 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float) -> None
 
 @contextmanager
 def serving(folder: Path, database_url: str, *, keys: Keys | None = None, **options: Any) -> Iterator[Server]:
-    """A server on a database, running until the end of the block. Without `keys` to it the database is prepared."""
+    """A server on a database, running until the end of the block. Without `keys` to it the database
+    is prepared.
+    """
     server = Server(folder, database_url, **options)
     if keys is None:
         server.prepare()

@@ -1,4 +1,4 @@
-"""A client of event streams on a bare socket, and what it has heard so far."""
+"""A client of event streams on a bare socket, and the messages that it has received."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.system.server import Server, wait_until
 
 
 def stream_url(server: Server, *, key: str | None = None, scope: str = "client") -> str:
-    """The address that a bulk evaluation gives, with the revision that it was answered at as a fragment."""
+    """The address that a bulk evaluation gives, with the revision that it was answered at as a
+    fragment.
+    """
     headers = server.headers(scope, key=key)
     answer = server.ask("POST", "/ofrep/v1/evaluate/flags", json={"context": {}}, key=headers["Authorization"][7:])
     assert answer.status_code == 200
@@ -22,7 +24,9 @@ def stream_url(server: Server, *, key: str | None = None, scope: str = "client")
 
 
 class Stream(threading.Thread):
-    """One open stream, read until it ends. It says that it has heard of the revision in the fragment of its address."""
+    """One open stream, read until it ends. It says that it has heard of the revision in the
+    fragment of its address.
+    """
 
     def __init__(self, url: str, *, last_event_id: str | None = None) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,6 @@
-"""Callers who want one thing at one moment: one gets it, the others are told so, and nothing is counted twice."""
+"""Concurrent calls for the same thing: one succeeds, the others are refused, and nothing is counted
+twice.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ def test_variant__of_one_new_user_for_32_callers__is_one_exposure(server: Server
 
 
 def test_variant__asked_and_reported_at_once__is_one_exposure_with_what_was_told(server: Server) -> None:
-    """Events that claim the other variant must not change what the service has told."""
+    """Events that name the other variant must not change the variant that the service answered."""
     path = make_draft(server, "told")
     assert server.ask("POST", f"{path}/start").status_code == 200
     for at in range(5):
@@ -127,7 +129,7 @@ def test_if_match__of_one_version_by_32_callers__lets_one_through(server: Server
 
 
 def test_batches__with_common_ids_in_different_orders__store_each_event_once(server: Server) -> None:
-    """In different orders, so that callers who lock row by row would wait for each other in a circle."""
+    """Use different orders, so that callers that lock row by row would deadlock."""
     order = random.Random(20260131)
     events = [{"id": str(UUID(int=at, version=4)), "event": "common", "userId": f"u{at % 50}"} for at in range(300)]
     batches = []

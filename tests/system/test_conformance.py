@@ -1,4 +1,4 @@
-"""The server is what its OpenAPI document says, as far as thousands of generated requests can tell."""
+"""The server conforms to its OpenAPI document, as thousands of generated requests check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def cursor(server: Server, path: str) -> str:
 
 
 def operations(config: pytest.Config) -> list[str]:
-    """Return the ids of the operations to test: a tenth of them where another database runs them all."""
+    """Return the ids of the operations to test: a tenth of them where another database runs them
+    all.
+    """
     paths = SchemaGenerator().get_schema(request=None, public=True)["paths"]
     ids = [operation["operationId"] for methods in paths.values() for operation in methods.values()]
     assert len(ids) == 48

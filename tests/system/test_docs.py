@@ -1,4 +1,6 @@
-"""The pages that show the API: they need no key, they render, and they ask no other host for anything."""
+"""The pages that show the API: they need no key, they render, and they ask no other host for
+anything.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def browser(launch_chromium: Launch) -> Iterator[Browser]:
 
 
 class Visit:
-    """A page, and what it did while it was open."""
+    """A page, and its requests and errors while it was open."""
 
     def __init__(self, page: Page) -> None:
         self.page = page

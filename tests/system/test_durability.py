@@ -1,4 +1,4 @@
-"""Acknowledged means committed: what clients were told is there after the server was killed, on either database."""
+"""Durability: everything acknowledged is stored after the server was killed, on both databases."""
 
 from __future__ import annotations
 

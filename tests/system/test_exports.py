@@ -1,4 +1,6 @@
-"""Exports by a real server: at constant memory however slowly they are read, and torn where the database goes away."""
+"""Exports by a real server: at constant memory however slowly they are read, and torn where the
+database goes away.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def test_export__read_slowly__holds_a_few_pages_and_leaves_the_others_alone(
     filled: Server, start_server: Callable[..., Server]
 ) -> None:
     server = start_server(filled.environment["DATABASE_URL"], workers=1)
-    ask_for_all(server)  # what its one worker grows at first use is there afterwards
+    ask_for_all(server)  # a warm-up of its only worker
     before = {pid: resident_mib(pid) for pid in server.worker_pids()}
     users, slowest = set(), 0.0
     with exporting(server, NDJSON) as response:
@@ -84,7 +86,9 @@ def test_export__whose_client_leaves__ends_with_it(filled: Server) -> None:
 
 
 def begins_and_leaves(server: Server) -> bool:
-    """The server learns of a client that has left when it sends on: until then there may be no place."""
+    """The server learns of a client that has left when it sends on: until then there may be no
+    place.
+    """
     with exporting(server, CSV) as response:
         if response.status_code == 429:
             assert response.headers["Retry-After"]

@@ -1,4 +1,4 @@
-"""What was written is in force for the next request, whichever worker serves it and whoever wrote; nothing else is."""
+"""Freshness: a write takes effect for the next request, on every worker and from every writer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def create_flag(server: Server, key: str, **values: object) -> None:
 
 
 def count_stale(server: Server, key: str, *, toggles: int) -> int:
-    """Toggle on one connection, asking after each toggle on a fresh one, so that either worker answers."""
+    """Toggle on one connection, asking after each toggle on a fresh one, so that either worker
+    answers.
+    """
     writer = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     headers = {**server.headers(), "Content-Type": "application/json"}
     stale = 0
@@ -109,7 +111,7 @@ def test_flags__switched_in_the_admin__are_so_for_the_next_request(server: Serve
 
 
 def admin_headers(server: Server) -> dict[str, str]:
-    """What the browser of a signed-in superuser sends with a form."""
+    """Return the headers and cookies that the browser of a superuser sends with a form."""
     session = run_script(
         server,
         "from importlib import import_module\n"
@@ -134,7 +136,9 @@ def admin_headers(server: Server) -> dict[str, str]:
 
 
 def test_change__rolled_back__is_never_seen_and_its_revision_not_missed(server: Server) -> None:
-    """Workers that look while the transaction is open, after it, and at the change that then takes its revision."""
+    """Workers that look while the transaction is open, after it, and at the change that then takes
+    its revision.
+    """
     create_flag(server, "undecided")
     code = """
 with transaction.atomic():
@@ -188,7 +192,9 @@ def test_workers__after_many_random_changes__answer_as_a_server_that_starts_afre
 
 
 def answers(server: Server, key: str, user: Mapping[str, Any], *, times: int) -> list[Any]:
-    """The different accounts of all flags that so many questions get: of each by itself, and of all at once."""
+    """The different accounts of all flags that so many questions get: of each by itself, and of all
+    at once.
+    """
     found: list[Any] = []
     for _ in range(times):
         each = {flag: ask_afresh(server, f"/v1/flags/{flag}/evaluate", user, key=key) for flag in FLAGS}
@@ -199,7 +205,9 @@ def answers(server: Server, key: str, user: Mapping[str, Any], *, times: int) ->
 
 
 def test_toggle__after_the_signal_file_was_removed_and_a_worker_died__is_soon_never_stale_again(server: Server) -> None:
-    """Temporary folders are cleaned by others; a worker that starts then must not share a file of its own."""
+    """Temporary folders are cleaned by others; a worker that starts then must not share a file of
+    its own.
+    """
     create_flag(server, "cleaned")
     (Path(server.environment["RUNTIME_DIR"]) / "signal").unlink()
     dead = server.worker_pids()[0]

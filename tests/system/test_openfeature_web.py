@@ -1,4 +1,6 @@
-"""OpenFeature's own client for browsers, in a browser: what it is served, when it asks again, and what reaches it."""
+"""OpenFeature's own client for browsers, in a browser: what it is served, when it asks again, and
+what reaches it.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,7 @@ def test_client__in_a_browser__gets_value_variant_reason_or_error(patient_visit:
     assert details["value"] == case.value
     assert details["reason"] == case.reason
     assert (details.get("variant"), details.get("errorCode")) == (case.variant, case.error)
-    assert not {"rule", "ruleName"} & details["flagMetadata"].keys()  # which a client key is not told
+    assert not {"rule", "ruleName"} & details["flagMetadata"].keys()  # a client key does not get these
 
 
 def test_client__opening_the_page_again__is_told_that_nothing_changed(
@@ -105,7 +107,8 @@ def test_client__opening_the_page_again__is_told_that_nothing_changed(
     assert (first.asked[0].status, first.asked[0].if_none_match) == (200, None)
     assert second.start(server, client_key, ADA) == "READY"
     second.wait_for_answers(1)
-    # Where something was changed lately, the stream that is opened then makes the page ask once more.
+    # Where something was changed lately, the stream that is opened then makes the page ask once
+    # more.
     assert {each.status for each in second.asked} == {304}
     assert all(each.if_none_match is not None for each in second.asked)
     details = second.ask("colour", "none")
@@ -146,7 +149,7 @@ def test_toggles__fifty_at_once__end_in_the_last_state_after_few_questions(visit
 def test_toggle__of_another_environment__asks_nothing_of_the_page(visit: Visit, server: Server) -> None:
     create_flag(server, "local")
     visit.wait_for("local", True)
-    visit.page.wait_for_timeout(1_200)  # milliseconds: what was told late of other flags is over
+    visit.page.wait_for_timeout(1_200)  # milliseconds: late messages about other flags have arrived
     before = len(visit.asked)
     key = server.keys["staging"]["manage"]
     for enabled in (True, False):

@@ -1,4 +1,4 @@
-"""Event streams of a real server: every change is told, wherever it came from, to whom it concerns and nobody else."""
+"""Event streams of a real server: every change reaches the streams that it concerns, and no others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.system.streams import Stream, stream_url
 pytestmark = pytest.mark.system
 
 SECONDS_OF_SILENCE = 1.5
-"""Longer than any message is held back: whoever has heard nothing by then was told nothing."""
+"""Longer than any message is delayed, so that a stream without a message by then gets none."""
 
 
 Listen = Callable[..., Stream]

@@ -1,4 +1,4 @@
-"""What arrives byte by byte: bodies in chunks, bodies that are too large, and requests that are none."""
+"""Raw requests: chunked bodies, bodies that are too large, and malformed requests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ MIB = 1024**2
 
 
 def send(server: Server, path: str, body: Iterable[bytes]) -> tuple[int, Any]:
-    """POST a body piece by piece, in chunks of the wire. A server that has heard enough may close while it is sent."""
+    """POST a body piece by piece, in chunks of the wire. A server that has heard enough may close
+    while it is sent.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         headers = {**server.headers(), "Content-Type": "application/json"}
-        with suppress(BrokenPipeError, ConnectionResetError):  # its answer is there all the same
+        with suppress(BrokenPipeError, ConnectionResetError):  # its answer has arrived anyway
             connection.request("POST", path, body, headers)
         response = connection.getresponse()
         return response.status, json.loads(response.read())

@@ -1,4 +1,4 @@
-"""Every door through which configuration might be written, as the code itself tells: addresses, pages, commands."""
+"""Every way to write configuration, read from the code: URLs, pages, commands."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def api_door(method: str, path: str) -> str:
 
 
 def admin_doors(request: HttpRequest) -> set[str]:
-    """The admin pages that somebody finds who may do everything, such as `flags_flag_add`, and what can be done to
-    what is selected in a list, such as `flags_flag_changelist production:on`."""
+    """The admin pages that somebody finds who may do everything, such as `flags_flag_add`, and what
+    can be done to what is selected in a list, such as `flags_flag_changelist production:on`.
+    """
     return {door for each in admin.site._registry.values() for door in _doors_of(each, request)}
 
 
@@ -50,7 +51,7 @@ def _doors_of(model_admin: Any, request: HttpRequest) -> Iterator[str]:
 
 
 def admin_door(path: str, data: dict[str, Any]) -> str:
-    """The door behind a page and what is sent to it."""
+    """Return the way of writing behind a page and the data sent to it."""
     page = resolve(path).url_name
     return f"{page} {data['action']}" if "action" in data else page
 

@@ -1,4 +1,5 @@
-"""Every write through every door leaves exactly its rows in the change log, and nothing was written that it misses.
+"""Every write through every door leaves exactly its rows in the change log, and nothing was written
+that it misses.
 
 A door that the tables below do not know fails `test_tables__name_every_door_that_there_is`.
 """
@@ -49,7 +50,7 @@ from tests.transactions import rolled_back
 
 
 class World:
-    """One object for each thing that can be done, and who does it."""
+    """One object for each kind of write, and its actor."""
 
     def __init__(self, production: Environment, folder: Path) -> None:
         which = {"environment": production, "actor": ACTOR, "at": NOON}
@@ -103,7 +104,9 @@ class World:
         return [self.named(each) for each in value] if isinstance(value, list) else value
 
     def check(self, told: list[str], *, actor: str, source: str, reason: str) -> None:
-        """These rows, by that actor, and nothing that they do not tell."""
+        """Assert that the change log has exactly these rows, by that actor, and nothing else
+        changed.
+        """
         rows = list(Change.objects.since(self.revision))
         assert sorted(map(in_words, rows)) == sorted(told)
         assert {(row.actor, row.source, row.reason) for row in rows} <= {(actor, source, reason)}

@@ -1,4 +1,4 @@
-"""What the change log of a new database holds, and what it holds after the demo has filled one."""
+"""The change log of a new database, and after the demo has filled it."""
 
 from __future__ import annotations
 

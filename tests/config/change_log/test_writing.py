@@ -1,4 +1,4 @@
-"""The change log: numbered without gaps, in the order of commits, and silent about what was rolled back."""
+"""The change log: numbered without gaps, in the order of commits, and without rolled back changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The change log held against what is stored."""
+"""Compare the change log with the stored configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DOCUMENTS: Mapping[type[Model], tuple[str, Callable[[Any], Any]]] = {
     Metric: (metrics.KIND, metrics.document),
     Experiment: (lifecycle.KIND, lifecycle.document),
 }
-"""What configuration is, and how the change log keeps it."""
+"""The models of configuration, and their documents in the change log."""
 
 NO_CONFIGURATION: Mapping[str, str] = {
     "flags.FlagState": "part of a flag's document",
@@ -54,7 +54,9 @@ def in_words(change: Change) -> str:
 
 
 def check_that_the_log_is_the_whole_truth() -> None:
-    """Each row starts where the one before ended, and what they come to in the end is what is stored."""
+    """Assert that each row starts where the previous one ended, and that the last ones equal the
+    stored objects.
+    """
     told: dict[tuple[str, str], Any] = {}
     for row in Change.objects.order_by("revision"):
         assert row.before == told.pop((row.kind, row.object_id), None), row

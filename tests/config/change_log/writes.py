@@ -1,4 +1,6 @@
-"""The tables of every write: what is done through which door, and the rows that the change log then has."""
+"""The tables of every write: the request, page or command, and the rows that the change log then
+has.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ TWO = [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]
 ASKING = [{"operator": "inSegment", "value": "audience"}]
 DRIVEN = {"key": "driven", "serves": {"control": False, "green": True}}
 
-# Method, address, body, and what the change log then tells. Whoever is asked a question, or told of an event, writes
-# no configuration; nor does who sends what is so already.
+# Method, address, body, and what the change log then tells. Whoever is asked a question, or told of
+# an event, writes no configuration; nor does who sends what is so already.
 API: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/v1/flags", {"key": "new", "enabled": True}, ["created flag new"]),
     ("PATCH", "/v1/flags/standing", {"enabled": True}, ["changed flag standing in production"]),
@@ -111,7 +113,8 @@ API: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/v1/keys/{spare}/revoke", None, ["changed api_key spare in production"]),
 ]
 
-# Page, what is typed or pressed, and what the change log then tells. A name in braces stands for the object's id.
+# Page, form data, and the expected rows of the change log. A name in braces stands for the object's
+# id.
 HERE = {"opened_in": "production"}
 YES = {"reason": BECAUSE, **HERE}
 ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [

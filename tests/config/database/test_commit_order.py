@@ -1,4 +1,6 @@
-"""Arrivals: whoever looks again is told every row that was committed since, and none that was there the last time."""
+"""Commit order: each read finds every row that was committed since the previous one, and no older
+row.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ def test_arrived_since__looks_while_many_write__tell_every_row(threads: Threads,
     writers: list[Future[None]] = [threads.start(write_slowly, production, seed * 10 + at) for at in range(4)]
     while not all(writer.done() for writer in writers):
         mark = tell(mark, told)
-        time.sleep(0.01)  # SQLite's only lock is for who asks at the right moment
+        time.sleep(0.01)  # SQLite does not queue writers for its only lock
     tell(mark, told)
 
     for writer in writers:
@@ -107,7 +109,7 @@ def write_slowly(environment: Environment, number: int) -> None:
 
 
 def tell(mark: str, told: set[str]) -> str:
-    """Look again: note what is new, and return the next mark."""
+    """Read again: record the new rows, and return the next mark."""
     with transaction.atomic():
         following = take_mark()
         told.update(told_since(mark))

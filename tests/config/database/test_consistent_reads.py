@@ -1,4 +1,4 @@
-"""Reading at one moment: what others commit meanwhile is not seen, they do not wait, and nothing of it stays behind."""
+"""Consistent reads: they do not see later commits, do not block writers, and leave no state behind."""
 
 from __future__ import annotations
 

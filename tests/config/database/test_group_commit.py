@@ -1,4 +1,6 @@
-"""Groups: who comes while somebody is served waits and is served with the others, and none fails because of another."""
+"""Group commit: items that arrive during a commit are served together, and none fails because of
+another.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.threads import SECONDS, Gate, Threads
 
 
 class Recording:
-    """A group, its blocks as the lists of what was served in each, and the threads that served."""
+    """A group that records the items served in each block, and the threads that served them."""
 
     def __init__(self) -> None:
         self.group = Group(self.block)
@@ -63,7 +65,9 @@ def threads() -> Iterator[Threads]:
 
 @pytest.fixture
 def meanwhile(recording: Recording, threads: Threads) -> Callable[..., list[Future[Any]]]:
-    """Submit all of these while another item is served, each from a thread of its own, in this order."""
+    """Submit all of these while another item is served, each from a thread of its own, in this
+    order.
+    """
 
     def submit(*calls: tuple[Handler[Any, Any], Any]) -> list[Future[Any]]:
         gate = Gate()
@@ -127,7 +131,7 @@ def test_lead__others_came_meanwhile__one_of_them_leads_next(recording: Recordin
             recording.wait_for_waiting(1)
             gates[at - 1].open()
             gate.wait_for_arrival()
-            futures[at - 1].result(SECONDS)  # who led has its answer although there is more to do
+            futures[at - 1].result(SECONDS)  # the leader returns although more items wait
     gates[-1].open()
     futures[-1].result(SECONDS)
 

@@ -1,4 +1,4 @@
-"""Locks by name: one holder at a time, whoever it is, and none left over."""
+"""Advisory locks: one holder at a time, and none left over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import connection, connections
 
 from config.database.locks import advisory_lock
 
-# The holders of these locks are other connections, which see only what is committed; and so must this one.
+# Other connections hold these locks, and see only committed rows.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

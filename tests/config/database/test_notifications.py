@@ -1,4 +1,4 @@
-"""What is announced to other hosts, and heard there: commits at once, and nothing else."""
+"""Announcements to other hosts: each commit is announced at once, and nothing else is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import ACTOR, NOON
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LONG = 600.0
-"""Seconds; who waits so long has heard nothing."""
+"""Seconds. After this wait, no announcement came."""
 
 
 @pytest.fixture
@@ -29,7 +29,9 @@ def postgresql() -> None:
 
 @pytest.fixture
 def heard_elsewhere(postgresql: None) -> Iterator[Callable[[], list[str]]]:
-    """What another connection has heard so far, on the channel of the change log and on one of the test's own."""
+    """The announcements that another connection got so far, on the channel of the change log and on
+    a test channel.
+    """
     parameters = connection.get_connection_params()
     with psycopg.connect(**{**parameters, "cursor_factory": psycopg.Cursor}, autocommit=True) as other:
         other.execute(f"LISTEN {CHANNEL}")
@@ -96,7 +98,7 @@ def test_wait__announced_since_it_listens__ends_at_once(postgresql: None) -> Non
 
 
 def test_wait__announced_while_the_connection_is_busy__ends_at_once(postgresql: None) -> None:
-    """The notice arrives with the answer to a query, before anybody waits for it."""
+    """The notice arrives with the result of a query, before the wait."""
 
     def listen_and_wait() -> None:
         listener = Listener()

@@ -1,4 +1,4 @@
-"""Hearing of what other hosts commit: the signal file moves when the change log has grown, and only then."""
+"""Following other hosts: the signal file changes when the change log has grown, and only then."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Enough(Exception):
 
 
 class Deaf(Listener):
-    """A listener as on SQLite, or in a pool that loses what is announced."""
+    """A listener as on SQLite, or behind a pool that loses announcements."""
 
     def listen(self) -> None:
         pass
@@ -53,7 +53,9 @@ def look(monkeypatch: pytest.MonkeyPatch, db: None) -> Any:
 
 
 def commit_elsewhere() -> None:
-    """What another host commits: the log grows, and this host's signal file does not move by itself."""
+    """Commit as another host: the log grows, but the signal file of this host does not change by
+    itself.
+    """
     number = Environment.objects.count()
     create_environment(key=f"e{number}", name="Elsewhere", actor=ACTOR, at=NOON)
 
@@ -148,7 +150,7 @@ def test_watcher__started__looks_in_a_thread_that_does_not_hold_the_process(monk
 
 
 class Patient(Listener):
-    """Waits so long between two looks that what is followed must have been announced."""
+    """A listener that waits so long between two looks that only an announcement can end the wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,7 +166,7 @@ class Patient(Listener):
 
 @pytest.fixture
 def listener(transactional_db: None) -> Iterator[Patient]:
-    """A watcher at work in a thread; given is what it listens with, once it waits."""
+    """Run a watcher in a thread, and yield its listener once it waits."""
     if connection.vendor != "postgresql":
         pytest.skip("SQLite announces nothing")
     patient = Patient()
@@ -187,7 +189,7 @@ def listener(transactional_db: None) -> Iterator[Patient]:
 
 @transaction.atomic
 def append_elsewhere() -> None:
-    """What another host commits and announces."""
+    """Commit and announce a change as another host."""
     revision = Change.objects.latest_revision() + 1
     Change.objects.create(revision=revision, at=NOON, actor="other", source=Source.API, kind="thing", after={})
     announce()

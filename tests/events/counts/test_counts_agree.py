@@ -1,4 +1,4 @@
-"""The counts never disagree with the table: whatever is recorded, erased, purged and put together, by however many."""
+"""The counts always agree with the table, while several threads record, erase, purge and merge."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def of_counts() -> Counter[tuple[int, str, int]]:
 
 @contextmanager
 def one_moment() -> Iterator[None]:
-    """All that is read in the block is as of one moment, whoever writes (PostgreSQL)."""
+    """Make all reads in the block see the same state, even if others write (PostgreSQL)."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         yield
@@ -58,7 +58,7 @@ def interval_of(moment: datetime, interval: Interval, zone: ZoneInfo) -> str:
 
 
 def assert_answers_agree(environment: Environment) -> None:
-    """What is answered by the hours and days of some zones is what one finds going through the events."""
+    """Assert that the counts by hour and day of some zones equal those of the events themselves."""
     events = list(Event.objects.filter(environment=environment).values_list("name", "timestamp"))
     for interval, zone in product(Interval, map(ZoneInfo, ZONES)):
         of = intervals(interval, zone, FIRST - SPAN, LAST + SPAN)
@@ -83,7 +83,9 @@ class Walk:
         return self.draw.choice(self.environments)
 
     def event(self) -> NewEvent:
-        """One of so few ids, users and names that much of it is there already, as the same event or another."""
+        """One of so few ids, users and names that much of it is there already, as the same event or
+        another.
+        """
         draw = self.draw
         event_id = UUID(int=draw.randrange(1, 400)) if draw.random() < 0.7 else new_id()
         moment = FIRST + SPAN * draw.random()
@@ -147,7 +149,9 @@ def test_counts__transaction_that_is_undone__are_undone_with_it() -> None:
 
 
 class WalkingThread(threading.Thread):
-    """A walk beside others. A step that met a deadlock was answered with 503 and undone: it is left out."""
+    """A walk beside others. A step that met a deadlock was answered with 503 and undone: it is left
+    out.
+    """
 
     def __init__(self, seed: str, steps: int) -> None:
         super().__init__(name=seed)

@@ -21,7 +21,7 @@ def moment(text: str) -> datetime:
 
 
 def shown(found: Intervals, zone: str) -> list[str]:
-    """The local starts, as the API tells them, and the end of the last one."""
+    """Return the local starts, as the API shows them, and the end of the last interval."""
     return [start_of(at).astimezone(ZoneInfo(zone)).isoformat() for at in (*found.starts, found.end)]
 
 
@@ -34,7 +34,8 @@ def shown(found: Intervals, zone: str) -> list[str]:
         ("Europe/Zurich", "2026-03-28T23:00:00+00:00", "2026-03-29T21:59:00+00:00", ["2026-03-29", "2026-03-30"]),
         ("Asia/Kathmandu", "2026-01-31T18:15:00+00:00", "2026-01-31T18:15:00+00:00", ["2026-02-01", "2026-02-02"]),
         ("Pacific/Chatham", "2026-01-31T10:14:00+00:00", "2026-01-31T10:15:00+00:00", ["2026-01-31", "2026-02-02"]),
-        # Clocks that leave out midnight, a date that was left out, and an hour that is both before and after midnight.
+        # Clocks that leave out midnight, a date that was left out, and an hour that is both before
+        # and after midnight.
         ("America/Sao_Paulo", "2018-11-04T12:00:00+00:00", "2018-11-04T12:00:00+00:00", ["2018-11-04", "2018-11-05"]),
         ("Pacific/Apia", "2011-12-29T12:00:00+00:00", "2011-12-30T12:00:00+00:00", ["2011-12-29", "2012-01-01"]),
         ("America/Havana", "2026-11-01T04:30:00+00:00", "2026-11-01T05:30:00+00:00", ["2026-11-01", "2026-11-02"]),
@@ -139,7 +140,7 @@ def test_zone_names__are_those_of_the_database_of_time_zones() -> None:
 
 
 def changes_of(name: str) -> list[datetime]:
-    """When the clocks of a zone were put forward or back, up to where its file goes over to a rule for ever after."""
+    """Return the changes of clocks of a zone, up to where its file continues with a rule."""
     moments = [datetime.fromtimestamp(at, UTC) for at in ReadableZoneInfo(name)._trans_utc]
     zone = ZoneInfo(name)
     return [
@@ -162,7 +163,9 @@ def kinds_of_changes() -> dict[Any, tuple[str, datetime]]:
 
 
 def local(quarter: int, zone: ZoneInfo) -> datetime:
-    """What the clocks show at its end, for some were changed a minute after a quarter had begun."""
+    """Return the offset at the end of a quarter, because some zones changed clocks a minute after
+    its start.
+    """
     return (start_of(quarter + 1) - timedelta(seconds=1)).astimezone(zone)
 
 

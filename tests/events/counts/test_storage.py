@@ -1,4 +1,6 @@
-"""The rows of the counts: which quarter a moment is in, adding and taking away, and putting stripes together."""
+"""The rows of the counts: which quarter a moment is in, adding and taking away, and putting stripes
+together.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def test_quarter__of_a_moment__is_the_one_that_holds_it(moment: datetime, quarte
 
 
 def stripes(environment: Environment, name: str = "see") -> dict[tuple[int, int], int]:
-    """What stands in the rows, by quarter and stripe."""
+    """Return the stored counts by quarter and stripe."""
     rows = EventCount.objects.filter(environment=environment, name=name)
     return {(quarter, stripe): count for quarter, stripe, count in rows.values_list("quarter", "stripe", "count")}
 

@@ -14,7 +14,7 @@ from tests.conftest import NOON
 
 
 def run(command: str, *arguments: str, at: Any = NOON) -> tuple[str, str]:
-    """What it wrote to stdout and to stderr."""
+    """Run a command, and return its stdout and stderr."""
     out, err = io.StringIO(), io.StringIO()
     with time_machine.travel(at, tick=False):
         call_command(command, *arguments, stdout=out, stderr=err)
@@ -29,7 +29,7 @@ def write(folder: Path, name: str, *lines: str) -> str:
 
 
 class Stdin:
-    """What is piped into a command."""
+    """The data that is piped into a command."""
 
     def __init__(self, content: bytes) -> None:
         self.buffer = io.BytesIO(content)

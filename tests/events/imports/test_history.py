@@ -1,4 +1,4 @@
-"""`manage.py import_events`: what is stored, what is told, and that importing again changes nothing."""
+"""`manage.py import_events`: what it stores and reports, and that a second import changes nothing."""
 
 from __future__ import annotations
 

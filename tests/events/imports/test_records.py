@@ -1,4 +1,4 @@
-"""What the lines of a file say, and what is said of those that say nothing, without a database."""
+"""Parsing the lines of a file, and the problems of invalid ones, without a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py export_events`: what it writes is what the API exports."""
+"""`manage.py export_events`: it writes the same as an export of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recording events: each once, whoever else records the same ones."""
+"""Recording events: each is stored once, even if others record the same ones."""
 
 from __future__ import annotations
 

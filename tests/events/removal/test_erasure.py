@@ -1,4 +1,6 @@
-"""Erasing a user: all of the user's events go and nobody else's, the counts with them, in one transaction."""
+"""Erasing a user deletes all events of the user and no others, with their counts, in one
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -243,6 +245,6 @@ def test_erase_user__given_up_again_and_again__fails(
 
 
 class ConflictCause(Exception):
-    """What the driver raises."""
+    """An error as the driver raises it."""
 
     sqlstate = "40P01"

@@ -1,4 +1,4 @@
-"""Purging old events: all that are older than a moment, unless somebody needs them, and never at two places at once."""
+"""Purging old events: all before a time, unless something holds them, and by one process at a time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def seconds_left() -> list[float]:
 
 @pytest.fixture
 def hold() -> Iterator[Callable[..., None]]:
-    """Have somebody need the events of an environment from a moment on."""
+    """Hold the events of an environment since a time."""
     listeners: list[Callable[..., Any]] = []
 
     def connect(of: Environment, *holds: Hold) -> None:

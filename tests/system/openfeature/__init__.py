@@ -1,1 +1,3 @@
-"""What the tests with OpenFeature's own clients share: flags and cases, programs in JavaScript, code of the guide."""
+"""Shared by the tests with OpenFeature's clients: flags and cases, programs in JavaScript, code of
+the guide.
+"""

@@ -1,4 +1,4 @@
-"""Flags of every type, and what an OpenFeature client has to get from them: the same table for each language."""
+"""Flags of every type, and what an OpenFeature client must get: the same table for each language."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ FLAGS: list[dict[str, Any]] = [
 
 @dataclass(frozen=True)
 class Case:
-    """One question to a client, and its answer. The type of the default names the method that is called."""
+    """One question to a client, and its answer. The type of the default names the method that is
+    called.
+    """
 
     flag: str
     default: Any
@@ -69,7 +71,7 @@ class Case:
     reason: str = "ERROR"
     error: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
-    """What a server key is told of the rule."""
+    """The rule, as a client with a server key sees it."""
 
     def __str__(self) -> str:
         return f"{self.flag} as {type(self.default).__name__} for {self.context.get('targetingKey', 'nobody')}"

@@ -1,4 +1,6 @@
-"""A web site with OpenFeature's client for browsers: who serves its page, and a visit that notes what the page asks."""
+"""A web site with OpenFeature's client for browsers, and visits that record the requests of its
+page.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ class Asked:
 
 
 class Visit:
-    """A page of the shop, and what it asked the service."""
+    """A page of the shop, and its requests to the service."""
 
     def __init__(self, page: Page, origin: str) -> None:
         self.page = page
@@ -73,7 +75,7 @@ class Visit:
         return status
 
     def become(self, context: Mapping[str, Any]) -> None:
-        """The same page for another user, or one of whom more is known."""
+        """Show the same page for another user, or with other attributes."""
         self.page.evaluate("shop.become", context)
 
     def ask(self, flag: str, default: Any) -> dict[str, Any]:
@@ -95,7 +97,7 @@ class Visit:
         self.wait_until(lambda: len(self.asked) >= count, f"the page has {count} answers")
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        """What the browser tells is heard only while it is asked something."""
+        """Let the browser deliver its events, which it does only during a call."""
         wait_until(lambda: bool(self.page.evaluate("true")) and condition(), what, 15)
 
     def events(self) -> list[Any]:

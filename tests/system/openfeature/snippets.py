@@ -1,4 +1,4 @@
-"""The examples of the guide's pages on OpenFeature: code of each language, and what it prints."""
+"""The examples of the guide's pages on OpenFeature: the code of each language, and its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class Snippet:
 
 
 def snippet(page: str, server: Server) -> Snippet:
-    """Return the example of a page, changed in address and key alone, and the lines that it says it prints."""
+    """Return the example of a page, changed in address and key alone, and the lines that it says it
+    prints.
+    """
     *_, (_, code), (form, printed) = code_blocks(read_page(f"openfeature/{page}.md"))
     assert form == "text"
     assert ADDRESS in code
