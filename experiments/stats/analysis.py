@@ -137,11 +137,11 @@ def _adjust(inputs: Inputs, analyses: Sequence[MeasureAnalysis]) -> Sequence[Mea
         if given.is_registered_goal and variant.comparison and isinstance(variant.comparison.difference, Estimate)
     ]
     adjusted = multiplicity.adjust([p for _, _, p in family], inputs.design.correction)
-    by_place = {(measure, variant): p for (measure, variant, _), p in zip(family, adjusted, strict=True)}
+    by_comparison = {(measure, variant): p for (measure, variant, _), p in zip(family, adjusted, strict=True)}
     return [
         replace(
             measure,
-            variants=[_with_p(variant, by_place.get((measure.key, variant.key))) for variant in measure.variants],
+            variants=[_with_p(variant, by_comparison.get((measure.key, variant.key))) for variant in measure.variants],
         )
         for measure in analyses
     ]

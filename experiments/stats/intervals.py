@@ -1,4 +1,7 @@
-"""Confidence intervals of one variant's own value. Loads SciPy, which servers do without until results are read."""
+"""Confidence intervals of one variant's own value.
+
+This module loads SciPy, which servers import only when results are read.
+"""
 
 from __future__ import annotations
 

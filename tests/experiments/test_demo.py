@@ -1,4 +1,4 @@
-"""The demo: what `manage.py demo` writes, and where it writes nothing."""
+"""The demo: what `manage.py demo` writes, and when it writes nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def demo(*arguments: str) -> str:
 
 
 def z_score(one: dict[str, Any], other: dict[str, Any]) -> float:
-    """How many standard errors lie between two shares."""
+    """Return how many standard errors lie between two shares."""
     total = one["sampleSize"] + other["sampleSize"]
     pooled = sum(share["conversion"] * share["sampleSize"] for share in (one, other)) / total
     error = (pooled * (1 - pooled) * (1 / one["sampleSize"] + 1 / other["sampleSize"])) ** 0.5

@@ -1,4 +1,4 @@
-"""Whom an experiment takes in and what it drives: what may be said of it, and by which fields it is refused."""
+"""The checks of an experiment's audience and flag: valid values, and the fields of refusals."""
 
 from __future__ import annotations
 

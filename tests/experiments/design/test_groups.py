@@ -1,4 +1,4 @@
-"""Groups of experiments: no user is in two of them, whatever is written at the same time."""
+"""Groups of experiments: no user is in two experiments of a group, even with concurrent writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def part(start: float, end: float, key: str = "checkout") -> dict[str, Any]:
     return {"key": key, "from": start, "to": end}
 
 
-def who(key: str, environment: Environment) -> dict[str, Any]:
+def write_arguments(key: str, environment: Environment) -> dict[str, Any]:
     return {"key": key, "environment": environment, "actor": ACTOR, "at": NOON}
 
 
@@ -38,7 +38,7 @@ def test_part__that_another_has_some_of__is_refused_and_says_what_is_free(
 ) -> None:
     ExperimentFactory(key="first", group=part(*taken))
     with pytest.raises(DomainError) as refused:
-        create_experiment(**who("second", production), variants=VARIANTS, group=part(20, 50))
+        create_experiment(**write_arguments("second", production), variants=VARIANTS, group=part(20, 50))
 
     assert refused.value.code == "in_use"
     assert "first" in refused.value.message
@@ -61,7 +61,7 @@ def test_part__next_to_another__is_had(production: Environment) -> None:
 def test_part__of_another_group_or_environment__is_another_part(production: Environment, staging: Environment) -> None:
     ExperimentFactory(key="first", group=part(0, 50))
     ExperimentFactory(key="second", group=part(0, 50, "search"))
-    elsewhere = create_experiment(**who("first", staging), variants=VARIANTS, group=part(0, 50))
+    elsewhere = create_experiment(**write_arguments("first", staging), variants=VARIANTS, group=part(0, 50))
 
     assert elsewhere.group == part(0, 50)
     assert free_in(production, "basket") == "0 to 100 %"
@@ -70,20 +70,20 @@ def test_part__of_another_group_or_environment__is_another_part(production: Envi
 @pytest.mark.django_db
 def test_part__of_a_group_with_the_key_of_the_experiment__is_refused(production: Environment) -> None:
     with pytest.raises(ValidationFailed) as refused:
-        create_experiment(**who("checkout", production), variants=VARIANTS, group=part(0, 50))
+        create_experiment(**write_arguments("checkout", production), variants=VARIANTS, group=part(0, 50))
     assert [detail.field for detail in refused.value.details] == ["group.key"]
 
     ExperimentFactory(key="checkout")
     with pytest.raises(ValidationFailed, match=r"group\.key"):
-        update(**who("checkout", production), changes={"group": part(0, 50)})
+        update(**write_arguments("checkout", production), changes={"group": part(0, 50)})
 
 
 @pytest.mark.django_db
 def test_part__of_an_experiment_that_stopped_or_was_deleted__is_free(production: Environment) -> None:
     ExperimentFactory(key="running", group=part(0, 50), running=True)
     ExperimentFactory(key="draft", group=part(50, 100))
-    stop_experiment(**who("running", production))
-    delete_experiment(**who("draft", production))
+    stop_experiment(**write_arguments("running", production))
+    delete_experiment(**write_arguments("draft", production))
 
     assert ExperimentFactory(key="next", group=part(0, 100)).group == part(0, 100)
 
@@ -92,9 +92,9 @@ def test_part__of_an_experiment_that_stopped_or_was_deleted__is_free(production:
 def test_part__changed__is_checked_against_the_others_alone(production: Environment) -> None:
     ExperimentFactory(key="first", group=part(0, 40))
     ExperimentFactory(key="second", group=part(60, 100))
-    update(**who("first", production), changes={"group": part(0, 60)})
+    update(**write_arguments("first", production), changes={"group": part(0, 60)})
     with pytest.raises(DomainError) as refused:
-        update(**who("first", production), changes={"group": part(0, 60.001)})
+        update(**write_arguments("first", production), changes={"group": part(0, 60.001)})
 
     assert refused.value.code == "in_use"
     assert get_experiment("first", production).group == part(0, 60)
@@ -110,7 +110,7 @@ def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
 
 def _attempt(environment: Environment, key: str, start: float) -> str:
     try:
-        create_experiment(**who(key, environment), variants=VARIANTS, group=part(start, start + 20))
+        create_experiment(**write_arguments(key, environment), variants=VARIANTS, group=part(start, start + 20))
     except DomainError as error:
         return str(error.code)
     return "had"
@@ -135,7 +135,7 @@ def test_parts__many_writers_at_once__never_overlap(threads: Threads) -> None:
 
 def _move(environment: Environment, key: str) -> str:
     try:
-        update(**who(key, environment), changes={"group": part(50, 100)})
+        update(**write_arguments(key, environment), changes={"group": part(50, 100)})
     except DomainError as error:
         return str(error.code)
     return "had"
@@ -145,7 +145,7 @@ def _move(environment: Environment, key: str) -> str:
 def test_part__drafts_that_want_it_at_once__one_gets_it(threads: Threads) -> None:
     production = Environment.objects.get(key="production")
     for at in range(8):
-        create_experiment(**who(f"e{at}", production), variants=VARIANTS)
+        create_experiment(**write_arguments(f"e{at}", production), variants=VARIANTS)
     futures = [threads.start(_move, production, f"e{at}") for at in range(8)]
 
     assert Counter(future.result(SECONDS) for future in futures) == {"had": 1, "in_use": 7}

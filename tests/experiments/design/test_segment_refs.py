@@ -1,4 +1,4 @@
-"""What experiments name: segments that stay while they are asked for, and flags that have what is to be served."""
+"""References of experiments: segments that cannot be deleted while in use, and flags that can serve variants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py start_experiment` and `stop_experiment`: moments of the past, and those that make no sense."""
+"""`manage.py start_experiment` and `stop_experiment`, at moments in the past and at invalid ones."""
 
 from __future__ import annotations
 

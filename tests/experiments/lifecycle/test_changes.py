@@ -1,4 +1,4 @@
-"""Writes of experiments: draft, running, stopped, and what is fixed from when on."""
+"""Writes of experiments: their statuses, and the properties that each status fixes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ VARIANTS = [{"key": "a", "weight": 1}, {"key": "b", "weight": 0.5}]
 
 
 @pytest.fixture
-def who(production: Environment) -> dict[str, Any]:
+def step_arguments(production: Environment) -> dict[str, Any]:
     return {"key": "e", "environment": production, **WRITE}
 
 
 @pytest.fixture
-def draft(who: dict[str, Any]) -> Experiment:
-    return create_experiment(**who, variants=VARIANTS, metrics=["buy"])
+def draft(step_arguments: dict[str, Any]) -> Experiment:
+    return create_experiment(**step_arguments, variants=VARIANTS, metrics=["buy"])
 
 
 def test_create__draft__has_no_times_and_is_logged(draft: Experiment) -> None:
@@ -53,18 +53,18 @@ def test_create__same_key_in_another_environment__is_another_experiment(
     assert other.pk != draft.pk
 
 
-def test_create__key_that_exists__is_refused(draft: Experiment, who: dict[str, Any]) -> None:
+def test_create__key_that_exists__is_refused(draft: Experiment, step_arguments: dict[str, Any]) -> None:
     with pytest.raises(DomainError) as refused:
-        create_experiment(**who, variants=VARIANTS)
+        create_experiment(**step_arguments, variants=VARIANTS)
 
     assert refused.value.code == "already_exists"
 
 
-def test_run__through_its_life__each_step_is_logged(draft: Experiment, who: dict[str, Any]) -> None:
-    running = start_experiment(**who)
+def test_run__through_its_life__each_step_is_logged(draft: Experiment, step_arguments: dict[str, Any]) -> None:
+    running = start_experiment(**step_arguments)
     assert (running.status, running.started_at is not None, running.stopped_at) == ("running", True, None)
 
-    stopped = stop_experiment(**who)
+    stopped = stop_experiment(**step_arguments)
     assert (stopped.status, stopped.started_at) == ("stopped", running.started_at)
     statuses = [change.after["status"] for change in Change.objects.of("experiment", draft.pk) if change.after]
     assert statuses == ["stopped", "running", "draft"]
@@ -80,33 +80,33 @@ def test_run__through_its_life__each_step_is_logged(draft: Experiment, who: dict
     ],
 )
 def test_run__step_out_of_order__is_refused_and_changes_nothing(
-    draft: Experiment, who: dict[str, Any], before: list[Any], step: Any
+    draft: Experiment, step_arguments: dict[str, Any], before: list[Any], step: Any
 ) -> None:
     for earlier in before:
-        earlier(**who)
-    status, revision = get_experiment("e", who["environment"]).status, Change.objects.latest_revision()
+        earlier(**step_arguments)
+    status, revision = get_experiment("e", step_arguments["environment"]).status, Change.objects.latest_revision()
     with pytest.raises(DomainError) as refused:
-        step(**who)
+        step(**step_arguments)
 
     assert refused.value.code == "invalid_transition"
-    assert get_experiment("e", who["environment"]).status == status
+    assert get_experiment("e", step_arguments["environment"]).status == status
     assert Change.objects.latest_revision() == revision
 
 
-def test_update__draft__takes_all(draft: Experiment, who: dict[str, Any]) -> None:
+def test_update__draft__takes_all(draft: Experiment, step_arguments: dict[str, Any]) -> None:
     variants = [{"key": "x", "weight": 1}, {"key": "y", "weight": 2}]
     changes = {"variants": variants, "metrics": ["sign up"], "description": "New", "tuning_size": 20_000}
-    updated = update_experiment(**who, changes=changes)
+    updated = update_experiment(**step_arguments, changes=changes)
 
     assert {name: getattr(updated, name) for name in changes} == changes
 
 
 @pytest.mark.parametrize("size", [100, 5000, 10_000_000])
-def test_create__tuning_size__is_kept_and_logged(who: dict[str, Any], size: int) -> None:
-    create_experiment(**who, variants=VARIANTS, tuning_size=size)
+def test_create__tuning_size__is_kept_and_logged(step_arguments: dict[str, Any], size: int) -> None:
+    create_experiment(**step_arguments, variants=VARIANTS, tuning_size=size)
 
     change = Change.objects.latest("revision")
-    assert get_experiment("e", who["environment"]).tuning_size == size
+    assert get_experiment("e", step_arguments["environment"]).tuning_size == size
     assert change.after is not None
     assert change.after["tuningSampleSize"] == size
 
@@ -115,42 +115,44 @@ def test_create__tuning_size__is_kept_and_logged(who: dict[str, Any], size: int)
     "changes",
     [{"variants": [*VARIANTS, {"key": "c", "weight": 1}]}, {"metrics": []}, {"tuning_size": 100}],
 )
-def test_update__started__is_locked(draft: Experiment, who: dict[str, Any], changes: dict[str, Any]) -> None:
-    start_experiment(**who)
+def test_update__started__is_locked(draft: Experiment, step_arguments: dict[str, Any], changes: dict[str, Any]) -> None:
+    start_experiment(**step_arguments)
     with pytest.raises(DomainError) as refused:
-        update_experiment(**who, changes={"description": "Half written", **changes})
+        update_experiment(**step_arguments, changes={"description": "Half written", **changes})
 
     assert refused.value.code == "experiment_locked"
-    assert get_experiment("e", who["environment"]).description == ""
+    assert get_experiment("e", step_arguments["environment"]).description == ""
 
 
 def test_update__started__still_takes_a_description_and_what_is_the_same(
-    draft: Experiment, who: dict[str, Any]
+    draft: Experiment, step_arguments: dict[str, Any]
 ) -> None:
-    start_experiment(**who)
-    updated = update_experiment(**who, changes={"description": "Words", "variants": VARIANTS, "metrics": ["buy"]})
+    start_experiment(**step_arguments)
+    updated = update_experiment(
+        **step_arguments, changes={"description": "Words", "variants": VARIANTS, "metrics": ["buy"]}
+    )
 
     assert updated.description == "Words"
 
 
-def test_update__nothing_new__writes_nothing(draft: Experiment, who: dict[str, Any]) -> None:
+def test_update__nothing_new__writes_nothing(draft: Experiment, step_arguments: dict[str, Any]) -> None:
     before = Change.objects.latest_revision()
-    update_experiment(**who, changes={"metrics": ["buy"], "description": ""})
+    update_experiment(**step_arguments, changes={"metrics": ["buy"], "description": ""})
 
     assert Change.objects.latest_revision() == before
 
 
-def test_delete__draft__goes_and_its_history_stays(draft: Experiment, who: dict[str, Any]) -> None:
-    delete_experiment(**who)
+def test_delete__draft__goes_and_its_history_stays(draft: Experiment, step_arguments: dict[str, Any]) -> None:
+    delete_experiment(**step_arguments)
 
     assert not Experiment.objects.exists()
     assert [change.action for change in Change.objects.of("experiment", draft.pk)] == ["deleted", "created"]
 
 
-def test_delete__started__is_locked(draft: Experiment, who: dict[str, Any]) -> None:
-    start_experiment(**who)
+def test_delete__started__is_locked(draft: Experiment, step_arguments: dict[str, Any]) -> None:
+    start_experiment(**step_arguments)
     with pytest.raises(DomainError) as refused:
-        delete_experiment(**who)
+        delete_experiment(**step_arguments)
 
     assert refused.value.code == "experiment_locked"
 
@@ -187,10 +189,10 @@ def test_delete__started__is_locked(draft: Experiment, who: dict[str, Any]) -> N
     ],
 )
 def test_create__unacceptable__names_every_field(
-    who: dict[str, Any], values: dict[str, Any], fields: list[str]
+    step_arguments: dict[str, Any], values: dict[str, Any], fields: list[str]
 ) -> None:
     with pytest.raises(ValidationFailed) as refused:
-        create_experiment(**{**who, "variants": VARIANTS, **values})
+        create_experiment(**{**step_arguments, "variants": VARIANTS, **values})
 
     assert [detail.field for detail in refused.value.details] == fields
     assert not Experiment.objects.exists()

@@ -1,4 +1,4 @@
-"""What is found of an experiment before it starts: each check with what makes it good, doubtful or wrong."""
+"""The checklist of an experiment: what makes each check ok, a warning or a problem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAY = timedelta(days=1)
 
 
 def find(experiment: Experiment, check: Check, at: Any = NOON) -> tuple[str, str]:
-    """How the one finding of this check stands, and why."""
+    """Return the status and the message of the only finding of this check."""
     [found] = [finding for finding in check_experiment(experiment, at) if finding.check is check]
     return found.status, found.message
 

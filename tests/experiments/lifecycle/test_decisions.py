@@ -1,4 +1,4 @@
-"""The end of experiments: with a winner or without, all at once or not at all, and with a reason where it takes one."""
+"""Stopping experiments, with or without a winner: in one transaction, and with a reason where required."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db
 
 
 def refused(environment: Environment, **values: Any) -> list[tuple[str, str]]:
-    """The fields to blame of a stop that is refused, with the codes; nothing was written."""
+    """Return the fields and codes of a refused stop, after checking that nothing was written."""
     before = stored_state(environment)
     with pytest.raises(ValidationFailed) as error:
         stop_experiment(**step_arguments(environment, **values))
@@ -51,8 +51,8 @@ def test_stop__without_a_winner__lets_the_other_rules_of_the_flag_decide(product
     assert (stopped.status, stopped.stopped_at is not None, stopped.winner) == ("stopped", True, "")
     assert stopped.frozen_at is None
     assert flag_rules(production) == OWN
-    told = Change.objects.since(before).values_list("kind", "key")
-    assert sorted(told) == [("experiment", "e"), ("flag", "button")]
+    changed = Change.objects.since(before).values_list("kind", "key")
+    assert sorted(changed) == [("experiment", "e"), ("flag", "button")]
 
 
 def test_stop__without_a_winner__asks_for_no_reason_whatever_the_results_say(production: Environment) -> None:
@@ -71,10 +71,10 @@ def test_stop__winner_by_the_verdict__stops_freezes_and_ships_at_once(production
     assert flag_rules(production) == [{"type": "percentage", "percentage": 100}]
     assert get_flag("button", production).enabled
     assert AggregateState.objects.get(pk=experiment.pk).stopped_at == stopped.stopped_at
-    told = {change.kind: change for change in Change.objects.since(before)}
-    assert told.keys() == {"experiment", "flag"}
-    assert told["experiment"].after is not None
-    assert told["experiment"].after["winner"] == "green"
+    changed = {change.kind: change for change in Change.objects.since(before)}
+    assert changed.keys() == {"experiment", "flag"}
+    assert changed["experiment"].after is not None
+    assert changed["experiment"].after["winner"] == "green"
 
 
 def test_stop__with_a_winner__keeps_what_was_known_at_that_moment(production: Environment) -> None:

@@ -1,4 +1,4 @@
-"""The flag that an experiment drives: what its start writes there, and that it is refused where that cannot be."""
+"""The flag that an experiment drives: the rule that its start writes, and refusals of flags that cannot have it."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ RULE = {
 
 
 @pytest.fixture
-def who(production: Environment) -> dict[str, Any]:
+def step_arguments(production: Environment) -> dict[str, Any]:
     return {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
 
 
 @pytest.fixture
-def driving(who: dict[str, Any]) -> Experiment:
-    """A draft that drives a flag with a rule of its own."""
+def driving(step_arguments: dict[str, Any]) -> Experiment:
+    """Create a draft that drives a flag which has a rule of its own."""
     FlagFactory(key="button", enabled=True, rules=OWN)
-    return create_experiment(**who, variants=VARIANTS, flag=DRIVEN)
+    return create_experiment(**step_arguments, variants=VARIANTS, flag=DRIVEN)
 
 
 def rules(environment: Environment) -> list[Any]:
@@ -51,7 +51,7 @@ def test_rule_of__plain_experiment__has_its_variants_and_what_they_serve(driving
     assert rule_of(document(driving)) == RULE
 
 
-def test_rule_of__audience_of_every_kind__says_all_of_it(who: dict[str, Any]) -> None:
+def test_rule_of__audience_of_every_kind__says_all_of_it(step_arguments: dict[str, Any]) -> None:
     FlagFactory(key="button")
     audience = {
         "percentage": 12.5,
@@ -59,60 +59,60 @@ def test_rule_of__audience_of_every_kind__says_all_of_it(who: dict[str, Any]) ->
         "group": {"key": "checkout", "from": 0, "to": 50},
     }
     forced = {"qa-1": "green"}
-    draft = create_experiment(**who, variants=VARIANTS, flag=DRIVEN, forced_variants=forced, **audience)
+    draft = create_experiment(**step_arguments, variants=VARIANTS, flag=DRIVEN, forced_variants=forced, **audience)
 
     assert rule_of(document(draft)) == {**RULE, **audience, "forced": forced}
 
 
 def test_start__drives_a_flag__puts_its_rule_first_in_this_environment_alone(
-    driving: Experiment, who: dict[str, Any], staging: Environment
+    driving: Experiment, step_arguments: dict[str, Any], staging: Environment
 ) -> None:
-    start_experiment(**who)
+    start_experiment(**step_arguments)
 
-    assert rules(who["environment"]) == [RULE, *OWN]
+    assert rules(step_arguments["environment"]) == [RULE, *OWN]
     assert rules(staging) == OWN
 
 
 def test_start__drives_a_flag__is_one_transaction_with_a_change_of_each(
-    driving: Experiment, who: dict[str, Any]
+    driving: Experiment, step_arguments: dict[str, Any]
 ) -> None:
     before = Change.objects.latest_revision()
-    start_experiment(**who, reason="Go")
+    start_experiment(**step_arguments, reason="Go")
 
-    told = Change.objects.since(before).values_list("kind", "key", "environment", "reason")
-    assert set(told) == {("experiment", "e", "production", "Go"), ("flag", "button", "production", "Go")}
+    changed = Change.objects.since(before).values_list("kind", "key", "environment", "reason")
+    assert set(changed) == {("experiment", "e", "production", "Go"), ("flag", "button", "production", "Go")}
 
 
 def test_start__flag_that_another_experiment_drives__is_refused_as_a_whole(
-    driving: Experiment, who: dict[str, Any]
+    driving: Experiment, step_arguments: dict[str, Any]
 ) -> None:
     ExperimentFactory(key="other", flag=DRIVEN, running=True)
-    before, revision = rules(who["environment"]), Change.objects.latest_revision()
+    before, revision = rules(step_arguments["environment"]), Change.objects.latest_revision()
     with pytest.raises(DomainError) as refused:
-        start_experiment(**who)
+        start_experiment(**step_arguments)
 
     assert (refused.value.code, "other" in refused.value.message) == ("in_use", True)
-    assert get_experiment("e", who["environment"]).status == "draft"
-    assert (rules(who["environment"]), Change.objects.latest_revision()) == (before, revision)
+    assert get_experiment("e", step_arguments["environment"]).status == "draft"
+    assert (rules(step_arguments["environment"]), Change.objects.latest_revision()) == (before, revision)
 
 
-def test_start__flag_that_was_archived_meanwhile__names_it(driving: Experiment, who: dict[str, Any]) -> None:
-    archive_flag(**{**who, "key": "button"})
+def test_start__flag_that_was_archived_meanwhile__names_it(driving: Experiment, step_arguments: dict[str, Any]) -> None:
+    archive_flag(**{**step_arguments, "key": "button"})
     with pytest.raises(ValidationFailed) as refused:
-        start_experiment(**who)
+        start_experiment(**step_arguments)
 
     assert [detail.field for detail in refused.value.details] == ["flag.key"]
-    assert get_experiment("e", who["environment"]).status == "draft"
+    assert get_experiment("e", step_arguments["environment"]).status == "draft"
 
 
 def test_start__flag_that_has_variants_by_now__names_what_it_cannot_serve(
-    driving: Experiment, who: dict[str, Any]
+    driving: Experiment, step_arguments: dict[str, Any]
 ) -> None:
     variants = [{"key": "old", "value": "a"}, {"key": "new", "value": "b"}]
     changes = {"type": "string", "variants": variants}
-    update_flag(**{**who, "key": "button"}, changes=changes)
+    update_flag(**{**step_arguments, "key": "button"}, changes=changes)
     with pytest.raises(ValidationFailed) as refused:
-        start_experiment(**who)
+        start_experiment(**step_arguments)
 
     assert [detail.field for detail in refused.value.details] == ["flag.serves.control", "flag.serves.green"]
-    assert get_experiment("e", who["environment"]).started_at is None
+    assert get_experiment("e", step_arguments["environment"]).started_at is None

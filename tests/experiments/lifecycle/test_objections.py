@@ -1,4 +1,4 @@
-"""What speaks against a winner, by the results alone."""
+"""The objections to shipping a variant."""
 
 from __future__ import annotations
 

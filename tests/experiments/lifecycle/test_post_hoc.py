@@ -1,4 +1,4 @@
-"""Metrics added to a started experiment: what they measure, that they are marked, and that they decide nothing."""
+"""Metrics added to a started experiment: they are measured, marked as post hoc, and decide nothing."""
 
 from __future__ import annotations
 

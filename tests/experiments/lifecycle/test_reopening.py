@@ -1,4 +1,4 @@
-"""Stopped experiments that are opened again: as if they had never been stopped, or not at all."""
+"""Reopening stopped experiments: as if they had not been stopped, or a refusal."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ OUTCOMES: list[dict[str, Any]] = [{}, {"winner": "green"}, {"winner": "green", "
 
 
 def stop(environment: Environment, **values: Any) -> datetime:
-    """Stop it, and return when that was."""
+    """Stop the experiment, and return the time of the stop."""
     stopped_at = stop_experiment(**step_arguments(environment, **values)).stopped_at
     assert stopped_at is not None
     return stopped_at
 
 
 def refused(environment: Environment, *, at: datetime | None = None) -> DomainError:
-    """The refusal to open it again, which has written nothing."""
+    """Return the refusal of a reopening, after checking that nothing was written."""
     before = stored_state(environment)
     with pytest.raises(DomainError) as error:
         reopen_experiment(**{**step_arguments(environment), **({"at": at} if at else {})})
@@ -78,8 +78,8 @@ def test_reopen__stopped_and_nothing_else__is_as_if_it_had_not_been_stopped(
     assert flag_rules(production) == before[0]
     after = analyse_experiment(reopened, NOON)
     assert (after.metrics, after.verdict, after.guards) == (before[1].metrics, before[1].verdict, before[1].guards)
-    told = Change.objects.since(revision).values_list("kind", "key", "reason")
-    assert sorted(told) == [("experiment", "e", "Too early"), ("flag", "button", "Too early")]
+    changed = Change.objects.since(revision).values_list("kind", "key", "reason")
+    assert sorted(changed) == [("experiment", "e", "Too early"), ("flag", "button", "Too early")]
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)

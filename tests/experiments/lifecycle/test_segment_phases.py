@@ -1,4 +1,4 @@
-"""Segments that running experiments ask for: who changes their members opens a new phase of those experiments."""
+"""A change of a segment opens a new phase of the running experiments that use it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def running() -> Experiment:
 
 
 def reasons(key: str = "e", environment: str = "production") -> list[str]:
-    """Why each of its phases began; the start of the experiment has no reason."""
+    """Return the reason of each phase; the first one, at the start, has none."""
     return [phase["reason"] for phase in Experiment.objects.get(key=key, environment__key=environment).phases]
 
 
@@ -83,11 +83,11 @@ def test_segment__same_members__opens_no_phase(api: Any, running: Experiment, ch
 def test_segment__changed_while_the_experiment_was_stopped__opens_a_phase_as_it_runs_again(
     running: Experiment, change: Any, expected: list[str]
 ) -> None:
-    here = {"key": "e", "environment": running.environment, "actor": ACTOR}
-    stop_experiment(**here, at=NOON)
+    arguments = {"key": "e", "environment": running.environment, "actor": ACTOR}
+    stop_experiment(**arguments, at=NOON)
     update_segment(key="crowd", changes=change, actor=ACTOR, at=NOON + timedelta(hours=1))
     assert reasons() == [""]
-    reopen_experiment(**here, at=NOON + timedelta(hours=2))
+    reopen_experiment(**arguments, at=NOON + timedelta(hours=2))
     assert reasons() == expected
 
 
@@ -95,13 +95,13 @@ def test_segment__changed_while_one_with_all_its_phases_was_stopped__keeps_it_fr
     running: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(new_phase, "MOST_PHASES", 1)
-    here = {"key": "e", "environment": running.environment, "actor": ACTOR, "at": NOON}
-    stop_experiment(**here)
+    arguments = {"key": "e", "environment": running.environment, "actor": ACTOR, "at": NOON}
+    stop_experiment(**arguments)
     update_segment(key="crowd", changes={"user_ids": ["lin"]}, actor=ACTOR, at=NOON)
     with pytest.raises(
         DomainError, match=r"The segment crowd was changed after the experiment was stopped, .* create a new"
     ) as error:
-        reopen_experiment(**here)
+        reopen_experiment(**arguments)
     assert error.value.code == "experiment_locked"
 
 

@@ -1,4 +1,4 @@
-"""Writes of metrics: what they change, what they refuse, when a version begins, and what the change log keeps."""
+"""Writes of metrics: their effects, refusals, new versions, and entries in the change log."""
 
 from __future__ import annotations
 

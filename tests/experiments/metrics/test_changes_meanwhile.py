@@ -1,4 +1,4 @@
-"""A metric that changes its meaning while an experiment starts: the experiment has what is in force, whole."""
+"""A metric changes while an experiment starts: the experiment has one complete definition of it."""
 
 from __future__ import annotations
 

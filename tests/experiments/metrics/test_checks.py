@@ -1,4 +1,4 @@
-"""What a metric may be: every property that is wrong is named, whatever the others are."""
+"""The checks of metrics: every invalid property is reported, independently of the others."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ VALUES = st.one_of(
 def test_check__of_anything__finds_what_is_wrong_or_what_can_be_parsed(
     document: dict[str, Any], edits: dict[str, Any]
 ) -> None:
-    """Whatever is accepted has a definition, and one that keeps everything that was said."""
+    """Every accepted metric has a definition that keeps all of its properties."""
     edited = {**document, **edits, "key": "m", "version": 1}
     if not list(check_meaning(edited)):
         said = {**edited}

@@ -1,4 +1,4 @@
-"""Definitions of metrics: what their documents say, and what is read from these."""
+"""Definitions of metrics: writing them as documents and parsing these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the metrics of an experiment compute: as they stand now for a draft, as they stood at the start for others."""
+"""The definitions that an experiment uses: current ones for a draft, those of the start otherwise."""
 
 from __future__ import annotations
 

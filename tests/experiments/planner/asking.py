@@ -1,4 +1,4 @@
-"""Asking the planner over HTTP, ten days after the first users came."""
+"""Helpers that ask the planner over HTTP, ten days after the first users came."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ask(api: Any, **parameters: Any) -> Any:
 
 
 def refused(api: Any, **parameters: Any) -> tuple[str, str, str]:
-    """The one detail of a refusal."""
+    """Return the only detail of a refusal."""
     [detail] = error(api.get(PATH, {"mde": "0.05", "baseline": "0.1", **parameters}), 400, "invalid_parameter")[
         "details"
     ]
@@ -27,6 +27,6 @@ def refused(api: Any, **parameters: Any) -> tuple[str, str, str]:
 
 
 def expose(experiment: Any, users: int, *, at: Any, first: int = 0) -> None:
-    """Users in turn to control and green."""
+    """Assign users in turn to control and green."""
     for number in range(first, first + users):
         assign(experiment.pk, f"user-{number}", ("control", "green")[number % 2], at)

@@ -1,4 +1,4 @@
-"""The users of an experiment, split anew: whom and what a calibration takes, and what it says of it."""
+"""Calibration with the users of an experiment: its users, its metrics, and its report."""
 
 from __future__ import annotations
 

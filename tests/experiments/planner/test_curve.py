@@ -1,4 +1,4 @@
-"""Where the marks of the planner's curves stand."""
+"""The geometry of the planner's curves."""
 
 from __future__ import annotations
 

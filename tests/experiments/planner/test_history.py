@@ -1,4 +1,4 @@
-"""GET /v1/planner for a metric: what is known of it from experiments and from events."""
+"""GET /v1/planner for a metric: its history from experiments and from events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a metric would have measured of the users who came lately."""
+"""The values of a metric for a sample of recent users."""
 
 from __future__ import annotations
 

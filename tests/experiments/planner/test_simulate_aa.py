@@ -1,4 +1,4 @@
-"""`manage.py simulate_aa`, as its output."""
+"""The output of `manage.py simulate_aa`."""
 
 from __future__ import annotations
 

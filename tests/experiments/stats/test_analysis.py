@@ -1,4 +1,4 @@
-"""The whole analysis: what is in it, and what must hold whatever the sums are."""
+"""The whole analysis: its contents, and properties that hold for any sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the marks of charts stand: places in percent, worked out by hand."""
+"""The geometry of charts: positions in percent, computed by hand."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_ticks__of_a_scale__are_few_round_numbers_with_zero(low: float, high: fl
 
 @given(st.lists(ranges | st.none()))
 def test_scale__for_any_ranges__holds_zero_and_every_estimate_and_has_three_to_seven_ticks(
-    known: list[Range | None],
+    intervals: list[Range | None],
 ) -> None:
-    scale = scale_for(known)
+    scale = scale_for(intervals)
     ticks = scale.ticks()
     assert scale.low < 0 < scale.high or 0.0 in (scale.low, scale.high)
-    assert all(scale.low <= interval.estimate <= scale.high for interval in known if interval)
+    assert all(scale.low <= interval.estimate <= scale.high for interval in intervals if interval)
     assert 3 <= len(ticks) <= 7
     assert 0.0 in ticks
     assert 2 <= len(scale.ticks(2)) <= 5
@@ -97,8 +97,8 @@ def test_series__of_known_days__is_a_line_within_its_band() -> None:
 
 
 def test_series__with_unknown_days__breaks_there() -> None:
-    known = Range(-1, 0, 1)
-    [series] = plot_series([[None, known, None, known, known]], PERCENT).series
+    interval = Range(-1, 0, 1)
+    [series] = plot_series([[None, interval, None, interval, interval]], PERCENT).series
     assert series.line == "M20 50L40 50M70 50L90 50"
     assert series.band.count("Z") == 2
 

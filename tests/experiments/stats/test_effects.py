@@ -1,4 +1,4 @@
-"""Differences and lifts where they are hard to have: control at or below 0, single users, no variance."""
+"""Differences and lifts in difficult cases: a control at or below 0, single users, no variance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the statistics cost a process that computes them."""
+"""The imports and memory of a process that computes statistics."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_check_phases__twenty_looks_across_two_phases_of_other_weights__errs_mor
 
 
 def test_check_phases__weights_chosen_by_what_was_seen__errs_more_rarely_than_its_level():
-    """Whoever opens a phase when the split looks odd, and with weights that fit it, gains nothing."""
+    """Opening a phase at a favourable moment, with weights that fit the split, does not raise the error rate."""
     chance, level = np.random.default_rng(3), 0.05
     first = chance.multinomial(100, [0.5, 0.5], size=(4000, 10)).cumsum(axis=1).astype(float)
     before = log_e_value(first, np.array([0.5, 0.5]))

@@ -1,4 +1,4 @@
-"""How often the tests err over twenty looks, and that a simulated split is what the results would make of it."""
+"""The error rates of the tests over twenty looks, and that a simulated split equals real results."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_simulate__rates__never_fall_from_look_to_look(calibrated: Simulation) -
 
 
 def test_sample_ratio__over_twenty_looks__errs_at_most_as_often_as_promised_and_chi_square_more_often() -> None:
-    """At p < 0.05 and three variants, for at 0.001 there would be nothing to count."""
+    """Use p < 0.05 and three variants, because at 0.001 there would be no false positives to count."""
     shares = np.array([0.5, 0.3, 0.2])
     counts = np.random.default_rng(5).multinomial(200, shares, (5_000, LOOKS)).cumsum(axis=1).astype(float)
     always_valid = -sample_ratio.log_e_value(counts, shares) < np.log(0.05)

@@ -1,4 +1,4 @@
-"""What the verdict follows from: the guards of the data, the first goal, the guardrails; and in what words."""
+"""The verdict: the checks of the data, the first goal, the guardrails, and the text of reasons."""
 
 from __future__ import annotations
 
