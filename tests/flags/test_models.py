@@ -1,4 +1,4 @@
-"""The words in which flags are asked for."""
+"""Querysets of flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled flags and segments: applying changes one by one leads where loading everything does."""
+"""The compiled flags and segments: applying changes one by one gives the same as loading everything."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_apply__a_thousand_random_changes__ends_where_a_fresh_start_does() -> No
     state = compiled.state
     assert state.archived
     assert len(state.configurations) > 3
-    assert len({len(each.flags) for each in state.configurations.values()}) == 1
+    assert len({len(configuration.flags) for configuration in state.configurations.values()}) == 1
 
 
 def test_apply__change_that_was_loaded_already__does_no_harm() -> None:
@@ -94,7 +94,7 @@ def test_apply__segment_deleted__is_gone_from_every_environment(production: Envi
     delete_segment(key="beta", **WRITE)
     apply_new_changes(applied)
 
-    assert not any(each.segments for each in compiled.state.configurations.values())
+    assert not any(configuration.segments for configuration in compiled.state.configurations.values())
 
 
 def test_apply__environment_renamed__keeps_its_flags(production: Environment) -> None:

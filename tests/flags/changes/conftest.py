@@ -1,4 +1,4 @@
-"""The flags that the tests of writes begin with."""
+"""Flags for tests of writes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def flag(production: Environment) -> Flag:
 
 @pytest.fixture
 def rich(production: Environment) -> Flag:
-    """A flag that has every property there is."""
+    """A flag with every property."""
     create_flag(key="base", environment=production, enabled=True, **WRITE)
     return create_flag(key="rich", environment=production, **EVERYTHING, **WRITE)

@@ -30,7 +30,7 @@ VARIANTS = [{"key": key, "value": key.upper()} for key in ("blue", "green", "red
 
 
 class RandomChanges:
-    """Each call of `make` makes one change, unless it is refused. `made` counts those that were not."""
+    """Makes one change with each call of `make`, unless it is refused. `made` counts the accepted ones."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
@@ -84,7 +84,7 @@ class RandomChanges:
 
     def drive_flag(self) -> None:
         flag, chance = self._flag(), self.chance
-        served: list[Any] = [each["key"] for each in get_flag(flag["key"], flag["environment"]).variants]
+        served: list[Any] = [variant["key"] for variant in get_flag(flag["key"], flag["environment"]).variants]
         variants = [{"key": key, "weight": 1, "serves": chance.choice(served or [True, False])} for key in "ab"]
         rule = {"type": "experiment", "experiment": chance.choice("xy"), "variants": variants}
         with writing(actor=ACTOR, at=self.at) as log:

@@ -1,4 +1,4 @@
-"""Putting flags aside, taking them back, and deleting them."""
+"""Archiving, restoring and deleting flags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.flags.changes.writing import HALF, WRITE, revision
 pytestmark = pytest.mark.django_db
 
 
-def test_archive__flag__is_put_aside_for_all_environments_with_its_states(
+def test_archive__flag__is_archived_in_all_environments_with_its_states(
     flag: Flag, production: Environment, staging: Environment
 ) -> None:
     archived = archive_flag(key="a", environment=production, if_match=flag.etag, **WRITE)

@@ -1,4 +1,4 @@
-"""The past, as the change log tells it: what a flag went by at a moment, and so what it answered."""
+"""Past configurations from the change log, and the evaluations that they give."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_past__random_changes__answers_as_it_did_then(db: None) -> None:
     for key, environment, moment, revision, now in seen:
         then, of = configuration_at(key, environment, moment)
         assert (answers(key, then), of) == (answers(key, now), revision)
-        assert then.flags == {each: now.flags[each] for each in then.flags}
-        assert then.segments == {each: now.segments[each] for each in then.segments}
+        assert then.flags == {key: now.flags[key] for key in then.flags}
+        assert then.segments == {key: now.segments[key] for key in then.segments}
 
 
 def test_past__prerequisites_and_segments_changed_since__are_those_of_then(production: Environment) -> None:

@@ -1,4 +1,4 @@
-"""Promotion: what it takes from one environment to another, what it leaves, and how each door tells it."""
+"""Promotion: what it copies between environments, what it leaves, and how API, admin and command report it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ OFF: dict[str, Any] = {"enabled": False, "rules": []}
 
 
 def states(key: str) -> dict[str, Any]:
-    found: dict[str, Any] = document(Flag.objects.get(key=key))["states"]
-    return found
+    states: dict[str, Any] = document(Flag.objects.get(key=key))["states"]
+    return states
 
 
 def revision() -> int:
@@ -47,13 +47,13 @@ def _flags(production: Environment, staging: Environment) -> None:
     archive_flag(key="old", environment=staging, **WRITE)
 
 
-def test_promote__all__takes_those_that_differ_and_are_not_archived(
+def test_promote__all__writes_those_that_differ_and_are_not_archived(
     production: Environment, staging: Environment
 ) -> None:
     before = revision()
     written = promote(source=staging, target=production, reason="Tested", **WRITE)
 
-    assert [each.key for each in written] == ["a", "b"]
+    assert [change.key for change in written] == ["a", "b"]
     assert (
         states("a")["production"]
         == states("a")["staging"]
@@ -64,7 +64,7 @@ def test_promote__all__takes_those_that_differ_and_are_not_archived(
     )
     assert states("old")["production"] == OFF
     changes = list(Change.objects.since(before))
-    assert [(each.key, each.environment, each.reason) for each in changes] == [
+    assert [(change.key, change.environment, change.reason) for change in changes] == [
         ("a", "production", "Tested"),
         ("b", "production", "Tested"),
     ]
@@ -78,10 +78,10 @@ def test_promote__again__writes_nothing(production: Environment, staging: Enviro
     assert revision() == before
 
 
-def test_promote__named__takes_these_alone_and_archived_ones_too(production: Environment, staging: Environment) -> None:
+def test_promote__named__writes_only_these_and_archived_ones_too(production: Environment, staging: Environment) -> None:
     written = promote(source=staging, target=production, keys=["old", "b", "same"], **WRITE)
 
-    assert [each.key for each in written] == ["b", "old"]
+    assert [change.key for change in written] == ["b", "old"]
     assert states("a")["production"] == OFF
     assert Flag.objects.get(key="old").archived_at is not None
 
@@ -102,17 +102,19 @@ def test_promote__from_a_younger_environment__switches_off(production: Environme
     trial = create_environment(key="trial", name="Trial", **WRITE)
     written = promote(source=trial, target=staging, **WRITE)
 
-    assert [each.key for each in written] == ["a", "b"]
+    assert [change.key for change in written] == ["a", "b"]
     assert states("a")["staging"] == OFF
     assert promote(source=staging, target=trial, **WRITE) == []
 
 
-def test_promote__dry_run__tells_and_writes_nothing(production: Environment, staging: Environment) -> None:
+def test_promote__dry_run__returns_differences_and_writes_nothing(
+    production: Environment, staging: Environment
+) -> None:
     before = revision()
-    told = promote(source=staging, target=production, is_dry_run=True, **WRITE)
+    preview = promote(source=staging, target=production, is_dry_run=True, **WRITE)
 
     assert (revision(), states("a")["production"]) == (before, OFF)
-    assert told == promote(source=staging, target=production, **WRITE)
+    assert preview == promote(source=staging, target=production, **WRITE)
 
 
 def test_promote__other_than_was_seen__is_refused(production: Environment, staging: Environment) -> None:
@@ -136,7 +138,7 @@ def test_promote__flags_that_cannot_be__are_named(
 ) -> None:
     with pytest.raises(ValidationFailed) as refused:
         promote(source=staging, target=production, keys=keys, **WRITE)
-    assert [each.field for each in refused.value.details] == fields
+    assert [detail.field for detail in refused.value.details] == fields
 
 
 def test_promote__any_number_of_flags__takes_two_queries_for_each_that_differs(
@@ -151,7 +153,7 @@ def test_promote__any_number_of_flags__takes_two_queries_for_each_that_differs(
 # --- the API ----------------------------------------------------------------------------------------------------------
 
 
-def test_api__promotion__is_told_as_the_history_tells_it(api: CommittingClient) -> None:
+def test_api__promotion__has_the_differences_of_the_history(api: CommittingClient) -> None:
     answer = api.post("/v1/promote", {"from": "staging", "flags": ["a", "same"]})
 
     assert (answer.status_code, answer.json()) == (
@@ -174,8 +176,8 @@ def test_api__promotion__is_told_as_the_history_tells_it(api: CommittingClient) 
         },
     )
     history = api.get("/v1/flags/a/history?limit=1").json()["data"][0]
-    told = answer.json()["data"]["flags"][0]["changes"]
-    assert sorted(history["changes"], key=str) == sorted(told, key=str)
+    changes = answer.json()["data"]["flags"][0]["changes"]
+    assert sorted(history["changes"], key=str) == sorted(changes, key=str)
 
 
 def test_api__promotion__is_seen_by_the_next_request(api: CommittingClient, staging_api: CommittingClient) -> None:
@@ -188,9 +190,9 @@ def test_api__promotion__is_seen_by_the_next_request(api: CommittingClient, stag
 
 def test_api__dry_run__changes_nothing(api: CommittingClient) -> None:
     before = revision()
-    told = api.post("/v1/promote", {"from": "staging", "dryRun": True}).json()["data"]
+    preview = api.post("/v1/promote", {"from": "staging", "dryRun": True}).json()["data"]
 
-    assert ([each["key"] for each in told["flags"]], told["dryRun"]) == (["a", "b"], True)
+    assert ([flag["key"] for flag in preview["flags"]], preview["dryRun"]) == (["a", "b"], True)
     assert revision() == before
 
 

@@ -1,4 +1,4 @@
-"""Writes of what all environments share of a flag."""
+"""Writes of the properties that all environments share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What flags and segments name: it must exist, may not lead back to itself, and does not go away while it is named."""
+"""References of flags and segments: they must exist, form no circle, and not be removed while they are needed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def environment(production: Environment) -> Environment:
 
 
 def flag(key: str, *needed: str, **values: Any) -> None:
-    prerequisites = [{"flag": each} for each in needed]
-    here = Environment.objects.get(key="production")
-    create_flag(**{"key": key, "environment": here, "prerequisites": prerequisites, **values, **WRITE})
+    prerequisites = [{"flag": other} for other in needed]
+    production = Environment.objects.get(key="production")
+    create_flag(**{"key": key, "environment": production, "prerequisites": prerequisites, **values, **WRITE})
 
 
 def require(key: str, *prerequisites: dict[str, Any]) -> None:
-    here = Environment.objects.get(key="production")
-    update_flag(key=key, environment=here, changes={"prerequisites": list(prerequisites)}, **WRITE)
+    production = Environment.objects.get(key="production")
+    update_flag(key=key, environment=production, changes={"prerequisites": list(prerequisites)}, **WRITE)
 
 
 def within(*keys: str) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def segment(key: str, *needed: str) -> None:
 
 
 def refusal(write: Any, *arguments: Any, **values: Any) -> tuple[str, str, str]:
-    """The field, code and message of the one thing that is wrong; and that nothing was written."""
+    """Return the field, code and message of the only detail, and check that nothing was written."""
     before = Change.objects.latest_revision()
     with pytest.raises(ValidationFailed) as refused:
         write(*arguments, **values)
@@ -165,7 +165,7 @@ def test_flag__names_what_exists__is_accepted_everywhere() -> None:
 # circles
 
 
-def test_flag__asks_for_itself__is_told_the_way_round() -> None:
+def test_flag__needs_itself__is_refused_with_the_circle() -> None:
     expected = (
         "prerequisites[0].flag",
         "invalid_value",
@@ -174,7 +174,7 @@ def test_flag__asks_for_itself__is_told_the_way_round() -> None:
     assert refusal(flag, "a", "a") == expected
 
 
-def test_flag__asks_for_one_that_asks_for_it__is_told_the_shortest_way_round() -> None:
+def test_flag__needs_one_that_needs_it__is_refused_with_the_shortest_circle() -> None:
     flag("a")
     flag("b", "a")
     flag("c", "b")
@@ -186,7 +186,7 @@ def test_flag__asks_for_one_that_asks_for_it__is_told_the_shortest_way_round() -
     assert "a → d → b → a" in message
 
 
-def test_segment__asks_for_itself__is_told_the_way_round() -> None:
+def test_segment__names_itself__is_refused_with_the_circle() -> None:
     segment("a")
     segment("b", "a")
     field, code, message = refusal(update_segment, key="a", changes={"conditions": within("b")}, **WRITE)
@@ -213,9 +213,9 @@ def test_chain__one_too_many__is_refused_with_the_whole_chain(write: Any, field:
     for at in range(1, LONGEST_CHAIN):
         write(keys[at], keys[at - 1])
 
-    found = refusal(write, keys[-1], keys[-2])
-    assert found[:2] == (field, "out_of_range")
-    assert " → ".join(reversed(keys)) in found[2]
+    detail = refusal(write, keys[-1], keys[-2])
+    assert detail[:2] == (field, "out_of_range")
+    assert " → ".join(reversed(keys)) in detail[2]
 
 
 def test_chain__lengthened_in_the_middle__counts_who_asks_and_who_is_asked() -> None:
@@ -227,9 +227,9 @@ def test_chain__lengthened_in_the_middle__counts_who_asks_and_who_is_asked() -> 
     require("l0", {"flag": f"r{half - 1}"})
     flag("more")
 
-    found = refusal(require, "r0", {"flag": "more"})
-    assert found[:2] == ("prerequisites[0].flag", "out_of_range")
-    assert f"chain of {LONGEST_CHAIN + 1} flags, l{half - 1} → " in found[2]
+    detail = refusal(require, "r0", {"flag": "more"})
+    assert detail[:2] == ("prerequisites[0].flag", "out_of_range")
+    assert f"chain of {LONGEST_CHAIN + 1} flags, l{half - 1} → " in detail[2]
 
 
 # what is needed stays
@@ -301,7 +301,7 @@ def test_check__any_number_of_references__takes_as_many_queries(count: int, djan
 
 
 def at_once(*writes: Callable[[], Any]) -> int:
-    """Run each in a thread of its own and return how many were refused."""
+    """Run each call in its own thread, and return how many were refused."""
     refused: list[DomainError] = []
     start = threading.Barrier(len(writes))
 

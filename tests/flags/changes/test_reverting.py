@@ -1,4 +1,4 @@
-"""Going back to what a flag was at an earlier revision."""
+"""Restoring a flag to an earlier revision."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_revert__earlier_revision__brings_back_what_is_common_and_this_environme
     assert Change.objects.latest("revision").reason == "It broke"
 
 
-def test_revert__to_what_stands_there__writes_nothing(flag: Flag, production: Environment) -> None:
+def test_revert__to_the_current_values__writes_nothing(flag: Flag, production: Environment) -> None:
     before = revision()
     revert_flag(key="a", revision=before, environment=production, **WRITE)
 
@@ -98,7 +98,7 @@ def test_revert__revision_of_another_environment_alone__is_an_unknown_reference(
     revert_flag(key="a", revision=elsewhere, environment=staging, **WRITE)
 
 
-def test_revert__what_it_needed_is_gone__is_refused_by_the_revision_and_says_what_is_missing(
+def test_revert__reference_no_longer_exists__is_refused_with_what_is_missing(
     flag: Flag, production: Environment
 ) -> None:
     create_segment(key="beta", user_ids=["u"], **WRITE)

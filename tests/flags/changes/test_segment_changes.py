@@ -1,4 +1,4 @@
-"""Writes of segments: what they change, what they refuse, and what the change log keeps of them."""
+"""Writes of segments: changes, refusals, and entries of the change log."""
 
 from __future__ import annotations
 
@@ -156,6 +156,6 @@ def test_list__without_members__reads_neither_conditions_nor_users(
     segment: Segment, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(1) as queries:
-        [found] = Segment.objects.without_members()
-        assert (found.key, found.description) == ("beta", "B")
+        [segment] = Segment.objects.without_members()
+        assert (segment.key, segment.description) == ("beta", "B")
     assert "user_ids" not in queries.captured_queries[0]["sql"]

@@ -1,4 +1,4 @@
-"""Writes of flags: what they change, what they refuse, and what the change log keeps of them."""
+"""Writes of flags: changes, refusals, and entries of the change log."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def test_update__state__changes_this_environment_alone(
     updated = update_flag(key="a", environment=staging, changes={"enabled": True}, actor=ACTOR, at=later)
 
     assert (updated.enabled, updated.rules, updated.updated_at) == (True, HALF, later)
-    here = get_flag("a", production)
-    assert (here.updated_at, here.version) == (flag.updated_at, flag.version)
+    read = get_flag("a", production)
+    assert (read.updated_at, read.version) == (flag.updated_at, flag.version)
     assert Change.objects.latest("revision").environment == "staging"
 
 

@@ -1,4 +1,4 @@
-"""What the tests of writes write."""
+"""Values that tests of writes share."""
 
 from __future__ import annotations
 

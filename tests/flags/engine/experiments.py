@@ -1,4 +1,4 @@
-"""The rule of an experiment, as the tests of flags that experiments drive use it."""
+"""The rule of an experiment, for tests of flags that experiments drive."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ COLOURS = {"type": "string", "variants": [{"key": "old", "value": "#f00"}, {"key
 
 
 def experiment_rule(experiment: str = "checkout", *, is_plain: bool = True, **more: Any) -> dict[str, Any]:
-    """A rule that halves everybody between control and treatment."""
+    """A rule that splits users evenly between control and treatment."""
     serves = (False, True) if is_plain else ("old", "new")
     keys = ("control", "treatment")
-    variants = [{"key": key, "weight": 50, "serves": each} for key, each in zip(keys, serves, strict=True)]
+    variants = [{"key": key, "weight": 50, "serves": value} for key, value in zip(keys, serves, strict=True)]
     return {"type": "experiment", "experiment": experiment, "variants": variants, **more}

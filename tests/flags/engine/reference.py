@@ -1,4 +1,4 @@
-"""The published bucketing written a second time, from its description alone, to hold the engine and the vectors to."""
+"""A second implementation of the published bucketing, written from its description, to compare with the engine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reference_bucket(salt: str, user_id: str) -> int:
 
 
 def reference_variant(weights: Iterable[tuple[str, float]], at: int) -> str:
-    """The variant of the user whose bucket under the split's salt is `at`."""
+    """Return the variant of a user whose bucket under the split's salt is `at`."""
     exact = [(key, Fraction(Decimal(repr(weight)))) for key, weight in weights]
     total = sum(weight for _, weight in exact)
     reached = Fraction(0)

@@ -1,4 +1,4 @@
-"""What the engine says against a document that it does not take."""
+"""The details with which the engine refuses a document."""
 
 from __future__ import annotations
 

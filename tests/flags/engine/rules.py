@@ -1,4 +1,4 @@
-"""Rules that the tests of parsing share, and what becomes of them."""
+"""Rules that tests of parsing share, and their compiled forms."""
 
 from __future__ import annotations
 

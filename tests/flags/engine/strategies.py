@@ -1,4 +1,4 @@
-"""Flags, segments and users of every shape that the engine takes, for tests of what holds for all of them."""
+"""Hypothesis strategies for flags, segments and users of every shape that the engine accepts."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _put_together(at: int, pool: list[dict[str, Any]], random: Random) -> dict[s
 
 
 FLAGS = st.builds(_assemble, _rules(_SERVING, min_size=6, max_size=6), st.integers(0, 2**64).map(Random))
-"""Flags put together from a few rules, of which later ones may depend on earlier ones."""
+"""Flags of a few rules each. Later flags may depend on earlier ones."""
 
 SEGMENTS = st.tuples(
     st.fixed_dictionaries(
@@ -170,10 +170,10 @@ SEGMENTS = st.tuples(
         {"key": st.just("segment-b")},
         optional={
             "userIds": USER_IDS,
-            "conditions": st.lists(IN_SEGMENT.filter(lambda each: each["value"] == "segment-a"), max_size=1),
+            "conditions": st.lists(IN_SEGMENT.filter(lambda condition: condition["value"] == "segment-a"), max_size=1),
         },
     ),
 ).map(list)
-"""Two segments, of which the second may ask for the first."""
+"""Two segments, of which the second may depend on the first."""
 
 USERS = st.sampled_from(["user-1", "user-2"]) | NAME

@@ -1,4 +1,4 @@
-"""Evaluation: the published reasons, the order of rules, who is in an audience and its share, and what is served."""
+"""Evaluation: reasons, the order of rules, audiences and shares, and the values served."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def flag(*rules: dict[str, Any], enabled: bool = True, key: str = KEY, **more: A
 
 
 def configuration(*flags: Flag, segments: tuple[dict[str, Any], ...] = ()) -> Configuration:
-    return Configuration({each.key: each for each in flags}, {each["key"]: parse_segment(each) for each in segments})
+    return Configuration(
+        {flag.key: flag for flag in flags}, {segment["key"]: parse_segment(segment) for segment in segments}
+    )
 
 
 def evaluate(
@@ -343,7 +345,7 @@ def test_evaluate__prerequisites__are_asked_for_the_same_user() -> None:
 
 
 def test_evaluate__flag_that_many_depend_on__is_worked_out_once() -> None:
-    """Each level needs both flags of the one below: without a memory, the work would double with every level."""
+    """Each level needs both flags of the level below. Without a cache, the work would double with every level."""
     asked = Counter[str]()
 
     class Counting(dict[str, Flag]):

@@ -1,4 +1,4 @@
-"""The rule of an experiment: how it may be written, whom it serves what, and who is in the experiment by it."""
+"""The rule of an experiment: its checks, what it serves to each user, and which users take part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ SERVES: dict[str, Any] = {"control": False, "treatment": True}
 
 def among(*documents: dict[str, Any], segments: tuple[dict[str, Any], ...] = ()) -> Configuration:
     flags = [parse_flag({"enabled": True, "rules": [], **document}) for document in documents]
-    return Configuration({each.key: each for each in flags}, {each["key"]: parse_segment(each) for each in segments})
+    return Configuration(
+        {flag.key: flag for flag in flags}, {segment["key"]: parse_segment(segment) for segment in segments}
+    )
 
 
 def driven(*rules: dict[str, Any], **more: Any) -> Configuration:
@@ -59,7 +61,7 @@ VALUED = experiment_rule(is_plain=False)["variants"]
         ({"variants": TWO[:1]}, [("variants", "out_of_range")]),
         ({"variants": TWO * 26}, [("variants", "out_of_range")]),
         ({"variants": [TWO[0], TWO[0]]}, [("variants[1].key", "duplicate")]),
-        ({"variants": [{**each, "weight": 0} for each in TWO]}, [("variants", "out_of_range")]),
+        ({"variants": [{**variant, "weight": 0} for variant in TWO]}, [("variants", "out_of_range")]),
         ({"variants": [TWO[0], {**TWO[1], "weight": -1}]}, [("variants[1].weight", "out_of_range")]),
         ({"variants": [TWO[0], {**TWO[1], "weight": True}]}, [("variants[1].weight", "invalid_type")]),
         ({"variants": [TWO[0], {**TWO[1], "serves": "new"}]}, [("variants[1].serves", "invalid_type")]),
@@ -81,13 +83,13 @@ VALUED = experiment_rule(is_plain=False)["variants"]
     ],
 )
 def test_rule__wrong_field__is_blamed(more: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    found = blamed_in({"rules": [experiment_rule(**more)]})
-    assert found == [(f"rules[0].{field}", code) for field, code in expected]
+    errors = blamed_in({"rules": [experiment_rule(**more)]})
+    assert errors == [(f"rules[0].{field}", code) for field, code in expected]
 
 
 def test_rule__without_what_it_needs__is_blamed() -> None:
-    found = blamed_in({"rules": [{"type": "experiment"}]})
-    assert found == [("rules[0].experiment", "required"), ("rules[0].variants", "required")]
+    errors = blamed_in({"rules": [{"type": "experiment"}]})
+    assert errors == [("rules[0].experiment", "required"), ("rules[0].variants", "required")]
 
 
 @pytest.mark.parametrize(
@@ -124,12 +126,12 @@ def test_rule__everybody__is_served_what_the_published_split_says() -> None:
     assert {variant_by_hash(user_id) for user_id in USERS} == {"control", "treatment"}
 
 
-def test_rule__participation__is_told_to_nobody() -> None:
+def test_rule__participation__is_not_in_the_answer() -> None:
     configuration = driven(experiment_rule(is_plain=False), **COLOURS)
-    found = answer(configuration, "user-1")
-    assert found.participation is not None
-    assert found.answer.keys() == {"enabled", "reason", "variant", "value"}
-    assert found.outcome == found.variant
+    evaluation = answer(configuration, "user-1")
+    assert evaluation.participation is not None
+    assert evaluation.answer.keys() == {"enabled", "reason", "variant", "value"}
+    assert evaluation.outcome == evaluation.variant
 
 
 @pytest.mark.parametrize(
@@ -143,14 +145,14 @@ def test_rule__participation__is_told_to_nobody() -> None:
         ({"conditions": [PRO]}, lambda _: False),
     ],
 )
-def test_rule__who_is_left_out__sees_control_and_is_not_in_the_experiment(more: Any, is_in: Any) -> None:
+def test_rule__excluded_user__sees_control_and_is_not_in_the_experiment(more: Any, is_in: Any) -> None:
     configuration = driven(experiment_rule(**more))
     for user_id in USERS:
-        found = answer(configuration, user_id)
+        evaluation = answer(configuration, user_id)
         if is_in(user_id):
-            assert found.participation == Participation("checkout", variant_by_hash(user_id))
+            assert evaluation.participation == Participation("checkout", variant_by_hash(user_id))
         else:
-            assert found == Evaluation(False, Reason.RULE_MATCH)
+            assert evaluation == Evaluation(False, Reason.RULE_MATCH)
 
 
 def test_rule__forced_user__sees_the_forced_variant_and_is_not_in_the_experiment() -> None:
@@ -170,7 +172,7 @@ def test_rule__stored_variant_that_there_is_not__serves_control() -> None:
     assert answer(driven(experiment_rule()), "user-1", {"checkout": "gone"}) == Evaluation(False, Reason.RULE_MATCH)
 
 
-def test_rule__flag_that_is_off__has_nobody_in_the_experiment() -> None:
+def test_rule__flag_that_is_off__has_no_participation() -> None:
     configuration = driven(experiment_rule(), enabled=False)
     assert answer(configuration, "user-1") == Evaluation(False, Reason.DISABLED)
     assert configuration.experiments == {}
@@ -206,15 +208,15 @@ def test_experiments__flags_and_those_that_need_them__are_told_by_key() -> None:
     [
         ({"percentage": 0}, False),
         ({"conditions": [{**PRO, "value": "free"}]}, False),
-        ({"variants": [{**each, "serves": True} for each in TWO]}, True),
+        ({"variants": [{**variant, "serves": True} for variant in TWO]}, True),
         ({"variants": [{**TWO[0], "weight": 0}, TWO[1]]}, True),
         ({"variants": [{**TWO[0], "weight": 0}, TWO[1]], "group": {"key": "g", "from": 0, "to": 100}}, True),
     ],
 )
-def test_resolve__nobody_known_by_name__needs_none_for_what_all_are_served(more: Any, is_on: bool) -> None:
+def test_resolve__anonymous_user__gets_what_all_users_are_served(more: Any, is_on: bool) -> None:
     configuration = driven(experiment_rule(**more))
-    found, rule = resolve(configuration.flags["f"], context(configuration, "", plan="pro"))
-    assert found == Evaluation(is_on, Reason.RULE_MATCH)
+    evaluation, rule = resolve(configuration.flags["f"], context(configuration, "", plan="pro"))
+    assert evaluation == Evaluation(is_on, Reason.RULE_MATCH)
     assert rule is configuration.flags["f"].rules[0]
 
 
@@ -227,7 +229,7 @@ def test_resolve__nobody_known_by_name__needs_none_for_what_all_are_served(more:
         {"variants": [{**TWO[0], "weight": 0}, TWO[1]], "group": {"key": "g", "from": 0, "to": 50}},
     ],
 )
-def test_resolve__nobody_known_by_name__cannot_be_told_what_the_hash_decides(more: Any) -> None:
+def test_resolve__anonymous_user__is_refused_if_the_hash_decides(more: Any) -> None:
     configuration = driven(experiment_rule(**more))
     with pytest.raises(TargetingKeyMissing):
         resolve(configuration.flags["f"], context(configuration, "", plan="pro"))
@@ -245,9 +247,9 @@ def explained(configuration: Configuration, *who: Any, **attributes: Any) -> Any
 
 def test_explain__user_of_the_audience__tells_each_step_and_the_split() -> None:
     rule = experiment_rule(conditions=[PRO], group={"key": "g", "from": 0, "to": 100}, percentage=50)
-    user_id = next(each for each in USERS if reference_bucket("checkout", each) < 50_000)
-    found = explained(driven(rule), user_id, plan="pro")
-    assert found["assignment"] == {
+    user_id = next(user_id for user_id in USERS if reference_bucket("checkout", user_id) < 50_000)
+    trace = explained(driven(rule), user_id, plan="pro")
+    assert trace["assignment"] == {
         "experiment": "checkout",
         "variant": variant_by_hash(user_id),
         "inExperiment": True,
@@ -275,7 +277,7 @@ def test_explain__user_of_the_audience__tells_each_step_and_the_split() -> None:
             },
         ],
     }
-    assert found["serves"] == {"enabled": SERVES[variant_by_hash(user_id)]}
+    assert trace["serves"] == {"enabled": SERVES[variant_by_hash(user_id)]}
 
 
 @pytest.mark.parametrize(
@@ -287,12 +289,12 @@ def test_explain__user_of_the_audience__tells_each_step_and_the_split() -> None:
         ({"percentage": 0}, "not_in_traffic"),
     ],
 )
-def test_explain__who_is_left_out__is_told_why(more: Any, reason: str) -> None:
-    told = explained(driven(experiment_rule(**more)), "user-1")["assignment"]
-    assert (told["inExperiment"], told["reason"]) == (False, reason)
-    assert told["variant"] == ("treatment" if reason == "forced" else "control")
+def test_explain__excluded_user__has_the_reason(more: Any, reason: str) -> None:
+    assignment = explained(driven(experiment_rule(**more)), "user-1")["assignment"]
+    assert (assignment["inExperiment"], assignment["reason"]) == (False, reason)
+    assert assignment["variant"] == ("treatment" if reason == "forced" else "control")
 
 
-def test_explain__stored_variant__is_told() -> None:
-    told = explained(driven(experiment_rule(percentage=0)), "user-1", {"checkout": "treatment"})["assignment"]
-    assert (told["variant"], told["inExperiment"], told["stored"]) == ("treatment", True, "treatment")
+def test_explain__stored_variant__is_shown() -> None:
+    assignment = explained(driven(experiment_rule(percentage=0)), "user-1", {"checkout": "treatment"})["assignment"]
+    assert (assignment["variant"], assignment["inExperiment"], assignment["stored"]) == ("treatment", True, "treatment")

@@ -1,4 +1,4 @@
-"""Operators: what each makes of every kind of attribute, and which values it takes."""
+"""Operators: the result of each for every type of attribute, and the values that it accepts."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ GAMMA = parse_segment({"key": "gamma", "userIds": ["user-2"]})
 
 
 def holds(name: str, value: Any, actual: object, now: datetime = NOW, **modifiers: bool) -> bool:
-    """Whether a condition on an attribute with this value takes `user-1` in."""
+    """Return whether `user-1` meets a condition on an attribute with this value."""
     attribute = {} if name in SEGMENTS else {"attribute": "asked"}
     compared = {} if name in VALUELESS else {"value": value}
     condition = compile_condition({**attribute, "operator": name, **compared, **modifiers})

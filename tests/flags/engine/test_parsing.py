@@ -1,4 +1,4 @@
-"""Parsing: which rules are taken, and that every wrong field is named with the right code."""
+"""Parsing: the rules that are accepted, and the field and code of every refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing whole flags and segments: what is taken of them beside their rules, and what is kept of it."""
+"""Parsing of flags and segments: everything except their rules."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_references__of_a_flag__are_all_that_it_names() -> None:
 
 
 def test_parse_flag__conditions_that_are_written_alike__are_one_object() -> None:
-    """And none that merely look alike to Python, for which 1, 1.0 and true are the same."""
+    """Python considers 1, 1.0 and true equal; conditions on them must not share an object."""
     values: list[Any] = [1, 1.0, True, "1", 1]
     flag = parse_flag({"key": "f", "enabled": True, "rules": [*attribute_rule(*(PRO | {"value": v} for v in values))]})
     (rule,) = flag.rules
@@ -180,8 +180,8 @@ def test_parse_flag__conditions_that_are_written_alike__are_one_object() -> None
 def test_parse_flag__thousands_of_variants_and_parts__are_refused_in_few_words() -> None:
     variants = [{"key": f"{n:0100}", "value": ""} for n in range(3_000)]
     split = [{"variant": "zz", "weight": 1}] * 4_000
-    found = refused({"type": "string", "variants": variants, "rules": [ALL | {"split": split}]})
-    assert [detail.field for detail in found] == ["variants", "rules[0].split"]
+    details = refused({"type": "string", "variants": variants, "rules": [ALL | {"split": split}]})
+    assert [detail.field for detail in details] == ["variants", "rules[0].split"]
     few = refused({"type": "string", "variants": variants[:50], "rules": [ALL | {"split": split[:50]}]})
     assert max(len(detail.message) for detail in few) < 1_000
 

@@ -1,4 +1,4 @@
-"""Which rule decided, and what a flag is for a user that nobody knows by name."""
+"""Resolution: the rule that decides, and flags for anonymous users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ SPLIT = [{"variant": "red", "weight": 1}, {"variant": "blue", "weight": 1}]
 
 def among(*documents: dict[str, Any], segments: tuple[dict[str, Any], ...] = ()) -> Configuration:
     flags = [parse_flag({"enabled": True, **document}) for document in documents]
-    return Configuration({each.key: each for each in flags}, {each["key"]: parse_segment(each) for each in segments})
+    return Configuration(
+        {flag.key: flag for flag in flags}, {segment["key"]: parse_segment(segment) for segment in segments}
+    )
 
 
 def flag(*rules: dict[str, Any], **more: Any) -> Configuration:
@@ -34,12 +36,12 @@ def context(configuration: Configuration, user_id: str = "", **attributes: Any) 
 
 def test_resolve__any_user__answers_as_evaluate_does_and_names_the_rule() -> None:
     configuration = flag(ADA, {"type": "attribute", "conditions": [PRO], "percentage": 30}, HALF)
-    found = configuration.flags["f"]
+    compiled = configuration.flags["f"]
     indexes = set()
     for at in range(200):
         asked = context(configuration, "ada" if at == 0 else f"user-{at}", plan="pro" if at % 2 else "free")
-        evaluation, rule = resolve(found, asked)
-        assert evaluation == evaluate(found, asked)
+        evaluation, rule = resolve(compiled, asked)
+        assert evaluation == evaluate(compiled, asked)
         assert (rule is None) is (evaluation.reason is Reason.NO_RULE_MATCH)
         indexes.add(rule.index if rule else None)
     assert indexes == {0, 1, 2, None}
@@ -58,8 +60,8 @@ def test_resolve__any_user__answers_as_evaluate_does_and_names_the_rule() -> Non
     ],
 )
 def test_is_split__rule__says_whether_the_hash_has_a_say(rule: dict[str, Any], is_split: bool) -> None:
-    [found] = flag(rule, **COLOURS).flags["f"].rules
-    assert found.is_split is is_split
+    [compiled] = flag(rule, **COLOURS).flags["f"].rules
+    assert compiled.is_split is is_split
 
 
 @pytest.mark.parametrize(
@@ -79,9 +81,7 @@ def test_is_split__rule__says_whether_the_hash_has_a_say(rule: dict[str, Any], i
         ([{"type": "percentage", "ramp": [{"at": "2026-01-01", "percentage": 100}]}], Reason.RULE_MATCH),
     ],
 )
-def test_resolve__nobody_known_by_name__needs_no_name_for_what_no_hash_decides(
-    rules: list[dict[str, Any]], reason: Reason
-) -> None:
+def test_resolve__anonymous_user__gets_what_no_hash_decides(rules: list[dict[str, Any]], reason: Reason) -> None:
     segment = {"key": "s", "userIds": ["ada"]}
     configuration = among({"key": "f", "rules": rules}, segments=(segment,))
     evaluation, rule = resolve(configuration.flags["f"], context(configuration, plan="pro"))
@@ -99,23 +99,23 @@ def test_resolve__nobody_known_by_name__needs_no_name_for_what_no_hash_decides(
         [{"type": "percentage", "ramp": [{"at": "2026-01-01", "percentage": 1}]}],
     ],
 )
-def test_resolve__nobody_known_by_name__cannot_be_told_what_a_hash_decides(rules: list[dict[str, Any]]) -> None:
+def test_resolve__anonymous_user__is_refused_if_a_hash_decides(rules: list[dict[str, Any]]) -> None:
     configuration = flag(*rules, **COLOURS)
     with pytest.raises(TargetingKeyMissing):
         resolve(configuration.flags["f"], context(configuration, plan="pro"))
 
 
-def test_resolve__nobody_known_by_name__company_is_hashed_as_ever() -> None:
+def test_resolve__anonymous_user__company_is_hashed_as_usual() -> None:
     configuration = flag({**HALF, "bucketBy": "company", "split": SPLIT}, **COLOURS)
-    found = configuration.flags["f"]
+    compiled = configuration.flags["f"]
     for at in range(50):
-        assert resolve(found, context(configuration, company=f"c-{at}"))[0] == evaluate(
-            found, context(configuration, "ada", company=f"c-{at}")
+        assert resolve(compiled, context(configuration, company=f"c-{at}"))[0] == evaluate(
+            compiled, context(configuration, "ada", company=f"c-{at}")
         )
 
 
 @pytest.mark.parametrize("operator", ["exists", "notEquals", "startsWith", "in", "notIn"])
-def test_resolve__nobody_known_by_name__meets_no_condition_on_the_user_id(operator: str) -> None:
+def test_resolve__anonymous_user__meets_no_condition_on_the_user_id(operator: str) -> None:
     value = {"exists": {}, "in": {"value": ["ada", "x"]}, "notIn": {"value": ["ada"]}}.get(operator, {"value": "x"})
     for negate in (False, True):
         condition = {"attribute": "userId", "operator": operator, "negate": negate, **value}
@@ -137,7 +137,7 @@ def test_resolve__prerequisite_that_a_hash_decides__cannot_be_told_either() -> N
         assert resolve(configuration.flags["g"], context(configuration, plan=plan))[0].reason is reason
 
 
-def test_resolve__clock__decides_for_nobody_in_particular_too() -> None:
+def test_resolve__clock__decides_for_anonymous_users_too() -> None:
     configuration = flag({**HALF, "percentage": 100, "startAt": (NOW + timedelta(hours=1)).isoformat()})
     assert resolve(configuration.flags["f"], context(configuration))[0].enabled is False
     later = Context("", {}, configuration, NOW + timedelta(hours=1))

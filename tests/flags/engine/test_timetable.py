@@ -1,4 +1,4 @@
-"""When things change by themselves: no answer changes at any other moment, and none that was said goes by unnoticed."""
+"""Timetables: answers change without an edit only at the times that the timetable names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def iso(minutes: float) -> str:
 
 def configuration(*rules: dict[str, Any], segments: tuple[dict[str, Any], ...] = (), **more: Any) -> Configuration:
     flag = parse_flag({"key": "f", "enabled": True, "rules": list(rules), **more})
-    return Configuration({"f": flag}, {each["key"]: parse_segment(each) for each in segments})
+    return Configuration({"f": flag}, {segment["key"]: parse_segment(segment) for segment in segments})
 
 
 def context(among: Configuration, now: datetime = NOW, **attributes: Any) -> Context:
@@ -116,7 +116,7 @@ conditions = st.builds(
     st.booleans(),
 )
 ramps = st.lists(minutes, min_size=1, max_size=3, unique=True).map(
-    lambda found: [{"at": iso(each), "percentage": 30 * (n + 1)} for n, each in enumerate(sorted(found))]
+    lambda steps: [{"at": iso(moment), "percentage": 30 * (n + 1)} for n, moment in enumerate(sorted(steps))]
 )
 rules = st.fixed_dictionaries(
     {"type": st.just("percentage"), "percentage": st.sampled_from([0, 100])},
@@ -128,9 +128,9 @@ attributes = st.one_of(minutes.map(iso), st.lists(minutes.map(iso), max_size=2),
 @settings(max_examples=1000)
 @given(st.lists(rules, max_size=3), attributes, minutes, minutes, st.sampled_from([-1, 0, 1]))
 def test_next_change_for__two_moments__differ_in_their_answers_only_if_it_lies_between_them(
-    found: list[dict[str, Any]], value: Any, one: float, other: float, instants: int
+    rules: list[dict[str, Any]], value: Any, one: float, other: float, instants: int
 ) -> None:
-    among = configuration(*found)
+    among = configuration(*rules)
     earlier, later = sorted([at(one), at(other) + instants * INSTANT])
     before, after = (context(among, now, a=value) for now in (earlier, later))
     if evaluate(among.flags["f"], before) != evaluate(among.flags["f"], after):

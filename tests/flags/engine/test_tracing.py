@@ -1,4 +1,4 @@
-"""Tracing: the account of a decision, and that it is the decision that evaluation makes."""
+"""Tracing: the explanation of a decision, which must be the decision of the evaluator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
 ALL = {"type": "percentage", "percentage": 100}
 
 
-def told(
+def trace_of(
     rules: list[dict[str, Any]],
     attributes: Attributes | None = None,
     *,
@@ -29,8 +29,8 @@ def told(
     **more: Any,
 ) -> dict[str, Any]:
     flag = parse_flag({"key": "asked", "enabled": True, "rules": rules, **more})
-    flags = {each["key"]: parse_flag({"enabled": True, **each}) for each in others}
-    among = Configuration({**flags, "asked": flag}, {each["key"]: parse_segment(each) for each in segments})
+    flags = {other["key"]: parse_flag({"enabled": True, **other}) for other in others}
+    among = Configuration({**flags, "asked": flag}, {segment["key"]: parse_segment(segment) for segment in segments})
     return explain(flag, Context("user-1", attributes or {}, among, AT)).document()
 
 
@@ -49,11 +49,11 @@ def test_explain__any_flag_and_user__answers_what_evaluate_answers(
 
 
 def assert_consistent(trace: dict[str, Any]) -> None:
-    """The steps bear out the decision."""
+    """Check that the steps agree with the decision."""
     assert all(rule["matches"] == all(step["passed"] for step in rule["steps"]) for rule in trace["rules"])
     matching = [rule["index"] for rule in trace["rules"] if rule["matches"]]
     served = [rule["index"] for rule in trace["rules"] if rule["isServed"]]
-    is_open = trace["isEnabled"] and all(each["isMet"] for each in trace["prerequisites"])
+    is_open = trace["isEnabled"] and all(prerequisite["isMet"] for prerequisite in trace["prerequisites"])
     assert served == (matching[:1] if is_open else [])
     reason = "default" if not trace["rules"] else "rule_match" if served else "no_rule_match"
     if not is_open:
@@ -67,7 +67,7 @@ def assert_consistent(trace: dict[str, Any]) -> None:
 def test_explain__conditions__tell_the_value_compared() -> None:
     missing = {"attribute": "age", "operator": "greaterThan", "value": 17, "negate": True}
     null = {"attribute": "city", "operator": "exists"}
-    trace = told(
+    trace = trace_of(
         [{"type": "attribute", "name": "Payers", "conditions": [PRO, missing, null]}], {"plan": "pro", "city": None}
     )
     assert trace == {
@@ -94,9 +94,9 @@ def test_explain__conditions__tell_the_value_compared() -> None:
     assert json.dumps(trace)
 
 
-def test_explain__share__tells_bucket_and_threshold() -> None:
+def test_explain__share__has_bucket_and_threshold() -> None:
     at = reference_bucket("asked", "user-1")
-    [out, within] = told([{"type": "percentage", "percentage": share / 1_000} for share in (at, at + 1)])["rules"]
+    [out, within] = trace_of([{"type": "percentage", "percentage": share / 1_000} for share in (at, at + 1)])["rules"]
     step = {"test": "share", "salt": "asked", "bucketed": "user-1", "bucket": at}
     assert out["steps"] == [{**step, "percentage": at / 1_000, "threshold": at, "passed": False}]
     assert within["steps"] == [{**step, "percentage": (at + 1) / 1_000, "threshold": at + 1, "passed": True}]
@@ -104,13 +104,13 @@ def test_explain__share__tells_bucket_and_threshold() -> None:
 
 
 def test_explain__share_by_attribute_that_is_missing__has_no_bucket() -> None:
-    [rule] = told([{"type": "percentage", "percentage": 100, "bucketBy": "company", "salt": "s"}])["rules"]
+    [rule] = trace_of([{"type": "percentage", "percentage": 100, "bucketBy": "company", "salt": "s"}])["rules"]
     step = {"test": "share", "percentage": 100, "threshold": 100_000, "salt": "s", "bucketBy": "company"}
     assert rule["steps"] == [{**step, "passed": False}]
 
 
 def test_explain__rule_behind_the_one_that_decides__is_told_as_shadowed() -> None:
-    first, second, third = told([{**ALL, "enabled": False}, ALL, ALL])["rules"]
+    first, second, third = trace_of([{**ALL, "enabled": False}, ALL, ALL])["rules"]
     assert first["steps"] == [{"test": "enabled", "passed": False}]
     assert (second["matches"], second["isServed"]) == (True, True)
     assert (third["matches"], third["isServed"]) == (True, False)
@@ -118,7 +118,7 @@ def test_explain__rule_behind_the_one_that_decides__is_told_as_shadowed() -> Non
 
 def test_explain__schedule_and_ramp__tell_the_moment() -> None:
     ramp = [{"at": "2026-03-01", "percentage": 100}, {"at": "2026-04-01", "percentage": 0}]
-    [rule] = told([{"type": "percentage", "ramp": ramp, "startAt": "2026-03-01", "endAt": "2026-03-02"}])["rules"]
+    [rule] = trace_of([{"type": "percentage", "ramp": ramp, "startAt": "2026-03-01", "endAt": "2026-03-02"}])["rules"]
     assert rule["steps"][0] == {
         "test": "schedule",
         "startAt": "2026-03-01T00:00:00.000000Z",
@@ -139,7 +139,7 @@ def test_explain__users_and_segments__tell_who_is_listed() -> None:
         {"type": "segment", "segment": "gone"},
     ]
     users, member, condition, gone = (
-        rule["steps"][0] for rule in told(rules, {"plan": "pro"}, segments=(segment,))["rules"]
+        rule["steps"][0] for rule in trace_of(rules, {"plan": "pro"}, segments=(segment,))["rules"]
     )
     beta = {
         "segment": "beta",
@@ -156,20 +156,20 @@ def test_explain__users_and_segments__tell_who_is_listed() -> None:
 
 def test_explain__prerequisites__tell_what_the_other_flag_is() -> None:
     parent = {"key": "parent", "rules": [{"type": "users", "userIds": ["user-2"]}]}
-    trace = told([ALL], others=(parent,), prerequisites=[{"flag": "parent"}, {"flag": "gone", "variants": ["on"]}])
+    trace = trace_of([ALL], others=(parent,), prerequisites=[{"flag": "parent"}, {"flag": "gone", "variants": ["on"]}])
     assert trace["reason"] == "prerequisite_failed"
     assert trace["prerequisites"] == [
         {"flag": "parent", "enabled": False, "reason": "no_rule_match", "isMet": False},
         {"flag": "gone", "variants": ["on"], "isMet": False},
     ]
-    # What the rules would have said is told all the same.
+    # The rules are explained although they were not reached.
     assert [(rule["matches"], rule["isServed"]) for rule in trace["rules"]] == [(True, False)]
 
 
-def test_explain__split__tells_the_bucket_that_chose() -> None:
+def test_explain__split__has_the_bucket() -> None:
     variants = [{"key": "red", "value": 1}, {"key": "blue", "value": 2}]
     split = [{"variant": "red", "weight": 1}, {"variant": "blue", "weight": 1}]
-    trace = told([{**ALL, "split": split}], type="number", variants=variants)
+    trace = trace_of([{**ALL, "split": split}], type="number", variants=variants)
     at = reference_bucket("asked:variant", "user-1")
     assert trace["rules"][0]["serves"] == {
         "enabled": True,
@@ -183,12 +183,12 @@ def test_explain__split__tells_the_bucket_that_chose() -> None:
 
 
 def test_explain__segments_that_ask_for_each_other__are_told_once() -> None:
-    """Told wherever they are asked for, they would be 100 times as many at every level."""
+    """If conditions were repeated wherever they are named, each level would have 100 times as many."""
     segments = [{"key": "s0", "conditions": [PRO]}]
     for level in range(1, 10):
         asks = {"operator": "inSegment", "value": f"s{level - 1}"}
         segments.append({"key": f"s{level}", "conditions": [asks] * 100})
-    trace = told([{"type": "segment", "segment": "s9"}], {"plan": "pro"}, segments=tuple(segments))
+    trace = trace_of([{"type": "segment", "segment": "s9"}], {"plan": "pro"}, segments=tuple(segments))
     assert trace["enabled"]
     assert json.dumps(trace).count('"conditions"') == 10
 
@@ -196,7 +196,7 @@ def test_explain__segments_that_ask_for_each_other__are_told_once() -> None:
 def test_explain__long_values__are_told_by_their_beginning() -> None:
     long = {"attribute": "bio", "operator": "exists"}
     for value in ("x" * 5_000, ["x"] * 500, {"a": "x" * 500}):
-        [rule] = told([{"type": "attribute", "conditions": [long]}], {"bio": value})["rules"]
+        [rule] = trace_of([{"type": "attribute", "conditions": [long]}], {"bio": value})["rules"]
         assert rule["steps"][0]["actual"] == json.dumps(value)[:300] + "…"
-    [rule] = told([{"type": "attribute", "conditions": [long]}], {"bio": "x" * 250})["rules"]
+    [rule] = trace_of([{"type": "attribute", "conditions": [long]}], {"bio": "x" * 250})["rules"]
     assert rule["steps"][0]["actual"] == "x" * 250

@@ -1,4 +1,4 @@
-"""Values of flags: variants and their types, those that are served, and the schema that they must meet."""
+"""Values of flags: variants and their types, default and off variants, and the schema."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_with_served_variants__left_out__are_filled_in(document: dict[str, Any],
 
 
 def doubling(levels: int) -> dict[str, Any]:
-    """A schema that refers twice to what refers twice, and so on."""
+    """A schema in which each definition refers twice to the next."""
     twice = {f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(levels)}
     return {"$defs": {**twice, f"a{levels}": {}}, "$ref": "#/$defs/a0"}
 

@@ -1,4 +1,4 @@
-"""The published evaluations are what the engine answers, and leave out nothing that a flag can have."""
+"""The published evaluations agree with the engine, and cover everything that a flag can have."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def published() -> dict[str, Any]:
 
 def test_evaluations__all_that_are_published__are_reproduced(published: dict[str, Any]) -> None:
     ruleset = published["ruleset"]
-    flags = [parse_flag({name: each[name] for name in each if name != "archived"}) for each in ruleset["flags"]]
+    flags = [parse_flag({name: entry[name] for name in entry if name != "archived"}) for entry in ruleset["flags"]]
     configuration = Configuration(
-        {flag.key: flag for flag in flags}, {each["key"]: compile_segment(each) for each in ruleset["segments"]}
+        {flag.key: flag for flag in flags}, {entry["key"]: compile_segment(entry) for entry in ruleset["segments"]}
     )
     assert len(published["evaluations"]) > 1500
-    for each in published["evaluations"]:
-        context = Context(each["userId"], each["attributes"], configuration, parse_timestamp(each["now"]))
-        assert evaluate(configuration.flags[each["flag"]], context).answer == each["answer"], each
+    for entry in published["evaluations"]:
+        context = Context(entry["userId"], entry["attributes"], configuration, parse_timestamp(entry["now"]))
+        assert evaluate(configuration.flags[entry["flag"]], context).answer == entry["answer"], entry
 
 
 def test_evaluations__operators_rules_types_and_reasons__all_occur(published: dict[str, Any]) -> None:
@@ -40,12 +40,12 @@ def test_evaluations__operators_rules_types_and_reasons__all_occur(published: di
     assert {condition["operator"] for condition in conditions} == OPERATORS.keys()
     assert {rule["type"] for rule in rules} == set(RuleType)
     assert {flag["type"] for flag in flags if "type" in flag} == set(ValueType)
-    names = {name for each in (*rules, *conditions) for name in each}
+    names = {name for entry in (*rules, *conditions) for name in entry}
     assert names >= {"enabled", "startAt", "endAt", "ramp", "salt", "bucketBy", "split", "variant", "negate"}
     assert names >= {"experiment", "variants", "percentage", "conditions", "group", "forced"}
-    assert {each["answer"]["reason"] for each in published["evaluations"]} == set(Reason)
-    assert {each["flag"] for each in published["evaluations"]} == {flag["key"] for flag in flags}
-    ways = {(each["flag"], each["answer"]["enabled"]) for each in published["evaluations"]}
+    assert {entry["answer"]["reason"] for entry in published["evaluations"]} == set(Reason)
+    assert {entry["flag"] for entry in published["evaluations"]} == {flag["key"] for flag in flags}
+    ways = {(entry["flag"], entry["answer"]["enabled"]) for entry in published["evaluations"]}
     about_a = [flag["key"] for flag in flags if '"attribute": "a"' in json.dumps(flag)]
     assert len(about_a) > 40
     assert ways >= {(key, enabled) for key in about_a for enabled in (True, False)}

@@ -1,4 +1,4 @@
-"""A flag, and flags that an experiment drives."""
+"""A flag without an experiment, and flags that an experiment drives."""
 
 from __future__ import annotations
 

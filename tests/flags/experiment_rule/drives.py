@@ -37,7 +37,7 @@ def refusal(*codes: ErrorCode) -> Any:
 
 
 def locked() -> Any:
-    """The refusal of a write; it names the experiment."""
+    """Return the refusal of a write, which must name the experiment."""
     return pytest.raises(
         DomainError, check=lambda error: error.code is ErrorCode.EXPERIMENT_LOCKED and "checkout" in error.message
     )

@@ -1,4 +1,4 @@
-"""What experiments write of the flags that they drive."""
+"""Writes of experiments to the flags that they drive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_put_rule__flag_with_rules__comes_first_and_is_told_by_one_change(flag: 
     assert revision() == before + 1
 
 
-def test_put_rule__again__takes_the_place_of_the_one_before(driven: Flag, production: Environment) -> None:
+def test_put_rule__again__replaces_the_previous_rule(driven: Flag, production: Environment) -> None:
     narrower = {**RULE, "percentage": 10}
     write(driving.put_rule, production, rule=narrower)
     before = revision()
@@ -54,7 +54,11 @@ def test_put_rule__flag_of_another_experiment__is_refused(driven: Flag, producti
 @pytest.mark.parametrize(
     ("more", "field", "code"),
     [
-        ({"variants": [{**each, "serves": "new"} for each in RULE["variants"]]}, "flag.serves.control", "invalid_type"),
+        (
+            {"variants": [{**variant, "serves": "new"} for variant in RULE["variants"]]},
+            "flag.serves.control",
+            "invalid_type",
+        ),
         ({"conditions": [{"operator": "inSegment", "value": "nope"}]}, "conditions[0].value", "unknown_reference"),
         ({"forced": {"qa": "pink"}}, "forcedVariants.qa", "unknown_reference"),
         ({"percentage": 101}, "percentage", "out_of_range"),
@@ -82,14 +86,14 @@ def test_put_rule__flag_that_is_not_there__is_refused(flag: Flag, production: En
     for key in ("f", "nope", "no key"):
         with pytest.raises(ValidationFailed) as refused:
             write(driving.put_rule, production, key, rule=RULE)
-        assert [each.field for each in refused.value.details] == ["flag.key"]
+        assert [detail.field for detail in refused.value.details] == ["flag.key"]
 
 
 def test_put_rule__flag_with_two_hundred_rules__is_refused(flag: Flag, production: Environment) -> None:
     flag_changes.update_flag(key="f", environment=production, changes={"rules": [HALF] * 200}, **WRITE)
     with pytest.raises(ValidationFailed) as refused:
         write(driving.put_rule, production, rule=RULE)
-    assert [(each.field, each.code) for each in refused.value.details] == [("flag.key", "out_of_range")]
+    assert [(detail.field, detail.code) for detail in refused.value.details] == [("flag.key", "out_of_range")]
     assert refused.value.details[0].message == "The flag f has 200 rules, the most that it may have; remove one."
 
 
@@ -134,8 +138,8 @@ SALT = {"salt": "checkout:holdback"}
 def test_ship__plain_flag__serves_the_winner_to_all_but_those_held_back(
     driven: Flag, production: Environment, winner: bool, control: bool, holdback: float, expected: Any
 ) -> None:
-    found = write(driving.ship, production, experiment="checkout", winner=winner, control=control, holdback=holdback)
-    assert found == ([RULE, HALF], expected)
+    rules = write(driving.ship, production, experiment="checkout", winner=winner, control=control, holdback=holdback)
+    assert rules == ([RULE, HALF], expected)
     assert rules_of(production) == expected
 
 

@@ -1,4 +1,4 @@
-"""What is copied from elsewhere has no rules of experiments, and keeps those that stand there."""
+"""Imports and promotions copy no rules of experiments, and keep those of the target."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_export__driven_flag__leaves_the_rule_out(driven: Flag, production: Envi
 
 
 def imported(log: Writing, environment: Environment, **more: Any) -> None:
-    """What a file would make of all flags."""
+    """Return the entries of a file with all flags."""
     entries = [
         FlagEntry(
             field=f"flags[{at}]",
@@ -102,7 +102,7 @@ def test_import__rule_of_an_experiment__is_left_out(flag: Flag, production: Envi
 def test_import__rule_that_names_no_segment__is_blamed_where_it_stands(driven: Flag, production: Environment) -> None:
     with pytest.raises(ValidationFailed) as refused, writing(**WRITE) as log:
         imported(log, production, rules=[{"type": "segment", "segment": "nope"}])
-    assert [each.field for each in refused.value.details] == ["flags[0].environments.production.rules[0].segment"]
+    assert [detail.field for detail in refused.value.details] == ["flags[0].environments.production.rules[0].segment"]
 
 
 @pytest.mark.parametrize(("number", "is_refused"), [(199, False), (200, True)])
@@ -117,7 +117,7 @@ def test_import__as_many_rules_as_there_may_be__leaves_no_room_for_that_of_the_e
         return
     with pytest.raises(ValidationFailed) as refused, writing(**WRITE) as log:
         imported(log, production, rules=rules)
-    assert [each.field for each in refused.value.details] == ["flags[0].environments.production.rules"]
+    assert [detail.field for detail in refused.value.details] == ["flags[0].environments.production.rules"]
 
 
 def test_import__other_variants_or_the_archive__is_refused(coloured: Flag, production: Environment) -> None:
@@ -125,5 +125,5 @@ def test_import__other_variants_or_the_archive__is_refused(coloured: Flag, produ
     for more, field in (({"common": other}, "variants"), ({"is_archived": True}, "archived")):
         with pytest.raises(ValidationFailed) as refused, writing(**WRITE) as log:
             imported(log, production, **more)
-        assert [each.field for each in refused.value.details] == [f"flags[0].{field}"]
+        assert [detail.field for detail in refused.value.details] == [f"flags[0].{field}"]
         assert "checkout" in refused.value.details[0].message

@@ -1,4 +1,4 @@
-"""What everybody else leaves as it is of a flag that an experiment drives."""
+"""Writes that are refused while an experiment drives the flag."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def test_write__rule_that_no_experiment_wrote__is_refused(flag: Flag, production
     ):
         with pytest.raises(ValidationFailed) as refused:
             function(environment=production, **more, **WRITE)
-        assert [(each.field, each.code) for each in refused.value.details] == [(f"rules[{at}].type", "invalid_value")]
+        assert [(detail.field, detail.code) for detail in refused.value.details] == [
+            (f"rules[{at}].type", "invalid_value")
+        ]
 
 
 @pytest.mark.parametrize("rules", [None, {}, [RULE, 7], [RULE, {"type": "percentage"}]])

@@ -79,7 +79,7 @@ def assigned(user_id: str) -> str:
     return reference_variant([("control", 1), ("treatment", 1)], reference_bucket("checkout:variant", user_id))
 
 
-TREATED = next(each for each in map("user-{}".format, range(99)) if assigned(each) == "treatment")
+TREATED = next(user_id for user_id in map("user-{}".format, range(99)) if assigned(user_id) == "treatment")
 
 
 def evaluate(client: Any, user_id: str = TREATED, key: str = "f", **more: Any) -> Any:
@@ -129,7 +129,7 @@ def test_one_flag__other_variant_stored_meanwhile__is_served(api: Any, driven: E
         {"conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]},
     ],
 )
-def test_one_flag__user_who_is_not_in__is_not_recorded(
+def test_one_flag__excluded_user__is_not_recorded(
     api: Any, production: Environment, exposures: Exposures, more: Any
 ) -> None:
     drive(production, "f", experiment_rule(**more))
@@ -139,13 +139,13 @@ def test_one_flag__user_who_is_not_in__is_not_recorded(
     assert exposures.recorded == []
 
 
-def test_one_flag__that_is_off__records_nobody_and_asks_nothing(api: Any, driven: Exposures) -> None:
+def test_one_flag__that_is_off__reads_and_records_nothing(api: Any, driven: Exposures) -> None:
     data(api.patch("/v1/flags/f", {"enabled": False}))
     assert evaluate(api) == {"enabled": False, "reason": "disabled"}
     assert (driven.recorded, driven.asked) == ([], [])
 
 
-def test_one_flag__asked_for_as_a_prerequisite__records_nobody_but_is_sticky(
+def test_one_flag__evaluated_as_a_prerequisite__is_sticky_and_not_recorded(
     api: Any, production: Environment, driven: Exposures
 ) -> None:
     create_flag(key="needing", environment=production, enabled=True, prerequisites=[{"flag": "f"}], **WRITE)
@@ -166,7 +166,7 @@ def test_one_flag__that_no_experiment_decides__asks_nothing(
     assert driven.asked == []
 
 
-def test_one_flag__user_whom_nobody_knows_by_name__is_asked_and_recorded_by_nobody(
+def test_one_flag__anonymous_user__reads_and_records_nothing(
     api: Any, production: Environment, exposures: Exposures
 ) -> None:
     rule = experiment_rule()
@@ -176,7 +176,7 @@ def test_one_flag__user_whom_nobody_knows_by_name__is_asked_and_recorded_by_nobo
     assert (exposures.recorded, exposures.asked) == ([], [])
 
 
-def test_one_flag__user_whom_nobody_knows_by_name__needs_a_key_for_the_hash(api: Any, driven: Exposures) -> None:
+def test_one_flag__anonymous_user__needs_a_key_for_the_hash(api: Any, driven: Exposures) -> None:
     response = ofrep.one(api, "f", {"plan": "pro"})
     assert (response.status_code, response.json()["errorCode"]) == (400, "TARGETING_KEY_MISSING")
 
@@ -210,10 +210,10 @@ def test_many_flags__some_that_are_named__ask_for_their_experiments_alone(
 
 def test_etag__what_is_assigned_changes__changes_too(api: Any, driven: Exposures) -> None:
     user = {"targetingKey": TREATED}
-    known = ofrep.bulk(api, user)["ETag"]
-    assert ofrep.bulk(api, user, HTTP_IF_NONE_MATCH=known).status_code == 304
+    etag = ofrep.bulk(api, user)["ETag"]
+    assert ofrep.bulk(api, user, HTTP_IF_NONE_MATCH=etag).status_code == 304
     driven.variants["checkout", TREATED] = "control"
-    changed = ofrep.bulk(api, user, HTTP_IF_NONE_MATCH=known)
+    changed = ofrep.bulk(api, user, HTTP_IF_NONE_MATCH=etag)
     assert (changed.status_code, ofrep.by_key(changed.json())["f"]["value"]) == (200, False)
     assert ofrep.bulk(api, user, HTTP_IF_NONE_MATCH=changed["ETag"]).status_code == 304
 
@@ -230,7 +230,7 @@ def test_other_environment__where_no_experiment_drives_the_flag__asks_nothing(
 # --- why -------------------------------------------------------------------------------------------------------------
 
 
-def test_explain__stored_variant__is_told_and_nothing_recorded(api: Any, driven: Exposures) -> None:
+def test_explain__stored_variant__is_shown_and_nothing_recorded(api: Any, driven: Exposures) -> None:
     driven.variants["checkout", TREATED] = "control"
     trace = data(api.post("/v1/flags/f/explain", {"userId": TREATED}))
     assert trace["enabled"] is False
@@ -254,7 +254,7 @@ def test_explain__moment_while_the_experiment_ran__goes_by_its_rule(
 # --- without experiments ---------------------------------------------------------------------------------------------
 
 
-def test_evaluate__nobody_registered__answers_by_the_hash(api: Any, driven: Exposures) -> None:
+def test_evaluate__without_registered_functions__answers_by_the_hash(api: Any, driven: Exposures) -> None:
     module.register(load=None, record=None)
     assert evaluate(api) == ON
     assert evaluate_all(api) == {"f": ON}
@@ -307,7 +307,7 @@ def test_experiment__one_flag_evaluated__is_the_exposure_and_stays_in_later_phas
 
 @pytest.fixture
 def turned_round(api: Any) -> datetime:
-    """A moment when everybody got control, before a phase began in which a user was exposed to the treatment."""
+    """A time when all users got control, before a phase in which a user was exposed to the treatment."""
     data(api.post("/v1/flags", {"key": "f", "enabled": True}), 201)
     start(api, variants=[{"key": "control", "weight": 1}, {"key": "treatment", "weight": 0}])
     then = timezone.now()
