@@ -71,7 +71,7 @@ def test_conditions__of_every_kind__are_stored_as_they_look(visit: Visit) -> Non
 
 def fill_value(row: Locator, condition: dict[str, Any]) -> None:
     if condition.get("negate"):
-        row.get_by_role("button", name="Turn around").click()
+        row.get_by_role("button", name="Negate").click()
     if condition.get("ignoreCase"):
         row.get_by_role("button", name="Ignore upper and lower case").click()
     match condition.get("value"):

@@ -1,5 +1,5 @@
-// What one says about a user when trying a flag: rows of a name and a value, over the textarea that holds them as JSON.
-// There is a row for each attribute that the flag asks for; one without a value is not sent.
+// The attributes of the user for whom a flag is tried: rows of a name and a value, over the textarea with the JSON.
+// Each attribute that the flag reads has a row. A row without a value is not sent.
 import { addButton, iconButton, isObject, make, textInput } from "../config/elements.js";
 
 for (const textarea of document.querySelectorAll('textarea[data-editor="attributes"]')) mount(textarea);
@@ -64,7 +64,7 @@ function mount(textarea) {
 
 function parse(text) {
   if (!text.trim()) return {};
-  // Digits that a JavaScript number would not keep.
+  // A JavaScript number would not keep all of these digits.
   if (/\d{16}/.test(text.replace(/"(?:[^"\\]|\\.)*"/g, '""'))) return null;
   try {
     const found = JSON.parse(text);
@@ -74,7 +74,7 @@ function parse(text) {
   }
 }
 
-/** `pro` is a text, `42`, `true`, `null`, `[...]` and `{...}` are JSON, and so is `"42"`, the text. */
+/** Read a value: `42`, `true`, `null`, `[...]`, `{...}` and the text `"42"` are JSON; anything else, as `pro`, is a text. */
 function read(text) {
   if (/\d{16}/.test(text)) return text;
   try {

@@ -1,7 +1,21 @@
-// The value of a condition: the control that fits its operator, and what becomes of the value when that changes.
+// The operators of a condition, as the server lists them, and the input for the value that each compares with.
 import { choice, field, isObject, jsonControl, keyChoice, known, linesArea, numberOrText, textInput } from "../config/elements.js";
 import { momentInput, toLocal } from "../config/moments.js";
-import { valueOf } from "./operators.js";
+
+/** Groups of `[operator, words, kind of value, whether case matters]`, as a select shows them. */
+export const OPERATORS = known("hy-operators", []);
+
+const operators = new Map(OPERATORS.flatMap(([, group]) => group.map(([name, , value, hasCase]) => [name, { value, hasCase }])));
+
+/** The kind of value of an operator: none, list, networks, text, number, moment, version, segment, or any single value. */
+export function valueOf(operator) {
+  return operators.get(operator)?.value ?? "any";
+}
+
+/** Whether case can change the result of an operator. */
+export function knowsCase(operator) {
+  return operators.get(operator)?.hasCase ?? false;
+}
 
 const KINDS = [
   ["text", "text"],
@@ -14,8 +28,8 @@ const MOMENTS = [
 ];
 const PLACEHOLDERS = { version: "such as 2.1.0", text: "text", number: "number" };
 
-/** The value carried over to another operator, as far as that takes it. */
-export function carriedOver(operator, value) {
+/** Convert a value for another operator, as far as possible. */
+export function convertValue(operator, value) {
   const takes = valueOf(operator);
   const single = Array.isArray(value) ? value[0] : value;
   const text = isObject(single) ? "" : String(single ?? "");
@@ -28,7 +42,7 @@ export function carriedOver(operator, value) {
   return takes === "any" ? (single ?? "") : text;
 }
 
-/** The fields of a value, to stand behind its operator. */
+/** Make the fields of a value, which follow the operator. */
 export function valueFields(condition, path, tools) {
   const takes = valueOf(condition.operator);
   const set = (value) => {
@@ -68,7 +82,7 @@ function lines(values, set, placeholder = "One value a line") {
   return linesArea(values, { rows, placeholder, "aria-label": "Values, one a line" }, set);
 }
 
-/** The choice between kinds of values, where the operator leaves it open. */
+/** Make the choice between kinds of values, if the operator takes several. */
 function kindField(condition, takes, kind, path, tools) {
   const changes = {
     any: [KINDS, kind, (to) => converted([condition.value], to)[0]],
@@ -89,7 +103,7 @@ function isRelative(value) {
 }
 
 function kindOf(value) {
-  const kinds = new Set([value].flat().map((each) => ({ string: "text", number: "number", boolean: "boolean" })[typeof each] ?? "json"));
+  const kinds = new Set([value].flat().map((item) => ({ string: "text", number: "number", boolean: "boolean" })[typeof item] ?? "json"));
   if (!kinds.size) return "text";
   return kinds.size === 1 ? [...kinds][0] : "json";
 }
@@ -101,6 +115,6 @@ function read(text, kind) {
 }
 
 function converted(values, kind) {
-  const texts = values.map((each) => (typeof each === "string" ? each : JSON.stringify(each ?? "")));
+  const texts = values.map((item) => (typeof item === "string" ? item : JSON.stringify(item ?? "")));
   return texts.map((text) => (kind === "number" && numberOrText(text) === text ? 0 : read(text, kind)));
 }

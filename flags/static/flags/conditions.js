@@ -1,18 +1,17 @@
-// Conditions as rows, for rules and segments alike.
+// The rows that edit conditions, in rules, segments and the audience of experiments.
 import { addButton, choice, field, iconButton, make, textInput, toggleButton } from "../config/elements.js";
-import { carriedOver, valueFields } from "./condition_values.js";
-import { knowsCase, OPERATORS, valueOf } from "./operators.js";
+import { convertValue, knowsCase, OPERATORS, valueFields, valueOf } from "./condition_values.js";
 
 export function blankCondition() {
   return { attribute: "", operator: "equals", value: "" };
 }
 
-/** Whether a row can hold it. */
+/** Whether a row can show the value, which may be any JSON. */
 export function isCondition(value) {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
-/** All conditions of a rule, with the button that adds one. */
+/** Make the rows of all conditions of a rule, with the button that adds one. */
 export function conditionRows(rule, caption, tools) {
   const conditions = rule.conditions ?? [];
   const remove = (condition) => {
@@ -32,7 +31,7 @@ export function conditionRows(rule, caption, tools) {
     addButton(conditions.length ? "and another condition" : "Add a condition", add));
 }
 
-/** The fields of one condition; `path` is where it stands in the item. */
+/** Make the fields of a condition; `path` is its path in the item. */
 export function conditionFields(condition, path, tools) {
   return [
     valueOf(condition.operator) === "segment" ? make("span", { class: "hy-whole-user" }, "the user") : attributeField(condition, path, tools),
@@ -52,7 +51,7 @@ function attributeField(condition, path, { save }) {
 
 function operatorChoice(condition, { redraw }) {
   const select = choice(OPERATORS, condition.operator, { "aria-label": "Operator" }, () => {
-    const value = carriedOver(select.value, condition.value);
+    const value = convertValue(select.value, condition.value);
     condition.operator = select.value;
     if (value === undefined) delete condition.value;
     else condition.value = value;
@@ -64,7 +63,7 @@ function operatorChoice(condition, { redraw }) {
   return select;
 }
 
-/** What turns a condition around, or makes it less strict: small, for few need them. */
+/** Make the buttons that negate a condition or ignore case. They are small, since few conditions need them. */
 function toggles(condition, path, { save }) {
   const toggle = (name, text, label) => {
     const button = toggleButton(text, label, condition[name] === true, (isOn) => {
@@ -76,6 +75,6 @@ function toggles(condition, path, { save }) {
   };
   const ignoresCase = knowsCase(condition.operator) || condition.ignoreCase !== undefined;
   return make("div", { class: "hy-toggles" },
-    toggle("negate", "not", "Turn around: holds for those for whom this does not hold"),
+    toggle("negate", "not", "Negate: match users who do not meet this condition"),
     ignoresCase ? toggle("ignoreCase", "aA", "Ignore upper and lower case") : null);
 }

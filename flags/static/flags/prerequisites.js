@@ -1,4 +1,4 @@
-// The editor of the flags that must be on before this one is, over the textarea that holds them as JSON.
+// The editor of the flags that this flag needs, over the textarea that holds them as JSON.
 import { choice, field, jsonControl, keyChoice, known, make } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
 
@@ -28,7 +28,7 @@ function flagField(prerequisite, { redraw, save }) {
   return field(".flag", "Flag", control);
 }
 
-/** Whether any variant will do, or which ones. */
+/** Make the choice of the variants that meet the prerequisite: any, or some. */
 function variantFields(prerequisite, { redraw, save }) {
   const keys = [...new Set([...(flags[prerequisite.flag] ?? []), ...(prerequisite.variants ?? [])])];
   if (!keys.length) return [make("span", { class: "hy-muted" }, "must be on for the user")];
@@ -39,7 +39,7 @@ function variantFields(prerequisite, { redraw, save }) {
   });
   const boxes = prerequisite.variants && make("div", { class: "hy-checks", "data-path": ".variants" }, ...keys.map((key) => {
     const box = make("input", { type: "checkbox", checked: prerequisite.variants.includes(key), onchange: () => {
-      prerequisite.variants = keys.filter((each) => (each === key ? box.checked : prerequisite.variants.includes(each)));
+      prerequisite.variants = keys.filter((other) => (other === key ? box.checked : prerequisite.variants.includes(other)));
       save();
     } });
     return make("label", {}, box, key);

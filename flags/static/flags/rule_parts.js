@@ -1,10 +1,10 @@
-// The parts of a rule that few need, folded behind "More": its name, its schedule and ramp, and how users are hashed.
+// The parts of a rule behind "More", which few rules need: name, schedule, ramp, and how users are hashed.
 import { addButton, choice, iconButton, labelled, make, numberOrText, textInput } from "../config/elements.js";
 import { inWords, momentInput } from "../config/moments.js";
 
 const unfolded = new WeakSet();
 
-/** The folded parts; what is set is told in the line that unfolds them. */
+/** Make the folded parts. The line that unfolds them lists those that are set. */
 export function moreParts(rule, tools) {
   const set = parts(rule);
   const details = make("details", { class: "hy-more", open: unfolded.has(rule), ontoggle: () => (details.open ? unfolded.add(rule) : unfolded.delete(rule)) },
@@ -30,7 +30,7 @@ function parts(rule) {
   ].filter(Boolean);
 }
 
-/** Set a part, or drop it where there is nothing to say: an empty text is none. */
+/** Set a part, or remove it if the text is empty. */
 function put(rule, name, value, save) {
   if (value === "" || value === undefined) delete rule[name];
   else rule[name] = value;
@@ -48,7 +48,7 @@ function moment(rule, name, label, { save }) {
 }
 
 function inUse(rule, { redraw }) {
-  const select = choice([["true", "in use"], ["false", "switched off: takes nobody in"]], String(rule.enabled ?? true), { "aria-label": "State" }, () => {
+  const select = choice([["true", "on"], ["false", "off: matches no user"]], String(rule.enabled ?? true), { "aria-label": "State" }, () => {
     if (select.value === "true") delete rule.enabled;
     else rule.enabled = false;
     redraw();

@@ -2,7 +2,6 @@
 import { choice, field, jsonControl, keyChoice, known, labelled, linesArea, make, numberOrText, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
 import { blankCondition, conditionRows, isCondition } from "./conditions.js";
-import { experimentCard, isOfExperiment } from "./experiment_card.js";
 import { moreParts } from "./rule_parts.js";
 import { servesFields } from "./serving.js";
 import { VARIANTS } from "./variant_keys.js";
@@ -15,6 +14,8 @@ const TYPES = [
 ];
 const WHOM = { percentage: "% of everyone", attribute: "% of these users", segment: "% of these users", users: "% of these users" };
 
+const isOfExperiment = (rule) => rule?.type === "experiment" && Array.isArray(rule.variants);
+
 listEditor({
   name: "rules",
   noun: "rule",
@@ -25,15 +26,15 @@ listEditor({
   card: (rule, tools) => (isOfExperiment(rule) ? experimentCard(rule) : isKnown(rule) ? ruleCard(rule, tools) : jsonCard(rule, tools)),
 });
 
-/** Whether these cards can show all of it. */
+/** Whether the cards can show every part of the rule. */
 function isKnown(rule) {
   const isListOf = (values, holds) => values === undefined || (Array.isArray(values) && values.every(holds));
   return isCondition(rule) && TYPES.some(([type]) => type === rule.type)
     && isListOf(rule.conditions, isCondition) && isListOf(rule.ramp, isCondition) && isListOf(rule.split, isCondition)
-    && isListOf(rule.userIds, (each) => typeof each === "string");
+    && isListOf(rule.userIds, (id) => typeof id === "string");
 }
 
-/** A rule that these cards do not know is kept, and edited as what it is. */
+/** Make the card of a rule of unknown form, which is edited as JSON. */
 function jsonCard(rule, { replace }) {
   const area = jsonControl("textarea", rule, { rows: 6, "aria-label": "Rule as JSON" }, replace);
   return { head: [make("strong", {}, String(rule?.type ?? "Rule"))], body: [area] };
@@ -103,4 +104,31 @@ function segmentField(rule, { save }) {
     save();
   });
   return labelled(".segment", "In", control);
+}
+
+/** Show the rule of an experiment, which only the experiment itself changes. */
+function experimentCard(rule) {
+  const total = rule.variants.reduce((sum, { weight }) => sum + (Number(weight) || 0), 0);
+  return {
+    head: [make("strong", {}, `Experiment ${rule.experiment}`), make("span", { class: "hy-muted" }, " decides for everyone while it runs, and is not edited here")],
+    body: [
+      ...rule.variants.map(({ key, weight, serves }) => make("div", { class: "hy-row hy-split" },
+        make("span", { class: "hy-split-variant" }, key),
+        make("span", {}, `serves ${{ true: "on", false: "off" }[serves] ?? serves}`),
+        make("span", { class: "hy-muted" }, `to ${(100 * weight / total).toFixed(1).replace(".0", "")} %`))),
+      ...audience(rule).map((text) => make("p", { class: "hy-note" }, text)),
+    ],
+  };
+}
+
+/** Describe the audience, unless it is all users. */
+function audience({ percentage = 100, conditions = [], group, forced = {}, variants }) {
+  const forcedUsers = Object.keys(forced).length;
+  return [
+    percentage < 100 && `${percentage} % of the audience are in the experiment.`,
+    conditions.length > 0 && `${conditions.length} condition${conditions.length === 1 ? "" : "s"} narrow${conditions.length === 1 ? "s" : ""} the audience.`,
+    group && `It has ${group.from} to ${group.to} % of the group ${group.key}.`,
+    forcedUsers > 0 && `For ${forcedUsers} user${forcedUsers === 1 ? "" : "s"} the variant is forced.`,
+    (percentage < 100 || conditions.length > 0 || group) && `All others see ${variants[0].key}.`,
+  ].filter(Boolean);
 }

@@ -2,10 +2,10 @@
 import { choice, labelled, make, numberOrText, textInput } from "../config/elements.js";
 import { variantKeys } from "./variant_keys.js";
 
-// No variant can have this key: keys begin with a letter or a digit.
+// Keys of variants begin with a letter or a digit, so none is the same.
 const SPLIT = "=split";
 
-/** The choice of what a rule serves; nothing where the flag has no variants. */
+/** Make the choice of what a rule serves, if the flag has variants. */
 export function servesFields(rule, tools) {
   const keys = variantKeys();
   if (!keys.length && rule.variant === undefined && rule.split === undefined) return [];
@@ -21,19 +21,19 @@ export function servesFields(rule, tools) {
   return [labelled(".variant", "Serves", select), ...(rule.split === undefined ? [] : [splitRows(rule, keys, tools)])];
 }
 
-/** A weight for each variant: those of the split in their order, then the others, which have none. */
+/** Make the weights: first the variants of the split in order, then the others, which have no weight. */
 function splitRows(rule, keys, { save }) {
   const shares = new Map();
   const showShares = () => {
     const total = rule.split.reduce((sum, { weight }) => sum + (Number(weight) || 0), 0);
     for (const [key, output] of shares) {
-      const weight = rule.split.find((each) => each.variant === key)?.weight;
+      const weight = rule.split.find((part) => part.variant === key)?.weight;
       output.textContent = weight === undefined ? "not served" : total ? `${(100 * weight / total).toFixed(1).replace(".0", "")} %` : "";
     }
   };
   const weigh = (variant, text) => {
-    const entry = rule.split.find((each) => each.variant === variant);
-    if (!text.trim()) rule.split = rule.split.filter((each) => each !== entry);
+    const entry = rule.split.find((part) => part.variant === variant);
+    if (!text.trim()) rule.split = rule.split.filter((part) => part !== entry);
     else if (entry) entry.weight = numberOrText(text);
     else rule.split = [...rule.split, { variant, weight: numberOrText(text) }];
     save();

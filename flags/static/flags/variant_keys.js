@@ -1,8 +1,8 @@
-// The keys of the flag's variants as they stand in the form, for those who choose among them.
+// The keys of the flag's variants in the form, for the editors that offer them.
 
 const SOURCE = 'textarea[data-editor="variants"]';
 
-/** What to watch to hear of changes. */
+/** The selector of the field that changes with them. */
 export const VARIANTS = SOURCE;
 
 export function variantKeys() {

@@ -1,5 +1,5 @@
-// The values of a flag: the editor of its variants by their type, and the choices among them. What a flag that is only
-// on or off has no use for is hidden.
+// The editor of a flag's variants by their type, and the choices among them. Fields that a flag without variants does not
+// need are hidden.
 import { choice, field, jsonControl, make, numberOrText, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
 import { VARIANTS, variantKeys } from "./variant_keys.js";
@@ -42,7 +42,7 @@ const CONTROLS = {
   object: (value, set) => jsonControl("textarea", value, { rows: Math.min(14, Math.max(3, JSON.stringify(value, null, 2)?.split("\n").length ?? 0)) }, set),
 };
 
-/** A select in the place of the text that names a variant, which stays what is sent. */
+/** Put a select in place of the input that names a variant. The form still sends the input. */
 function chooseAmongVariants(input) {
   const select = make("select", { class: `${input.className} hy-select`, id: input.id, "aria-describedby": input.getAttribute("aria-describedby"), onchange: () => {
     input.value = select.value;
