@@ -94,18 +94,26 @@ class Source(models.TextChoices):
     COMMAND = "command", "Command"
 
 
+SEGMENT = "segment"
+SEGMENT_MEMBERS = "segment_members"
+"""The kind of a change that only holds which users came into a segment (`after`), and which left it (`before`)."""
+
+
+def kinds_of(kind: str) -> tuple[str, ...]:
+    """Return the kinds of changes in which an object of a kind may change."""
+    return (SEGMENT, SEGMENT_MEMBERS) if kind == SEGMENT else (kind,)
+
+
 class ChangeQuerySet(models.QuerySet["Change"]):
     def since(self, revision: int) -> ChangeQuerySet:
         return self.filter(revision__gt=revision).order_by("revision")
 
     def of(self, kind: str, object_id: object) -> ChangeQuerySet:
-        return self.filter(kind=kind, object_id=str(object_id)).order_by("-revision")
+        return self.filter(kind__in=kinds_of(kind), object_id=str(object_id)).order_by("-revision")
 
     def of_key(self, kind: str, key: str) -> ChangeQuerySet:
-        """Filter by key, newest first. Objects that had the key before and were deleted are
-        included.
-        """
-        return self.filter(kind=kind, key=key).order_by("-revision")
+        """Return the changes of every object that ever had this key, newest first: a key may be used again."""
+        return self.filter(kind__in=kinds_of(kind), key=key).order_by("-revision")
 
     def as_of(self, moment: datetime) -> ChangeQuerySet:
         """Filter to the changes up to this time, inclusive."""
@@ -149,6 +157,11 @@ class Change(models.Model):
 
     def __str__(self) -> str:
         return f"{self.revision}: {self.action} {self.kind} {self.key}"
+
+    @property
+    def object_kind(self) -> str:
+        """The kind of the object that was changed."""
+        return SEGMENT if self.kind == SEGMENT_MEMBERS else self.kind
 
     @property
     def action(self) -> str:

@@ -15,12 +15,12 @@ from django.db.models import Max
 
 from config.documents import Document
 from config.keys import environments
-from config.models import Change, Environment
+from config.models import Change, Environment, kinds_of
 from config.snapshot import Table
 from flags.changes import flag_changes, segment_changes
 from flags.changes.properties import evaluated_document, in_environment
 from flags.engine.parsing import compile_flag, compile_segment
-from flags.engine.types import Configuration, Flag
+from flags.engine.types import Configuration, Flag, Segment
 from flags.models import Flag as FlagRow
 from flags.models import FlagState
 from flags.models import Segment as SegmentRow
@@ -73,9 +73,8 @@ def _load() -> Compiled:
 
 def _revisions() -> Mapping[str, int]:
     """Return the newest revision of flags and segments by environment; under `_ANYWHERE`, of what all share."""
-    changed = (
-        Change.objects.filter(kind__in=(flag_changes.KIND, segment_changes.KIND)).order_by().values_list("environment")
-    )
+    kinds = (flag_changes.KIND, *kinds_of(segment_changes.KIND))
+    changed = Change.objects.filter(kind__in=kinds).order_by().values_list("environment")
     return dict(changed.annotate(newest=Max("revision")))
 
 
@@ -105,11 +104,22 @@ def _apply_flag(now: Compiled, change: Change) -> Compiled:
 
 
 def _apply_segment(now: Compiled, change: Change) -> Compiled:
-    segments = now.configurations[_ANYWHERE].segments
-    changed = _with(segments, change.key, compile_segment(change.after) if change.after else None)
+    return _with_segment(now, change, compile_segment(change.after) if change.after else None)
+
+
+def _apply_members(now: Compiled, change: Change) -> Compiled:
+    segment = now.configurations[_ANYWHERE].segments.get(change.key)
+    if segment is None:  # it has been deleted since, as a later change will say
+        return now
+    user_ids = segment_changes.Members.of(change).applied_to(segment.source["userIds"])
+    return _with_segment(now, change, compile_segment({**segment.source, "userIds": user_ids}))
+
+
+def _with_segment(now: Compiled, change: Change, segment: Segment | None) -> Compiled:
+    changed = _with(now.configurations[_ANYWHERE].segments, change.key, segment)
     configurations = {
-        key: replace(old, segments=changed, revision=_revision(key, old, change))
-        for key, old in now.configurations.items()
+        key: replace(configuration, segments=changed, revision=_revision(key, configuration, change))
+        for key, configuration in now.configurations.items()
     }
     return replace(now, configurations=configurations)
 
@@ -142,6 +152,11 @@ def _in_order(entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
     return dict(sorted(entries.items()))
 
 
-_APPLY = {flag_changes.KIND: _apply_flag, segment_changes.KIND: _apply_segment, environments.KIND: _apply_environment}
+_APPLY = {
+    flag_changes.KIND: _apply_flag,
+    segment_changes.KIND: _apply_segment,
+    segment_changes.MEMBERS_KIND: _apply_members,
+    environments.KIND: _apply_environment,
+}
 
 compiled: Table[Compiled] = Table(*_APPLY, load=_load, apply=_apply)

@@ -38,7 +38,7 @@ from config.admin.site import (
 )
 from config.change_log.descriptions import describe_change, describe_change_briefly, without_long_documents
 from config.keys import api_keys, environments
-from config.models import ApiKey, Change, ChangeQuerySet, Environment, Scope, Source
+from config.models import ApiKey, Change, ChangeQuerySet, Environment, Scope, Source, kinds_of
 
 
 def show_environment(environment: Environment | None) -> SafeString:
@@ -248,7 +248,7 @@ class ChangedKindFilter(ChoiceFilter):
         return [(kind, str(model_admin.opts.verbose_name)) for kind, model_admin in admin_of_kind().items()]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        return queryset.filter(kind=self.value()) if self.value() else queryset
+        return queryset.filter(kind__in=kinds_of(self.value())) if self.value() else queryset
 
 
 class SourceFilter(ChoiceFilter):
@@ -292,7 +292,7 @@ class ChangeAdmin(ReadOnly, DomainAdmin):
 
     @column("Object")
     def shown_object(self, change: Change) -> SafeString:
-        return format_html('<span class="hy-muted">{}</span> {}', change.kind.replace("_", " "), change.key)
+        return format_html('<span class="hy-muted">{}</span> {}', change.object_kind.replace("_", " "), change.key)
 
     @column("What changed")
     def shown_differences(self, change: Change) -> str:
@@ -335,7 +335,7 @@ def readable_in_lists(changes: ChangeQuerySet) -> ChangeQuerySet:
 
 
 def address_of_changed(change: Change) -> str | None:
-    model_admin = admin_of_kind().get(change.kind)
+    model_admin = admin_of_kind().get(change.object_kind)
     try:
         return model_admin.address_of("history", change.object_id) if model_admin and change.after else None
     except NoReverseMatch:

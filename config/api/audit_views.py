@@ -12,7 +12,7 @@ from config.api.history import ENTRIES, EXAMPLE, HistoryPagination, HistoryViewS
 from config.api.permissions import Access
 from config.api.schema import MOMENT, TEXT, answer, errors, paging, query
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from config.models import Change, ChangeQuerySet, Scope, Source
+from config.models import Change, ChangeQuerySet, Scope, Source, kinds_of
 
 KINDS = ("api_key", "environment", "experiment", "flag", "metric", "segment")
 
@@ -55,7 +55,7 @@ class AuditFilter(django_filters.FilterSet):
             raise ValidationFailed(
                 [Detail("object", DetailCode.INVALID_VALUE, message)], code=ErrorCode.INVALID_PARAMETER
             )
-        return rows.filter(kind=kind, key=key) if slash else rows.filter(kind=kind)
+        return rows.of_key(kind, key) if slash else rows.filter(kind__in=kinds_of(kind))
 
 
 # `from` is a word of Python's own.

@@ -23,6 +23,9 @@ from config.api.renderers import preferred
 YAML, JSON = "application/vnd.oai.openapi", "application/vnd.oai.openapi+json"
 
 
+_yaml = OpenApiYamlRenderer()
+
+
 class _Written(NamedTuple):
     """The document in one form. It is kept compressed, for nobody asks for it often."""
 
@@ -64,6 +67,6 @@ def _json_if_named(request: Request) -> str:
 
 @cache
 def _write(is_json: bool) -> _Written:
-    document = SchemaGenerator().get_schema(request=None, public=True)
-    text = orjson.dumps(document) if is_json else OpenApiYamlRenderer().render(document)
+    document = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]  # untyped
+    text = orjson.dumps(document) if is_json else _yaml.render(document)  # type: ignore[no-untyped-call]
     return _Written(f'"{sha256(text).hexdigest()[:32]}"', gzip.compress(text, mtime=0))

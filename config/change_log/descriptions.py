@@ -19,7 +19,7 @@ from django.utils.timesince import timesince
 
 from config.change_log.history import find_differences
 from config.documents import Document, StoredJSONDecoder
-from config.models import Change, ChangeQuerySet
+from config.models import Change, ChangeQuerySet, kinds_of
 
 _MOST_LINES = 200
 _MOST_ELEMENTS = 5
@@ -59,7 +59,7 @@ class DescribedChange:
 
     @property
     def kind(self) -> str:
-        return self.change.kind.replace("_", " ")
+        return self.change.object_kind.replace("_", " ")
 
     @property
     def summary(self) -> str:
@@ -82,7 +82,7 @@ def describe_change(change: Change) -> DescribedChange:
 
 def without_long_documents(changes: ChangeQuerySet, long_kinds: Collection[str]) -> ChangeQuerySet:
     """Prepare changes for `describe_change_briefly`, without documents that may hold megabytes."""
-    is_short = ~Q(kind__in=long_kinds)
+    is_short = ~Q(kind__in=[each for kind in long_kinds for each in kinds_of(kind)])
     column = JSONField(decoder=StoredJSONDecoder)
     documents = {
         f"brief_{side}": Case(When(is_short, then=F(side)), output_field=column) for side in ("before", "after")
@@ -99,7 +99,7 @@ def describe_change_briefly(change: Any) -> DescribedChange:
 
 
 def _describe(change: Change, before: Document | None, after: Document | None) -> list[str]:
-    return describe_differences(before, after, value_describers.get(change.kind, _as_json))
+    return describe_differences(before, after, value_describers.get(change.object_kind, _as_json))
 
 
 def describe_differences(

@@ -60,7 +60,7 @@ def describe_change(change: Change, environment: str) -> Entry:
         "source": change.source,
         **({"reason": change.reason} if change.reason else {}),
         "action": change.action,
-        "object": {"kind": change.kind, "id": change.object_id, "key": change.key},
+        "object": {"kind": change.object_kind, "id": change.object_id, "key": change.key},
         **({"environment": change.environment} if change.environment else {}),
         **summarize_differences(change.before, change.after, environment),
     }

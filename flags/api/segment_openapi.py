@@ -20,7 +20,13 @@ from config.api.schema import (
     query,
 )
 from config.errors import ErrorCode
-from flags.api.segment_serializers import SegmentEntrySerializer, SegmentSerializer, SegmentUpdateSerializer
+from flags.api.segment_serializers import (
+    SegmentEntrySerializer,
+    SegmentSerializer,
+    SegmentUpdateSerializer,
+    SegmentUsersChangedSerializer,
+    SegmentUsersSerializer,
+)
 
 _KEY = key_in_path("segment_key", "segment")
 _ENTRY = {
@@ -87,6 +93,22 @@ partial_update = extend_schema(
         **errors(ErrorCode.NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.PRECONDITION_FAILED, has_body=True),
     },
     examples=[OpenApiExample("Other users", value={"userIds": ["user-17", "user-18"]}, request_only=True)],
+)
+
+change_users = extend_schema(
+    operation_id="change_segment_users",
+    summary="Add users to a segment, or remove them",
+    description="Only the users that are sent come or go; the others whom the segment lists stay. Those who are added "
+    "come last. A user may not be in both lists. The history keeps who came and went.",
+    parameters=[_KEY, IF_MATCH, REASON, ETAG],
+    request=SegmentUsersSerializer,
+    responses={
+        200: answer(SegmentUsersChangedSerializer, "What has changed.", {"added": 2, "removed": 1, "total": 4_211}),
+        **errors(ErrorCode.NOT_FOUND, ErrorCode.PRECONDITION_FAILED, ErrorCode.EXPERIMENT_LOCKED, has_body=True),
+    },
+    examples=[
+        OpenApiExample("Both", value={"add": ["user-18", "user-19"], "remove": ["user-17"]}, request_only=True),
+    ],
 )
 
 destroy = extend_schema(

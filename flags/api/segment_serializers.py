@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
 from config.api.schema import NAME
@@ -27,6 +29,21 @@ class SegmentEntrySerializer(StrictSerializer):
     key = KeyField(help_text=KEY_RULE.capitalize() + ".")
     description = TextField(required=False, allow_blank=True, max_length=DESCRIPTION_LENGTH)
     createdAt = TimestampField(source="created_at", read_only=True)
+
+
+class SegmentUsersSerializer(StrictSerializer):
+    """Users to add to those that a segment lists, and users to take out."""
+
+    add = RawField({**_USER_IDS, "description": "Those who are listed already stay."}, required=False)
+    remove = RawField({**_USER_IDS, "description": "Those who are not listed are left out."}, required=False)
+
+
+class SegmentUsersChangedSerializer(serializers.Serializer[Any]):
+    """How many users came and went, and how many the segment lists now."""
+
+    added = serializers.IntegerField(min_value=0)
+    removed = serializers.IntegerField(min_value=0)
+    total = serializers.IntegerField(min_value=0, max_value=MOST_USER_IDS)
 
 
 class SegmentSerializer(StrictSerializer):

@@ -17,7 +17,12 @@ from config.change_log.preconditions import check_version
 from config.models import Scope
 from flags.api import segment_openapi as openapi
 from flags.api.filters import SegmentFilter
-from flags.api.segment_serializers import SegmentEntrySerializer, SegmentSerializer, SegmentUpdateSerializer
+from flags.api.segment_serializers import (
+    SegmentEntrySerializer,
+    SegmentSerializer,
+    SegmentUpdateSerializer,
+    SegmentUsersSerializer,
+)
 from flags.changes import segment_changes
 from flags.models import Segment, SegmentQuerySet
 
@@ -33,6 +38,7 @@ class SegmentViewSet(ApiViewSet):
         "retrieve": Access(Scope.SERVER, "flags.view_segment"),
         "create": Access(Scope.MANAGE, "flags.add_segment", "Segments"),
         "partial_update": Access(Scope.MANAGE, "flags.change_segment", "Segments"),
+        "change_users": Access(Scope.MANAGE, "flags.change_segment", "Segments"),
         "destroy": Access(Scope.MANAGE, "flags.delete_segment", "Segments"),
     }
     serializer_class = SegmentSerializer
@@ -76,6 +82,14 @@ class SegmentViewSet(ApiViewSet):
         return self._answer(
             segment_changes.update_segment(**self._write(segment_key), changes=serializer.validated_data)
         )
+
+    @openapi.change_users
+    def change_users(self, request: Request, segment_key: str) -> Response:
+        refuse_parameters(request)
+        sent = self.validated(self.sent_changes(request), SegmentUsersSerializer)
+        segment, members = segment_changes.change_members(**self._write(segment_key), **sent)
+        counts = {"added": len(members.added), "removed": len(members.removed), "total": len(segment.user_ids)}
+        return self.versioned(counts, segment.etag)
 
     @openapi.destroy
     def destroy(self, request: Request, segment_key: str) -> Response:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from django.db.models import Max
 
 from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document, is_same
-from config.errors import Detail, DomainError, ErrorCode, ValidationFailed
-from config.models import Change
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.models import SEGMENT, SEGMENT_MEMBERS, Change, ChangeQuerySet, kinds_of
 from config.slugs import check_description, check_key, is_key
 from flags.changes import references
 from flags.changes.documents import Stamp
-from flags.engine.parsing import parse_segment
+from flags.engine.parsing import MOST_USER_IDS, parse_segment
+from flags.engine.rule_checks import check_user_ids
 from flags.models import Segment
 
-KIND = "segment"
+KIND, MEMBERS_KIND = SEGMENT, SEGMENT_MEMBERS
 _NEW: Mapping[str, Any] = {"description": "", "conditions": [], "user_ids": []}
 _MEMBERSHIP = frozenset({"conditions", "user_ids"})
 
@@ -82,9 +86,94 @@ def delete_segment(*, key: str, actor: Actor, at: datetime, if_match: str | None
         log.append(KIND, object_id=segment_id, key=key, before=before, after=None)
 
 
+def change_members(
+    *,
+    key: str,
+    add: Any = None,
+    remove: Any = None,
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> tuple[Segment, Members]:
+    """Add users to those that a segment lists, remove others, and return which of them were not so before.
+
+    The change log keeps these alone, not the whole lists of before and after, which may be megabytes.
+    """
+    add, remove = [] if add is None else add, [] if remove is None else remove
+    _check_ids(add, remove)
+    with writing(actor=actor, at=at, reason=reason) as log:
+        segment = get_segment(key)
+        check_version(segment, if_match)
+        listed = set(segment.user_ids)
+        members = Members([user for user in add if user not in listed], [user for user in remove if user in listed])
+        user_ids = members.applied_to(segment.user_ids)
+        if len(user_ids) > MOST_USER_IDS:
+            message = f"Would make {len(user_ids):,} users; a segment lists at most {MOST_USER_IDS:,}."
+            raise ValidationFailed([Detail("add", DetailCode.OUT_OF_RANGE, message)])
+        if save(segment, {"user_ids": user_ids}, Stamp(log.at, log.next_revision())):
+            before, after = {"userIds": members.removed}, {"userIds": members.added}
+            log.append(MEMBERS_KIND, object_id=segment.pk, key=key, before=before, after=after)
+            announce(log, [key])
+        return segment, members
+
+
+def _check_ids(add: Any, remove: Any) -> None:
+    details = [
+        *check_user_ids(add, "add", least=0, most=MOST_USER_IDS),
+        *check_user_ids(remove, "remove", least=0, most=MOST_USER_IDS),
+    ]
+    if not details:
+        added = set(add)
+        details += [
+            Detail(f"remove[{place}]", DetailCode.DUPLICATE, "Must not be in `add` too.")
+            for place, user in enumerate(remove)
+            if user in added
+        ]
+    if details:
+        raise ValidationFailed(details)
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Users who came into the list of a segment, and users who left it."""
+
+    added: Sequence[str]
+    removed: Sequence[str]
+
+    @classmethod
+    def of(cls, change: Change) -> Members:
+        """Read a change of the kind MEMBERS_KIND."""
+        return cls((change.after or {})["userIds"], (change.before or {})["userIds"])
+
+    def applied_to(self, user_ids: Sequence[str]) -> list[str]:
+        """Return the list with those added at its end. Applied to a later list, with all changes since, it is that."""
+        moved = {*self.added, *self.removed}
+        return [*(user for user in user_ids if user not in moved), *self.added]
+
+
+def documents_in(log: ChangeQuerySet, keys: Collection[str]) -> dict[str, Document]:
+    """Return, by key, the segments as the log leaves them, or a part of it from its beginning on.
+
+    That is the newest whole document of each, and what has come and gone since.
+    """
+    newest = log.filter(kind=KIND, key__in=keys).order_by().values("key").annotate(newest=Max("revision"))
+    whole = {change.key: change for change in Change.objects.filter(revision__in=newest.values("newest"))}
+    found = {key: change.after for key, change in whole.items() if change.after is not None}
+    if found:
+        oldest = min(whole[key].revision for key in found)
+        later = log.filter(kind=MEMBERS_KIND, key__in=found.keys(), revision__gt=oldest).order_by("revision")
+        for change in later.iterator(chunk_size=10):
+            if change.revision > whole[change.key].revision:
+                document = found[change.key]
+                user_ids = Members.of(change).applied_to(document["userIds"])
+                found[change.key] = {**document, "userIds": user_ids}
+    return found
+
+
 def changed_since(keys: Collection[str], revision: int) -> list[str]:
     """Return the keys of those segments, in order, whose conditions or user ids changed after a revision."""
-    rows = Change.objects.since(revision).filter(kind=KIND, key__in=keys).iterator(chunk_size=10)
+    rows = Change.objects.since(revision).filter(kind__in=kinds_of(KIND), key__in=keys).iterator(chunk_size=10)
     return sorted({row.key for row in rows if not is_same(_membership(row.before), _membership(row.after))})
 
 

@@ -45,6 +45,16 @@ def test_write__of_the_version_that_was_read__is_done_once(world: World, path: s
     assert send("PATCH", path, body, {"If-Match": read.headers["etag"]}, key=world.key).status == 200
 
 
+def test_segment_users__of_a_version_that_is_gone__stay(world: World) -> None:
+    path = "/v1/segments/listed"
+    stale = send("GET", path, key=world.key).headers["etag"]
+    changed = send("POST", f"{path}/users", b'{"add": ["w"]}', {"If-Match": stale}, key=world.key)
+    assert (changed.status, changed.json()) == (200, {"data": {"added": 1, "removed": 0, "total": 2}})
+    again = send("POST", f"{path}/users", b'{"remove": ["w"]}', {"If-Match": stale}, key=world.key)
+    assert failure(again)["code"] == "precondition_failed"
+    assert send("GET", path, key=world.key).headers["etag"] == changed.headers["etag"]
+
+
 # --- experiments -----------------------------------------------------------------------------------------------------
 
 

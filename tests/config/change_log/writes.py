@@ -104,6 +104,8 @@ API: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/v1/events", {"event": "buy", "userId": "u"}, []),
     ("POST", "/v1/events/batch", {"events": [{"event": "buy", "userId": "u"}]}, []),
     ("DELETE", "/v1/users/u", None, []),
+    ("POST", "/v1/segments/crowd/users", {"add": ["u", "v"], "remove": ["w"]}, ["changed segment crowd"]),
+    ("POST", "/v1/segments/crowd/users", {"remove": ["w"]}, []),
     ("POST", "/v1/environments", {"key": "new", "name": "New"}, ["created environment new"]),
     ("PATCH", "/v1/environments/trial", {"name": "Other"}, ["changed environment trial"]),
     ("PATCH", "/v1/environments/trial", {"name": "Trial", "isDefault": False}, []),

@@ -11,6 +11,7 @@ from config.change_log.writing import writing
 from config.errors import DomainError
 from config.keys.environments import create_environment
 from config.models import Change, Environment
+from flags.changes import segment_changes
 from flags.changes.flag_changes import (
     archive_flag,
     create_flag,
@@ -46,6 +47,7 @@ class RandomChanges:
             self.restore_flag: 4,
             self.delete_flag: 5,
             self.update_segment: 12,
+            self.change_members: 4,
             self.create_segment: 8,
             self.delete_segment: 4,
             self.create_environment: 1,
@@ -100,6 +102,11 @@ class RandomChanges:
 
     def update_segment(self) -> None:
         update_segment(**self._segment(), changes=self._members())
+
+    def change_members(self) -> None:
+        users = self.chance.sample([f"u{at}" for at in range(10)], k=self.chance.randrange(1, 6))
+        cut = self.chance.randrange(len(users) + 1)
+        segment_changes.change_members(**self._segment(), add=users[:cut], remove=users[cut:])
 
     def delete_segment(self) -> None:
         delete_segment(**self._segment())

@@ -131,5 +131,5 @@ def test_past__chains_of_flags_and_segments__take_one_query_a_step(
     needed = [{"flag": f"f{at}"} for at in range(5)]
     create_flag(key="a", environment=production, prerequisites=needed, **write(0))
 
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(7):
         configuration_at("a", "production", START)

@@ -55,6 +55,7 @@ def paths_and_methods() -> Iterator[Case]:
         yield Case(f"get segment: key is {name}", "GET", f"/v1/segments/{key}", **missing)
         yield Case(f"update segment: key is {name}", "PATCH", f"/v1/segments/{key}", b"{}", **missing)
         yield Case(f"delete segment: key is {name}", "DELETE", f"/v1/segments/{key}", **missing)
+        yield Case(f"change users: key is {name}", "POST", f"/v1/segments/{key}/users", b'{"add": ["u"]}', **missing)
         yield Case(f"get metric: key is {name}", "GET", f"/v1/metrics/{key}", **missing)
         yield Case(f"update metric: key is {name}", "PATCH", f"/v1/metrics/{key}", b"{}", **missing)
         yield Case(f"delete metric: key is {name}", "DELETE", f"/v1/metrics/{key}", **missing)
@@ -86,6 +87,7 @@ def paths_and_methods() -> Iterator[Case]:
         f"{FLAG}/usage": ("POST", "PUT", "DELETE"),
         "/v1/segments": ("PUT", "PATCH", "DELETE", "OPTIONS"),
         SEGMENT: ("PUT", "POST", "OPTIONS"),
+        f"{SEGMENT}/users": ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"),
         "/v1/metrics": ("PUT", "PATCH", "DELETE", "OPTIONS"),
         METRIC: ("PUT", "POST", "OPTIONS"),
         "/v1/audit": ("POST", "PUT", "DELETE", "OPTIONS"),
