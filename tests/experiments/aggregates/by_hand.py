@@ -1,4 +1,4 @@
-"""Totals and sums in plain Python, from all events and exposures that are stored, with no thought of speed."""
+"""Totals and sums in plain and slow Python, from all stored events and exposures."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure
 
 Total = tuple[str, int, date, float, float, float, int, int]
-"""Of one user: variant, phase and day of exposure, y, d, x, events, foreign."""
+"""The values of one user: variant, phase and day of exposure, y, d, x, events, foreign."""
 
 Sums = dict[tuple[int, str, int, date], VariantTotals]
-"""By the place of the metric, the variant, and the phase and the day of exposure."""
+"""Sums by the index of the metric, the variant, and the phase and day of exposure."""
 
 
 def totals_by_hand(experiment: Experiment) -> dict[tuple[int, str], Total]:
-    """By the place of the metric and the user. Users for whom all is 0 are left out."""
+    """Return the totals by metric index and user. Users with only zeros are left out."""
     exposures, events = exposed(experiment), list(Event.objects.filter(environment=experiment.environment))
     totals = {
-        (place, exposure.user_id): total_of(definition, exposure, counting(events, exposure, experiment))
-        for place, definition in enumerate(definitions_of(experiment))
+        (metric_index, exposure.user_id): total_of(definition, exposure, counting_events(events, exposure, experiment))
+        for metric_index, definition in enumerate(definitions_of(experiment))
         for exposure in exposures
     }
     return {key: total for key, total in totals.items() if any(total[3:])}
 
 
 def sums_by_hand(experiment: Experiment) -> Sums:
-    """The sums of those totals, capped, and of the exposures."""
+    """Return the sums of the capped totals, and of the exposures."""
     sums: Sums = {}
     for exposure in exposed(experiment):
         several = int(exposure.is_in_several_variants)
@@ -45,13 +45,13 @@ def sums_by_hand(experiment: Experiment) -> Sums:
             VariantTotals(users=1, several=several),
         )
     totals = totals_by_hand(experiment)
-    for place, definition in enumerate(definitions_of(experiment)):
-        mine = [total for (at, _), total in totals.items() if at == place]
-        cap = cap_by_hand(definition, [total[3] for total in mine])
-        for variant, phase, day, *values in mine:
+    for metric_index, definition in enumerate(definitions_of(experiment)):
+        of_metric = [total for (index, _), total in totals.items() if index == metric_index]
+        cap = cap_by_hand(definition, [total[3] for total in of_metric])
+        for variant, phase, day, *values in of_metric:
             capped = sums_of(min(values[0], cap), values[1], min(values[2], cap), *values[3:])
             measured = int(definition.cap_percentile is not None and values[0] != 0)
-            add(sums, (place, variant, phase, day), replace(capped, measured=measured))
+            add(sums, (metric_index, variant, phase, day), replace(capped, measured=measured))
     return sums
 
 
@@ -77,15 +77,16 @@ def cap_by_hand(definition: Definition, values: Iterable[float]) -> float:
 
 def exposed(experiment: Experiment) -> list[Exposure]:
     end = experiment.stopped_at or datetime.max.replace(tzinfo=UTC)
-    return [each for each in Exposure.objects.filter(experiment=experiment) if each.exposed_at <= end]
+    exposures = Exposure.objects.filter(experiment=experiment)
+    return [exposure for exposure in exposures if exposure.exposed_at <= end]
 
 
-def counting(events: Iterable[Event], exposure: Exposure, experiment: Experiment) -> list[Event]:
-    """Those of the user that count for the experiment, whatever their name."""
+def counting_events(events: Iterable[Event], exposure: Exposure, experiment: Experiment) -> list[Event]:
+    """Return the events of the exposed user that count for the experiment, of any name."""
     own = ("", experiment.key, str(experiment.pk))
     end = experiment.stopped_at or datetime.max.replace(tzinfo=UTC)
-    theirs = (event for event in events if event.user_id == exposure.user_id)
-    return [event for event in theirs if event.experiment in own and counted_at(event) <= end]
+    of_user = (event for event in events if event.user_id == exposure.user_id)
+    return [event for event in of_user if event.experiment in own and counted_at(event) <= end]
 
 
 def counted_at(event: Event) -> datetime:
@@ -114,7 +115,7 @@ def total_of(definition: Definition, exposure: Exposure, events: list[Event]) ->
         value_of(definition, denominator, window) if denominator else 0,
         0 if denominator else value_of(definition, quantity, before),
         sum(event.name == quantity.event for event in since),
-        sum(any(is_foreign(each, event) for each in (quantity, denominator) if each) for event in window),
+        sum(any(is_foreign(part, event) for part in (quantity, denominator) if part) for event in window),
     )
 
 

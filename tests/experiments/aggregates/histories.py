@@ -1,4 +1,4 @@
-"""Random histories of one experiment: whatever may happen to it, in any order, with folds in between."""
+"""Random histories of one experiment: events, exposures, erasures and a stop, in any order."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ DEFINITIONS = (
     Definition("rate", 1, "ratio", Quantity("look"), Quantity("look", ODD_NAME)),
     Definition("returned", 1, "retention", Quantity("look"), delay=timedelta(days=1), window=timedelta(days=2)),
 )
-USERS = [f"user-{at}" for at in range(6)]
+USERS = [f"user-{number}" for number in range(6)]
 VARIANTS = ["control", "green"]
 
 
 def make_experiment(production: Environment, *definitions: Definition) -> Experiment:
-    """One that runs since NOON and measures these, or all of DEFINITIONS."""
+    """Create an experiment that has run since NOON, with these metrics, or with all DEFINITIONS."""
     experiment = ExperimentFactory(key="e", environment=production, running=True, metrics=[])
     chosen = definitions or DEFINITIONS
     experiment.metrics = [definition.key for definition in chosen]
@@ -44,7 +44,7 @@ def make_experiment(production: Environment, *definitions: Definition) -> Experi
 
 
 class History:
-    """What happens to one experiment, as chance has it. Each call of `happen` is one step."""
+    """Random changes of one experiment. Each call of `happen` makes one."""
 
     def __init__(self, experiment: Experiment, chance: Random) -> None:
         self.experiment, self.chance = experiment, chance
@@ -61,8 +61,8 @@ class History:
 
     def report(self) -> None:
         reference = self.chance.choice(["e", str(self.experiment.pk)])
-        seen = {"experimentId": reference, "variant": self.chance.choice(VARIANTS)}
-        record([replace_event(self.event(), name="seen", properties=seen)], self.experiment.environment)
+        properties = {"experimentId": reference, "variant": self.chance.choice(VARIANTS)}
+        record([replace_event(self.event(), name="seen", properties=properties)], self.experiment.environment)
 
     def assign(self) -> None:
         moment = self.moment(earliest=0)
@@ -70,9 +70,9 @@ class History:
             assign(self.experiment.pk, self.user(), self.chance.choice(VARIANTS), moment)
 
     def move(self) -> None:
-        """What is reported later may lie in another phase."""
-        theirs = Exposure.objects.filter(experiment=self.experiment, user_id=self.user())
-        theirs.update(phase=self.chance.randrange(1, 4), arrival=CurrentArrival())
+        """Move an exposure to another phase, as a late report can do."""
+        exposures = Exposure.objects.filter(experiment=self.experiment, user_id=self.user())
+        exposures.update(phase=self.chance.randrange(1, 4), arrival=CurrentArrival())
 
     def repeat(self) -> None:
         if self.recorded:
@@ -83,15 +83,15 @@ class History:
 
     def stop(self) -> None:
         if self.experiment.stopped_at is None and self.chance.random() < 0.3:
-            who = {"key": "e", "environment": self.experiment.environment, "actor": ACTOR, "at": NOON}
-            stop_experiment(**who, stopped_at=self.moment(earliest=0))
+            arguments = {"key": "e", "environment": self.experiment.environment, "actor": ACTOR, "at": NOON}
+            stop_experiment(**arguments, stopped_at=self.moment(earliest=0))
             self.experiment.refresh_from_db()
 
     def user(self) -> str:
         return self.chance.choice(USERS)
 
     def moment(self, earliest: int) -> datetime:
-        """Within days of the start, often on the second, and sometimes exactly a day after another one."""
+        """Return a moment within days of the start, often on the second, and often whole hours after it."""
         hours = self.chance.choice([self.chance.randrange(earliest, 200), self.chance.randrange(earliest, 4)])
         return NOON + timedelta(hours=hours, microseconds=self.chance.choice([0, 0, 1, 400_000, 999_999]))
 

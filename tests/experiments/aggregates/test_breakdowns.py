@@ -1,4 +1,4 @@
-"""Totals by the values of an attribute: each user in one slice, whatever the values are."""
+"""Totals by the values of an attribute. Each user is in one slice."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def expose(experiment: Experiment, **plans: Any) -> None:
         assign(experiment.pk, user, "green", NOON, attributes={} if plan is None else {ODD_NAME: plan, "other": "x"})
 
 
-def test_read_breakdown__values_of_every_type__are_told_apart(production: Environment) -> None:
+def test_read_breakdown__values_of_every_type__are_distinct(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
     expose(experiment, a="pro", b="pro", c=True, d=1, e=2.5, f="true", g="1", h=None, i=1.0, j=False, k='"é"')
     EventFactory(user_id="b", name="purchase")
     refresh(experiment, NOON)
 
-    found = {(kind_of(each.value), each.value): each for each in read(experiment, ODD_NAME)}
-    assert {key: each.users for key, each in found.items()} == {
+    slices = {(kind_of(part.value), part.value): part for part in read(experiment, ODD_NAME)}
+    assert {key: part.users for key, part in slices.items()} == {
         (str, "pro"): 2,
         (float, 1): 2,
         (bool, True): 1,
@@ -49,9 +49,9 @@ def test_read_breakdown__values_of_every_type__are_told_apart(production: Enviro
         (str, '"é"'): 1,
         (type(None), None): 1,
     }
-    assert [key for key, each in found.items() if 0 in each.totals] == [(str, "pro")]
-    assert found[str, "pro"].totals[0]["green"].positive == 1
-    assert not any(each.is_rest for each in found.values())
+    assert [key for key, part in slices.items() if 0 in part.totals] == [(str, "pro")]
+    assert slices[str, "pro"].totals[0]["green"].positive == 1
+    assert not any(part.is_rest for part in slices.values())
 
 
 @pytest.mark.parametrize(
@@ -72,25 +72,25 @@ def test_read_breakdown__numbers_of_one_value__are_one_exact_slice(
     production: Environment, numbers: list[float], value: float
 ) -> None:
     experiment = ExperimentFactory(running=True)
-    expose(experiment, **{f"user-{place}": number for place, number in enumerate(numbers)}, text=str(value))
+    expose(experiment, **{f"user-{index}": number for index, number in enumerate(numbers)}, text=str(value))
     refresh(experiment, NOON)
 
-    found = read(experiment, ODD_NAME)
-    assert {repr(each.value): each.users for each in found} == {repr(value): len(numbers), repr(str(value)): 1}
+    slices = read(experiment, ODD_NAME)
+    assert {repr(part.value): part.users for part in slices} == {repr(value): len(numbers), repr(str(value)): 1}
 
 
 def kind_of(value: object) -> type:
-    """JSON has numbers: 1 is 1.0, but neither true nor "1"."""
+    """Return the type in JSON, where 1 and 1.0 are equal, but differ from true and "1"."""
     return float if type(value) is int else type(value)
 
 
-def test_read_breakdown__more_values_than_wanted__puts_the_rarer_together(production: Environment) -> None:
+def test_read_breakdown__more_values_than_the_maximum__puts_the_rarer_together(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
     expose(experiment, a="x", b="x", c="x", d="y", e="y", f="z", g="w", h=None, i=None, j=None, k=None)
     refresh(experiment, NOON)
 
-    found = read(experiment, ODD_NAME, most=2)
-    assert [(each.value, each.is_rest, each.users) for each in found] == [
+    slices = read(experiment, ODD_NAME, most=2)
+    assert [(part.value, part.is_rest, part.users) for part in slices] == [
         (None, False, 4),
         ("x", False, 3),
         ("y", False, 2),
@@ -103,7 +103,8 @@ def test_read_breakdown__attribute_that_nobody_has__is_one_slice_of_all(producti
     expose(experiment, a="x", b=None)
     refresh(experiment, NOON)
 
-    assert [(each.value, each.is_rest, each.users) for each in read(experiment, "100")] == [(None, False, 2)]
+    slices = read(experiment, "100")
+    assert [(part.value, part.is_rest, part.users) for part in slices] == [(None, False, 2)]
 
 
 def test_read_breakdown__one_phase__has_its_users_and_the_values_that_most_of_them_have(
@@ -114,8 +115,8 @@ def test_read_breakdown__one_phase__has_its_users_and_the_values_that_most_of_th
     Exposure.objects.filter(user_id__in="cdefg").update(phase=2)
     refresh(experiment, NOON)
 
-    found = read(experiment, ODD_NAME, phases=[2], most=1)
-    assert [(each.value, each.is_rest, each.users) for each in found] == [
+    slices = read(experiment, ODD_NAME, phases=[2], most=1)
+    assert [(part.value, part.is_rest, part.users) for part in slices] == [
         ("y", False, 2),
         (None, False, 1),
         (None, True, 2),
@@ -135,13 +136,17 @@ def test_read_breakdown__after_a_history__adds_up_to_the_sums(production: Enviro
     refresh(experiment, NOON)
 
     slices: dict[tuple[int, str], list[VariantTotals]] = {}
-    for each in read(experiment, "plan", most=1):
-        for place, variants in each.totals.items():
+    for part in read(experiment, "plan", most=1):
+        for metric_index, variants in part.totals.items():
             for variant, totals in variants.items():
-                slices.setdefault((place, variant), []).append(totals)
-    expected = {(place, key): each for place, found in read_sums(experiment).items() for key, each in found.items()}
-    assert {key: figures(reduce(add, each)) for key, each in slices.items()} == {
-        key: pytest.approx(figures(each)) for key, each in expected.items()
+                slices.setdefault((metric_index, variant), []).append(totals)
+    expected = {
+        (metric_index, variant): totals
+        for metric_index, variants in read_sums(experiment).items()
+        for variant, totals in variants.items()
+    }
+    assert {key: figures(reduce(add, parts)) for key, parts in slices.items()} == {
+        key: pytest.approx(figures(totals)) for key, totals in expected.items()
     }
     assert (EXPOSURES, "green") in expected
 

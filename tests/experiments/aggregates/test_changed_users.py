@@ -1,4 +1,4 @@
-"""How new events find their users."""
+"""Finding the users whose totals new events change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def experiment(production: Any) -> Experiment:
-    """Running, with one user in green."""
+    """A running experiment with one user in green."""
     experiment: Experiment = ExperimentFactory(key="e", running=True)
     assign(experiment.pk, "u", "green", NOON)
     return experiment
@@ -37,7 +37,7 @@ def test_find_changed_users__purchases_of_two_users__are_those_of_the_exposed_on
     assert has_changes(experiment, mark)
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite goes by the index that fits best")
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite chooses the index by itself")
 @pytest.mark.parametrize(
     "find",
     [
@@ -53,7 +53,7 @@ def test_users_of_events__experiment_without_statistics__are_each_looked_up_by_t
         find(experiment)
     [statement] = [query["sql"] for query in captured if "theirs" in query["sql"]]
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")  # which is best in tables as small as these
+        cursor.execute("SET LOCAL enable_seqscan = off")  # which PostgreSQL prefers for tables as small as these
         cursor.execute(f"EXPLAIN {statement}")
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert re.search(

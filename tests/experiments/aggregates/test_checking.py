@@ -1,4 +1,4 @@
-"""Sums from scratch, which are those that are kept, whatever happened; and what is said where they are not."""
+"""Comparing stored sums with sums computed again, and the report of differences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def experiment(production: Environment) -> Experiment:
-    """Running, with one user in green who bought for 0.1 and for 0.2."""
+    """A running experiment with one user in green who bought for 0.1 and for 0.2."""
     experiment = make_experiment(production, Definition("spent", 1, "sum", Quantity("buy", "amount")))
     assign(experiment.pk, "u", "green", NOON)
     for amount in (0.1, 0.2):
@@ -54,7 +54,7 @@ def test_check_sums__any_history__finds_nothing(production: Environment, seed: i
 
 
 @pytest.mark.django_db(transaction=True)
-def test_check_sums__what_is_not_kept_as_it_is__is_found(experiment: Experiment) -> None:
+def test_check_sums__wrong_sums__are_found(experiment: Experiment) -> None:
     VariantSums.objects.filter(metric=0).update(y=7)
     VariantSums.objects.filter(metric=-1).update(users=2)
 
@@ -73,17 +73,17 @@ def test_check_results__all_right__says_so_of_each_started_experiment(experiment
 
 
 @pytest.mark.django_db(transaction=True)
-def test_check_sums__totals_that_are_others__are_found(experiment: Experiment) -> None:
+def test_check_sums__wrong_totals__are_found(experiment: Experiment) -> None:
     UserTotal.objects.update(figures=[100, 0, 2])
 
-    assert [(each.where, each.name, each.kept) for each in check_sums(experiment, NOON)] == [
+    assert [(difference.where, difference.name, difference.kept) for difference in check_sums(experiment, NOON)] == [
         ("totals", "y", 100),
         ("totals", "yy", 10_000),
     ]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_check_sums__cap_that_is_another__is_found(production: Environment) -> None:
+def test_check_sums__wrong_cap__is_found(production: Environment) -> None:
     capped = Definition("spent", 1, "sum", Quantity("buy", "amount"), cap_percentile=60)
     experiment = make_experiment(production, capped)
     assign(experiment.pk, "u", "green", NOON)
@@ -95,7 +95,7 @@ def test_check_sums__cap_that_is_another__is_found(production: Environment) -> N
 
 
 @pytest.mark.django_db(transaction=True)
-def test_check_results__sums_of_no_metric__are_told_by_their_number(experiment: Experiment) -> None:
+def test_check_results__sums_of_no_metric__are_named_by_their_number(experiment: Experiment) -> None:
     VariantSums.objects.create(experiment=experiment, metric=3, variant="green", day=NOON.date(), users=1)
     out = StringIO()
 
@@ -105,7 +105,7 @@ def test_check_results__sums_of_no_metric__are_told_by_their_number(experiment: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_check_results__something_wrong__fails_and_tells_what(experiment: Experiment) -> None:
+def test_check_results__wrong_sums__fails_and_names_them(experiment: Experiment) -> None:
     VariantSums.objects.filter(metric=0).update(y=7)
     out = StringIO()
 
@@ -115,7 +115,7 @@ def test_check_results__something_wrong__fails_and_tells_what(experiment: Experi
 
 
 @pytest.mark.django_db(transaction=True)
-def test_check_results__sums_of_a_later_phase__are_told_with_it(experiment: Experiment) -> None:
+def test_check_results__sums_of_a_later_phase__are_named_with_it(experiment: Experiment) -> None:
     VariantSums.objects.create(experiment=experiment, metric=-1, variant="green", phase=2, day=NOON.date(), users=1)
     out = StringIO()
 
@@ -136,7 +136,7 @@ def test_check_results__many_differences__tells_how_many_more(experiment: Experi
     assert out.getvalue().splitlines()[20:] == ["e: and 10 other differences"]
 
 
-def test_check_results__frozen__says_that_it_cannot_tell(production: Environment) -> None:
+def test_check_results__frozen__is_not_checked(production: Environment) -> None:
     freeze(ExperimentFactory(key="e", stopped=True), NOON + timedelta(days=2))
 
     assert check() == "e: not checked, because it is frozen and its events may be gone\n"
@@ -148,8 +148,8 @@ def test_check_results__unknown__is_refused(experiment: Experiment, arguments: t
         check(*arguments)
 
 
-def test_sums__amounts_that_leave__leave_nothing_behind(experiment: Experiment) -> None:
-    """Where floats were added up, the little ones would be lost beside the large one, and not come back."""
+def test_sums__erased_amounts__change_nothing(experiment: Experiment) -> None:
+    """Adding floats would lose the small amounts beside the large one, and erasing it would not restore them."""
     before = list(VariantSums.objects.order_by("pk").values())
     assign(experiment.pk, "rich", "green", NOON)
     EventFactory(user_id="rich", name="buy", timestamp=NOON, properties={"amount": 1e40})

@@ -1,4 +1,4 @@
-"""Settings under which statements are planned."""
+"""Planner settings of statements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def settings() -> list[str]:
         return list(cursor.fetchone())
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="of PostgreSQL")
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL has these settings")
 def test_planned__within_another__leaves_the_settings_of_that() -> None:
     before = settings()
     with transaction.atomic():
@@ -27,7 +27,7 @@ def test_planned__within_another__leaves_the_settings_of_that() -> None:
         assert settings() == before
 
 
-def test_planned__on_any_database__executes_what_is_in_it() -> None:
+def test_planned__on_any_database__executes_its_body() -> None:
     with planned(jit="off"), connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         assert cursor.fetchone() == (1,)

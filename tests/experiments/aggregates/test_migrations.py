@@ -1,4 +1,4 @@
-"""Totals and sums of before are the same figures after a migration, and back again."""
+"""Migrations keep the figures of totals and sums, forwards and backwards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONGER = [*map(float, (1, 0, 1, 2, 0, 2, 3, 0, 2, 0, 0.1, 0, 9.75, 2, 1))]
 
 
 def migrate_to(target: tuple[str, str]) -> Any:
-    """The models of that time."""
+    """Migrate to a migration, and return the models of its state."""
     executor = MigrationExecutor(connection)
     executor.migrate([target])
     return executor.loader.project_state([target]).apps
@@ -46,8 +46,8 @@ def _restored() -> Iterator[None]:
 
 
 def figures(models: Any) -> list[float]:
-    [found] = models.get_model("experiments", "UserTotal").objects.values_list("figures", flat=True)
-    return list(found)
+    [stored] = models.get_model("experiments", "UserTotal").objects.values_list("figures", flat=True)
+    return list(stored)
 
 
 def make_experiment(models: Any) -> Any:
@@ -58,7 +58,7 @@ def make_experiment(models: Any) -> Any:
         status="running",
         started_at=NOON,
         created_at=NOON,
-        definitions=[each.document() for each in DEFINITIONS],
+        definitions=[definition.document() for definition in DEFINITIONS],
     )
 
 
@@ -87,7 +87,7 @@ def sums_of(models: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("_restored")
-def test_migrations__sums_of_before_phases__are_those_of_the_first_one_to_the_last_digit() -> None:
+def test_migrations__sums_without_phases__become_those_of_phase_1_to_the_last_digit() -> None:
     models = migrate_to(WITHOUT_PHASES)
     sums, experiment = models.get_model("experiments", "VariantSums"), make_experiment(models)
     for metric in (-1, 0):
@@ -97,35 +97,35 @@ def test_migrations__sums_of_before_phases__are_those_of_the_first_one_to_the_la
 
     models = migrate_to(BY_PHASE)
     after = sums_of(models)
-    assert [each.pop("phase") for each in after] == [1, 1]
+    assert [row.pop("phase") for row in after] == [1, 1]
     assert after == before
     later = {"variant": "a", "phase": 2, "day": NOON.date(), "y": Decimal(1), **FIGURES}
     models.get_model("experiments", "VariantSums").objects.create(experiment_id=experiment.pk, metric=0, **later)
 
     exposed, measured = sums_of(migrate_to(WITHOUT_PHASES))
     assert exposed == before[0]
-    assert measured == before[1] | {"y": EXACT.add(EXACTLY, 1)} | {name: 2 * each for name, each in FIGURES.items()}
+    assert measured == before[1] | {"y": EXACT.add(EXACTLY, 1)} | {name: 2 * value for name, value in FIGURES.items()}
 
 
 @pytest.mark.usefixtures("_restored")
-def test_migrations__totals_of_before_phases__are_those_of_the_first_one() -> None:
+def test_migrations__totals_without_phases__become_those_of_phase_1() -> None:
     models = migrate_to(WITHOUT_PHASES)
     user = {"user_id": "u", "variant": "a", "exposed_at": NOON, "is_in_several_variants": True, "figures": [1.0, 0.5]}
     models.get_model("experiments", "UserTotal").objects.create(experiment_id=make_experiment(models).pk, **user)
 
     models = migrate_to(BY_PHASE)
-    [found] = models.get_model("experiments", "UserTotal").objects.values("phase", *user)
-    assert found == {"phase": 1, **user}
+    [migrated] = models.get_model("experiments", "UserTotal").objects.values("phase", *user)
+    assert migrated == {"phase": 1, **user}
     [back] = migrate_to(WITHOUT_PHASES).get_model("experiments", "UserTotal").objects.values(*user)
     assert back == user
 
 
 @pytest.mark.parametrize("origin", ["imported", "told"])
 @pytest.mark.usefixtures("_restored")
-def test_migrations__imported_exposures__were_reported_for_those_who_know_of_no_imports(origin: str) -> None:
+def test_migrations__imported_exposures__are_reported_ones_in_older_versions(origin: str) -> None:
     models = migrate_to(IMPORTED)
     exposure = {"user_id": "u", "variant": "a", "exposed_at": NOON, "origin": origin}
     models.get_model("experiments", "Exposure").objects.create(experiment_id=make_experiment(models).pk, **exposure)
 
-    [found] = migrate_to(LONG).get_model("experiments", "Exposure").objects.values(*exposure)
-    assert found == exposure | {"origin": "reported"}
+    [reverted] = migrate_to(LONG).get_model("experiments", "Exposure").objects.values(*exposure)
+    assert reverted == exposure | {"origin": "reported"}

@@ -1,4 +1,4 @@
-"""Totals and sums after any history, against a plain computation that keeps nothing."""
+"""Totals and sums after random histories, compared with a plain computation from all events."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ LATER = NOON + timedelta(days=30)
 
 
 @pytest.fixture(params=[0, 1, 1e6], ids=["by user", "either", "in one pass"])
-def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the events of each user found by an index, or all gone through, or now the one and now the other."""
+def _plan_of_statements(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look up the events of each user by an index, scan all events, or choose between both by their number."""
     monkeypatch.setattr(statements, "_EVENTS_A_USER", request.param)
     monkeypatch.setattr(update, "USERS_AT_ONCE", 2)
 
 
 def stored_totals(experiment: Experiment) -> dict[tuple[int, str], Total]:
     return {
-        (place, row.user_id): (row.variant, row.phase, row.exposed_at.date(), *figures)
+        (metric_index, row.user_id): (row.variant, row.phase, row.exposed_at.date(), *figures)
         for row in UserTotal.objects.filter(experiment=experiment)
-        for place, figures in enumerate(by_metric(experiment, row.figures))
+        for metric_index, figures in enumerate(by_metric(experiment, row.figures))
         if any(figures)
     }
 
 
 def by_metric(experiment: Experiment, stored: Sequence[float]) -> Iterator[tuple[float, ...]]:
-    """All figures of each metric, with 0 for those that it does not have."""
+    """Yield all figures of each metric, with 0 for those that it does not have."""
     left = iter(stored)
     for definition in definitions_of(experiment):
         kept = {name: next(left) for name in names_of(definition)}
@@ -69,67 +69,67 @@ def stored_sums(experiment: Experiment) -> Sums:
 
 
 def check(experiment: Experiment) -> None:
-    """What is stored is what counting by hand gives."""
+    """Check that the stored totals and sums are those that counting by hand gives."""
     assert near(stored_totals(experiment)) == near(totals_by_hand(experiment))
     assert near(without_zeros(stored_sums(experiment))) == near(without_zeros(sums_by_hand(experiment)))
 
 
 def without_zeros(sums: Sums) -> dict[Any, tuple[float, ...]]:
-    return {key: astuple(each) for key, each in sums.items() if any(astuple(each))}
+    return {key: astuple(totals) for key, totals in sums.items() if any(astuple(totals))}
 
 
 def near(figures: dict[Any, Any]) -> dict[Any, list[Any]]:
-    """With as many digits as two orders of adding up have in common."""
+    """Round figures to the digits that do not depend on the order of additions."""
     return {key: [as_near(value) for value in values] for key, values in figures.items()}
 
 
 def as_near(value: Any) -> Any:
-    return f"{float(value) + 0.0:.9e}" if isinstance(value, (int, float, Decimal)) else value  # where -0 is 0
+    return f"{float(value) + 0.0:.9e}" if isinstance(value, (int, float, Decimal)) else value  # + 0.0 makes 0 of -0
 
 
-def look(experiment: Experiment) -> None:
+def refresh_and_check(experiment: Experiment) -> None:
     refresh(experiment, LATER)
     check(experiment)
 
 
-def fold_anew(experiment: Experiment) -> None:
+def refresh_from_scratch(experiment: Experiment) -> None:
     AggregateState.objects.filter(experiment=experiment).update(mark="")
     refresh(experiment, LATER)
 
 
-@pytest.mark.usefixtures("_way")
+@pytest.mark.usefixtures("_plan_of_statements")
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chance=st.randoms(use_true_random=False))
 def test_refresh__any_history__is_what_counting_by_hand_gives(production: Environment, chance: Random) -> None:
     with undone():
-        walk(production, chance, steps=20)
+        check_random_history(production, chance, steps=20)
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("_way")
+@pytest.mark.usefixtures("_plan_of_statements")
 @pytest.mark.parametrize("seed", range(4))
 def test_refresh__any_history_of_short_transactions__is_what_counting_by_hand_gives(
     production: Environment, seed: int
 ) -> None:
-    walk(production, Random(seed), steps=60)
+    check_random_history(production, Random(seed), steps=60)
 
 
-def walk(production: Environment, chance: Random, steps: int) -> None:
+def check_random_history(production: Environment, chance: Random, steps: int) -> None:
     experiment = make_experiment(production)
     history = History(experiment, chance)
     for _ in range(steps):
         history.happen()
         if chance.random() < 0.4:
-            look(experiment)
-    look(experiment)
+            refresh_and_check(experiment)
+    refresh_and_check(experiment)
     kept = near(stored_totals(experiment)), near(without_zeros(stored_sums(experiment)))
-    fold_anew(experiment)
+    refresh_from_scratch(experiment)
     assert (near(stored_totals(experiment)), near(without_zeros(stored_sums(experiment)))) == kept
 
 
 @pytest.fixture
 def experiment(production: Environment) -> Experiment:
-    """Running, with one user in green since half a second after NOON, folded."""
+    """A running experiment with one user in green since half a second after NOON, refreshed."""
     experiment: Experiment = ExperimentFactory(key="e", running=True)
     assign(experiment.pk, "u", "green", NOON + timedelta(seconds=0.5))
     refresh(experiment, NOON)
@@ -137,13 +137,13 @@ def experiment(production: Environment) -> Experiment:
 
 
 def measure(experiment: Experiment, definition: Definition) -> None:
-    """Have the experiment measure this, and nothing else."""
+    """Make this the only metric of the experiment."""
     experiment.metrics, experiment.definitions = [definition.key], [definition.document()]
     experiment.save(update_fields=["metrics", "definitions"])
 
 
 def total(experiment: Experiment) -> tuple[float, ...]:
-    """y, d, x, events and foreign of the one user who has a total."""
+    """Refresh, and return y, d, x, events and foreign of the only user with a total."""
     refresh(experiment, NOON)
     [figures] = UserTotal.objects.values_list("figures", flat=True)
     [of_metric] = by_metric(experiment, figures)
@@ -159,7 +159,7 @@ def test_refresh__nothing_new__writes_nothing(experiment: Experiment) -> None:
     assert len(captured) <= 4
 
 
-def test_refresh__mark_older_than_a_minute__is_taken_anew(experiment: Experiment) -> None:
+def test_refresh__mark_older_than_a_minute__is_replaced(experiment: Experiment) -> None:
     at = NOON + timedelta(seconds=61)
     refresh(experiment, at)
 
@@ -167,7 +167,7 @@ def test_refresh__mark_older_than_a_minute__is_taken_anew(experiment: Experiment
 
 
 @pytest.mark.parametrize("mark", ["1 100:100: 0", ""])
-def test_refresh__mark_of_another_database__computes_everything_anew(experiment: Experiment, mark: str) -> None:
+def test_refresh__mark_of_another_database__computes_everything_again(experiment: Experiment, mark: str) -> None:
     EventFactory(user_id="u", name="purchase", timestamp=NOON)
     refresh(experiment, NOON)
     UserTotal.objects.update(figures=[7, 7, 7], user_id="nobody")
@@ -200,8 +200,8 @@ def test_refresh__event_at_a_moment__counts_in_the_window_since_the_exposure_or_
     hour = timedelta(hours=1)
     measure(experiment, Definition("m", 1, "count", Quantity("purchase"), delay=hour, window=hour))
     EventFactory(user_id="u", name="purchase", timestamp=NOON + timedelta(seconds=seconds))
-    who = {"key": "e", "environment": experiment.environment, "actor": ACTOR, "at": NOON}
-    stopped = stop_experiment(**who, stopped_at=NOON + timedelta(days=1))
+    arguments = {"key": "e", "environment": experiment.environment, "actor": ACTOR, "at": NOON}
+    stopped = stop_experiment(**arguments, stopped_at=NOON + timedelta(days=1))
 
     assert total(stopped) == (y, 0, x, events, 0)
 
@@ -217,12 +217,10 @@ def test_refresh__ratio_of_a_user_with_denominators_alone__has_a_total(experimen
 @pytest.mark.parametrize(
     ("amount", "y"), [("1e400", 1e100), ("-1e400", -1e100), ("12345678901234567890123", 1.2345678901234568e22)]
 )
-def test_refresh__number_beyond_all_others__counts_as_the_largest(
-    experiment: Experiment, amount: str, y: float
-) -> None:
+def test_refresh__number_beyond_the_range__counts_as_the_largest(experiment: Experiment, amount: str, y: float) -> None:
     measure(experiment, Definition("m", 1, "sum", Quantity("purchase", "amount")))
     EventFactory(user_id="u", name="purchase", timestamp=NOON)
-    with connection.cursor() as cursor:  # through no door of today
+    with connection.cursor() as cursor:  # because the API refuses such numbers
         cursor.execute(f"UPDATE events_event SET properties = '{{\"amount\": {amount}}}'")
 
     assert total(experiment) == (pytest.approx(y), 0, 0, 1, 0)
@@ -232,7 +230,7 @@ def test_refresh__number_beyond_all_others__counts_as_the_largest(
 @pytest.mark.parametrize(
     ("amount", "cap", "y"), [(1e-170, None, 0), (2e-100, None, 2e-100), (-1e-170, None, 0), (5, 1e-170, 5)]
 )
-def test_refresh__numbers_next_to_nothing__add_up(
+def test_refresh__numbers_close_to_0__add_up(
     experiment: Experiment, amount: float, cap: float | None, y: float
 ) -> None:
     measure(experiment, Definition("m", 1, "sum", Quantity("purchase", "amount"), cap_value=cap))
@@ -244,7 +242,7 @@ def test_refresh__numbers_next_to_nothing__add_up(
     check(experiment)
 
 
-def test_refresh__as_many_metrics_as_there_may_be__has_the_figures_of_each(production: Environment) -> None:
+def test_refresh__the_maximum_number_of_metrics__has_the_figures_of_each(production: Environment) -> None:
     definitions = [
         Definition(f"m{number}", 1, "ratio", Quantity("buy", f"p{number}"), Quantity("buy"), cap_percentile=90)
         for number in range(MOST_METRICS)
@@ -293,11 +291,11 @@ def test_refresh__percentile_cap_among_more_refunds_than_purchases__is_none(expe
     assert VariantSums.objects.get(metric=0).y == -5
 
 
-def test_refresh__key_that_is_the_id_of_another__counts_only_what_means_it(production: Environment) -> None:
+def test_refresh__key_that_is_the_id_of_another__counts_only_events_that_mean_it(production: Environment) -> None:
     first = ExperimentFactory(running=True)
     second = ExperimentFactory(key=str(first.pk), running=True)
-    for each in (first, second):
-        assign(each.pk, "u", "green", NOON)
+    for experiment in (first, second):
+        assign(experiment.pk, "u", "green", NOON)
     EventFactory(user_id="u", name="purchase", properties={"experimentId": str(first.pk)})
 
     assert [sums.get(0, {}) != {} for sums in (read(first), read(second))] == [True, False]

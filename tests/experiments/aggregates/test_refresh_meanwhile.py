@@ -1,4 +1,4 @@
-"""Folds beside others who write at the same moment: nothing is overlooked, nothing comes back, nobody is stuck."""
+"""Refreshing while others write: no event is missed, no erased user comes back, and nothing blocks forever."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def production(threads: Threads) -> Environment:
 
 @pytest.fixture
 def experiment(production: Environment) -> Experiment:
-    """Running, with one user in green."""
+    """A running experiment with one user in green."""
     experiment: Experiment = ExperimentFactory(key="e", running=True)
     assign(experiment.pk, "u", "green", NOON)
     return experiment
@@ -55,7 +55,7 @@ def experiment(production: Environment) -> Experiment:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """Where the first fold waits, when it has written totals and not yet committed."""
+    """The gate at which the first refresh waits, after it has written totals and before it commits."""
     gate, write_totals = Gate(), update.write_totals
 
     def write_and_wait(*arguments: Any) -> None:
@@ -66,21 +66,21 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return gate
 
 
-def buy(user: str = "u") -> list[NewEvent]:
+def purchase_of(user: str = "u") -> list[NewEvent]:
     return [NewEvent(new_id(), user, "purchase", NOON, NOON, {})]
 
 
-def seen(user: str, at: datetime) -> NewEvent:
+def report_of(user: str, at: datetime) -> NewEvent:
     return NewEvent(new_id(), user, "seen", at, NOON, {"experimentId": "e", "variant": "green"})
 
 
 def counted(experiment: Experiment) -> tuple[int, int]:
-    """Exposed users in green, and their purchases."""
+    """Refresh, and return the exposed users in green and their purchases."""
     refresh(experiment, NOON)
-    found = read_sums(experiment)
+    sums = read_sums(experiment)
     return tuple(
-        getattr(found.get(place, {}).get("green", VariantTotals()), name)
-        for place, name in ((EXPOSURES, "users"), (0, "events"))
+        getattr(sums.get(metric_index, {}).get("green", VariantTotals()), name)
+        for metric_index, name in ((EXPOSURES, "users"), (0, "events"))
     )
 
 
@@ -92,7 +92,7 @@ def test_refresh__event_of_a_transaction_that_ends_later__is_counted_by_the_next
 
     def record_and_wait() -> None:
         with transaction.atomic():
-            record(buy(), production)
+            record(purchase_of(), production)
             gate.pass_through()
 
     recording: Future[None] = threads.start(record_and_wait)
@@ -106,12 +106,12 @@ def test_refresh__event_of_a_transaction_that_ends_later__is_counted_by_the_next
 
 
 @on_postgresql
-def test_refresh__event_that_comes_while_it_works__is_counted_by_the_next_one(
+def test_refresh__event_recorded_meanwhile__is_counted_by_the_next_one(
     production: Environment, experiment: Experiment, threads: Threads, gate: Gate
 ) -> None:
     working: Future[Any] = threads.start(refresh, experiment, NOON)
     gate.wait_for_arrival()
-    recording: Future[Any] = threads.start(record, buy(), production)
+    recording: Future[Any] = threads.start(record, purchase_of(), production)
     assigning: Future[Any] = threads.start(assign, experiment.pk, "v", "green", NOON)
     recording.result(SECONDS)
     assigning.result(SECONDS)
@@ -122,26 +122,28 @@ def test_refresh__event_that_comes_while_it_works__is_counted_by_the_next_one(
 
 
 @on_postgresql
-def test_refresh__exposure_moved_to_another_day_while_it_works__is_counted_on_one_day(
+def test_refresh__exposure_moved_to_another_day_meanwhile__is_counted_on_one_day(
     production: Environment, experiment: Experiment, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, find_changed_users = Gate(), refreshing.find_changed_users
 
     def find_and_wait(*arguments: Any) -> Any:
-        found = find_changed_users(*arguments)
+        users = find_changed_users(*arguments)
         gate.pass_through()
-        return found
+        return users
 
     Experiment.objects.filter(pk=experiment.pk).update(started_at=NOON - timedelta(days=3))
     experiment.refresh_from_db()
-    others = [event for number in range(50) for event in buy(f"other-{number}")]  # so that few users are few
-    record([seen("w", NOON), *buy("w"), *others], production)
+    others = [
+        event for number in range(50) for event in purchase_of(f"other-{number}")
+    ]  # so that one changed user is a small share
+    record([report_of("w", NOON), *purchase_of("w"), *others], production)
     assert counted(experiment) == (2, 1)
     monkeypatch.setattr(refreshing, "find_changed_users", find_and_wait)
-    record(buy("w"), production)
+    record(purchase_of("w"), production)
     working: Future[Any] = threads.start(refresh, experiment, NOON)
     gate.wait_for_arrival()
-    record([seen("w", NOON - timedelta(days=1))], production)
+    record([report_of("w", NOON - timedelta(days=1))], production)
     gate.open()
     working.result(SECONDS)
 
@@ -149,11 +151,11 @@ def test_refresh__exposure_moved_to_another_day_while_it_works__is_counted_on_on
 
 
 @on_postgresql
-def test_refresh__many_readers_at_once__all_get_there(
+def test_refresh__many_readers_at_once__all_finish(
     production: Environment, experiment: Experiment, threads: Threads
 ) -> None:
     for number in range(4):
-        record(buy(), production)
+        record(purchase_of(), production)
         readers: list[Future[Any]] = [threads.start(refresh, experiment, NOON) for _ in range(24)]
         for reader in readers:
             reader.result(SECONDS)
@@ -163,7 +165,7 @@ def test_refresh__many_readers_at_once__all_get_there(
 def test_refresh__two_at_once_for_the_first_time__make_one_and_count_once(
     production: Environment, experiment: Experiment, threads: Threads, gate: Gate
 ) -> None:
-    record(buy(), production)
+    record(purchase_of(), production)
     first: Future[Any] = threads.start(refresh, experiment, NOON)
     gate.wait_for_arrival()
     second: Future[Any] = threads.start(refresh, experiment, NOON)
@@ -177,10 +179,10 @@ def test_refresh__two_at_once_for_the_first_time__make_one_and_count_once(
     assert counted(experiment) == (1, 1)
 
 
-def test_erase_user__while_a_fold_is_under_way__waits_and_takes_its_totals_too(
+def test_erase_user__during_a_refresh__waits_and_erases_its_totals_too(
     production: Environment, experiment: Experiment, threads: Threads, gate: Gate
 ) -> None:
-    record(buy(), production)
+    record(purchase_of(), production)
     working: Future[Any] = threads.start(refresh, experiment, NOON)
     gate.wait_for_arrival()
     erasing: Future[Any] = threads.start(erase_user, "u", production)
@@ -194,14 +196,14 @@ def test_erase_user__while_a_fold_is_under_way__waits_and_takes_its_totals_too(
     assert counted(experiment) == (0, 0)
 
 
-@pytest.mark.parametrize("is_folded", [True, False])
-def test_refresh__while_an_erasure_is_under_way__waits_and_counts_without_the_user(
-    production: Environment, experiment: Experiment, threads: Threads, is_folded: bool
+@pytest.mark.parametrize("is_refreshed", [True, False])
+def test_refresh__during_an_erasure__waits_and_counts_without_the_user(
+    production: Environment, experiment: Experiment, threads: Threads, is_refreshed: bool
 ) -> None:
-    record(buy(), production)
-    if is_folded:
+    record(purchase_of(), production)
+    if is_refreshed:
         refresh(experiment, NOON)
-        record(buy(), production)
+        record(purchase_of(), production)
     with transaction.atomic():
         erase_user("u", production)
         working: Future[Any] = threads.start(refresh, experiment, NOON)
@@ -213,15 +215,15 @@ def test_refresh__while_an_erasure_is_under_way__waits_and_counts_without_the_us
     assert counted(experiment) == (0, 0)
 
 
-def test_refresh__beside_many_who_write_and_erase__is_what_counting_by_hand_gives(
+def test_refresh__beside_writes_and_erasures__is_what_counting_by_hand_gives(
     production: Environment, threads: Threads
 ) -> None:
     experiment = make_experiment(production)
     writing: list[Future[None]] = [threads.start(write, experiment, seed) for seed in range(3)]
-    while not all(each.done() for each in writing):
+    while not all(writer.done() for writer in writing):
         refresh(experiment, NOON)
-    for each in writing:
-        each.result(SECONDS)
+    for writer in writing:
+        writer.result(SECONDS)
 
     refresh(experiment, NOON)
     check(experiment)

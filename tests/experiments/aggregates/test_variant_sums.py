@@ -1,4 +1,4 @@
-"""What is read of totals: by variant, by day, by user, and of those whose windows have passed."""
+"""Reading sums by variant, phase and day, values by user, and numbers of mature users."""
 
 from __future__ import annotations
 
@@ -37,58 +37,62 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def experiment(production: Environment) -> Experiment:
-    """Stopped, after a history, and folded."""
+    """A stopped experiment after a random history, refreshed."""
     experiment = make_experiment(production)
     history = History(experiment, Random(7))
     for _ in range(40):
         history.chance.choice([history.record, history.report, history.assign, history.move])()
-    for euros in (10, 20, 30):  # by users of whom chance knows nothing
+    for euros in (10, 20, 30):  # of users outside the random history
         assign(experiment.pk, f"buyer {euros}", "green", NOON)
         at, bought = NOON + timedelta(hours=3), {"revenue": euros, "currency": "EUR"}
         EventFactory(user_id=f"buyer {euros}", name="buy", timestamp=at, received_at=at, properties=bought)
-    who = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
-    stopped = stop_experiment(**who, stopped_at=NOON + timedelta(hours=100))
+    arguments = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
+    stopped = stop_experiment(**arguments, stopped_at=NOON + timedelta(hours=100))
     refresh(stopped, NOON)
     return stopped
 
 
 def test_read_sums__after_a_history__are_those_of_all_days(experiment: Experiment) -> None:
     by_variant: dict[tuple[int, str], list[VariantTotals]] = {}
-    for (place, variant, *_), sums in sums_by_hand(experiment).items():
-        by_variant.setdefault((place, variant), []).append(sums)
+    for (metric_index, variant, *_), sums in sums_by_hand(experiment).items():
+        by_variant.setdefault((metric_index, variant), []).append(sums)
 
-    read = {(place, variant): sums for place, found in read_sums(experiment).items() for variant, sums in found.items()}
+    read = {
+        (metric_index, variant): sums
+        for metric_index, variants in read_sums(experiment).items()
+        for variant, sums in variants.items()
+    }
     assert {key: figures(sums) for key, sums in read.items() if sums != VariantTotals()} == {
-        key: near(reduce(add, each)) for key, each in by_variant.items()
+        key: near(reduce(add, parts)) for key, parts in by_variant.items()
     }
     assert len(read) > len(DEFINITIONS)
 
 
 def test_read_daily__after_a_history__are_those_of_each_day_in_order(experiment: Experiment) -> None:
     read = {
-        (place, variant, day): sums
-        for place, variants in read_daily(experiment).items()
+        (metric_index, variant, day): sums
+        for metric_index, variants in read_daily(experiment).items()
         for variant, days in variants.items()
         for day, sums in days.items()
     }
     expected = {key: near(sums) for key, sums in pooled(sums_by_hand(experiment)).items()}
     assert {key: figures(sums) for key, sums in read.items() if sums != VariantTotals()} == expected
-    assert all(list(days) == sorted(days) for found in read_daily(experiment).values() for days in found.values())
+    assert all(list(days) == sorted(days) for variants in read_daily(experiment).values() for days in variants.values())
 
 
 def test_read_phases__after_a_history__are_those_of_all_days_of_each(experiment: Experiment) -> None:
     by_phase: dict[tuple[int, int, str], list[VariantTotals]] = {}
-    for (place, variant, phase, _), sums in sums_by_hand(experiment).items():
-        by_phase.setdefault((phase, place, variant), []).append(sums)
+    for (metric_index, variant, phase, _), sums in sums_by_hand(experiment).items():
+        by_phase.setdefault((phase, metric_index, variant), []).append(sums)
 
     read = {
-        (phase, place, variant): sums
+        (phase, metric_index, variant): sums
         for phase, totals in read_phases(experiment).items()
-        for place, found in totals.items()
-        for variant, sums in found.items()
+        for metric_index, variants in totals.items()
+        for variant, sums in variants.items()
     }
     assert {key: figures(sums) for key, sums in read.items() if sums != VariantTotals()} == {
-        key: near(reduce(add, each)) for key, each in by_phase.items()
+        key: near(reduce(add, parts)) for key, parts in by_phase.items()
     }
     assert {phase for phase, *_ in read} == {1, 2, 3}
 
@@ -97,54 +101,65 @@ def test_read_phases__after_a_history__are_those_of_all_days_of_each(experiment:
 def test_pool__some_phases__are_the_sums_of_their_days(experiment: Experiment, phases: list[int]) -> None:
     chosen = {key: sums for key, sums in sums_by_hand(experiment).items() if key[2] in phases}
     by_variant: dict[tuple[int, str], list[VariantTotals]] = {}
-    for (place, variant, *_), sums in chosen.items():
-        by_variant.setdefault((place, variant), []).append(sums)
-    expected = {key: near(reduce(add, each)) for key, each in by_variant.items()}
+    for (metric_index, variant, *_), sums in chosen.items():
+        by_variant.setdefault((metric_index, variant), []).append(sums)
+    expected = {key: near(reduce(add, parts)) for key, parts in by_variant.items()}
 
-    found = pool(read_phases(experiment), phases)
-    assert _by_key((place, key, sums) for place, of in found.items() for key, sums in of.items()) == expected
+    totals = pool(read_phases(experiment), phases)
+    assert (
+        _by_key(
+            (metric_index, key, sums) for metric_index, variants in totals.items() for key, sums in variants.items()
+        )
+        == expected
+    )
     daily = read_daily(experiment, phases)
-    added = ((place, key, reduce(add, of.values())) for place, each in daily.items() for key, of in each.items())
+    added = (
+        (metric_index, key, reduce(add, days.values()))
+        for metric_index, variants in daily.items()
+        for key, days in variants.items()
+    )
     assert _by_key(added) == expected
 
 
-def _by_key(found: Iterable[tuple[int, str, VariantTotals]]) -> dict[tuple[int, str], list[float]]:
-    return {(place, variant): figures(sums) for place, variant, sums in found if sums != VariantTotals()}
+def _by_key(rows: Iterable[tuple[int, str, VariantTotals]]) -> dict[tuple[int, str], list[float]]:
+    return {(metric_index, variant): figures(sums) for metric_index, variant, sums in rows if sums != VariantTotals()}
 
 
 def pooled(sums: Sums) -> dict[tuple[int, str, date], VariantTotals]:
-    """Those of all phases, by the day."""
-    found: dict[tuple[int, str, date], VariantTotals] = {}
-    for (place, variant, _, day), each in sums.items():
-        found[place, variant, day] = found.get((place, variant, day), VariantTotals()) + each
-    return found
+    """Return the sums of all phases together."""
+    of_all: dict[tuple[int, str, date], VariantTotals] = {}
+    for (metric_index, variant, _, day), totals in sums.items():
+        of_all[metric_index, variant, day] = of_all.get((metric_index, variant, day), VariantTotals()) + totals
+    return of_all
 
 
 def figures(sums: VariantTotals) -> list[float]:
-    return [float(each) for each in sums.values()]
+    return [float(value) for value in sums.values()]
 
 
 def near(sums: VariantTotals) -> Any:
     return pytest.approx(figures(sums))
 
 
-@pytest.mark.parametrize("place", range(len(DEFINITIONS)))
+@pytest.mark.parametrize("metric_index", range(len(DEFINITIONS)))
 def test_read_users__after_a_history__are_all_exposed_ones_in_order_and_capped(
-    experiment: Experiment, place: int
+    experiment: Experiment, metric_index: int
 ) -> None:
-    totals, cap = totals_by_hand(experiment), read_caps(experiment).get(place, 1e300)
-    users = sorted(exposed(experiment), key=lambda each: (each.exposed_at, each.user_id))
-    found = (totals.get((place, each.user_id), (None, None, None, 0, 0, 0)) for each in users)
+    totals, cap = totals_by_hand(experiment), read_caps(experiment).get(metric_index, 1e300)
+    users = sorted(exposed(experiment), key=lambda exposure: (exposure.exposed_at, exposure.user_id))
+    values = (totals.get((metric_index, user.user_id), (None, None, None, 0, 0, 0)) for user in users)
 
-    assert list(read_users(experiment, place)) == [
+    assert list(read_users(experiment, metric_index)) == [
         (user.user_id, user.exposed_at, pytest.approx(min(y, cap)), pytest.approx(d), pytest.approx(min(x, cap)))
-        for user, (_, _, _, y, d, x, *_) in zip(users, found, strict=True)
+        for user, (_, _, _, y, d, x, *_) in zip(users, values, strict=True)
     ]
     assert len(users) > 2
 
 
 def test_read_caps__fixed_and_percentile__are_those_in_force(experiment: Experiment) -> None:
-    values = sorted(total[3] for (place, _), total in totals_by_hand(experiment).items() if place == 2 and total[3])
+    values = sorted(
+        total[3] for (metric_index, _), total in totals_by_hand(experiment).items() if metric_index == 2 and total[3]
+    )
 
     assert read_caps(experiment) == {1: 2, 2: values[-(-60 * len(values) // 100) - 1]}
 
@@ -164,12 +179,12 @@ def test_count_mature__whole_seconds_since_the_exposure__count_those_whose_span_
     assert counted[timedelta(days=300)].get("green", 0) == 0
 
 
-def test_count_mature__some_phases__counts_those_who_were_exposed_in_them(experiment: Experiment) -> None:
+def test_count_mature__some_phases__counts_users_exposed_in_them(experiment: Experiment) -> None:
     long_ago = timedelta(seconds=1)
     for phases in ([1], [2, 3], [7]):
-        users = [each for each in exposed(experiment) if each.phase in phases]
+        users = [exposure for exposure in exposed(experiment) if exposure.phase in phases]
         counted = count_mature(experiment, [long_ago], NOON + timedelta(days=30), phases)[long_ago]
-        assert counted == Counter(each.variant for each in users)
+        assert counted == Counter(exposure.variant for exposure in users)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Asking for results over HTTP: every answer is what the schema says, and whatever is null has its reason."""
+"""Requesting results over HTTP. Each answer is checked against the schema, and each null must have a reason."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ PATH = "/v1/experiments/shop/results"
 
 
 def ask(client: Any, path: str = PATH, **parameters: str) -> Any:
-    """The answer, which is what the schema says, and in which every null has its reason."""
+    """Return the data of the answer, after checking its schema and the reasons of nulls."""
     response = client.get(path, parameters)
-    found = data(response)
+    answer = data(response)
     operation = DOCUMENT["paths"][path.replace(path.split("/")[3], "{experiment_key}")]["get"]
     validator(operation["responses"]["200"]["content"]["application/json"]["schema"]).validate(response.json())
     json.loads(response.content, parse_constant=refuse_constant)
-    for estimate in estimates_of(found):
+    for estimate in estimates_of(answer):
         assert (estimate["reason"] is None) == all(estimate[name] is not None for name in estimate if name != "reason")
-    return found
+    return answer
 
 
 def refuse_constant(name: str) -> NoReturn:
     raise AssertionError(f"{name} in an answer")
 
 
-def estimates_of(found: Any) -> Iterator[dict[str, Any]]:
-    """All objects of the answer that are estimates, wherever they stand."""
-    if isinstance(found, dict):
-        if "standardError" in found:
-            yield found
-        for value in found.values():
-            yield from estimates_of(value)
-    elif isinstance(found, list):
-        for value in found:
-            yield from estimates_of(value)
+def estimates_of(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects of an answer that are estimates, at any depth."""
+    if isinstance(value, dict):
+        if "standardError" in value:
+            yield value
+        for part in value.values():
+            yield from estimates_of(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from estimates_of(part)
 
 
 def refused(response: Any, field: str, code: str) -> str:

@@ -1,4 +1,4 @@
-"""Exposed users and conversions as one statement counts them over all exposures and events: slow, without totals."""
+"""Counting exposed users and conversions by one slow statement over all exposures and events, without totals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from experiments.models import Experiment, Exposure
 
 
 def count_afresh(experiment: Experiment) -> dict[str, tuple[int, ...]]:
-    """Of each variant, the exposed users, and those of them with an event of the first metric's name afterwards."""
+    """Return by variant the exposed users, and those of them with an event of the first metric's name afterwards."""
     converted = Count("user_id", filter=Exists(_conversions(experiment)))
     counted = _exposed(experiment).values_list("variant").annotate(exposed=Count("user_id"), converted=converted)
-    found = {variant: figures for variant, *figures in counted.order_by()}
-    return {key: tuple(found.get(key, (0, 0))) for key in experiment.variant_keys}
+    by_variant = {variant: counts for variant, *counts in counted.order_by()}
+    return {key: tuple(by_variant.get(key, (0, 0))) for key in experiment.variant_keys}
 
 
 def _exposed(experiment: Experiment) -> QuerySet[Exposure]:
@@ -27,7 +27,7 @@ def _exposed(experiment: Experiment) -> QuerySet[Exposure]:
 
 
 def _conversions(experiment: Experiment) -> EventQuerySet:
-    """The events that convert the exposed user of the outer query."""
+    """Return the events that convert the exposed user of the outer query."""
     of_user = Event.objects.filter(
         environment=experiment.environment_id, name=experiment.metrics[0], user_id=OuterRef("user_id")
     )

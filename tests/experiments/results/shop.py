@@ -1,4 +1,4 @@
-"""An experiment in a shop whose every user is known: what they did, and so what its results must be."""
+"""An experiment in a shop with known users, so that tests can compute its results themselves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COUNTRIES = ("CH", "DE", None)
 
 @dataclass(frozen=True, slots=True)
 class Shopper:
-    """One user: exposed on a day after the start, with amounts spent before and after, and numbers of other events."""
+    """One user: the day of the exposure, amounts spent before and after it, and numbers of other events."""
 
     name: str
     variant: str
@@ -49,7 +49,7 @@ class Shopper:
         for amount in self.spent:
             yield self._event("purchase", 5, revenue=amount, currency="EUR")
         for name, number in (("look", self.looks), ("complaint", self.complaints)):
-            yield from (self._event(name, 3 + at) for at in range(number))
+            yield from (self._event(name, 3 + hours) for hours in range(number))
 
     def _event(self, name: str, hours: float, **properties: Any) -> NewEvent:
         at = self.exposed_at + timedelta(hours=hours)
@@ -57,16 +57,16 @@ class Shopper:
 
 
 def make_shoppers(number: int = 600) -> list[Shopper]:
-    """The same ones whenever it is called; those who see green buy more often."""
+    """Return the same users on every call. Those in green buy more often."""
     chance = random.Random(2026)
-    return [_make_shopper(chance, at) for at in range(number)]
+    return [_make_shopper(chance, index) for index in range(number)]
 
 
-def _make_shopper(chance: random.Random, at: int) -> Shopper:
+def _make_shopper(chance: random.Random, index: int) -> Shopper:
     variant = chance.choice(["control", "green"])
     keenness = chance.random()
     return Shopper(
-        name=f"shopper-{at}",
+        name=f"shopper-{index}",
         variant=variant,
         day=chance.randrange(4),
         country=chance.choice(COUNTRIES),
@@ -84,7 +84,7 @@ def _amounts(chance: random.Random, share: float) -> tuple[float, ...]:
 def open_shop(
     environment: Environment, shoppers: list[Shopper], *, metrics: tuple[str, ...] = tuple(METRICS)
 ) -> Experiment:
-    """A running experiment with these metrics, and everything that the shoppers did."""
+    """Create a running experiment with these metrics, and record the events of the users."""
     for key in metrics:
         create_metric(key=key, actor=ACTOR, at=NOON, **METRICS[key])
     experiment = ExperimentFactory(key="shop", environment=environment, running=True, metrics=list(metrics))

@@ -1,4 +1,4 @@
-"""The audit of assignments over stored exposures, and `manage.py audit_assignments`, as its output."""
+"""The assignment audit of stored exposures, and the output of `manage.py audit_assignments`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OTHER = {"control": "green", "green": "control"}
 
 @pytest.fixture
 def experiment() -> Experiment:
-    """Running, with twenty users as the hash has it."""
+    """A running experiment with twenty users in the variants that the hash gives."""
     experiment = ExperimentFactory(key="e", running=True)
     for number in range(20):
         assign(experiment.pk, f"user-{number}", SPLIT(f"user-{number}"), NOON, {"plan": "pro"})
@@ -45,7 +45,7 @@ def run(*arguments: str) -> str:
 
 
 def run_alarmed(*arguments: str) -> tuple[str, str]:
-    """What it printed, and what it ended with."""
+    """Return the output and the error of the command."""
     out = StringIO()
     with pytest.raises(CommandError) as alarm:
         call_command("audit_assignments", *arguments, stdout=out, stderr=StringIO())
@@ -58,7 +58,7 @@ def report(environment: Any, user_id: str, variant: str, at: datetime = NOON) ->
 
 
 def set_columns(experiment: Experiment, **columns: Any) -> Experiment:
-    """As a write would, with its row in the change log."""
+    """Change an experiment as a write does, with an entry in the change log."""
     with writing(actor=ACTOR, at=NOON) as log:
         before = document(experiment)
         for name, value in columns.items():
@@ -72,10 +72,10 @@ def set_columns(experiment: Experiment, **columns: Any) -> Experiment:
     return experiment
 
 
-def test_audit__users_as_the_hash_has_them__finds_nothing(experiment: Experiment) -> None:
-    heard: list[int] = []
-    audit = audit_assignments(experiment, on_progress=heard.append)
-    assert (audit.exposures, audit.differing, audit.share, sum(heard)) == (20, 0, 0.0, 20)
+def test_audit__users_in_the_variants_of_the_hash__finds_nothing(experiment: Experiment) -> None:
+    progress: list[int] = []
+    audit = audit_assignments(experiment, on_progress=progress.append)
+    assert (audit.exposures, audit.differing, audit.share, sum(progress)) == (20, 0, 0.0, 20)
     assert run("e") == "e: 20 exposures, of which 0 differ (0.00%)\n"
 
 
@@ -94,7 +94,7 @@ def test_audit__variant_that_nothing_explains__is_an_alarm(experiment: Experimen
     assert alarm == "Exposures that this service should not have made: e."
 
 
-def test_audit__reported_and_then_asked_for__is_reported_all_the_same(production, experiment) -> None:
+def test_audit__reported_and_then_asked_for__is_still_reported(production, experiment) -> None:
     variant = OTHER[SPLIT("reported")]
     report(production, "reported", variant)
     assert audit_assignments(experiment).causes[Cause.SELF_REPORTED] == 1
@@ -104,7 +104,7 @@ def test_audit__reported_and_then_asked_for__is_reported_all_the_same(production
     assert audit_assignments(experiment).causes == {**dict.fromkeys(Cause, 0), Cause.SELF_REPORTED: 1}
 
 
-def test_audit__imported_and_then_asked_for__is_imported_all_the_same(experiment: Experiment) -> None:
+def test_audit__imported_and_then_asked_for__is_still_imported(experiment: Experiment) -> None:
     variant = OTHER[SPLIT("imported")]
     record_imported(experiment, [("imported", Report(variant, NOON, {}))])
     assert assign(experiment.pk, "imported", SPLIT("imported"), NOON + timedelta(hours=1)) == variant
@@ -158,7 +158,7 @@ def test_audit__event_that_reports_another_variant__explains_nothing(production,
     assert (audit.causes[Cause.UNEXPLAINED], audit.in_several_variants) == (1, 1)
 
 
-def test_audit__user_who_was_forced_once__is_told_by_the_change_log(experiment: Experiment) -> None:
+def test_audit__user_forced_in_the_past__is_found_in_the_change_log(experiment: Experiment) -> None:
     set_columns(experiment, forced_variants={"tester": "green"})
     set_columns(experiment, forced_variants={})
     assign(experiment.pk, "tester", OTHER[SPLIT("tester")], NOON)
@@ -166,9 +166,9 @@ def test_audit__user_who_was_forced_once__is_told_by_the_change_log(experiment: 
     assert audit_assignments(experiment).causes[Cause.FORCED] == 1
 
 
-def test_audit__conditions__are_held_against_what_was_recorded(experiment: Experiment) -> None:
-    asked = {"attribute": "plan", "operator": "equals", "value": "free"}
-    set_columns(experiment, phases=[{**experiment.phases[0], "conditions": [asked]}])
+def test_audit__conditions__are_compared_with_recorded_attributes(experiment: Experiment) -> None:
+    free = {"attribute": "plan", "operator": "equals", "value": "free"}
+    set_columns(experiment, phases=[{**experiment.phases[0], "conditions": [free]}])
     assign(experiment.pk, "free", SPLIT("free"), NOON, {"plan": "free"})
     assign(experiment.pk, "unknown", SPLIT("unknown"), NOON)
 
@@ -202,8 +202,8 @@ def test_command__json__is_what_the_report_says_with_examples(experiment: Experi
     report(experiment.environment, "r", OTHER[SPLIT("r")])
     file = tmp_path / "audit.json"
     assert run("--json", str(file)) == ""
-    [told] = json.loads(file.read_text())
-    assert told == {
+    [document] = json.loads(file.read_text())
+    assert document == {
         "experiment": "e",
         "exposures": 21,
         "differing": 1,
@@ -219,7 +219,7 @@ def test_command__json__is_what_the_report_says_with_examples(experiment: Experi
         "afterStop": 0,
         "examples": {"selfReported": ["r"]},
     }
-    assert json.loads(run("e", "--json", "-")) == [told]
+    assert json.loads(run("e", "--json", "-")) == [document]
 
 
 def test_command__several_keys__reports_these_alone(experiment: Experiment, staging) -> None:

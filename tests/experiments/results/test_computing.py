@@ -19,29 +19,29 @@ from tests.experiments.results.counted_afresh import count_afresh
 pytestmark = pytest.mark.django_db
 
 QUERIES = 5 if connection.vendor == "postgresql" else 4
-"""For the fold, its mark (which PostgreSQL alone asks about), new exposures, new events, and the sums."""
+"""The aggregate state, its mark (only on PostgreSQL), new exposures, new events, and the sums."""
 QUERIES_OF_ONE_MOMENT = 3 if connection.vendor == "postgresql" else 2
-"""For its beginning, what it sees (which PostgreSQL alone is told), and its end."""
+"""The beginning of the transaction, its isolation level (only on PostgreSQL), and its end."""
 QUERIES_OF_A_PLAN = 3 if connection.vendor == "postgresql" else 0
-"""How statements are to be executed, as it was, as it is to be, and as it was again."""
+"""Reading the planner settings, changing them, and restoring them."""
 VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 
 
 def make_experiment(environment: Environment, key: str = "e", stopped: float | None = None, **values) -> Experiment:
-    who = {"key": key, "environment": environment, "actor": ACTOR, "at": NOON}
-    create_experiment(**who, **{"variants": VARIANTS, "metrics": ["buy"], **values})
-    experiment = start_experiment(**who, started_at=NOON)
-    return experiment if stopped is None else stop_experiment(**who, stopped_at=NOON + timedelta(seconds=stopped))
+    arguments = {"key": key, "environment": environment, "actor": ACTOR, "at": NOON}
+    create_experiment(**arguments, **{"variants": VARIANTS, "metrics": ["buy"], **values})
+    experiment = start_experiment(**arguments, started_at=NOON)
+    return experiment if stopped is None else stop_experiment(**arguments, stopped_at=NOON + timedelta(seconds=stopped))
 
 
-def happen(user: str, name: str, second: float, *, received: float | None = None, **properties: str) -> NewEvent:
+def make_event(user: str, name: str, second: float, *, received: float | None = None, **properties: str) -> NewEvent:
     at = NOON + timedelta(seconds=second)
     received_at = NOON + timedelta(seconds=second if received is None else received)
     return NewEvent(new_id(), user, name, at, received_at, properties)
 
 
 def results(experiment: Experiment) -> dict[str, tuple[int, int]]:
-    return {key: (found.sample_size, found.conversions) for key, found in compute_results(experiment, NOON).items()}
+    return {key: (result.sample_size, result.conversions) for key, result in compute_results(experiment, NOON).items()}
 
 
 def test_results__nobody_exposed__are_zero_for_every_variant(production: Environment) -> None:
@@ -53,7 +53,7 @@ def test_results__nobody_exposed__are_zero_for_every_variant(production: Environ
 
 def test_results__no_metrics__count_users_only(production: Environment) -> None:
     experiment = make_experiment(production, metrics=[])
-    record([happen("u", "seen", 1, experimentId="e", variant="green"), happen("u", "buy", 2)], production)
+    record([make_event("u", "seen", 1, experimentId="e", variant="green"), make_event("u", "buy", 2)], production)
 
     assert results(experiment) == {"control": (0, 0), "green": (1, 0)}
 
@@ -76,8 +76,8 @@ def test_results__conversion_at_a_moment__counts_within_the_run_and_after_the_ex
     production: Environment, second: float, received: float, converts: bool
 ) -> None:
     experiment = make_experiment(production, stopped=60)
-    record([happen("u", "seen", 10.5, experimentId="e", variant="green")], production)
-    record([happen("u", "buy", second, received=received)], production)
+    record([make_event("u", "seen", 10.5, experimentId="e", variant="green")], production)
+    record([make_event("u", "buy", second, received=received)], production)
 
     assert results(experiment)["green"] == (1, int(converts))
 
@@ -86,13 +86,13 @@ def test_results__event_names_an_experiment__counts_for_that_one_only(production
     one, other = make_experiment(production, "one"), make_experiment(production, "other")
     for key in ("one", "other"):
         for user in ("names id", "names key", "names none", "names unknown"):
-            record([happen(user, "seen", 1, experimentId=key, variant="green")], production)
+            record([make_event(user, "seen", 1, experimentId=key, variant="green")], production)
     record(
         [
-            happen("names id", "buy", 2, experimentId=str(one.pk)),
-            happen("names key", "buy", 2, experimentId="one"),
-            happen("names none", "buy", 2),
-            happen("names unknown", "buy", 2, experimentId="nothing"),
+            make_event("names id", "buy", 2, experimentId=str(one.pk)),
+            make_event("names key", "buy", 2, experimentId="one"),
+            make_event("names none", "buy", 2),
+            make_event("names unknown", "buy", 2, experimentId="nothing"),
         ],
         production,
     )
@@ -103,28 +103,30 @@ def test_results__event_names_an_experiment__counts_for_that_one_only(production
 
 def test_results__several_conversions_of_one_user__count_once(production: Environment) -> None:
     experiment = make_experiment(production)
-    record([happen("u", "seen", 1, experimentId="e", variant="green")], production)
-    record([happen("u", "buy", second) for second in range(2, 9)], production)
+    record([make_event("u", "seen", 1, experimentId="e", variant="green")], production)
+    record([make_event("u", "buy", second) for second in range(2, 9)], production)
 
     assert results(experiment)["green"] == (1, 1)
 
 
 def test_results__other_environment_user_and_event__do_not_count(production: Environment, staging: Environment) -> None:
     experiment = make_experiment(production)
-    record([happen("u", "seen", 1, experimentId="e", variant="green")], production)
-    record([happen("u", "buy", 2)], staging)
-    record([happen("v", "buy", 2), happen("u", "look", 2)], production)
+    record([make_event("u", "seen", 1, experimentId="e", variant="green")], production)
+    record([make_event("u", "buy", 2)], staging)
+    record([make_event("v", "buy", 2), make_event("u", "look", 2)], production)
 
     assert results(experiment)["green"] == (1, 0)
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("users", [1, 50])
-def test_results__nothing_new_of_any_number_of_users__take_as_many_statements(
+def test_results__nothing_new_and_any_number_of_users__take_the_same_statements(
     production: Environment, django_assert_num_queries, users: int
 ) -> None:
     experiment = make_experiment(production)
-    record([happen(f"u{at}", "seen", 1, experimentId="e", variant="green") for at in range(users)], production)
+    record(
+        [make_event(f"u{number}", "seen", 1, experimentId="e", variant="green") for number in range(users)], production
+    )
     compute_results(experiment, NOON)
     with django_assert_num_queries(QUERIES):
         compute_results(experiment, NOON)
@@ -137,8 +139,8 @@ def test_results__random_history__is_what_counting_by_hand_gives(production: Env
     chance = random.Random(seed)
     experiment = make_experiment(production, stopped=chance.choice([None, 30.0]))
     history = [random_event(chance) for _ in range(300)]
-    for at in range(0, len(history), 37):
-        record(history[at : at + 37], production)
+    for start in range(0, len(history), 37):
+        record(history[start : start + 37], production)
         assert results(experiment) == count_afresh(experiment)
 
     assert results(experiment) == count_by_hand(history, experiment)
@@ -149,9 +151,9 @@ def random_event(chance: random.Random) -> NewEvent:
     received = max(0.0, second + chance.choice([0.0, 0.3, 40.0, -5.0]))
     if chance.random() < 0.3:
         variant = chance.choice(["control", "green", "blue"])
-        return happen(user, "seen", second, received=received, experimentId="e", variant=variant)
+        return make_event(user, "seen", second, received=received, experimentId="e", variant=variant)
     names = chance.choice([{}, {}, {"experimentId": "e"}, {"experimentId": "f"}])
-    return happen(user, chance.choice(["buy", "look"]), second, received=received, **names)
+    return make_event(user, chance.choice(["buy", "look"]), second, received=received, **names)
 
 
 def count_by_hand(history: list[NewEvent], experiment: Experiment) -> dict[str, tuple[int, int]]:
@@ -180,19 +182,19 @@ def count_by_hand(history: list[NewEvent], experiment: Experiment) -> dict[str, 
     }
 
 
-def test_anomalies__second_and_unknown_variants__are_counted(production: Environment) -> None:
+def test_guards__second_and_unknown_variants__are_counted(production: Environment) -> None:
     experiment = make_experiment(production)
     record(
         [
-            happen("u", "seen", 1, experimentId="e", variant="green"),
-            happen("u", "seen", 2, experimentId="e", variant="control"),
-            happen("v", "seen", 2, experimentId=str(experiment.pk), variant="blue"),
-            happen("v", "seen", 3, experimentId="f", variant="blue"),
-            happen("v", "buy", 3, experimentId="e", variant="blue"),
-            happen("v", "look", 3, experimentId="e"),
+            make_event("u", "seen", 1, experimentId="e", variant="green"),
+            make_event("u", "seen", 2, experimentId="e", variant="control"),
+            make_event("v", "seen", 2, experimentId=str(experiment.pk), variant="blue"),
+            make_event("v", "seen", 3, experimentId="f", variant="blue"),
+            make_event("v", "buy", 3, experimentId="e", variant="blue"),
+            make_event("v", "look", 3, experimentId="e"),
         ],
         production,
     )
 
-    anomalies = analyse_experiment(experiment, NOON).guards
-    assert (anomalies.users_in_several_variants, anomalies.events_of_unknown_variants) == (1, 1)
+    guards = analyse_experiment(experiment, NOON).guards
+    assert (guards.users_in_several_variants, guards.events_of_unknown_variants) == (1, 1)

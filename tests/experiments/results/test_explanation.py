@@ -1,4 +1,4 @@
-"""Explanations of figures, each step recomputed in plain Python from the events."""
+"""Explanations of figures, with each step computed again in plain Python from the events."""
 
 from __future__ import annotations
 
@@ -40,14 +40,17 @@ DEFINITIONS = {
 }
 
 
-def test_explanation__of_one_purchase__tells_each_condition_in_words(production: Environment) -> None:
+def test_explanation__of_one_purchase__describes_each_condition(production: Environment) -> None:
     experiment = make_experiment(replace(DEFINITIONS["revenue"], window=timedelta(hours=1)), stopped=True)
     properties = {"revenue": 5, "currency": "EUR"}
     expose({"u": ("green", NOON)}, production)
-    record([happen("u", 1.5, **properties), happen("v", 1.5, **properties), happen("u", 2, **properties)], production)
+    record(
+        [make_event("u", 1.5, **properties), make_event("v", 1.5, **properties), make_event("u", 2, **properties)],
+        production,
+    )
 
-    found = explain(experiment, 0, "green")
-    assert [(step["name"], step["description"], step["rows"], step["users"]) for step in found["steps"]] == [
+    explained = explain(experiment, 0, "green")
+    assert [(step["name"], step["description"], step["rows"], step["users"]) for step in explained["steps"]] == [
         ("events_of_the_name", "Events named buy in the environment.", 3, 2),
         ("by_exposed_users", "By users who were exposed to the variant.", 2, 1),
         ("of_the_experiment", "That name this experiment, or none.", 2, 1),
@@ -58,8 +61,8 @@ def test_explanation__of_one_purchase__tells_each_condition_in_words(production:
         ("with_the_value", "With a number as revenue.", 1, 1),
         ("counted", "What is left counts.", 1, 1),
     ]
-    del found["steps"]
-    assert found == {
+    del explained["steps"]
+    assert explained == {
         "users": 1,
         "cap": None,
         "cappedUsers": 0,
@@ -77,15 +80,18 @@ def test_explanation__of_a_delay_without_an_end__says_from_when_on(production: E
 
 @pytest.mark.parametrize("kind", DEFINITIONS)
 def test_explanation__nobody_exposed__has_no_value(production: Environment, kind: str) -> None:
-    found = explain(make_experiment(DEFINITIONS[kind]), 0, "green")
-    assert (found["users"], found["value"], found["sum"], found["cappedUsers"]) == (0, None, 0, 0)
-    assert all((step["rows"], step["users"]) == (0, 0) for step in found["steps"])
+    explained = explain(make_experiment(DEFINITIONS[kind]), 0, "green")
+    assert (explained["users"], explained["value"], explained["sum"], explained["cappedUsers"]) == (0, None, 0, 0)
+    assert all((step["rows"], step["users"]) == (0, 0) for step in explained["steps"])
 
 
-def test_explanation__numbers_beyond_all_measure__count_as_the_largest(production: Environment) -> None:
+def test_explanation__numbers_beyond_the_range__count_as_the_largest(production: Environment) -> None:
     experiment = make_experiment(DEFINITIONS["sum"])
     expose({"u": ("green", NOON), "v": ("green", NOON), "w": ("control", NOON)}, production)
-    record([happen("u", 1, amount=1e300), happen("v", 1, amount=-1e300), happen("w", 1, amount=-1e300)], production)
+    record(
+        [make_event("u", 1, amount=1e300), make_event("v", 1, amount=-1e300), make_event("w", 1, amount=-1e300)],
+        production,
+    )
 
     assert explain(experiment, 0, "green")["sum"] == 0
     assert explain(experiment, 0, "control")["sum"] == -1e100
@@ -95,7 +101,7 @@ def test_explanation__numbers_beyond_all_measure__count_as_the_largest(productio
 def test_explanation__property_of_any_name__is_that_of_exactly_this_name(production: Environment, name: str) -> None:
     experiment = make_experiment(Definition("m", 1, "sum", Quantity("buy", name)))
     expose({"u": ("green", NOON)}, production)
-    record([happen("u", 1, **{name: 3, "with": {"dots": 9}, "amount": 9})], production)
+    record([make_event("u", 1, **{name: 3, "with": {"dots": 9}, "amount": 9})], production)
 
     assert explain(experiment, 0, "green")["sum"] == 3
 
@@ -114,12 +120,12 @@ def test_explanation__of_a_metric__takes_three_statements_at_most(
 
 def test_explanation__of_everything__has_each_metric_and_variant(production: Environment) -> None:
     experiment = make_experiment(DEFINITIONS["count"], DEFINITIONS["ratio"])
-    found = explain_all(experiment)
-    assert {place: list(variants) for place, variants in found.items()} == {
+    by_metric = explain_all(experiment)
+    assert {metric_index: list(variants) for metric_index, variants in by_metric.items()} == {
         "0": ["control", "green"],
         "1": ["control", "green"],
     }
-    assert found["1"]["green"] == explain(experiment, 1, "green")
+    assert by_metric["1"]["green"] == explain(experiment, 1, "green")
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
@@ -138,7 +144,7 @@ def test_explanation__random_history__is_what_counting_by_hand_gives(
     record(history, production)
 
     for variant in experiment.variant_keys:
-        assert explain(experiment, 0, variant) == ByHand(experiment, DEFINITIONS[kind], exposures, history).tell(
+        assert explain(experiment, 0, variant) == ByHand(experiment, DEFINITIONS[kind], exposures, history).explain(
             variant
         )
 
@@ -147,7 +153,7 @@ Exposures = dict[str, tuple[str, datetime]]
 
 
 class ByHand:
-    """The explanation of a metric, by going through the events one by one."""
+    """The explanation of a metric, computed from the events one by one."""
 
     def __init__(
         self, experiment: Experiment, definition: Definition, exposures: Exposures, history: Sequence[NewEvent]
@@ -157,13 +163,13 @@ class ByHand:
         self.own = (None, experiment.key, str(experiment.pk))
         self.definition, self.exposures, self.history = definition, exposures, history
 
-    def tell(self, variant: str) -> dict[str, Any]:
+    def explain(self, variant: str) -> dict[str, Any]:
         of = self.definition
         exposed = [user for user, (key, _) in self.exposures.items() if key == variant]
         cap = of.cap_value
         if of.cap_percentile:
             everyone = sorted(y for user in self.exposures if (y := self.y(user, of.quantity)))
-            cap = next(y for place, y in enumerate(everyone, 1) if place / len(everyone) >= of.cap_percentile / 100)
+            cap = next(y for rank, y in enumerate(everyone, 1) if rank / len(everyone) >= of.cap_percentile / 100)
         values = [self.y(user, of.quantity) for user in exposed]
         total = sum(min(value, cap or value) for value in values)
         below = of.denominator and sum(self.y(user, of.denominator) for user in exposed)
@@ -200,7 +206,7 @@ class ByHand:
             left = [event for event in left if holds(exposed, event)]
             steps.append((name, left))
         return [
-            {"name": name, "description": ANY, "rows": len(left), "users": len({each.user_id for each in left})}
+            {"name": name, "description": ANY, "rows": len(left), "users": len({event.user_id for event in left})}
             for name, left in [*steps, ("counted", left)]
         ]
 
@@ -232,9 +238,9 @@ class ByHand:
 
 
 def make_experiment(*definitions: Definition, stopped: bool = False, key: str = "e") -> Experiment:
-    """An experiment started at noon with these metrics; where it is stopped, three days later."""
+    """Create an experiment with these metrics that started at NOON. If `stopped`, it ended three days later."""
     times = {"started_at": NOON, **({"stopped_at": NOON + timedelta(days=3)} if stopped else {})}
-    experiment = ExperimentFactory(key=key, metrics=[f"metric {at}" for at in range(len(definitions))], **times)
+    experiment = ExperimentFactory(key=key, metrics=[f"metric {number}" for number in range(len(definitions))], **times)
     experiment.definitions = [definition.document() for definition in definitions]
     experiment.save(update_fields=["definitions"])
     return experiment
@@ -250,7 +256,7 @@ def expose(exposures: Exposures, environment: Environment) -> None:
     )
 
 
-def happen(user: str, hours: float, name: str = "buy", *, late: float = 0, **properties: Any) -> NewEvent:
+def make_event(user: str, hours: float, name: str = "buy", *, late: float = 0, **properties: Any) -> NewEvent:
     at = NOON + timedelta(hours=hours)
     return NewEvent(new_id(), user, name, at, at + timedelta(hours=late), properties)
 
@@ -263,7 +269,7 @@ def random_event(chance: random.Random) -> NewEvent:
     }
     properties["amount"] = chance.choice([chance.randrange(9), 2.5, "3", True, None, [4]])
     moment, late = chance.randrange(-100, 10_000) / 100, chance.choice([0, 0, 5, -3])
-    return happen(
+    return make_event(
         f"user-{chance.randrange(24)}", moment, chance.choice(["buy", "buy", "look"]), late=late, **properties
     )
 
@@ -271,7 +277,7 @@ def random_event(chance: random.Random) -> NewEvent:
 def test_explanation__whole_numbers_beyond_64_bits_together__add_up(production: Environment) -> None:
     experiment = make_experiment(Definition("metric 0", 1, "sum", Quantity("buy", "amount")))
     expose({"u": ("green", NOON)}, production)
-    record([happen("u", 1, amount=2**63 - 1), happen("u", 2, amount=2**63 - 1)], production)
+    record([make_event("u", 1, amount=2**63 - 1), make_event("u", 2, amount=2**63 - 1)], production)
 
     assert explain(experiment, 0, "green")["sum"] == pytest.approx(2.0**64)
 
@@ -280,7 +286,7 @@ def test_explanation__percentile_cap_below_0__is_none_as_in_results(production: 
     spent = Definition("metric 0", 1, "sum", Quantity("buy", "amount"), cap_percentile=60)
     experiment = make_experiment(spent)
     expose({"u": ("green", NOON)}, production)
-    record([happen("u", 1, amount=-5)], production)
+    record([make_event("u", 1, amount=-5)], production)
 
     explained = explain(experiment, 0, "green")
     assert (explained["cap"], explained["sum"]) == (None, -5)

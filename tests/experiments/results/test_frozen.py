@@ -1,4 +1,4 @@
-"""Freezing: when it is due, what stands still afterwards, and what becomes of one that broke off."""
+"""Freezing: when it is due, what no longer changes, and how a freeze that broke off is repeated."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ pytestmark = pytest.mark.django_db
 TWO_DAYS_LATER = NOON + timedelta(days=2)
 
 
-def happen(name: str, user: str = "u", second: int = 1, **properties: str) -> NewEvent:
+def make_event(name: str, user: str = "u", second: int = 1, **properties: str) -> NewEvent:
     moment = NOON + timedelta(seconds=second)
     return NewEvent(new_id(), user, name, moment, moment, properties)
 
 
 @pytest.fixture
 def stopped(production: Environment) -> Experiment:
-    """Stopped an hour after NOON, with one user who converted in green."""
+    """An experiment stopped an hour after NOON, with one user who converted in green."""
     experiment: Experiment = ExperimentFactory(key="e", stopped=True)
-    record([happen("seen", experimentId="e", variant="green"), happen("purchase", second=2)], production)
+    record([make_event("seen", experimentId="e", variant="green"), make_event("purchase", second=2)], production)
     return experiment
 
 
-def test_refresh_results__less_than_a_day_after_the_stop__folds(stopped: Experiment) -> None:
-    said = refresh_results(NOON + timedelta(hours=24, minutes=59))
+def test_refresh_results__less_than_a_day_after_the_stop__refreshes(stopped: Experiment) -> None:
+    report = refresh_results(NOON + timedelta(hours=24, minutes=59))
 
-    assert said == "brought 1 experiment up to date and froze 0 others"
+    assert report == "brought 1 experiment up to date and froze 0 others"
     assert Experiment.objects.get().frozen_at is None
 
 
@@ -49,7 +49,7 @@ def test_refresh_results__a_day_after_the_stop__freezes_once(stopped: Experiment
     assert Experiment.objects.get().frozen_at == NOON + timedelta(hours=25)
 
 
-def test_freeze__running__folds_and_freezes_nothing(production: Environment) -> None:
+def test_freeze__running__refreshes_and_freezes_nothing(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
     freeze(experiment, TWO_DAYS_LATER)
 
@@ -64,8 +64,8 @@ def test_freeze__events_that_come_later__change_neither_figure_nor_explanation(
     frozen = Experiment.objects.get()
     before = explain_metric(frozen, "purchase", "green")
     guards = analyse_experiment(frozen, TWO_DAYS_LATER, has_assignment_audit=True).guards
-    late = [happen("seen", "v", experimentId="e", variant=variant) for variant in ("green", "purple")]
-    record([*late, happen("purchase", "v", second=2), happen("purchase", second=0)], production)
+    late = [make_event("seen", "v", experimentId="e", variant=variant) for variant in ("green", "purple")]
+    record([*late, make_event("purchase", "v", second=2), make_event("purchase", second=0)], production)
 
     assert compute_results(frozen, TWO_DAYS_LATER)["green"] == VariantResult(1, 1)
     assert explain_metric(frozen, "purchase", "green") == before

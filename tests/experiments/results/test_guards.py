@@ -1,4 +1,4 @@
-"""The guards of results and their audit: users and events that should not be there are counted."""
+"""The guards of results, which count users and events that should not exist, and the assignment audit."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_audit__variants_that_the_hash_does_not_give__are_counted(api, productio
 
     guards = ask(api, audit="true")["guards"]
     assert guards["unexpectedVariants"] == 3
-    told = {"exposures": 24, "differing": 4, "share": 4 / 24, "selfReported": 1, "unexplained": 3}
-    assert {name: guards["assignments"][name] for name in told} == told
+    expected = {"exposures": 24, "differing": 4, "share": 4 / 24, "selfReported": 1, "unexplained": 3}
+    assert {name: guards["assignments"][name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(

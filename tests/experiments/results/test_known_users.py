@@ -1,4 +1,4 @@
-"""The whole way from events to the answer, held against SciPy and NumPy, which get the values of every single user."""
+"""The results of recorded events, compared with SciPy and NumPy computing from the values of each user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def of(variant: str, value: Any) -> np.ndarray:
 
 
 def both(value: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The values of the users of control, and of green."""
+    """Return the values of the users in control, and of those in green."""
     return of("control", value), of("green", value)
 
 
@@ -48,7 +48,7 @@ def spent_before(shopper: Shopper) -> float:
 
 @pytest.fixture(scope="module")
 def results(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[dict[str, Any]]:
-    """Answered once for all tests, which only read."""
+    """The answer, requested once for all tests, which only read it."""
     with rolled_back(django_db_blocker):
         production = Environment.objects.get(key="production")
         open_shop(production, SHOPPERS)
@@ -58,7 +58,7 @@ def results(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 
 
 def variants_of(results: dict[str, Any], key: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    [metric] = [each for each in results["metrics"] if each["key"] == key]
+    [metric] = [metric for metric in results["metrics"] if metric["key"] == key]
     control, green = metric["variants"]
     return control, green
 
@@ -67,11 +67,11 @@ def close(value: float) -> Any:
     return pytest.approx(value, rel=1e-6, abs=1e-12)
 
 
-def test_users__by_variant__are_those_who_were_exposed(results):
+def test_users__by_variant__are_the_exposed_users(results):
     counted = [sum(shopper.variant == key for shopper in SHOPPERS) for key in ("control", "green")]
-    assert [each["users"] for each in results["variants"]] == counted
+    assert [variant["users"] for variant in results["variants"]] == counted
     assert results["users"] == sum(counted)
-    assert [each["expectedUsers"] for each in results["variants"]] == [len(SHOPPERS) / 2] * 2
+    assert [variant["expectedUsers"] for variant in results["variants"]] == [len(SHOPPERS) / 2] * 2
     assert results["guards"]["sampleRatio"]["chiSquarePValue"] == close(stats.chisquare(counted).pvalue)
 
 
@@ -106,13 +106,13 @@ def test_difference__fixed_horizon__is_welchs_test(results, key, value):
 @pytest.mark.parametrize("figure", ["difference", "lift"])
 @pytest.mark.parametrize("key", ["bought", "revenue", "per-look", "complaints"])
 def test_estimate__always_valid__is_that_of_the_published_formulas(results, key, figure):
-    found = variants_of(results, key)[1]["comparison"][figure]
-    users, estimate, error = len(SHOPPERS), found["estimate"], found["standardError"]
+    figures = variants_of(results, key)[1]["comparison"][figure]
+    users, estimate, error = len(SHOPPERS), figures["estimate"], figures["standardError"]
     rho2 = (-2 * math.log(ALPHA) + math.log(-2 * math.log(ALPHA) + 1)) / TUNING_SIZE
     grown = users * rho2 + 1
     half = error * math.sqrt(users) * math.sqrt(2 * grown / (users**2 * rho2) * math.log(math.sqrt(grown) / ALPHA))
     p = min(1, math.sqrt(grown) * math.exp(-rho2 * users * estimate**2 / (2 * error**2 * grown)))
-    assert found["alwaysValid"] == {
+    assert figures["alwaysValid"] == {
         "lower": close(estimate - half),
         "upper": close(estimate + half),
         "pValue": close(p),
@@ -163,7 +163,7 @@ def test_chance__of_means__is_that_of_a_normal_difference(results):
     assert comparison["expectedLoss"] == pytest.approx(loss, rel=1e-6)
 
 
-def test_cuped__of_revenue__takes_out_what_was_spent_before(results):
+def test_cuped__of_revenue__takes_out_earlier_spending(results):
     cuped = variants_of(results, "revenue")[1]["comparison"]["cuped"]
     after, before = both(spent), both(spent_before)
     centred = [((y - y.mean()), (x - x.mean())) for y, x in zip(after, before, strict=True)]

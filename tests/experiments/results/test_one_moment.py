@@ -1,4 +1,4 @@
-"""Answers that several statements make, while others record and fold: all of an answer is of one moment."""
+"""Answers that need several statements show one moment, even while others record and refresh."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.threads import SECONDS, Threads, database_for_threads
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SHOPPERS = make_shoppers(90)
-THERE, TO_COME = SHOPPERS[:60], SHOPPERS[60:]
+EXPOSED, LATER_USERS = SHOPPERS[:60], SHOPPERS[60:]
 HOUR = timedelta(hours=1)
 
 
@@ -53,29 +53,29 @@ def production(threads: Threads) -> Environment:
 
 @pytest.fixture
 def shop(production: Environment) -> Iterator[Experiment]:
-    """With the totals of all who are there, and others to come."""
+    """The shop with the totals of its first users. `add_users` adds the others."""
     with time_machine.travel(LATER, tick=False):
-        experiment = open_shop(production, THERE)
+        experiment = open_shop(production, EXPOSED)
         refresh(experiment, LATER)
         yield experiment
 
 
-def more_come(experiment: Experiment) -> None:
-    record([event for shopper in TO_COME for event in shopper.events()], experiment.environment)
+def add_users(experiment: Experiment) -> None:
+    record([event for shopper in LATER_USERS for event in shopper.events()], experiment.environment)
     refresh(experiment, LATER)
 
 
 @contextmanager
 def meanwhile(threads: Threads, model: Any, work: Callable[..., Any], *arguments: Any) -> Iterator[None]:
-    """Have another connection do this once the first rows of a model are asked for; and it must be asked for some."""
+    """Run `work` on another connection once, after the first query of a model. There must be such a query."""
     done = []
 
     def work_once(execute: Any, sql: str, *rest: Any) -> Any:
-        found = execute(sql, *rest)
+        result = execute(sql, *rest)
         if not done and sql.lstrip().startswith(("SELECT", "WITH")) and model._meta.db_table in sql:
             done.append(sql)
             threads.start(work, *arguments).result(SECONDS)
-        return found
+        return result
 
     with connection.execute_wrapper(work_once):
         yield
@@ -88,32 +88,32 @@ def analyse(experiment: Experiment) -> Results:
 
 @pytest.fixture
 def interrupted(threads: Threads, shop: Experiment) -> Results:
-    """Results between whose statements more users came, and were counted."""
-    with meanwhile(threads, VariantSums, more_come, shop):
+    """Results during whose statements more users were recorded and counted."""
+    with meanwhile(threads, VariantSums, add_users, shop):
         return analyse(shop)
 
 
-def test_series__more_come_meanwhile__end_with_the_whole(interrupted: Results) -> None:
+def test_series__more_users_meanwhile__end_with_the_whole(interrupted: Results) -> None:
     for metric in interrupted.metrics:
         for variant in metric.variants:
             last = variant.series[-1]
             assert (last.users, last.value) == (variant.users, pytest.approx(variant.estimate.value))
 
 
-def test_slices__more_come_meanwhile__add_up(interrupted: Results) -> None:
+def test_slices__more_users_meanwhile__add_up(interrupted: Results) -> None:
     assert interrupted.breakdown is not None
     slices = interrupted.breakdown.values
-    assert sum(each.users for each in slices) == interrupted.users == len(THERE)
-    for at, metric in enumerate(interrupted.metrics):
-        of_slices = [variant.events for each in slices for variant in each.metrics[at].variants]
+    assert sum(part.users for part in slices) == interrupted.users == len(EXPOSED)
+    for index, metric in enumerate(interrupted.metrics):
+        of_slices = [variant.events for part in slices for variant in part.metrics[index].variants]
         assert sum(of_slices) == sum(variant.events for variant in metric.variants)
 
 
-def test_results__more_come_meanwhile__are_those_of_before_and_the_next_ones_have_all(
+def test_results__more_users_meanwhile__are_those_of_before_and_the_next_ones_have_all(
     threads: Threads, shop: Experiment
 ) -> None:
     before = analyse(shop)
-    with meanwhile(threads, VariantSums, more_come, shop):
+    with meanwhile(threads, VariantSums, add_users, shop):
         assert analyse(shop) == before
     assert analyse(shop).users == len(SHOPPERS)
 
@@ -127,44 +127,44 @@ def explained(shop: Experiment, api: Any) -> Callable[[], Any]:
     return lambda: data(api.get(path, asked_for))
 
 
-def test_explanation__more_come_meanwhile__is_of_those_before(
+def test_explanation__more_users_meanwhile__is_of_those_before(
     threads: Threads, shop: Experiment, explained: Callable[[], Any]
 ) -> None:
     before = explained()
-    with meanwhile(threads, Event, more_come, shop):
+    with meanwhile(threads, Event, add_users, shop):
         assert explained() == before
     assert explained()["users"] > before["users"]
 
 
-def test_explanation_page__more_come_meanwhile__is_of_those_before(threads: Threads, shop: Experiment) -> None:
+def test_explanation_page__more_users_meanwhile__is_of_those_before(threads: Threads, shop: Experiment) -> None:
     client, page = sign_in(), address(shop, "explanation", 2)
     before = text_of(client.get(page))
-    with meanwhile(threads, Event, more_come, shop):
+    with meanwhile(threads, Event, add_users, shop):
         assert text_of(client.get(page)) == before
     assert text_of(client.get(page)) != before
 
 
-# --- what else is made of users --------------------------------------------------------------------------------------
+# --- the planner and calibrations ------------------------------------------------------------------------------------
 
 
-def test_plan__more_come_meanwhile__has_one_number_of_users(
+def test_plan__more_users_meanwhile__has_one_number_of_users(
     threads: Threads, shop: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "FEWEST_USERS", 10)
-    with meanwhile(threads, VariantSums, more_come, shop):
-        found = plan(Question(mde=0.1, experiment=shop.key), shop.environment, LATER)
-    assert found.history is not None
-    assert found.detectable is not None
-    today = next(each for each in found.detectable if each.day == LATER.date())
-    pace = found.assumptions.users_per_day
-    assert [found.history.users, today.users, pace] == [len(THERE), len(THERE), pytest.approx(len(THERE) / 6)]
+    with meanwhile(threads, VariantSums, add_users, shop):
+        planned = plan(Question(mde=0.1, experiment=shop.key), shop.environment, LATER)
+    assert planned.history is not None
+    assert planned.detectable is not None
+    today = next(point for point in planned.detectable if point.day == LATER.date())
+    pace = planned.assumptions.users_per_day
+    assert [planned.history.users, today.users, pace] == [len(EXPOSED), len(EXPOSED), pytest.approx(len(EXPOSED) / 6)]
 
 
 def test_plan__counted_from_events_and_more_happens_meanwhile__is_of_those_before(
     threads: Threads, shop: Experiment
 ) -> None:
     def complain() -> None:
-        late = [NewEvent(new_id(), each.name, "complaint", NOON + HOUR, NOON + HOUR, {}) for each in THERE[::2]]
+        late = [NewEvent(new_id(), shopper.name, "complaint", NOON + HOUR, NOON + HOUR, {}) for shopper in EXPOSED[::2]]
         record(late, shop.environment)
 
     def ask() -> Any:
@@ -176,11 +176,11 @@ def test_plan__counted_from_events_and_more_happens_meanwhile__is_of_those_befor
     assert ask().baseline > before.baseline
 
 
-def test_calibrate__more_come_meanwhile__measures_the_same_users_by_each_metric(
+def test_calibrate__more_users_meanwhile__measures_the_same_users_by_each_metric(
     threads: Threads, shop: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration, "FEWEST_USERS", 10)
     before = calibrate(shop, at=LATER, rounds=2, looks=2)
-    with meanwhile(threads, UserTotal, more_come, shop):
+    with meanwhile(threads, UserTotal, add_users, shop):
         assert calibrate(shop, at=LATER, rounds=2, looks=2) == before
-    assert before.users == len(THERE)
+    assert before.users == len(EXPOSED)

@@ -1,4 +1,4 @@
-"""Results of an experiment with several phases: whose users are in them, and whose never are unless asked for."""
+"""Results of an experiment with several phases: which phases they cover, by default and on request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DAY = timedelta(days=1)
 LATER = NOON + timedelta(days=9)
 EVEN, UNEVEN = (50, 50), (9, 1)
 USERS = {1: (30, 30), 2: (60, 60), 3: (90, 10), 4: (45, 5)}
-"""Of each phase, those who see control and those who see green; every tenth of them buys, and looks before."""
+"""The users of each phase in control and in green. Every tenth of them buys."""
 
 
 def weights(control: float, green: float) -> list[dict[str, Any]]:
@@ -37,52 +37,52 @@ def weights(control: float, green: float) -> list[dict[str, Any]]:
 
 
 def next_phase(environment: Environment, days: int, **changes: Any) -> Experiment:
-    who = {"key": "shop", "environment": environment, "actor": ACTOR, "at": NOON}
-    return open_phase(**who, opened_at=NOON + days * DAY, changes=changes, reason=f"day {days}")
+    arguments = {"key": "shop", "environment": environment, "actor": ACTOR, "at": NOON}
+    return open_phase(**arguments, opened_at=NOON + days * DAY, changes=changes, reason=f"day {days}")
 
 
-def taken_in(prefix: str) -> Iterator[str]:
-    """Users whom the hash takes in from the first phase on."""
+def admitted_users(prefix: str) -> Iterator[str]:
+    """Yield users whom the percentage admits from the first phase on."""
     return (user for number in count() if bucket("shop", user := f"{prefix} {number}") < threshold(10))
 
 
-def come(environment: Environment, phase: int, users: tuple[int, int]) -> None:
-    """Users who are exposed in the phase that begins so many days after the start."""
+def record_users(environment: Environment, phase: int, users: tuple[int, int]) -> None:
+    """Record users exposed in a phase, of whom every tenth buys. Each phase begins a day after the one before."""
     at, events = NOON + (phase - 1) * DAY + timedelta(hours=1), []
     for variant, number in zip(("control", "green"), users, strict=True):
-        for place, user in enumerate(islice(taken_in(f"{variant} {phase}"), number)):
-            seen = {"experimentId": "shop", "variant": variant, "plan": f"plan {phase}"}
-            events.append(NewEvent(new_id(), user, "exposed", at, at, seen))
-            if place % 10 == 0:
+        for index, user in enumerate(islice(admitted_users(f"{variant} {phase}"), number)):
+            properties = {"experimentId": "shop", "variant": variant, "plan": f"plan {phase}"}
+            events.append(NewEvent(new_id(), user, "exposed", at, at, properties))
+            if index % 10 == 0:
                 events.append(NewEvent(new_id(), user, "buy", at, at + timedelta(minutes=1), {}))
     record(events, environment)
 
 
 @pytest.fixture
 def shop(production: Environment) -> Any:
-    """Ramped up with even weights, and then with uneven ones for fewer users, on the third day and the fourth."""
+    """An experiment in four phases: even weights for 10% and then all users, and then uneven weights."""
     with time_machine.travel(LATER, tick=False):
         ExperimentFactory(key="shop", environment=production, metrics=["buy"], percentage=10, running=True)
         next_phase(production, 1, percentage=100)
         next_phase(production, 2, variants=weights(*UNEVEN))
         shop = next_phase(production, 3, conditions=[{"attribute": "plan", "operator": "equals", "value": "pro"}])
         for phase, users in USERS.items():
-            come(production, phase, users)
+            record_users(production, phase, users)
         yield shop
 
 
-def figures(found: Any) -> list[tuple[int, float]]:
-    return [(each["users"], each["value"]) for each in found["metrics"][0]["variants"]]
+def figures(answer: Any) -> list[tuple[int, float]]:
+    return [(variant["users"], variant["value"]) for variant in answer["metrics"][0]["variants"]]
 
 
 def test_results__several_phases__cover_the_newest_and_those_before_it_that_split_alike(api, shop):
-    found = ask(api)
-    assert (found["users"], figures(found)) == (150, [(135, 14 / 135), (15, 2 / 15)])
-    assert found["variants"] == [
+    answer = ask(api)
+    assert (answer["users"], figures(answer)) == (150, [(135, 14 / 135), (15, 2 / 15)])
+    assert answer["variants"] == [
         {"key": "control", "weight": 9, "users": 135, "expectedUsers": pytest.approx(135)},
         {"key": "green", "weight": 1, "users": 15, "expectedUsers": pytest.approx(15)},
     ]
-    assert [(each["number"], each["isCovered"]) for each in found["phases"]] == [
+    assert [(row["number"], row["isCovered"]) for row in answer["phases"]] == [
         (1, False),
         (2, False),
         (3, True),
@@ -90,53 +90,53 @@ def test_results__several_phases__cover_the_newest_and_those_before_it_that_spli
     ]
 
 
-def test_results__phases__tell_what_each_was_and_who_came(api, shop):
+def test_results__phases__have_their_configuration_and_users(api, shop):
     phases = ask(api)["phases"]
-    assert [(each["percentage"], len(each["conditions"]), each["reason"]) for each in phases] == [
+    assert [(row["percentage"], len(row["conditions"]), row["reason"]) for row in phases] == [
         (10, 0, ""),
         (100, 0, "day 1"),
         (100, 0, "day 2"),
         (100, 1, "day 3"),
     ]
-    assert [tuple(variant["users"] for variant in each["variants"]) for each in phases] == list(USERS.values())
-    assert [[variant["weight"] for variant in each["variants"]] for each in phases] == [[50, 50]] * 2 + [[9, 1]] * 2
-    assert [each["users"] for each in phases] == [sum(users) for users in USERS.values()]
-    assert all(each["sampleRatio"]["chiSquarePValue"] == pytest.approx(1) for each in phases)
+    assert [tuple(variant["users"] for variant in row["variants"]) for row in phases] == list(USERS.values())
+    assert [[variant["weight"] for variant in row["variants"]] for row in phases] == [[50, 50]] * 2 + [[9, 1]] * 2
+    assert [row["users"] for row in phases] == [sum(users) for users in USERS.values()]
+    assert all(row["sampleRatio"]["chiSquarePValue"] == pytest.approx(1) for row in phases)
 
 
 @pytest.mark.parametrize(
     ("phase", "users"), [("1", (30, 30)), ("2", (60, 60)), ("3", (90, 10)), ("4", (45, 5)), ("all", (225, 105))]
 )
 def test_results__phase_asked_for__has_its_users_alone_in_everything(api, shop, phase, users):
-    found = ask(api, phase=phase, series="daily", breakdown="plan")
-    assert tuple(each["users"] for each in found["variants"]) == users
-    variants = found["metrics"][0]["variants"]
-    assert tuple(each["users"] for each in variants) == users
-    assert tuple(each["matureUsers"] for each in variants) == users
-    assert tuple(each["series"][-1]["users"] for each in variants) == users
-    assert sum(each["users"] for each in found["breakdown"]["values"]) == sum(users)
-    assert [str(each["number"]) for each in found["phases"] if each["isCovered"]] == (
+    answer = ask(api, phase=phase, series="daily", breakdown="plan")
+    assert tuple(variant["users"] for variant in answer["variants"]) == users
+    variants = answer["metrics"][0]["variants"]
+    assert tuple(variant["users"] for variant in variants) == users
+    assert tuple(variant["matureUsers"] for variant in variants) == users
+    assert tuple(variant["series"][-1]["users"] for variant in variants) == users
+    assert sum(part["users"] for part in answer["breakdown"]["values"]) == sum(users)
+    assert [str(row["number"]) for row in answer["phases"] if row["isCovered"]] == (
         list("1234") if phase == "all" else [phase]
     )
 
 
 def test_results__all_phases_of_other_splits__are_no_ground_for_a_verdict(api, shop):
-    found = ask(api, phase="all")
-    assert found["verdict"]["decision"] == "check_data"
-    assert [each["code"] for each in found["verdict"]["reasons"]] == ["mixed_phases"]
-    assert found["guards"]["sampleRatio"]["isMismatch"] is False
-    assert [each["expectedUsers"] for each in found["variants"]] == pytest.approx([225, 105])
+    answer = ask(api, phase="all")
+    assert answer["verdict"]["decision"] == "check_data"
+    assert [reason["code"] for reason in answer["verdict"]["reasons"]] == ["mixed_phases"]
+    assert answer["guards"]["sampleRatio"]["isMismatch"] is False
+    assert [variant["expectedUsers"] for variant in answer["variants"]] == pytest.approx([225, 105])
 
 
-def test_results__phase_that_there_is_not__is_refused_with_those_that_there_are(api, shop):
+def test_results__unknown_phase__is_refused_with_the_known_ones(api, shop):
     assert "all, 1, 2, 3, 4." in refused(api.get(PATH, {"phase": "5"}), "phase", "unknown_reference")
 
 
-def test_results__mismatch_in_a_phase_that_is_not_covered__is_told_of_that_phase_only(api, production, shop):
-    come(production, 2, (400, 60))
-    found = ask(api)
-    assert [each["sampleRatio"]["isMismatch"] for each in found["phases"]] == [False, True, False, False]
-    assert found["guards"]["sampleRatio"]["isMismatch"] is False
+def test_results__mismatch_in_a_phase_that_is_not_covered__is_reported_for_that_phase_only(api, production, shop):
+    record_users(production, 2, (400, 60))
+    answer = ask(api)
+    assert [row["sampleRatio"]["isMismatch"] for row in answer["phases"]] == [False, True, False, False]
+    assert answer["guards"]["sampleRatio"]["isMismatch"] is False
     assert ask(api, phase="all")["guards"]["sampleRatio"]["isMismatch"] is True
 
 
@@ -148,8 +148,10 @@ def test_results__as_a_table__has_the_users_of_the_phases_that_are_covered(api, 
 
 def test_experiment__several_phases__counts_the_users_of_all(api, shop):
     results = data(api.get("/v1/experiments/shop"))["results"]
-    assert [(each["sampleSize"], each["conversion"]) for each in results.values()] == figures(ask(api, phase="all"))
-    assert [each["sampleSize"] for each in results.values()] == [225, 105]
+    assert [(variant["sampleSize"], variant["conversion"]) for variant in results.values()] == figures(
+        ask(api, phase="all")
+    )
+    assert [variant["sampleSize"] for variant in results.values()] == [225, 105]
 
 
 # --- explanations ----------------------------------------------------------------------------------------------------
@@ -166,15 +168,15 @@ def test_explanation__phase_asked_for__is_what_the_results_of_it_say(api, produc
         freeze(stopped, LATER + 2 * DAY)
     for parameters in ({}, {"phase": "1"}, {"phase": "4"}, {"phase": "all"}):
         control = ask(api, **parameters)["metrics"][0]["variants"][0]
-        told = explain(api, **parameters)
-        assert (told["users"], told["value"]) == (control["users"], control["value"])
-        assert told["steps"][0] == {
+        explained = explain(api, **parameters)
+        assert (explained["users"], explained["value"]) == (control["users"], control["value"])
+        assert explained["steps"][0] == {
             "name": "events_of_the_name",
             "description": "Events named buy in the environment.",
             "rows": 34,
             "users": 34,
         }
-        assert told["steps"][-1]["rows"] == control["events"]
+        assert explained["steps"][-1]["rows"] == control["events"]
 
 
 def test_explanation__of_some_phases__says_which(api, shop):
@@ -185,7 +187,7 @@ def test_explanation__of_some_phases__says_which(api, shop):
     assert explain(api, phase="all")["steps"][1]["description"] == "By users who were exposed to the variant."
 
 
-def test_explanation__phase_that_there_is_not__is_refused(api, shop):
+def test_explanation__unknown_phase__is_refused(api, shop):
     wrong = {"metric": "buy", "variant": "control", "phase": "0"}
     assert "all, 1, 2, 3, 4." in refused(api.get(f"{PATH}/explain", wrong), "phase", "unknown_reference")
 
@@ -196,16 +198,16 @@ def test_explanation__phase_that_there_is_not__is_refused(api, shop):
 def test_results__variants_alike_and_buyers_more_by_the_phase__are_a_winner_only_if_phases_of_other_weights_are_mixed(
     api, production
 ):
-    """Simpson's paradox: most users of control come when few buy, and most of green when many do."""
+    """Simpson's paradox: most users in control are exposed when few buy, and most in green when many do."""
     chance, events = random.Random(11), []
     ExperimentFactory(key="shop", environment=production, metrics=["buy"], running=True, variants=weights(9, 1))
     next_phase(production, 1, variants=weights(1, 9))
     for phase, share in ((1, 0.1), (2, 0.3)):
         at = NOON + (phase - 1) * DAY
-        for place in range(3000):
-            user, variant = f"{phase} {place}", chance.choices(("control", "green"), ((9, 1), (1, 9))[phase - 1])[0]
-            seen = {"experimentId": "shop", "variant": variant}
-            events.append(NewEvent(new_id(), user, "exposed", at, at, seen))
+        for index in range(3000):
+            user, variant = f"{phase} {index}", chance.choices(("control", "green"), ((9, 1), (1, 9))[phase - 1])[0]
+            properties = {"experimentId": "shop", "variant": variant}
+            events.append(NewEvent(new_id(), user, "exposed", at, at, properties))
             if chance.random() < share:
                 events.append(NewEvent(new_id(), user, "buy", at, at, {}))
     record(events, production)

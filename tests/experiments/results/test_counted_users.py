@@ -1,4 +1,4 @@
-"""The results that GET /v1/experiments/<key> answers: who counts, from when, until when."""
+"""The results in GET /v1/experiments/<key>: which users and events count, from when until when."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.conftest import NOON
 from tests.experiments.calls import assign, report, track
 from tests.factories import ExperimentFactory
 
-LATER = datetime(2030, 1, 31, 12, tzinfo=UTC)  # later than the change that made the database, for time never runs back
+LATER = datetime(
+    2030, 1, 31, 12, tzinfo=UTC
+)  # later than the creation of the database, because time must not go backwards
 
 
 def at(moment: datetime) -> Any:
@@ -23,9 +25,9 @@ def at(moment: datetime) -> Any:
 
 
 def results(client: Any, key: str = "e") -> dict[str, tuple[int, float]]:
-    found = data(client.get(f"/v1/experiments/{key}"))["results"]
-    assert all(list(result) == ["conversion", "sampleSize"] for result in found.values())
-    return {variant: (result["sampleSize"], result["conversion"]) for variant, result in found.items()}
+    answer = data(client.get(f"/v1/experiments/{key}"))["results"]
+    assert all(list(result) == ["conversion", "sampleSize"] for result in answer.values())
+    return {variant: (result["sampleSize"], result["conversion"]) for variant, result in answer.items()}
 
 
 def moment(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""What a process pays for results that nobody asks for."""
+"""The statistics are loaded only when results are requested."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 LOADED = "import django, sys; django.setup(); import config.urls; print(*sorted(sys.modules))"
 
 
-def test_statistics__before_anybody_asks_for_results__are_not_loaded() -> None:
+def test_statistics__before_results_are_requested__are_not_loaded() -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
     command = [sys.executable, "-c", LOADED]
     loaded = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
