@@ -17,6 +17,7 @@ from config.answers import KEY as KEY
 from config.answers import MOMENT as MOMENT
 from config.answers import NAME as NAME
 from config.api.change_reason import REASON_LENGTH
+from config.api.examples import add_examples
 from config.api.idempotency import KEY_LENGTH as IDEMPOTENCY_KEY_LENGTH
 from config.api.idempotency import REPLAYED
 from config.api.renderers import EnvelopeRenderer
@@ -207,9 +208,13 @@ def _failure(codes: Sequence[ErrorCode]) -> OpenApiResponse:
     return OpenApiResponse(component(name, _error(codes)), _meanings(codes), examples)
 
 
-def answer(serializer: Any, description: str, example: Any) -> OpenApiResponse:
-    """A success and an example of its payload, without the envelope; of a list, an example of one entry."""
-    return OpenApiResponse(serializer, description, [OpenApiExample("Example", value=example)])
+def answer(serializer: Any, description: str, example: Any = None) -> OpenApiResponse:
+    """Return the description of a success. It needs an example of its payload only where the tour prints none.
+
+    The example is without the envelope; for a list it is one entry (see `config.api.examples`).
+    """
+    examples = [] if example is None else [OpenApiExample("Example", value=example)]
+    return OpenApiResponse(serializer, description, examples)
 
 
 @extend_schema_field({"type": "array", "items": _DETAIL})
@@ -237,6 +242,7 @@ def complete_document(result: Schema, **_: Any) -> Schema:
     result["components"]["securitySchemes"] = SECURITY_SCHEMES
     schemas = {**result["components"].get("schemas", {}), **_components}
     result["components"]["schemas"] = dict(sorted(schemas.items()))
+    add_examples(result["paths"])
     return result
 
 

@@ -98,23 +98,6 @@ retrieve = extend_schema(
         200: answer(
             _COUNTS,
             "The counts.",
-            {
-                "environment": "production",
-                "interval": "day",
-                "timeZone": "Europe/Zurich",
-                "from": "2026-03-27T23:00:00.000000Z",
-                "to": "2026-03-29T22:00:00.000000Z",
-                "total": 42,
-                "events": [{"event": "page_view", "count": 40}, {"event": "purchase", "count": 2}],
-                "series": [
-                    {
-                        "at": "2026-03-27T23:00:00.000000Z",
-                        "local": "2026-03-28T00:00:00+01:00",
-                        "counts": {"page_view": 40, "purchase": 2},
-                    },
-                    {"at": "2026-03-28T23:00:00.000000Z", "local": "2026-03-29T00:00:00+01:00", "counts": {}},
-                ],
-            },
         ),
         **errors(),
     },

@@ -35,15 +35,6 @@ class ErasureSerializer(serializers.Serializer[Any]):
     experiments = ChangedExperimentSerializer(many=True)
 
 
-_EXAMPLE = {
-    "userId": "user-17",
-    "events": 12,
-    "exposures": 1,
-    "experiments": [
-        {"id": "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59", "key": "checkout-button", "status": "running"},
-    ],
-}
-
 erase = extend_schema(
     operation_id="erase_user",
     summary="Erase a user",
@@ -59,7 +50,7 @@ erase = extend_schema(
         )
     ],
     request=None,
-    responses={200: answer(ErasureSerializer, "What is gone.", _EXAMPLE), **errors(ErrorCode.NOT_FOUND)},
+    responses={200: answer(ErasureSerializer, "What is gone."), **errors(ErrorCode.NOT_FOUND)},
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 
 from config.api.schema import (
     IDEMPOTENCY,
@@ -32,50 +32,7 @@ from experiments.api.experiment_serializers import (
 )
 from experiments.models import Status
 
-# The experiment of the examples, from its draft on.
-ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
-CREATED_AT = "2026-01-31T12:00:00.000000Z"
-STARTED_AT = "2026-01-31T13:00:00.000000Z"
-
-EVEN = [{"key": "control", "weight": 50}, {"key": "green", "weight": 50}]
-DESIGN = {"key": "checkout-button", "description": "Green or blue?", "variants": EVEN, "metrics": ["purchase"]}
-FLAG = {"key": "green-checkout", "serves": {"control": False, "green": True}}
-
-_NOBODY = {"conversion": 0, "sampleSize": 0}
-DRAFT = {
-    "id": ID,
-    **DESIGN,
-    "status": "draft",
-    "results": {"control": _NOBODY, "green": _NOBODY},
-    "createdAt": CREATED_AT,
-}
-RUNNING = {
-    **DRAFT,
-    "status": "running",
-    "results": {
-        "control": {"conversion": 0.12, "sampleSize": 1000},
-        "green": {"conversion": 0.15, "sampleSize": 1000},
-    },
-    "startedAt": STARTED_AT,
-}
-
 _KEY = key_in_path("experiment_key", "experiment")
-_AIMED = {
-    **DESIGN,
-    "percentage": 50,
-    "conditions": [{"attribute": "country", "operator": "in", "value": ["CH", "DE"]}],
-    "group": {"key": "checkout", "from": 0, "to": 50},
-    "forcedVariants": {"qa-1": "green"},
-    "flag": FLAG,
-    "plannedSampleSize": 20_000,
-}
-_ENTRY = {
-    "id": ID,
-    "key": "checkout-button",
-    "status": "running",
-    "variants": ["control", "green"],
-    "createdAt": CREATED_AT,
-}
 
 list_experiments = extend_schema(
     operation_id="list_experiments",
@@ -87,7 +44,7 @@ list_experiments = extend_schema(
         query("search", TEXT, "Part of the key or the description, in any case."),
         *paging(),
     ],
-    responses={200: answer(ExperimentEntrySerializer(many=True), "The experiments.", _ENTRY), **errors()},
+    responses={200: answer(ExperimentEntrySerializer(many=True), "The experiments."), **errors()},
 )
 
 retrieve = extend_schema(
@@ -98,7 +55,7 @@ retrieve = extend_schema(
     "nothing in the answer has changed.",
     parameters=[_KEY, *READING_WHOLE],
     responses={
-        200: answer(ExperimentSerializer, "The experiment.", RUNNING),
+        200: answer(ExperimentSerializer, "The experiment."),
         **NOT_MODIFIED,
         **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
     },
@@ -116,7 +73,7 @@ create = extend_schema(
     parameters=[*IDEMPOTENCY, REASON, LOCATION, WHOLE_ETAG],
     request=ExperimentSerializer,
     responses={
-        201: answer(ExperimentSerializer, "The draft.", DRAFT),
+        201: answer(ExperimentSerializer, "The draft."),
         **errors(
             ErrorCode.ALREADY_EXISTS,
             ErrorCode.IN_USE,
@@ -124,10 +81,6 @@ create = extend_schema(
             has_body=True,
         ),
     },
-    examples=[
-        OpenApiExample("Two variants", value=DESIGN, request_only=True),
-        OpenApiExample("An audience", value=_AIMED, request_only=True),
-    ],
 )
 
 partial_update = extend_schema(
@@ -141,7 +94,7 @@ partial_update = extend_schema(
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=ExperimentUpdateSerializer,
     responses={
-        200: answer(ExperimentSerializer, "The experiment as it is now.", DRAFT),
+        200: answer(ExperimentSerializer, "The experiment as it is now."),
         **errors(
             ErrorCode.EXPERIMENT_NOT_FOUND,
             ErrorCode.PRECONDITION_FAILED,
@@ -150,7 +103,6 @@ partial_update = extend_schema(
             has_body=True,
         ),
     },
-    examples=[OpenApiExample("Metrics", value={"metrics": ["purchase"]}, request_only=True)],
 )
 
 destroy = extend_schema(
@@ -179,7 +131,7 @@ start = extend_schema(
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=NoBodySerializer,
     responses={
-        200: answer(ExperimentSerializer, "The running experiment.", RUNNING),
+        200: answer(ExperimentSerializer, "The running experiment."),
         **errors(
             ErrorCode.EXPERIMENT_NOT_FOUND,
             ErrorCode.PRECONDITION_FAILED,
@@ -188,7 +140,6 @@ start = extend_schema(
             has_body=True,
         ),
     },
-    examples=[OpenApiExample("Nothing", value={}, request_only=True)],
 )
 
 variant = extend_schema(
@@ -202,15 +153,9 @@ variant = extend_schema(
     parameters=[_KEY],
     request=AssignmentRequestSerializer,
     responses={
-        200: answer(AssignmentSerializer, "The assignment.", {"variant": "green", "experimentId": ID}),
+        200: answer(AssignmentSerializer, "The assignment."),
         **errors(ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.EXPERIMENT_NOT_RUNNING, has_body=True),
     },
-    examples=[
-        OpenApiExample("A user", value={"userId": "user-17"}, request_only=True),
-        OpenApiExample(
-            "With attributes", value={"userId": "user-17", "attributes": {"country": "CH"}}, request_only=True
-        ),
-    ],
 )
 
 variants = extend_schema(
@@ -224,12 +169,7 @@ variants = extend_schema(
         200: answer(
             RunningAssignmentSerializer(many=True),
             "The assignments.",
-            {"experiment": "checkout-button", "experimentId": ID, "variant": "green", "inExperiment": True},
         ),
         **errors(has_body=True),
     },
-    examples=[
-        OpenApiExample("A user", value={"userId": "user-17"}, request_only=True),
-        OpenApiExample("With exposures", value={"userId": "user-17", "record": True}, request_only=True),
-    ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 
 from config.api.schema import (
     IDEMPOTENCY,
@@ -23,34 +23,6 @@ from config.errors import ErrorCode
 from experiments.api.metric_serializers import MetricEntrySerializer, MetricSerializer, MetricUpdateSerializer
 
 _KEY = key_in_path("metric_key", "metric")
-_ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
-_CREATED = "2026-01-31T12:00:00.000000Z"
-_SENT = {
-    "key": "revenue-a-week",
-    "description": "What a user spends in the first week",
-    "type": "revenue",
-    "event": "purchase",
-    "currency": "EUR",
-    "windowHours": 168,
-    "capPercentile": 99,
-}
-_ENTRY = {
-    "id": _ID,
-    **_SENT,
-    "property": "",
-    "denominator": None,
-    "delayHours": 0,
-    "fromDay": None,
-    "toDay": None,
-    "capValue": None,
-    "capPercentile": 99.0,
-    "direction": "increase",
-    "role": "goal",
-    "version": 1,
-    "createdAt": _CREATED,
-    "updatedAt": _CREATED,
-}
-_METRIC = {**_ENTRY, "usedBy": [{"experiment": "checkout-button", "status": "running", "version": 1}]}
 _TYPES = (
     "A user's value is, by `type`: `conversion`: 1 with at least one event, else 0. `count`: the number of events. "
     "`revenue`: the sum of their `revenue` in one `currency`, other currencies are never added. `sum` and `mean`: "
@@ -69,7 +41,7 @@ list_metrics = extend_schema(
     description="All metrics, ordered by key; they are common to all environments. "
     "Without `limit` the answer holds all of them; with it, the `Link` header names the next page.",
     parameters=[query("search", TEXT, "Part of the key or the description, in any case."), *paging()],
-    responses={200: answer(MetricEntrySerializer(many=True), "The metrics.", _ENTRY), **errors()},
+    responses={200: answer(MetricEntrySerializer(many=True), "The metrics."), **errors()},
 )
 
 retrieve = extend_schema(
@@ -78,7 +50,7 @@ retrieve = extend_schema(
     description="The metric, and the experiments that name it. Send its `ETag` as `If-Match` to change only the "
     "version that you read.",
     parameters=[_KEY, *READING_WHOLE],
-    responses={200: answer(MetricSerializer, "The metric.", _METRIC), **NOT_MODIFIED, **errors(ErrorCode.NOT_FOUND)},
+    responses={200: answer(MetricSerializer, "The metric."), **NOT_MODIFIED, **errors(ErrorCode.NOT_FOUND)},
 )
 
 create = extend_schema(
@@ -89,10 +61,9 @@ create = extend_schema(
     parameters=[*IDEMPOTENCY, REASON, LOCATION, WHOLE_ETAG],
     request=MetricSerializer,
     responses={
-        201: answer(MetricSerializer, "The metric as it was created.", {**_ENTRY, "usedBy": []}),
+        201: answer(MetricSerializer, "The metric as it was created."),
         **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
-    examples=[OpenApiExample("Revenue", value=_SENT, request_only=True)],
 )
 
 partial_update = extend_schema(
@@ -103,10 +74,9 @@ partial_update = extend_schema(
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=MetricUpdateSerializer,
     responses={
-        200: answer(MetricSerializer, "The metric as it is now.", {**_METRIC, "windowHours": 336, "version": 2}),
+        200: answer(MetricSerializer, "The metric as it is now."),
         **errors(ErrorCode.NOT_FOUND, ErrorCode.PRECONDITION_FAILED, has_body=True),
     },
-    examples=[OpenApiExample("Window", value={"windowHours": 336}, request_only=True)],
 )
 
 destroy = extend_schema(

@@ -119,25 +119,6 @@ class Plan(Answer):
     ]
 
 
-_EXAMPLE = {
-    "fixedHorizon": {"usersPerVariant": 57761, "users": 115522, "days": 24},
-    "alwaysValid": {"usersPerVariant": 137336, "users": 274672, "days": 55},
-    "assumptions": {
-        "type": "rate",
-        "baseline": 0.1,
-        "standardDeviation": None,
-        "mde": 0.05,
-        "power": 0.8,
-        "alpha": 0.05,
-        "variants": 2,
-        "smallestShare": 0.5,
-        "usersPerDay": 5000,
-        "tuningSampleSize": 5000,
-    },
-    "history": None,
-    "detectable": None,
-}
-
 retrieve = extend_schema(
     operation_id="plan_experiment",
     summary="Plan an experiment",
@@ -184,5 +165,5 @@ retrieve = extend_schema(
         query("metric", TEXT, "The key of a metric, or the name of an event. Default: the experiment's first."),
         query("experiment", TEXT, "The key of an experiment."),
     ],
-    responses={200: answer(schema_of(Plan), "The plan.", _EXAMPLE), **errors()},
+    responses={200: answer(schema_of(Plan), "The plan."), **errors()},
 )

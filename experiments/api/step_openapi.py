@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 
 from config.api.schema import IDEMPOTENCY, IF_MATCH, LOCATION, REASON, WHOLE_ETAG, answer, errors, key_in_path
 from config.errors import ErrorCode
-from experiments.api.experiment_openapi import EVEN, FLAG, RUNNING, STARTED_AT
 from experiments.api.experiment_serializers import (
     ExperimentSerializer,
     PhaseSerializer,
@@ -17,29 +16,6 @@ from experiments.lifecycle.new_phase import MOST_PHASES
 from experiments.models import REOPENABLE_FOR
 
 _KEY = key_in_path("experiment_key", "experiment")
-_WHY = "A day at 10 % broke nothing."
-_RAMPED_UP = {
-    **RUNNING,
-    "percentage": 50,
-    "phases": [
-        {
-            "number": 1,
-            "startedAt": STARTED_AT,
-            "variants": EVEN,
-            "percentage": 10,
-            "conditions": [],
-            "reason": "",
-        },
-        {
-            "number": 2,
-            "startedAt": "2026-02-01T13:00:00.000000Z",
-            "variants": EVEN,
-            "percentage": 50,
-            "conditions": [],
-            "reason": _WHY,
-        },
-    ],
-}
 
 open_phase = extend_schema(
     operation_id="open_phase",
@@ -52,7 +28,7 @@ open_phase = extend_schema(
     parameters=[*IDEMPOTENCY, _KEY, IF_MATCH, REASON, LOCATION, WHOLE_ETAG],
     request=PhaseSerializer,
     responses={
-        201: answer(ExperimentSerializer, "The experiment, in its new phase.", _RAMPED_UP),
+        201: answer(ExperimentSerializer, "The experiment, in its new phase."),
         **errors(
             ErrorCode.EXPERIMENT_NOT_FOUND,
             ErrorCode.PRECONDITION_FAILED,
@@ -62,21 +38,8 @@ open_phase = extend_schema(
             has_body=True,
         ),
     },
-    examples=[
-        OpenApiExample("More users", value={"percentage": 50, "reason": _WHY}, request_only=True),
-        OpenApiExample(
-            "Fewer of a variant",
-            value={
-                "variants": [{"key": "control", "weight": 90}, {"key": "green", "weight": 10}],
-                "reason": "Complaints about green.",
-            },
-            request_only=True,
-        ),
-    ],
 )
 
-_RUNNING = {**RUNNING, "flag": FLAG}
-_STOPPED = {**_RUNNING, "status": "stopped", "winner": "green", "stoppedAt": "2026-02-14T13:00:00.000000Z"}
 
 stop = extend_schema(
     operation_id="stop_experiment",
@@ -91,20 +54,11 @@ stop = extend_schema(
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=StopSerializer,
     responses={
-        200: answer(ExperimentSerializer, "The stopped experiment.", _STOPPED),
+        200: answer(ExperimentSerializer, "The stopped experiment."),
         **errors(
             ErrorCode.EXPERIMENT_NOT_FOUND, ErrorCode.PRECONDITION_FAILED, ErrorCode.INVALID_TRANSITION, has_body=True
         ),
     },
-    examples=[
-        OpenApiExample("Undecided", value={}, request_only=True),
-        OpenApiExample("A winner", value={"winner": "green"}, request_only=True),
-        OpenApiExample(
-            "Against the verdict",
-            value={"winner": "green", "holdback": 5, "reason": "Support has half as many questions about it."},
-            request_only=True,
-        ),
-    ],
 )
 
 reopen = extend_schema(
@@ -117,7 +71,7 @@ reopen = extend_schema(
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=ReopenSerializer,
     responses={
-        200: answer(ExperimentSerializer, "The running experiment.", _RUNNING),
+        200: answer(ExperimentSerializer, "The running experiment."),
         **errors(
             ErrorCode.EXPERIMENT_NOT_FOUND,
             ErrorCode.PRECONDITION_FAILED,
@@ -127,8 +81,4 @@ reopen = extend_schema(
             has_body=True,
         ),
     },
-    examples=[
-        OpenApiExample("Nothing", value={}, request_only=True),
-        OpenApiExample("A reason", value={"reason": "It was stopped by mistake."}, request_only=True),
-    ],
 )
