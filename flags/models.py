@@ -210,7 +210,8 @@ def hour_of(moment: datetime) -> datetime:
 class Usage(models.Model):
     """How often a flag was evaluated to one outcome in the hour that starts at `hour`. `flags.usage.storage` writes it.
 
-    It has the key of the flag and no foreign key, so that counting and deleting a flag never wait for each other.
+    It has the key of the flag and no foreign key, so that counting and deleting a flag never wait
+    for each other.
     """
 
     pk = models.CompositePrimaryKey("environment_id", "flag_key", "hour", "outcome")

@@ -1,6 +1,7 @@
 """The compiled flags and segments of every environment, as this process evaluates them.
 
-A change compiles one flag or segment again, and copies the dictionaries that have it. All else stays in place.
+A change compiles one flag or segment again, and copies the dictionaries that have it. All else
+stays in place.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from flags.models import Segment as SegmentRow
 
 Entry = TypeVar("Entry")
 
-# Under this key are the flags as they are in an environment without states: off. No environment has an empty key.
+# Under this key are the flags as they are in an environment without states: off. No environment has
+# an empty key.
 _ANYWHERE = ""
 
 
@@ -47,7 +49,8 @@ def configuration(environment_key: str) -> Configuration:
 
 
 def _load() -> Compiled:
-    # Revisions are read first. A change committed after that is applied once more, which brings its revision.
+    # Revisions are read first. A change committed after that is applied once more, which brings its
+    # revision.
     revisions = _revisions()
     states: dict[UUID, dict[str, Document]] = defaultdict(dict)
     rows = FlagState.objects.values_list("flag_id", "environment__key", "enabled", "rules")

@@ -70,8 +70,8 @@ def validate_entry(entry: FlagEntry) -> FlagEntry:
 def write_segments(log: Writing, entries: Sequence[SegmentEntry], lookup: references.Lookup) -> Sequence[Written]:
     """Write segments from validated entries, and return those that differ.
 
-    `lookup` finds what they name; it must not have read segments before this call, so that it finds new ones.
-    Raises ValidationFailed with all details.
+    `lookup` finds what they name; it must not have read segments before this call, so that it finds
+    new ones. Raises ValidationFailed with all details.
     """
     existing = {segment.key: segment for segment in Segment.objects.filter(key__in=[entry.key for entry in entries])}
     writes: list[tuple[SegmentEntry, Segment, Written]] = []

@@ -47,8 +47,9 @@ def create_flag(
 ) -> Flag:
     """Create a flag: with these values in this environment, and off with the same rules in all others.
 
-    `values` are any of description, enabled, rules, type, variants, off_variant, default_variant, schema,
-    prerequisites, tags, owner and expires_at. Raises ValidationFailed, or DomainError `already_exists`.
+    `values` are any of description, enabled, rules, type, variants, off_variant, default_variant,
+    schema, prerequisites, tags, owner and expires_at. Raises ValidationFailed, or DomainError
+    `already_exists`.
     """
     merged = merge(NEW, values)
     driven_rules.require_driven_rules_kept([], merged["rules"])
@@ -77,8 +78,9 @@ def update_flag(
 ) -> Flag:
     """Merge `changes`, named as for `create_flag`, into a flag. None removes a property.
 
-    Values that equal the current ones change nothing. Raises ValidationFailed, or DomainError `flag_not_found`,
-    `precondition_failed`, `experiment_locked`, or `in_use` if other environments or flags name a removed variant.
+    Values that equal the current ones change nothing. Raises ValidationFailed, or DomainError
+    `flag_not_found`, `precondition_failed`, `experiment_locked`, or `in_use` if other environments
+    or flags name a removed variant.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
@@ -98,8 +100,8 @@ def revert_flag(
 ) -> Flag:
     """Restore a flag to a revision, in this environment and in what all environments share. It does not archive.
 
-    It is an edit, and refused like any other edit, for example if the flag needed a segment that no longer exists.
-    The revision must be in the history of this environment.
+    It is an edit, and refused like any other edit, for example if the flag needed a segment that no
+    longer exists. The revision must be in the history of this environment.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
@@ -132,7 +134,8 @@ def archive_flag(
 ) -> Flag:
     """Archive a flag, which turns it off everywhere.
 
-    It is refused if other flags or experiments still use the flag, or if it is on in another environment.
+    It is refused if other flags or experiments still use the flag, or if it is on in another
+    environment.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
@@ -176,7 +179,8 @@ def delete_flag(
 ) -> None:
     """Delete a flag from all environments. Its history stays in the change log.
 
-    It is refused if other flags or experiments still use the flag, or if it is on in another environment.
+    It is refused if other flags or experiments still use the flag, or if it is on in another
+    environment.
     """
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
@@ -186,7 +190,8 @@ def delete_flag(
         _require_off_elsewhere(flag, environment)
         references.require_not_needed(flag, "delete")
         flag.delete()
-        # Usage counts from the hour in which a flag was created, so a new flag with this key must find none.
+        # Usage counts from the hour in which a flag was created, so a new flag with this key must
+        # find none.
         Usage.objects.filter(flag_key=key, hour__gte=hour_of(log.at)).delete()
         log.append(KIND, object_id=flag_id, key=key, before=before, after=None)
 

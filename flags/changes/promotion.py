@@ -33,9 +33,9 @@ def promote(
 ) -> Sequence[Written]:
     """Give flags in `target` the state that they have in `source`, and return those that differ.
 
-    `keys` are the flags; None means all that are not archived. A dry run does all of it and rolls it back. If the
-    `fingerprint` of a dry run is sent as `seen`, the same differences are written or none. Raises ValidationFailed,
-    or DomainError `precondition_failed`.
+    `keys` are the flags; None means all that are not archived. A dry run does all of it and rolls
+    it back. If the `fingerprint` of a dry run is sent as `seen`, the same differences are written
+    or none. Raises ValidationFailed, or DomainError `precondition_failed`.
     """
     if source.pk == target.pk:
         message = f"Must differ from {target.key}, the environment that is written."

@@ -1,6 +1,7 @@
 """References between flags and segments: they must exist, form no circle, and not be removed while they are needed.
 
-Writers call these checks while they hold the lock of the change log, so that nothing changes meanwhile.
+Writers call these checks while they hold the lock of the change log, so that nothing changes
+meanwhile.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ asking_for_segment_users = Signal()
 segments_changed = Signal()
 """Sent with `log`, the writing, and `segments`, the keys of segments whose members may have changed.
 
-It is sent in the transaction, once for all segments written together. Receivers append to the same log, or refuse
-the change by a DomainError.
+It is sent in the transaction, once for all segments written together. Receivers append to the same
+log, or refuse the change by a DomainError.
 """
 
 LONGEST_CHAIN = 10
@@ -113,7 +114,8 @@ def check_flag(document: Document, lookup: Lookup | None = None) -> None:
     named = list(references(document))
     flags = [reference for reference in named if reference.kind == "flag"]
     segments = [reference for reference in named if reference.kind == "segment"]
-    # A flag that names itself is not unknown: the check of chains refuses it as the shortest circle.
+    # A flag that names itself is not unknown: the check of chains refuses it as the shortest
+    # circle.
     others = [flag for flag in flags if flag.key != document["key"] and flag.key not in lookup.granted_flags]
     # Prerequisites of an archived flag may be archived too.
     unknown = _unknown_flags(others, lookup, may_be_archived="archivedAt" in document)

@@ -35,9 +35,10 @@ class Assigned:
 def compile_assignment(source: Mapping[str, Any]) -> Callable[[Context], Assigned]:
     """Return the function that assigns a user. The function never raises.
 
-    `source` has `experiment` (its key, which is the salt) and `variants` with key and weight, the control first.
-    It may have `percentage` (100), `conditions` (none), `group` with key, from and to in percent, and `forced`, the
-    variants by user id. Users outside the audience see the control.
+    `source` has `experiment` (its key, which is the salt) and `variants` with key and weight, the
+    control first. It may have `percentage` (100), `conditions` (none), `group` with key, from and
+    to in percent, and `forced`, the variants by user id. Users outside the audience see the
+    control.
     """
     key = source["experiment"]
     weights = [(variant["key"], variant["weight"]) for variant in source["variants"]]

@@ -19,8 +19,9 @@ BUCKETS = 100_000
 def bucket(salt: str, user_id: str) -> int:
     """Return the user's bucket under this salt, from 0 to 99,999, the same in every process and language.
 
-    Source: MurmurHash3 x86 32-bit (Austin Appleby, public domain), unsigned, seed 0, of the UTF-8 bytes of
-    `<salt>:<user_id>`, scaled to the buckets by multiplication. Raises UnicodeEncodeError on a lone surrogate.
+    Source: MurmurHash3 x86 32-bit (Austin Appleby, public domain), unsigned, seed 0, of the UTF-8
+    bytes of `<salt>:<user_id>`, scaled to the buckets by multiplication. Raises UnicodeEncodeError
+    on a lone surrogate.
     """
     return murmur3(f"{salt}:{user_id}", 0, False) * BUCKETS >> 32
 
@@ -28,7 +29,8 @@ def bucket(salt: str, user_id: str) -> int:
 def threshold(percentage: Number) -> int:
     """Return the number of buckets in a share. A user is in the share if `bucket(...) < threshold(...)`.
 
-    `percentage` is 0 to 100 in steps of 0.001, read as the decimal that it prints as. Raises ValueError otherwise.
+    `percentage` is 0 to 100 in steps of 0.001, read as the decimal that it prints as. Raises
+    ValueError otherwise.
     """
     buckets = _exact(percentage) * BUCKETS / 100
     if not 0 <= buckets <= BUCKETS or buckets.denominator != 1:
@@ -39,8 +41,9 @@ def threshold(percentage: Number) -> int:
 def split_bounds(weights: Iterable[Number]) -> tuple[int, ...]:
     """Return for each weight the bucket at which its part of the split ends, exclusive.
 
-    Part i holds the buckets b with b * W < BUCKETS * (w1 + ... + wi) that no earlier part holds. W is the sum of the
-    weights, in exact decimals. Raises ValueError unless all weights are finite and at least 0, with a sum above 0.
+    Part i holds the buckets b with b * W < BUCKETS * (w1 + ... + wi) that no earlier part holds. W
+    is the sum of the weights, in exact decimals. Raises ValueError unless all weights are finite
+    and at least 0, with a sum above 0.
     """
     exact = [_exact(weight) for weight in weights]
     total = sum(exact)
@@ -52,8 +55,8 @@ def split_bounds(weights: Iterable[Number]) -> tuple[int, ...]:
 def compile_split(weights: Iterable[tuple[str, Number]], salt: str) -> Callable[[str], str]:
     """Return a function from user id to the key of the user's variant, given pairs of key and weight.
 
-    The salt is `<salt>:variant`, so that the variant does not depend on the bucket that a share uses.
-    Raises ValueError as `split_bounds` does.
+    The salt is `<salt>:variant`, so that the variant does not depend on the bucket that a share
+    uses. Raises ValueError as `split_bounds` does.
     """
     pairs = tuple(weights)
     keys = tuple(key for key, _ in pairs)

@@ -24,7 +24,8 @@ _EXAMPLE = '{"attribute": "plan", "operator": "equals", "value": "pro"}'
 class Condition:
     """A condition as it was written, with the function that reads its attribute, and its test.
 
-    `times` says when its result changes by the clock alone, which happens if it compares with a relative moment.
+    `times` says when its result changes by the clock alone, which happens if it compares with a
+    relative moment.
     """
 
     source: Mapping[str, Any]
@@ -40,8 +41,8 @@ def check_conditions(value: object, field: str) -> Iterator[Detail]:
 
 def compile_condition(source: Mapping[str, Any]) -> Condition:
     """Return the compiled form of a condition that has passed its check."""
-    # Flags often have equal conditions. They share one object, which then stays in the processor's cache while
-    # thousands of flags are evaluated.
+    # Flags often have equal conditions. They share one object, which then stays in the processor's
+    # cache while thousands of flags are evaluated.
     text = json.dumps(source, sort_keys=True)
     condition = _in_use.get(text)
     if condition is None:

@@ -46,8 +46,8 @@ def evaluate(
 ) -> Evaluation:
     """Return one of the flag's answers. Rules are tried in order, and the first that matches decides.
 
-    It never raises: an attribute that is missing or of the wrong type matches nothing. Callers that observe the
-    decision pass their own `matches` and `is_met`, which must return the same as these.
+    It never raises: an attribute that is missing or of the wrong type matches nothing. Callers that
+    observe the decision pass their own `matches` and `is_met`, which must return the same as these.
     """
     if not flag.enabled:
         return flag.disabled
@@ -67,8 +67,9 @@ class TargetingKeyMissing(Exception):
 def resolve(flag: Flag, context: Context) -> tuple[Evaluation, Rule | None]:
     """Return the answer of `evaluate`, and the rule that matched, if any.
 
-    An anonymous user (`context.user_id` is empty) is in no list of users and meets no condition on `userId`.
-    Raises TargetingKeyMissing if a share or a split by user id would have to decide for an anonymous user.
+    An anonymous user (`context.user_id` is empty) is in no list of users and meets no condition on
+    `userId`. Raises TargetingKeyMissing if a share or a split by user id would have to decide for
+    an anonymous user.
     """
     match = matches if context.user_id else _matches_anonymous
     rule: Rule | None = None

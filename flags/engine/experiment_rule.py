@@ -1,6 +1,7 @@
 """The rule of an experiment that drives a flag: its checks, and its compiled form.
 
-The rule matches every user and serves what the user's variant stands for. `assignment` assigns the variants.
+The rule matches every user and serves what the user's variant stands for. `assignment` assigns the
+variants.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ Answers = Mapping[str, Evaluation]
 class ExperimentRule(Rule):
     """A rule without tests. `assign` returns the variant of a user, which determines the answer.
 
-    `conditions` are those of the experiment's audience. `outside` has the answers for users whom the experiment does
-    not count.
+    `conditions` are those of the experiment's audience. `outside` has the answers for users whom
+    the experiment does not count.
     """
 
     conditions: tuple[Condition, ...] = field(compare=False, repr=False)
@@ -187,7 +188,8 @@ def _compile_serving(
     def serve(context: Context) -> Evaluation:
         assigned = assign(context)
         answers = outside if assigned.exclusion else inside
-        # A stored variant that the experiment does not have can only come from a manual edit of the database.
+        # A stored variant that the experiment does not have can only come from a manual edit of the
+        # database.
         return answers.get(assigned.variant) or outside[control]
 
     return serve

@@ -1,8 +1,8 @@
 """JSON Schema for the values of flags: the part that is supported, and the check of values against it.
 
-Source: JSON Schema 2020-12. A check must end soon and read nothing else, so some keywords are not supported: those
-that refer outside the schema (`$id`, anchors, dynamic and remote references), `unevaluated...`, and
-`patternProperties`. Patterns are those of RE2.
+Source: JSON Schema 2020-12. A check must end soon and read nothing else, so some keywords are not
+supported: those that refer outside the schema (`$id`, anchors, dynamic and remote references),
+`unevaluated...`, and `patternProperties`. Patterns are those of RE2.
 """
 
 from __future__ import annotations
@@ -171,7 +171,8 @@ def _canonical(value: object) -> str:
     return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-# Python's own patterns, and the library's search for equal elements, can take forever on a hostile value.
+# Python's own patterns, and the library's search for equal elements, can take forever on a hostile
+# value.
 _Validator: Any = extend(Draft202012Validator, {"pattern": _pattern, "uniqueItems": _unique_items})  # type: ignore[no-untyped-call]
 _metaschema = Draft202012Validator(Draft202012Validator.META_SCHEMA)
 

@@ -16,7 +16,8 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 def compile_moment(text: str) -> Callable[[datetime], datetime]:
     """Return a function from now to the moment. The text is an ISO 8601 timestamp, or relative: `-7d` is a week ago.
 
-    Relative moments have a sign, up to five digits and one of s, m, h, d, w. Raises ValueError for any other text.
+    Relative moments have a sign, up to five digits and one of s, m, h, d, w. Raises ValueError for
+    any other text.
     """
     distance = distance_from_now(text)
     if distance is not None:

@@ -34,7 +34,8 @@ def compile_pattern(text: str, ignore_case: bool = False) -> Any:
     return re2.compile(text, options)
 
 
-# Parsing takes three times as long as comparing, and the users of an application share a few versions.
+# Parsing takes three times as long as comparing, and the users of an application share a few
+# versions.
 @lru_cache(maxsize=_VERSIONS_CACHED)
 def parse_version(text: str) -> Version | None:
     """Return a semantic version, or None if the text is not one. `v2` and `2` mean `2.0.0`, and `2.1-rc` `2.1.0-rc`."""
@@ -94,7 +95,8 @@ def _check_network(value: object, field: str) -> Iterator[Detail]:
 
 
 def _require_prefix_length(text: str) -> None:
-    # Python also accepts masks such as 10.0.0.0/255.0.0.0; evaluators in other languages need not support them.
+    # Python also accepts masks such as 10.0.0.0/255.0.0.0; evaluators in other languages need not
+    # support them.
     parse_network(text)
     _, slash, length = text.partition("/")
     if slash and not (length.isascii() and length.isdigit()):
@@ -123,9 +125,9 @@ def require_version(text: str) -> Version:
 class Operand:
     """A kind of value that operators compare with.
 
-    `name` begins the name of its OpenAPI component, `control` names the input of a form. `check` yields what is wrong
-    with a value and `schema` describes it as JSON Schema; both are None if operators of this kind take no value.
-    `has_case` is true if `ignoreCase` can change the result.
+    `name` begins the name of its OpenAPI component, `control` names the input of a form. `check`
+    yields what is wrong with a value and `schema` describes it as JSON Schema; both are None if
+    operators of this kind take no value. `has_case` is true if `ignoreCase` can change the result.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """The operators of conditions: which values each one accepts, and how it compiles to a predicate.
 
-`flags.engine.conditions` looks up the attribute, negates, handles attributes that are lists, and combines conditions.
+`flags.engine.conditions` looks up the attribute, negates, handles attributes that are lists, and
+combines conditions.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ _KINDS: Mapping[type, frozenset[type]] = {
 class Operator:
     """How one operator treats the value of its condition.
 
-    `operand` is the kind of value that it takes, and `compile` takes a value without errors. An `is_negative` operator
-    holds if the predicate returns False. `needs_attribute` is false for operators on the user as a whole.
-    `takes_lists_whole` is true for operators that treat a list as a single value.
+    `operand` is the kind of value that it takes, and `compile` takes a value without errors. An
+    `is_negative` operator holds if the predicate returns False. `needs_attribute` is false for
+    operators on the user as a whole. `takes_lists_whole` is true for operators that treat a list as
+    a single value.
     """
 
     operand: Operand

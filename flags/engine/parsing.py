@@ -30,9 +30,10 @@ _NONE: frozenset[str] = frozenset()
 def parse_flag(document: Mapping[str, Any]) -> Flag:
     """Check a flag and return its compiled form. A document that parses can be stored as it is, and parsed again.
 
-    `document` has key, enabled and rules and, if the flag has them, type, variants, offVariant, defaultVariant,
-    schema, prerequisites and archivedAt. Values are decoded JSON of any shape, except that key and enabled must be
-    valid. Raises ValidationFailed with a detail for every wrong field, such as `rules[2].conditions[1].operator`.
+    `document` has key, enabled and rules and, if the flag has them, type, variants, offVariant,
+    defaultVariant, schema, prerequisites and archivedAt. Values are decoded JSON of any shape,
+    except that key and enabled must be valid. Raises ValidationFailed with a detail for every wrong
+    field, such as `rules[2].conditions[1].operator`.
     """
     _refuse(_check_flag(document))
     return compile_flag(document)

@@ -180,7 +180,8 @@ _EXAMPLE = '{"type": "percentage", "percentage": 25}'
 def _check_rule(rule: object, field: str, variants: Collection[str]) -> Iterator[Detail]:
     sent = rule.get("type") if isinstance(rule, dict) else None
     special = _REQUIRED.get(sent) if isinstance(sent, str) else None
-    # A rule of an unknown type may have the fields of all types, so that one answer lists all other mistakes.
+    # A rule of an unknown type may have the fields of all types, so that one answer lists all other
+    # mistakes.
     known = [*_COMMON, *(name for name in _SPECIAL if special in (name, None))]
     required = ["type"] if special is None or _is_ramped(rule, special) else ["type", special]
     details = list(check_object(rule, field, checks=_CHECKS, known=known, required=required, example=_EXAMPLE))

@@ -31,7 +31,8 @@ class AtMoment(Protocol):
 class Flip:
     """A condition that compares an attribute with a moment at a fixed distance from now, such as `after -7d`.
 
-    With `flips_when_equal`, its result changes at the moment when both are equal, otherwise right after it.
+    With `flips_when_equal`, its result changes at the moment when both are equal, otherwise right
+    after it.
     """
 
     read: Callable[[Any], object]

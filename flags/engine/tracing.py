@@ -30,8 +30,8 @@ _LONGEST_SHOWN = 300
 def explain(flag: Flag, context: Context) -> Trace:
     """Return what `evaluate` answers, with every test of every rule that led to it.
 
-    At most one rule has `is_served`. Another rule that `matches` was not reached. The conditions of a segment are
-    explained only where the segment first appears.
+    At most one rule has `is_served`. Another rule that `matches` was not reached. The conditions of
+    a segment are explained only where the segment first appears.
     """
     tracer = _Tracer(context)
     reached: list[Rule] = []

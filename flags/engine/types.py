@@ -68,8 +68,9 @@ class Participation:
 class Evaluation:
     """The answer for one user. A flag has few answers, which all users share, so they must not be changed.
 
-    `answer` is its JSON; without variants, it has no `variant` and no `value`. `outcome` is the key of the variant
-    served, or `on` or `off` for a flag without variants. `participation` is set if an experiment decided.
+    `answer` is its JSON; without variants, it has no `variant` and no `value`. `outcome` is the key
+    of the variant served, or `on` or `off` for a flag without variants. `participation` is set if
+    an experiment decided.
     """
 
     enabled: bool
@@ -110,10 +111,10 @@ def _plain(enabled: bool, reason: Reason) -> Evaluation:
 class Context:
     """One user at one time, with the configuration to evaluate. It caches results that several flags need.
 
-    `user_id` has 1 to 200 characters. It is also the attribute `userId`, even if the caller sends another value for
-    that attribute. An empty one stands for an anonymous user, for whom only `resolve` works.
-    Attributes may have any JSON type. `now` is aware. `assigned` has the variants that experiments assigned to the
-    user before, by the experiment's key; users keep these.
+    `user_id` has 1 to 200 characters. It is also the attribute `userId`, even if the caller sends
+    another value for that attribute. An empty one stands for an anonymous user, for whom only
+    `resolve` works. Attributes may have any JSON type. `now` is aware. `assigned` has the variants
+    that experiments assigned to the user before, by the experiment's key; users keep these.
     """
 
     user_id: str
@@ -141,8 +142,9 @@ class Step(Protocol):
 class Rule:
     """An audience, a share of it, and what the rule serves. A rule matches a user who passes all its tests.
 
-    `index` is its position among the rules of its flag. `is_split` is true if the answer depends on the hash. `tests`
-    are the tests of `steps`. Two rules are equal if they were read from equal JSON.
+    `index` is its position among the rules of its flag. `is_split` is true if the answer depends on
+    the hash. `tests` are the tests of `steps`. Two rules are equal if they were read from equal
+    JSON.
     """
 
     source: Mapping[str, Any]
@@ -167,9 +169,10 @@ class Prerequisite:
 class Flag:
     """A flag in one environment, ready to evaluate.
 
-    `otherwise` is the answer if no rule matches. A flag that is off always answers `disabled`. `source` is the
-    document that it was compiled from. `is_fractional` is true if one of its numbers is not whole, which matters to
-    clients that have two types of numbers. `experiments` are the keys of the experiments that drive it.
+    `otherwise` is the answer if no rule matches. A flag that is off always answers `disabled`.
+    `source` is the document that it was compiled from. `is_fractional` is true if one of its
+    numbers is not whole, which matters to clients that have two types of numbers. `experiments` are
+    the keys of the experiments that drive it.
     """
 
     key: str

@@ -44,7 +44,8 @@ def check_values(document: Mapping[str, Any]) -> Iterator[Detail]:
 def with_served_variants(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document of a flag, with `defaultVariant` and `offVariant` if it has variants.
 
-    If left out, they are the first and the last variant or, for type boolean, the first with true and with false.
+    If left out, they are the first and the last variant or, for type boolean, the first with true
+    and with false.
     """
     variants = document.get("variants")
     if not variants:

@@ -28,7 +28,8 @@ _PERCENT = BUCKETS // 100
 def put_rule(log: Writing, *, key: str, environment: Environment, rule: Document) -> None:
     """Put the rule of an experiment first, and replace its previous rule.
 
-    Raises ValidationFailed with the fields of the experiment, or DomainError `in_use` if another one drives the flag.
+    Raises ValidationFailed with the fields of the experiment, or DomainError `in_use` if another
+    one drives the flag.
     """
     flag = _flag(key, environment)
     _require_free(flag, rule["experiment"])
@@ -61,8 +62,8 @@ def ship(
 ) -> tuple[Rules, Rules]:
     """Replace all rules: serve the winner to everyone, except for a holdback that gets the control.
 
-    `winner` and `control` are what the flag serves for these variants. `holdback` is in percent. Returns the previous
-    rules, and the new ones.
+    `winner` and `control` are what the flag serves for these variants. `holdback` is in percent.
+    Returns the previous rules, and the new ones.
     """
     flag = _flag(key, environment)
     _require_free(flag, experiment)
@@ -76,8 +77,9 @@ def restore_rules(
 ) -> None:
     """Restore the rule of an experiment, and the rules after it, if the flag has not changed here since `revision`.
 
-    A change counts even if it was reverted, because others may have relied on it in between.
-    Raises DomainError `in_use` if another experiment now drives the flag, and otherwise `experiment_locked`.
+    A change counts even if it was reverted, because others may have relied on it in between. Raises
+    DomainError `in_use` if another experiment now drives the flag, and otherwise
+    `experiment_locked`.
     """
     _require_unchanged(key, environment, experiment, revision)
     _write(log, _flag(key, environment), environment, rules)

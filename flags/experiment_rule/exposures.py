@@ -55,7 +55,8 @@ def load_assignments(
     """Load the user's variants into the context, for the experiments that decide these flags, or any flag.
 
     For an evaluation in the past, `until` is its time: variants shown later decided nothing then.
-    Call this only if `context.configuration.experiments` is not empty, since it may read the database.
+    Call this only if `context.configuration.experiments` is not empty, since it may read the
+    database.
     """
     by_flag = context.configuration.experiments
     keys = by_flag.values() if flags is None else (by_flag[flag] for flag in flags if flag in by_flag)
@@ -67,7 +68,8 @@ def load_assignments(
 def record_exposure(environment: Environment, context: Context, participation: Participation) -> bool:
     """Record that the user is in an experiment, and return whether the variant is the one that counts.
 
-    If another variant was stored meanwhile, the context has it from now on. The caller then evaluates again.
+    If another variant was stored meanwhile, the context has it from now on. The caller then
+    evaluates again.
     """
     if _handlers.record is None:
         return True

@@ -71,7 +71,8 @@ class Follower:
                 signal_file.reopen_if_replaced()
             except Exception as error:  # any error at all: without this thread no stream gets another message
                 failures += 1
-                # An idle connection may be closed while the database works. The first failure is therefore not logged.
+                # An idle connection may be closed while the database works. The first failure is
+                # therefore not logged.
                 connection.close()
                 if failures == 2:
                     logger.warning("Event streams cannot follow changes, and keep trying: %r", error)

@@ -27,7 +27,8 @@ class Listener:
     def send(self, status: EnvironmentStatus, message: bytes) -> None:
         """Send the message of a status, unless the client knows the status.
 
-        A delayed message may have been sent when the client joined, or a worker's answer may have had it.
+        A delayed message may have been sent when the client joined, or a worker's answer may have
+        had it.
         """
         moment = status.moment or self._at
         if status.revision != self._revision or moment > self._at:
@@ -121,7 +122,8 @@ class Hub:
     def join(self, ticket: Ticket, *, last_revision: int | None = None) -> Listener:
         """Add a listener, and send at once what it may have missed since the last revision that it received.
 
-        Without a last revision, the listener gets a change that may be younger than the answer with the ticket.
+        Without a last revision, the listener gets a change that may be younger than the answer with
+        the ticket.
         """
         listener = Listener(ticket, last_revision)
         channel = self._channels[ticket.environment]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-# A browser reconnects after this many milliseconds. The comment makes proxies pass on the beginning of the stream.
+# A browser reconnects after this many milliseconds. The comment makes proxies pass on the beginning
+# of the stream.
 OPENING = b"retry: 2000\n: Halyard sends an event here when flags change.\n\n"
 HEARTBEAT = b": still here\n\n"
 
@@ -24,7 +25,8 @@ class EnvironmentStatus:
     def is_newer_than(self, at: datetime, revision: int | None) -> bool:
         """Return whether a client may have missed this status.
 
-        The client was answered at `at` or later, and `revision` is the last one that it received, if any.
+        The client was answered at `at` or later, and `revision` is the last one that it received,
+        if any.
         """
         if self.moment is not None and self.moment > at:
             return True

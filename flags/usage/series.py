@@ -35,7 +35,8 @@ class Outcome:
 class UsageSeries:
     """The usage of a flag in one environment.
 
-    `series` has the counts by outcome, for each interval in which there are any, by the start of the interval.
+    `series` has the counts by outcome, for each interval in which there are any, by the start of
+    the interval.
     """
 
     series: Mapping[datetime, Mapping[str, int]]

@@ -1,6 +1,7 @@
 """Store the counts: a thread of each worker adds them to the database every few seconds.
 
-A process that ends stores its counts first. A process that is killed loses those of the last seconds.
+A process that ends stores its counts first. A process that is killed loses those of the last
+seconds.
 """
 
 from __future__ import annotations

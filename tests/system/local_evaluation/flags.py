@@ -1,4 +1,4 @@
-"""Flags and segments of every kind, as they are sent to the API: all that an evaluator must know is asked for here."""
+"""Flags and segments of every kind, as sent to the API. They use everything that an evaluator must support."""
 
 from __future__ import annotations
 
@@ -156,4 +156,4 @@ FLAGS: list[Document] = _OF_ALL_KINDS + [
     _flag(f"condition-{at}", {"type": "attribute", "conditions": [condition]})
     for at, condition in enumerate(CONDITIONS)
 ]
-"""In an order in which they can be created. The last ones each ask for one condition alone."""
+"""The flags in an order in which they can be created. Each of the last ones has a single condition."""

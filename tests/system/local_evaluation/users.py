@@ -1,6 +1,6 @@
-"""Users with attributes that lie on the edges of what an evaluator must tell apart, the same in every run.
+"""Users with attributes at the edges of what an evaluator must distinguish, the same in every run.
 
-Left out is what only RE2, or a reader of numbers that knows 7 from 7.0, could tell.
+They leave out what only RE2 can match, and what needs a JSON reader that distinguishes 7 and 7.0.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _IDS = ["ünïcode", "日本語", "😀", "a:b", " ", "USER-1", "x" * 200]
 
 
 def users(count: int) -> list[dict[str, Any]]:
-    """So many users, each with most of the attributes."""
+    """Return `count` users, each with most of the attributes."""
     chance = Random(20_260_301)
     names = [*_IDS, *(f"user-{number}" for number in range(count))][:count]
     return [{"userId": name, "attributes": _attributes(chance)} for name in names]
 
 
 def _attributes(chance: Random) -> dict[str, Any]:
-    found = {name: chance.choice(values) for name, values in _EDGES.items() if chance.random() < 0.9}
-    return found | ({"userId": "user-1"} if chance.random() < 0.1 else {})
+    attributes = {name: chance.choice(values) for name, values in _EDGES.items() if chance.random() < 0.9}
+    return attributes | ({"userId": "user-1"} if chance.random() < 0.1 else {})
