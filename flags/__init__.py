@@ -1,1 +1,1 @@
-"""What is on for whom: flags, their rules, and the pure engine that evaluates them."""
+"""Feature flags and segments: their rules, the engine that evaluates them, and the APIs and pages to manage them."""
