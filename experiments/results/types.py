@@ -14,12 +14,12 @@ from experiments.results.classification import AssignmentAudit
 from experiments.stats.types import Comparison, Estimate, Interval, Reason, SampleRatio, VariantEstimate, Verdict
 
 AttributeValue = str | bool | float | None
-"""What was recorded of a user by the name of an attribute; None: nothing."""
+"""The value of one attribute of a user; None if none was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class VariantUsers:
-    """A variant of the experiment: how many users were exposed to it, and how many the weights let expect."""
+    """A variant, the number of users exposed to it, and the number that the weights predict."""
 
     key: str
     weight: float
@@ -29,7 +29,7 @@ class VariantUsers:
 
 @dataclass(frozen=True, slots=True)
 class PhaseFigures:
-    """A phase as it is stored, its users, and whether they are split as its weights say. `is_covered`: they count."""
+    """A phase as stored, and its users. `is_covered` says whether the results include them."""
 
     number: int
     configuration: Document
@@ -60,9 +60,9 @@ class PhaseFigures:
 
 @dataclass(frozen=True, slots=True)
 class DayFigures:
-    """One variant by one metric as it stood with the users exposed until the end of a day, in UTC.
+    """One metric of one variant for the users exposed by the end of a day, in UTC.
 
-    `difference` is that to the control; None for the control itself.
+    `difference` is the difference from the control; None for the control itself.
     """
 
     day: date
@@ -74,11 +74,11 @@ class DayFigures:
 
 @dataclass(frozen=True, slots=True)
 class VariantFigures:
-    """One variant by one metric. `estimate` is what the statistics say; the others are plain counts.
+    """One metric of one variant. `estimate` comes from the statistics; the other fields are plain counts.
 
-    `mature_users` are those whose whole window has passed; None in a slice, where they are not counted. `events` are
-    those of the metric's name since the exposures, and `other_currency_events` those in the window that are amounts in
-    another currency. `series` is empty unless it was asked for.
+    `mature_users` are users whose whole window has passed; None in a slice, which does not count them. `events` have
+    the metric's name and came since the exposures. `other_currency_events` are amounts in the window in another
+    currency. `series` is empty unless it was requested.
     """
 
     estimate: VariantEstimate
@@ -115,7 +115,7 @@ class VariantFigures:
 
 @dataclass(frozen=True, slots=True)
 class MetricFigures:
-    """One metric in all variants, in the order of the experiment. `cap` is the value that is in force, if any."""
+    """One metric in all variants, in the order of the experiment. `cap` is the cap in force, if any."""
 
     definition: Definition
     metric_index: int
@@ -159,9 +159,9 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """The figures by the values of one attribute, the most users first and the rest last.
+    """The figures by the values of one attribute: the value with the most users first, the rest last.
 
-    Adjusted p-values are over all values, goals and treatments together.
+    P-values are adjusted over all values, goals and treatments together.
     """
 
     attribute: str
@@ -170,10 +170,10 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All that is known of an experiment at `as_of`, from the users of the phases that are covered.
+    """The results of an experiment at `as_of`, from the users of the covered phases.
 
-    Of a draft there is everything, for nobody. Where one metric was asked for, `metrics` has that one alone; the
-    verdict and the adjusted p-values still rest on all of them. `harmed`: the keys of guardrails by treatment.
+    A draft has results without users. If one metric was requested, `metrics` has that one alone; the verdict and the
+    adjusted p-values still rest on all of them. `harmed` has the keys of guardrails by treatment.
     """
 
     experiment: Experiment

@@ -51,8 +51,8 @@ def load(folder: Path, *lines: str, name: str = "exposures.ndjson", options: tup
 def stored() -> list[tuple[str, str, float, str, bool]]:
     rows = Exposure.objects.order_by("user_id")
     return [
-        (each.user_id, each.variant, (each.exposed_at - NOON) / HOUR, each.origin, each.is_in_several_variants)
-        for each in rows
+        (entry.user_id, entry.variant, (entry.exposed_at - NOON) / HOUR, entry.origin, entry.is_in_several_variants)
+        for entry in rows
     ]
 
 

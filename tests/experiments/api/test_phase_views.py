@@ -28,24 +28,24 @@ def _running() -> None:
 
 
 def detail(response: Any) -> tuple[str, str]:
-    [found] = error(response, 400, "validation_failed")["details"]
-    return found["field"], found["code"]
+    [answer] = error(response, 400, "validation_failed")["details"]
+    return answer["field"], answer["code"]
 
 
 @pytest.mark.usefixtures("_running")
 def test_open_phase__of_a_running_experiment__answers_it_with_all_its_phases(api):
-    found = data(api.post(PATH, {"percentage": 50, "reason": WHY}), 201)
-    assert (found["key"], found["status"], found["percentage"]) == ("e", "running", 50)
-    assert [(each["number"], each["percentage"], each["reason"]) for each in found["phases"]] == [
+    answer = data(api.post(PATH, {"percentage": 50, "reason": WHY}), 201)
+    assert (answer["key"], answer["status"], answer["percentage"]) == ("e", "running", 50)
+    assert [(entry["number"], entry["percentage"], entry["reason"]) for entry in answer["phases"]] == [
         (1, 100, ""),
         (2, 50, WHY),
     ]
-    assert found["phases"][0]["startedAt"] < found["phases"][1]["startedAt"]
-    assert data(api.get("/v1/experiments/e")) == found
+    assert answer["phases"][0]["startedAt"] < answer["phases"][1]["startedAt"]
+    assert data(api.get("/v1/experiments/e")) == answer
 
-    found = data(api.post(PATH, {"variants": OFF, "conditions": PROS, "percentage": None, "reason": WHY}), 201)
-    assert (found["variants"], found["conditions"], found.get("percentage")) == (OFF, PROS, None)
-    assert [each["percentage"] for each in found["phases"]] == [100, 50, 100]
+    answer = data(api.post(PATH, {"variants": OFF, "conditions": PROS, "percentage": None, "reason": WHY}), 201)
+    assert (answer["variants"], answer["conditions"], answer.get("percentage")) == (OFF, PROS, None)
+    assert [entry["percentage"] for entry in answer["phases"]] == [100, 50, 100]
 
 
 @pytest.mark.usefixtures("_running")
@@ -59,8 +59,8 @@ def test_open_phase__change_log__has_the_experiment_before_and_after_and_why(api
 
 @pytest.mark.usefixtures("_running")
 def test_open_phase__reason_as_a_header__is_one_as_well(api):
-    found = data(api.post(PATH, {"percentage": 50}, headers={"x-change-reason": WHY}), 201)
-    assert found["phases"][1]["reason"] == WHY
+    answer = data(api.post(PATH, {"percentage": 50}, headers={"x-change-reason": WHY}), 201)
+    assert answer["phases"][1]["reason"] == WHY
 
 
 @pytest.mark.usefixtures("_running")
@@ -81,9 +81,9 @@ def test_open_phase__experiment_that_drives_a_flag__changes_the_rule_at_once(api
 
     [rule] = data(api.get("/v1/flags/f"))["rules"]
     assert (rule["type"], rule["percentage"]) == ("experiment", 10)
-    assert [each["weight"] for each in rule["variants"]] == [1, 0]
+    assert [entry["weight"] for entry in rule["variants"]] == [1, 0]
     changes = Change.objects.order_by("-revision")[:2]
-    assert [(each.kind, each.reason) for each in changes] == [("flag", WHY), ("experiment", WHY)]
+    assert [(entry.kind, entry.reason) for entry in changes] == [("flag", WHY), ("experiment", WHY)]
     assert Flag.objects.get().key == "f"
 
 
@@ -100,7 +100,7 @@ def test_open_phase__experiment_that_drives_a_flag__changes_the_rule_at_once(api
         ({"percentage": "50", "reason": WHY}, "percentage", "invalid_type"),
         ({"variants": [*OFF, {"key": "blue", "weight": 1}], "reason": WHY}, "variants", "invalid_value"),
         ({"variants": OFF[::-1], "reason": WHY}, "variants", "invalid_value"),
-        ({"variants": [{**each, "weight": 0} for each in OFF], "reason": WHY}, "variants", "out_of_range"),
+        ({"variants": [{**entry, "weight": 0} for entry in OFF], "reason": WHY}, "variants", "out_of_range"),
         ({"variants": [OFF[0], OFF[0]], "reason": WHY}, "variants[1].key", "duplicate"),
         ({"variants": {}, "reason": WHY}, "variants", "invalid_type"),
         ({"variants": None, "reason": WHY}, "variants", "invalid_type"),
@@ -143,7 +143,7 @@ def test_open_phase__the_same_request_again__opens_one(api):
     again = [
         api.post(PATH, {"percentage": 50, "reason": WHY}, headers={"idempotency-key": "once"}, **{}) for _ in range(2)
     ]
-    assert [each.status_code for each in again] == [201, 201]
+    assert [entry.status_code for entry in again] == [201, 201]
     assert len(data(api.get("/v1/experiments/e"))["phases"]) == 2
 
 

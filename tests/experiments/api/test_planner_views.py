@@ -36,30 +36,30 @@ class TestSizes:
 
     def test_planner__mean__answers_by_its_standard_deviation(self, api: Any) -> None:
         """6281 by statsmodels' TTestIndPower for d = 0.05, at power 0.8."""
-        found = ask(api, type="mean", baseline="-10", standardDeviation="20", mde="0.1")
-        assert found["fixedHorizon"]["usersPerVariant"] == 6281
-        assert found["assumptions"]["standardDeviation"] == 20
+        answer = ask(api, type="mean", baseline="-10", standardDeviation="20", mde="0.1")
+        assert answer["fixedHorizon"]["usersPerVariant"] == 6281
+        assert answer["assumptions"]["standardDeviation"] == 20
 
     @pytest.mark.parametrize(("baseline", "deviation", "mde"), [("10", "1", "0.5"), ("1e12", "1e-9", "0.05")])
     def test_planner__users_who_hardly_differ__are_two_a_variant(
         self, api: Any, baseline: str, deviation: str, mde: str
     ) -> None:
-        found = ask(api, type="mean", baseline=baseline, standardDeviation=deviation, mde=mde, usersPerDay="3")
-        assert found["fixedHorizon"] == {"usersPerVariant": 2, "users": 4, "days": 2}
-        assert found["alwaysValid"]["usersPerVariant"] >= 2
+        answer = ask(api, type="mean", baseline=baseline, standardDeviation=deviation, mde=mde, usersPerDay="3")
+        assert answer["fixedHorizon"] == {"usersPerVariant": 2, "users": 4, "days": 2}
+        assert answer["alwaysValid"]["usersPerVariant"] >= 2
 
     def test_planner__users_per_day__answers_whole_days(self, api: Any) -> None:
-        found = ask(api, baseline="0.1", usersPerDay="5000")
-        assert (found["fixedHorizon"]["days"], found["alwaysValid"]["days"]) == (24, 55)
+        answer = ask(api, baseline="0.1", usersPerDay="5000")
+        assert (answer["fixedHorizon"]["days"], answer["alwaysValid"]["days"]) == (24, 55)
 
     def test_planner__every_parameter__is_reckoned_with(self, api: Any) -> None:
         sent = {"power": 0.9, "alpha": 0.01, "variants": 4, "usersPerDay": 12.5, "tuningSampleSize": 100000}
-        found = ask(api, baseline="0.1", **sent)
-        assert {name: found["assumptions"][name] for name in sent} == sent
-        assert found["fixedHorizon"]["users"] == 4 * found["fixedHorizon"]["usersPerVariant"]
+        answer = ask(api, baseline="0.1", **sent)
+        assert {name: answer["assumptions"][name] for name in sent} == sent
+        assert answer["fixedHorizon"]["users"] == 4 * answer["fixedHorizon"]["usersPerVariant"]
         plain = ask(api, baseline="0.1", power=0.9, alpha=0.01, variants=4, usersPerDay=12.5)
-        assert found["fixedHorizon"] == plain["fixedHorizon"]
-        assert found["alwaysValid"] != plain["alwaysValid"]
+        assert answer["fixedHorizon"] == plain["fixedHorizon"]
+        assert answer["alwaysValid"] != plain["alwaysValid"]
 
     def test_planner__fall__takes_fewer_users_than_a_rise_of_a_rate_below_a_half(self, api: Any) -> None:
         rise, fall = (ask(api, baseline="0.1", mde=mde)["fixedHorizon"]["users"] for mde in ("0.2", "-0.2"))
@@ -99,8 +99,8 @@ class TestRefusals:
         ],
     )
     def test_planner__bad_parameter__is_named(self, api: Any, parameter: str, value: str, code: str) -> None:
-        field, found, message = refused(api, **{parameter: value})
-        assert (field, found) == (parameter, code)
+        field, answer, message = refused(api, **{parameter: value})
+        assert (field, answer) == (parameter, code)
         assert message.endswith(".")
 
     @pytest.mark.parametrize(
@@ -128,12 +128,12 @@ class TestRefusals:
     )
     def test_planner__missing_parameter__is_named(self, api: Any, sent: dict[str, str], missing: list[str]) -> None:
         details = error(api.get(PATH, sent), 400, "invalid_parameter")["details"]
-        assert [(each["field"], each["code"]) for each in details] == [(name, "required") for name in missing]
+        assert [(entry["field"], entry["code"]) for entry in details] == [(name, "required") for name in missing]
 
     def test_planner__effect_that_takes_more_users_than_there_are__is_refused(self, api: Any) -> None:
         sent = {"type": "mean", "baseline": "1e-9", "standardDeviation": "1e12", "mde": "0.0001"}
         assert refused(api, **sent)[:2] == ("mde", "out_of_range")
 
     def test_planner__sent_twice__is_refused(self, api: Any) -> None:
-        found = error(api.get(f"{PATH}?mde=0.1&mde=0.2&baseline=0.1"), 400, "invalid_parameter")
-        assert found["details"][0]["code"] == "duplicate"
+        answer = error(api.get(f"{PATH}?mde=0.1&mde=0.2&baseline=0.1"), 400, "invalid_parameter")
+        assert answer["details"][0]["code"] == "duplicate"

@@ -49,15 +49,15 @@ class TestWeights:
             assign(experiment.pk, f"user-{number}", "a", NOON)
         EventFactory(purchase=True, user_id="user-0", timestamp=NOON + DAY)
         sent = {"experiment": "e"} if named == "experiment" else {"metric": "purchase"}
-        found = ask(api, baseline="0.1", usersPerDay="1000", **sent)
-        assumed = found["assumptions"]
+        answer = ask(api, baseline="0.1", usersPerDay="1000", **sent)
+        assumed = answer["assumptions"]
         assert (assumed["variants"], assumed["smallestShare"]) == (variants, share)
-        assert found["fixedHorizon"] == {"usersPerVariant": 57761, "users": users, "days": math.ceil(users / 1000)}
+        assert answer["fixedHorizon"] == {"usersPerVariant": 57761, "users": users, "days": math.ceil(users / 1000)}
 
     def test_weights__three_of_the_same_size__take_three_times_what_one_takes(self, api: Any) -> None:
         ExperimentFactory(key="e", variants=weighted(0.1, 0.1, 0.1))
-        found = ask(api, baseline="0.1", experiment="e")["fixedHorizon"]
-        assert found["users"] == 3 * found["usersPerVariant"]
+        answer = ask(api, baseline="0.1", experiment="e")["fixedHorizon"]
+        assert answer["users"] == 3 * answer["usersPerVariant"]
 
     def test_weights__number_of_variants_sent__are_those_of_equal_ones(self, api: Any) -> None:
         ExperimentFactory(key="e", variants=weighted(90, 10))
@@ -74,8 +74,8 @@ class TestExperiment:
         expose(ExperimentFactory(key="old", started_at=NOON - DAY), 200, at=NOON)
         expose(ExperimentFactory(key="new", running=True), 20, at=NOON)
         EventFactory(purchase=True, user_id="user-0", timestamp=NOON + DAY)
-        found = ask(api, experiment="new")
-        assert (found["history"]["experiment"], found["assumptions"]["usersPerDay"]) == ("old", 2)
+        answer = ask(api, experiment="new")
+        assert (answer["history"]["experiment"], answer["assumptions"]["usersPerDay"]) == ("old", 2)
 
     @pytest.mark.usefixtures("few_suffice")
     def test_experiment__running__tells_what_it_could_find_by_each_day(self, api: Any) -> None:
@@ -84,39 +84,39 @@ class TestExperiment:
         expose(experiment, 40, at=NOON + 3 * DAY, first=60)
         for number in range(0, 20, 2):
             EventFactory(purchase=True, user_id=f"user-{number}", timestamp=NOON + 4 * DAY)
-        found = ask(api, experiment="e")
-        days = found["detectable"]
-        past = [each for each in days if not each["isForecast"]]
-        assert [each["day"] for each in past] == [f"2026-02-{day:02}" for day in range(1, 11)]
-        assert [each["users"] for each in past] == [60, 60, *[100] * 8]
+        answer = ask(api, experiment="e")
+        days = answer["detectable"]
+        past = [entry for entry in days if not entry["isForecast"]]
+        assert [entry["day"] for entry in past] == [f"2026-02-{day:02}" for day in range(1, 11)]
+        assert [entry["users"] for entry in past] == [60, 60, *[100] * 8]
         assert (len(days), days[10]["day"], days[10]["users"], days[-1]["users"]) == (38, "2026-02-11", 110, 380)
-        assert found["assumptions"]["tuningSampleSize"] == 500
-        for effects in ([each[name] for each in days] for name in ("fixedHorizon", "alwaysValid")):
+        assert answer["assumptions"]["tuningSampleSize"] == 500
+        for effects in ([entry[name] for entry in days] for name in ("fixedHorizon", "alwaysValid")):
             assert effects == sorted(effects, reverse=True)
-        assert all(each["fixedHorizon"] < each["alwaysValid"] for each in days)
+        assert all(entry["fixedHorizon"] < entry["alwaysValid"] for entry in days)
 
     def test_experiment__at_the_users_planned__finds_the_effect_planned_for(self, api: Any) -> None:
         experiment = ExperimentFactory(key="e", running=True)
-        found = ask(api, baseline="0.4", mde="0.7", experiment="e")
-        expose(experiment, found["fixedHorizon"]["users"], at=NOON)
+        answer = ask(api, baseline="0.4", mde="0.7", experiment="e")
+        expose(experiment, answer["fixedHorizon"]["users"], at=NOON)
         today = ask(api, baseline="0.4", mde="0.7", experiment="e")["detectable"][0]
-        assert today["users"] == found["fixedHorizon"]["users"]
+        assert today["users"] == answer["fixedHorizon"]["users"]
         assert today["fixedHorizon"] == pytest.approx(0.7, rel=0.01)
 
     def test_experiment__stopped__tells_of_no_days_to_come(self, api: Any) -> None:
         experiment = ExperimentFactory(key="e", stopped=True)
         expose(experiment, 20, at=NOON)
-        found = ask(api, experiment="e", baseline="0.5")
-        assert [(each["day"], each["users"], each["isForecast"]) for each in found["detectable"]] == [
+        answer = ask(api, experiment="e", baseline="0.5")
+        assert [(entry["day"], entry["users"], entry["isForecast"]) for entry in answer["detectable"]] == [
             ("2026-01-31", 20, False)
         ]
 
     def test_experiment__draft__lends_its_variants_and_tells_of_no_days(self, api: Any) -> None:
         variants = [{"key": key, "weight": 1} for key in ("a", "b", "c")]
         ExperimentFactory(key="e", variants=variants, metrics=[])
-        found = ask(api, experiment="e", baseline="0.5")
-        assert found["assumptions"]["variants"] == 3
-        assert found["detectable"] is None
+        answer = ask(api, experiment="e", baseline="0.5")
+        assert answer["assumptions"]["variants"] == 3
+        assert answer["detectable"] is None
 
     def test_experiment__one_variant_alone_has_users__finds_nothing_yet(self, api: Any) -> None:
         experiment = ExperimentFactory(key="e", stopped=True)
@@ -148,8 +148,8 @@ class TestPhases:
         for number in range(8):
             assign(experiment.pk, f"late {number}", "a", NOON + 7 * DAY, phase=2)
 
-        found = ask(api, baseline="0.1", experiment="e")
-        assert found["assumptions"]["usersPerDay"] == pytest.approx(2)
-        assert found["assumptions"]["smallestShare"] == 0.25
-        past = [(day["day"], day["users"]) for day in found["detectable"] if not day["isForecast"]]
+        answer = ask(api, baseline="0.1", experiment="e")
+        assert answer["assumptions"]["usersPerDay"] == pytest.approx(2)
+        assert answer["assumptions"]["smallestShare"] == 0.25
+        past = [(day["day"], day["users"]) for day in answer["detectable"] if not day["isForecast"]]
         assert past[0] == ((NOON + 7 * DAY).date().isoformat(), 8)

@@ -24,12 +24,12 @@ def table(response: Any) -> list[dict[str, str]]:
 
 
 def test_table__of_all_metrics__has_a_row_for_each_and_variant(api, shop):
-    rows, found = table(api.get(PATH, headers={"Accept": "text/csv"})), ask(api)
+    rows, answer = table(api.get(PATH, headers={"Accept": "text/csv"})), ask(api)
     assert [(row["metric"], row["variant"]) for row in rows] == [
         (key, variant) for key in METRICS for variant in ("control", "green")
     ]
     control, green = rows[2:4]
-    figures = found["metrics"][1]["variants"][1]
+    figures = answer["metrics"][1]["variants"][1]
     compared = figures["comparison"]
     assert float(green["value"]) == figures["value"]
     assert float(green["interval.lower"]) == figures["interval"]["lower"]

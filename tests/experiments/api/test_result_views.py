@@ -24,29 +24,29 @@ pytestmark = pytest.mark.django_db
 
 
 def keys(entries: list[dict[str, Any]]) -> list[str]:
-    return [each["key"] for each in entries]
+    return [entry["key"] for entry in entries]
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------
 
 
 def test_results__of_a_running_experiment__tell_what_it_is_and_as_of_when(api, shop):
-    found = ask(api)
-    assert list(found) == [
+    answer = ask(api)
+    assert list(answer) == [
         *("experiment", "status", "startedAt", "stoppedAt", "asOf", "frozenAt", "control", "correction", "users"),
         *("variants", "verdict", "guards", "metrics", "phases"),
     ]
-    assert (found["experiment"], found["status"], found["control"]) == ("shop", "running", "control")
-    assert (found["startedAt"], found["stoppedAt"]) == (format_timestamp(NOON), None)
-    assert (found["asOf"], found["frozenAt"]) == (format_timestamp(LATER), None)
-    assert (found["users"], found["correction"]) == (len(SHOPPERS), "holm")
+    assert (answer["experiment"], answer["status"], answer["control"]) == ("shop", "running", "control")
+    assert (answer["startedAt"], answer["stoppedAt"]) == (format_timestamp(NOON), None)
+    assert (answer["asOf"], answer["frozenAt"]) == (format_timestamp(LATER), None)
+    assert (answer["users"], answer["correction"]) == (len(SHOPPERS), "holm")
 
 
 def test_results__metrics__say_what_they_are_and_the_first_goal_decides(api, shop):
     metrics = ask(api)["metrics"]
     assert keys(metrics) == list(METRICS)
-    assert [each["isPrimary"] for each in metrics] == [True, False, False, False]
-    assert [(each["type"], each["role"], each["version"]) for each in metrics] == [
+    assert [entry["isPrimary"] for entry in metrics] == [True, False, False, False]
+    assert [(entry["type"], entry["role"], entry["version"]) for entry in metrics] == [
         ("conversion", "goal", 1),
         ("revenue", "goal", 1),
         ("ratio", "goal", 1),
@@ -112,33 +112,33 @@ def test_results__other_forms__are_json(api, shop, accept):
 
 def test_results__of_a_draft__are_empty_and_say_so(api):
     ExperimentFactory(key="draft", metrics=["purchase"])
-    found = ask(api, "/v1/experiments/draft/results", series="daily", audit="true")
-    assert (found["users"], found["startedAt"]) == (0, None)
-    assert found["verdict"]["decision"] == "keep_running"
-    assert [each["code"] for each in found["verdict"]["reasons"]] == ["not_started"]
-    for figures in found["metrics"][0]["variants"]:
+    answer = ask(api, "/v1/experiments/draft/results", series="daily", audit="true")
+    assert (answer["users"], answer["startedAt"]) == (0, None)
+    assert answer["verdict"]["decision"] == "keep_running"
+    assert [entry["code"] for entry in answer["verdict"]["reasons"]] == ["not_started"]
+    for figures in answer["metrics"][0]["variants"]:
         assert (figures["users"], figures["value"], figures["reason"]["code"]) == (0, None, "too_few_users")
-    assert (found["guards"]["unexpectedVariants"], found["guards"]["eventsBeforeExposure"]) == (0, 0)
+    assert (answer["guards"]["unexpectedVariants"], answer["guards"]["eventsBeforeExposure"]) == (0, 0)
 
 
 def test_results__without_users__have_reasons_instead_of_figures(api, production):
     open_shop(production, [])
-    found = ask(api, audit="true")
-    assert found["users"] == 0
-    assert found["guards"]["sampleRatio"]["reason"]["code"] == "too_few_users"
-    assert {each["reason"]["code"] for each in estimates_of(found)} == {"too_few_users"}
+    answer = ask(api, audit="true")
+    assert answer["users"] == 0
+    assert answer["guards"]["sampleRatio"]["reason"]["code"] == "too_few_users"
+    assert {entry["reason"]["code"] for entry in estimates_of(answer)} == {"too_few_users"}
 
 
 def test_results__without_metrics__count_users_alone(api, production):
     open_shop(production, SHOPPERS, metrics=())
-    found = ask(api, series="daily", breakdown="country")
-    assert (found["metrics"], found["users"]) == ([], len(SHOPPERS))
-    assert found["verdict"]["metric"] is None
-    assert [each["code"] for each in found["verdict"]["reasons"]] == ["no_goal"]
+    answer = ask(api, series="daily", breakdown="country")
+    assert (answer["metrics"], answer["users"]) == ([], len(SHOPPERS))
+    assert answer["verdict"]["metric"] is None
+    assert [entry["code"] for entry in answer["verdict"]["reasons"]] == ["no_goal"]
 
 
 def test_results__of_one_user__have_no_intervals_and_no_numbers_that_are_none(api, production):
-    open_shop(production, [each for each in SHOPPERS if each.variant == "green"][:1])
+    open_shop(production, [entry for entry in SHOPPERS if entry.variant == "green"][:1])
     figures = ask(api)["metrics"][1]["variants"][1]
     assert (figures["interval"], figures["reason"]["code"]) == (None, "too_few_users")
 
@@ -160,10 +160,10 @@ def test_results__after_the_stop__count_until_then(api, shop, production):
     before = ask(api)
     stopped_at = NOON + timedelta(days=1, hours=12)
     stop_experiment(key="shop", environment=production, actor=ACTOR, at=NOON, stopped_at=stopped_at)
-    found = ask(api)
-    assert (found["status"], found["stoppedAt"]) == ("stopped", format_timestamp(stopped_at))
-    assert found["users"] == sum(shopper.day <= 1 for shopper in SHOPPERS) < before["users"]
-    assert found["verdict"]["decision"] == "inconclusive"
+    answer = ask(api)
+    assert (answer["status"], answer["stoppedAt"]) == ("stopped", format_timestamp(stopped_at))
+    assert answer["users"] == sum(shopper.day <= 1 for shopper in SHOPPERS) < before["users"]
+    assert answer["verdict"]["decision"] == "inconclusive"
 
 
 def test_results__frozen__stand_still_whatever_comes(api, shop, production):

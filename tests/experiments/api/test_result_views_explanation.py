@@ -20,13 +20,13 @@ def test_explanation__of_each_metric__arrives_at_the_value_of_the_results(api, s
         assert explained["definition"] == {name: metric[name] for name in explained["definition"]}
         assert explained["value"] == pytest.approx(figures["value"])
         assert explained["users"] == figures["users"]
-        assert [each["name"] for each in explained["steps"]][-1] == "counted"
+        assert [entry["name"] for entry in explained["steps"]][-1] == "counted"
 
 
 def test_explanation__of_a_draft__counts_nobody(api):
     ExperimentFactory(key="draft")
-    found = ask(api, "/v1/experiments/draft/results/explain", metric="purchase", variant="green")
-    assert (found["users"], found["value"], found["steps"][-1]["rows"]) == (0, None, 0)
+    answer = ask(api, "/v1/experiments/draft/results/explain", metric="purchase", variant="green")
+    assert (answer["users"], answer["value"], answer["steps"][-1]["rows"]) == (0, None, 0)
 
 
 @pytest.mark.parametrize(

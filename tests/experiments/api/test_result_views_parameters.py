@@ -34,7 +34,7 @@ def test_results__other_control__are_the_other_way_round(api, shop):
 
 def test_results__other_correction__adjusts_otherwise(api, shop):
     found = {
-        correction: [each["variants"][1]["comparison"]["adjustedPValue"] for each in answer["metrics"][:3]]
+        correction: [entry["variants"][1]["comparison"]["adjustedPValue"] for entry in answer["metrics"][:3]]
         for correction in ("holm", "benjamini-hochberg")
         if (answer := ask(api, correction=correction))["correction"] == correction
     }
@@ -49,10 +49,10 @@ def test_results__daily_series__ends_with_the_whole(api, shop):
     for metric in ask(api, series="daily")["metrics"]:
         for figures in metric["variants"]:
             of_variant = [shopper for shopper in SHOPPERS if shopper.variant == figures["key"]]
-            assert [(each["day"], each["users"]) for each in figures["series"]] == [
+            assert [(entry["day"], entry["users"]) for entry in figures["series"]] == [
                 (
                     f"2026-0{1 if day == 0 else 2}-{31 if day == 0 else day:02}",
-                    sum(each.day <= day for each in of_variant),
+                    sum(entry.day <= day for entry in of_variant),
                 )
                 for day in range(4)
             ]
@@ -66,7 +66,7 @@ def test_results__daily_series__is_what_was_true_of_the_users_until_then(api, pr
     with time_machine.travel(LATER, tick=False):
         open_shop(production, [shopper for shopper in SHOPPERS if shopper.day <= 1])
         at_the_time = ask(api)["metrics"][1]["variants"][1]
-        record([event for each in SHOPPERS if each.day > 1 for event in each.events()], production)
+        record([event for entry in SHOPPERS if entry.day > 1 for event in entry.events()], production)
         [_, second, *_] = ask(api, series="daily")["metrics"][1]["variants"][1]["series"]
     assert second["value"] == pytest.approx(at_the_time["value"])
     assert second["difference"]["estimate"] == pytest.approx(at_the_time["comparison"]["difference"]["estimate"])
@@ -75,15 +75,15 @@ def test_results__daily_series__is_what_was_true_of_the_users_until_then(api, pr
 def test_results__breakdown__has_the_figures_of_the_users_with_each_value(api, shop):
     found = ask(api, breakdown="country", metric="revenue")["breakdown"]
     assert found["attribute"] == "country"
-    assert sum(each["users"] for each in found["values"]) == len(SHOPPERS)
-    assert {each["value"] for each in found["values"]} == {"CH", "DE", None}
-    for each in found["values"]:
-        [metric] = each["metrics"]
+    assert sum(entry["users"] for entry in found["values"]) == len(SHOPPERS)
+    assert {entry["value"] for entry in found["values"]} == {"CH", "DE", None}
+    for entry in found["values"]:
+        [metric] = entry["metrics"]
         for figures in metric["variants"]:
             amounts = [
                 sum(shopper.spent)
                 for shopper in SHOPPERS
-                if (shopper.country, shopper.variant) == (each["value"], figures["key"])
+                if (shopper.country, shopper.variant) == (entry["value"], figures["key"])
             ]
             assert figures["users"] == len(amounts)
             assert figures["value"] == pytest.approx(sum(amounts) / len(amounts))
@@ -91,9 +91,9 @@ def test_results__breakdown__has_the_figures_of_the_users_with_each_value(api, s
 
 def test_results__breakdown__adjusts_for_all_values_goals_and_treatments(api, shop):
     slices = ask(api, breakdown="country")["breakdown"]["values"]
-    compared = [metric["variants"][1]["comparison"] for each in slices for metric in each["metrics"][:3]]
-    p_values = sorted(each["difference"]["alwaysValid"]["pValue"] for each in compared)
-    least = min(compared, key=lambda each: each["difference"]["alwaysValid"]["pValue"])
+    compared = [metric["variants"][1]["comparison"] for entry in slices for metric in entry["metrics"][:3]]
+    p_values = sorted(entry["difference"]["alwaysValid"]["pValue"] for entry in compared)
+    least = min(compared, key=lambda entry: entry["difference"]["alwaysValid"]["pValue"])
     assert len(p_values) == 9
     assert least["adjustedPValue"] == pytest.approx(min(1, 9 * p_values[0]))
 
@@ -110,8 +110,8 @@ def test_results__breakdown_by_more_values_than_are_told__has_the_rest_as_one(ap
             attributes={"city": f"city {at % 25:02}"},
         )
     values = ask(api, breakdown="city")["breakdown"]["values"]
-    assert [each["users"] for each in values] == [2] * 5 + [1] * 15 + [5]
-    assert [each["isRest"] for each in values] == [False] * 20 + [True]
+    assert [entry["users"] for entry in values] == [2] * 5 + [1] * 15 + [5]
+    assert [entry["isRest"] for entry in values] == [False] * 20 + [True]
     assert values[-1]["value"] is None
 
 
@@ -127,7 +127,7 @@ def test_results__breakdown_by_values_of_any_type__tells_them_as_they_are(api, p
             origin="assigned",
             attributes={"value": value},
         )
-    found = [each["value"] for each in ask(api, breakdown="value")["breakdown"]["values"]]
+    found = [entry["value"] for entry in ask(api, breakdown="value")["breakdown"]["values"]]
     assert sorted(map(repr, found)) == sorted(map(repr, values))
 
 
@@ -157,7 +157,7 @@ def test_results__parameter_that_is_not_acceptable__is_named_with_what_is(api, s
 
 def test_results__several_unknown_references__are_all_named(api, shop):
     found = error(api.get(PATH, {"metric": "x", "control": "y"}), 400, "invalid_parameter")
-    assert [each["field"] for each in found["details"]] == ["metric", "control"]
+    assert [entry["field"] for entry in found["details"]] == ["metric", "control"]
 
 
 def test_results__breakdown_where_nothing_was_recorded__says_that_there_is_none(api, production):

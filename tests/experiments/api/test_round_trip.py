@@ -58,9 +58,9 @@ def test_history__of_a_test_elsewhere__gives_what_is_computed_by_hand(tmp_path: 
     )
 
     results = analyse_experiment(Experiment.objects.get(), NOW)
-    assert [(each.key, each.users) for each in results.variants] == [("control", USERS), ("green", USERS)]
+    assert [(entry.key, entry.users) for entry in results.variants] == [("control", USERS), ("green", USERS)]
     [purchase] = results.metrics
-    control, green = (each.estimate for each in purchase.variants)
+    control, green = (entry.estimate for entry in purchase.variants)
     assert (control.value, green.value) == (0.1, 0.2)
     difference = green.comparison.difference
     assert difference.estimate == pytest.approx(0.1)
