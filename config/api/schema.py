@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
+import django_filters
 from django.conf import settings
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
@@ -18,6 +19,7 @@ from config.answers import MOMENT as MOMENT
 from config.answers import NAME as NAME
 from config.api.change_reason import REASON_LENGTH
 from config.api.examples import add_examples
+from config.api.filters import MomentFilter, SwitchFilter, TextFilter
 from config.api.idempotency import KEY_LENGTH as IDEMPOTENCY_KEY_LENGTH
 from config.api.idempotency import REPLAYED
 from config.api.renderers import EnvelopeRenderer
@@ -59,6 +61,18 @@ def key_in_path(name: str, of: str) -> OpenApiParameter:
 def query(name: str, schema: Schema, description: str, *, required: bool = False) -> OpenApiParameter:
     """A parameter of the query string. Unknown parameters, and those given twice, are refused."""
     return OpenApiParameter(name, schema, OpenApiParameter.QUERY, description=description, required=required)
+
+
+def parameters_of(filterset: type[django_filters.FilterSet]) -> list[OpenApiParameter]:
+    """Return the parameters of the query string that filters take; the label of a filter is its description."""
+    schemas: dict[type[Any], Schema] = {SwitchFilter: {"type": "boolean"}, TextFilter: TEXT, MomentFilter: MOMENT}
+    parameters = []
+    for name, parameter in filterset.base_filters.items():
+        schema = dict(schemas[type(parameter)])
+        if "max_length" in parameter.extra:
+            schema["maxLength"] = parameter.extra["max_length"]
+        parameters.append(query(name, schema, parameter.label))
+    return parameters
 
 
 def header(

@@ -75,8 +75,9 @@ evaluate_all = extend_schema(
 explain = extend_schema(
     operation_id="explain_flag",
     summary="Explain a flag",
-    description="What the flag is for a user, now or at any other moment, with every test of every rule, what it was "
-    "given and what it found. Nothing is recorded. Who is in an experiment by now is taken to have always been in it.",
+    description="Returns what the flag is for a user, now or at any other moment, with each test of each rule: the "
+    "data that it compared and its outcome. Nothing is recorded. A user who is in an experiment now is treated as if "
+    "they had always been in it.",
     parameters=[_KEY, REVISION],
     request=ExplanationRequestSerializer,
     responses={

@@ -1,6 +1,6 @@
-"""The operations that say what flags are for a user, and why.
+"""The operations that evaluate one flag, evaluate several, and explain one.
 
-The first two are the hot path: they read no database, but for users of flags that experiments drive.
+The first two are the hot path. They do not read the database, except for users of flags that an experiment drives.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class EvaluationViewSet(ApiViewSet):
         body = convert(data, EvaluationRequest)
         if body is None:
             body = EvaluationRequest(**self.validated(data, EvaluationRequestSerializer))
-        headers = _revision()
+        headers = _revision_header()
         configuration = snapshot.configuration(self.environment.key)
         flag = configuration.flags.get(flag_key)
         if flag is None:
@@ -78,7 +78,7 @@ class EvaluationViewSet(ApiViewSet):
         body = convert(data, EvaluationsRequest)
         if body is None:
             body = EvaluationsRequest(**self.validated(data, EvaluationsRequestSerializer))
-        headers = _revision()
+        headers = _revision_header()
         configuration = snapshot.configuration(self.environment.key)
         context = Context(body.userId, body.attributes, configuration, self.now)
         if configuration.experiments:
@@ -91,7 +91,7 @@ class EvaluationViewSet(ApiViewSet):
     def explain(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         body = self.validated(request.data, ExplanationRequestSerializer)
-        headers = _revision()
+        headers = _revision_header()
         at = body.get("at", self.now)
         configuration, at_revision = self._configuration_at(flag_key, at)
         flag = configuration.flags.get(flag_key)
@@ -107,7 +107,7 @@ class EvaluationViewSet(ApiViewSet):
         return Response(explanation.document(), headers=headers)
 
     def _configuration_at(self, flag_key: str, at: datetime) -> tuple[Configuration, int]:
-        """What the flag goes by at a moment, and the revision of it: as of then, or, in the future, as of now."""
+        """Return the configuration at a moment, and its revision. In the future, it is that of now."""
         if at < self.now:
             return past.configuration_at(flag_key, self.environment.key, at)
         newest = revision()
@@ -117,12 +117,12 @@ class EvaluationViewSet(ApiViewSet):
 def _answers(body: EvaluationsRequest, context: Context) -> dict[str, Mapping[str, object]]:
     flags = context.configuration.flags
     if body.flags:
-        found = {key: evaluate(flags[key], context) for key in body.flags if key in flags}
+        evaluations = {key: evaluate(flags[key], context) for key in body.flags if key in flags}
     else:
         archived = snapshot.compiled.state.archived
-        found = {key: evaluate(flag, context) for key, flag in flags.items() if key not in archived}
-    context.evaluations = {**context.evaluations, **found} if context.evaluations else found
-    answers = {key: evaluation.answer for key, evaluation in found.items()}
+        evaluations = {key: evaluate(flag, context) for key, flag in flags.items() if key not in archived}
+    context.evaluations = {**context.evaluations, **evaluations} if context.evaluations else evaluations
+    answers = {key: evaluation.answer for key, evaluation in evaluations.items()}
     if not body.flags or len(answers) == len(body.flags):
         return answers
     return {key: answers.get(key) or _unknown(key) for key in body.flags}
@@ -136,6 +136,6 @@ def _not_found(key: str) -> DomainError:
     return DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {key[:100]!r}.")
 
 
-def _revision() -> dict[str, str]:
-    """The header that says how new an answer is at least. Asked before any state is read, which may be newer then."""
+def _revision_header() -> dict[str, str]:
+    """Return the header with the least revision of an answer. It is read before all state, which may then be newer."""
     return {"X-Revision": str(revision())}

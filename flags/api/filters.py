@@ -1,4 +1,4 @@
-"""How lists of flags and segments are narrowed."""
+"""The filters of the lists of flags and segments. Their labels describe them in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -9,26 +9,37 @@ from django.db.models import Q
 
 from config.api.filters import SwitchFilter, TextFilter
 from config.slugs import NAME_LENGTH
+from flags.api.flag_serializers import STALE_HELP
 from flags.models import TAG_LENGTH, Flag, FlagQuerySet, Segment, SegmentQuerySet
 from flags.usage.staleness import not_stale, stale, with_stale_reasons
 
+_SEARCH = "Part of the key or the description, in any case."
+_STALE = (
+    "`true`: only flags that are stale in this environment, each with its `staleReasons`. `false`: only the others. "
+    f"Archived flags are never stale. {STALE_HELP}"
+)
+
 
 class FlagFilter(django_filters.FilterSet):
-    enabled = SwitchFilter(field_name="enabled", label="Only flags that are on, or off, in this environment.")
-    search = TextFilter(method="search_text", label="Part of the key or the description, in any case.")
-    tag = TextFilter(method="choose_tag", max_length=TAG_LENGTH, label="Only flags with exactly this tag.")
-    owner = TextFilter(field_name="owner", max_length=NAME_LENGTH, label="Only flags of exactly this owner.")
-    archived = SwitchFilter(method="choose_archived", label="Only archived flags, or, as without it, only others.")
-    expired = SwitchFilter(method="choose_expired", label="Only flags that should be gone by now, or only others.")
-    stale = SwitchFilter(method="choose_stale", label="Only flags that have had their day, or only others.")
+    enabled = SwitchFilter(field_name="enabled", label="Whether the flag is on in this environment.")
+    search = TextFilter(method="search_text", label=_SEARCH)
+    tag = TextFilter(method="choose_tag", max_length=TAG_LENGTH, label="A tag of the flag, exactly.")
+    owner = TextFilter(field_name="owner", max_length=NAME_LENGTH, label="The owner of the flag, exactly.")
+    archived = SwitchFilter(
+        method="choose_archived", label="`true`: only archived flags. `false`, as by default: only the others."
+    )
+    expired = SwitchFilter(
+        method="choose_expired", label="`true`: only flags whose `expiresAt` has passed. `false`: only the others."
+    )
+    stale = SwitchFilter(method="choose_stale", label=_STALE)
 
     class Meta:
         model = Flag
         fields = ()
 
     def filter_queryset(self, queryset: FlagQuerySet) -> Any:
-        asked_for = self.form.cleaned_data["archived"] is not None
-        return super().filter_queryset(queryset if asked_for else queryset.current())
+        has_archived = self.form.cleaned_data["archived"] is not None
+        return super().filter_queryset(queryset if has_archived else queryset.current())
 
     def search_text(self, flags: FlagQuerySet, _name: str, text: str) -> FlagQuerySet:
         return flags.filter(_mentions(text))
@@ -44,12 +55,12 @@ class FlagFilter(django_filters.FilterSet):
         return flags.expired(now) if is_expired else flags.unexpired(now)
 
     def choose_stale(self, flags: FlagQuerySet, _name: str, is_stale: bool) -> FlagQuerySet:
-        judged = with_stale_reasons(flags, self.request.auth.environment, self.request.now)
-        return stale(judged) if is_stale else not_stale(judged)
+        with_reasons = with_stale_reasons(flags, self.request.auth.environment, self.request.now)
+        return stale(with_reasons) if is_stale else not_stale(with_reasons)
 
 
 class SegmentFilter(django_filters.FilterSet):
-    search = TextFilter(method="search_text", label="Part of the key or the description, in any case.")
+    search = TextFilter(method="search_text", label=_SEARCH)
 
     class Meta:
         model = Segment

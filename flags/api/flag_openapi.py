@@ -13,27 +13,23 @@ from config.api.schema import (
     NOT_MODIFIED,
     READING,
     REASON,
-    TEXT,
     answer,
     errors,
     key_in_path,
     paging,
-    query,
+    parameters_of,
 )
 from config.api.serializers import NoBodySerializer
 from config.errors import ErrorCode
-from config.slugs import NAME_LENGTH
+from flags.api.filters import FlagFilter
 from flags.api.flag_serializers import (
-    STALE_HELP,
     FlagSerializer,
     FlagUpdateSerializer,
     ListedFlagSerializer,
     RevertSerializer,
 )
-from flags.models import TAG_LENGTH
 
 _KEY = key_in_path("flag_key", "flag")
-_SWITCH = {"type": "boolean"}
 _RULES = [{"type": "percentage", "percentage": 25}]
 _ENTRY = {
     "id": "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59",
@@ -60,35 +56,22 @@ _COLOURS = {
     "owner": "shop-team",
     "expiresAt": "2026-12-31T00:00:00Z",
 }
-_NOTHING = OpenApiExample("Nothing", value={}, request_only=True)
+_NO_BODY = OpenApiExample("Nothing", value={}, request_only=True)
 
 list_flags = extend_schema(
     operation_id="list_flags",
     summary="List flags",
-    description="All flags that are not archived, ordered by key, as they stand in the environment of the request. "
-    "Without `limit` all of them are answered; with it, the `Link` header names the next page.",
-    parameters=[
-        query("enabled", _SWITCH, "Only flags that are on, or off, in this environment."),
-        query("search", TEXT, "Part of the key or the description, in any case."),
-        query("tag", {**TEXT, "maxLength": TAG_LENGTH}, "Only flags with exactly this tag."),
-        query("owner", {**TEXT, "maxLength": NAME_LENGTH}, "Only flags of exactly this owner."),
-        query("archived", _SWITCH, "Only archived flags; without it, or with `false`, only the others."),
-        query("expired", _SWITCH, "Only flags whose `expiresAt` has passed, or only the others."),
-        query(
-            "stale",
-            _SWITCH,
-            "Only flags that have had their day in this environment, each with its `staleReasons`, or only the others. "
-            f"Archived ones never are. {STALE_HELP}",
-        ),
-        *paging(),
-    ],
+    description="Returns all flags that are not archived, in order of their keys, with their state in the environment "
+    "of the request. With `limit`, the `Link` header has the address of the next page.",
+    parameters=[*parameters_of(FlagFilter), *paging()],
     responses={200: answer(ListedFlagSerializer(many=True), "The flags, without their rules.", _ENTRY), **errors()},
 )
 
 retrieve = extend_schema(
     operation_id="get_flag",
     summary="Get a flag",
-    description="The flag with its rules. Send its `ETag` back as `If-Match` to change only what you have seen.",
+    description="Returns the flag with its rules. To change only the version that you have read, send its `ETag` "
+    "back as `If-Match`.",
     parameters=[_KEY, *READING],
     responses={200: answer(FlagSerializer, "The flag.", _FLAG), **NOT_MODIFIED, **errors(ErrorCode.FLAG_NOT_FOUND)},
 )
@@ -96,13 +79,13 @@ retrieve = extend_schema(
 create = extend_schema(
     operation_id="create_flag",
     summary="Create a flag",
-    description="`key` is required. The flag is as given in the environment of the request; in all others it starts "
-    "off, with the same rules. All but `enabled` and `rules` is common to all environments. `expiresAt` informs, and "
-    "changes no evaluation.",
+    description="`key` is required. In all other environments, the flag starts with the same rules, but off. All "
+    "properties except `enabled` and `rules` are common to all environments. `expiresAt` does not change any "
+    "evaluation.",
     parameters=[*IDEMPOTENCY, REASON, LOCATION, ETAG],
     request=FlagSerializer,
     responses={
-        201: answer(FlagSerializer, "The flag as it was created.", _FLAG),
+        201: answer(FlagSerializer, "The created flag.", _FLAG),
         **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
     examples=[
@@ -118,26 +101,27 @@ create = extend_schema(
 partial_update = extend_schema(
     operation_id="update_flag",
     summary="Update a flag",
-    description="What is sent replaces, what is not sent stays; lists are replaced whole, and null removes a "
-    "property. `enabled` and `rules` are those of the environment of the request, all else is common to all. What was "
-    "read may be edited and sent back: properties that cannot be changed are accepted as they were read.",
+    description="Properties that you send replace those of the flag; the others stay. Lists are replaced as a whole, "
+    "and null removes a property. `enabled` and `rules` change in the environment of the request only, all else in "
+    "all environments. You may edit a flag that you have read and send it back: properties that cannot be changed "
+    "are accepted if they are as you read them.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=FlagUpdateSerializer,
     responses={
-        200: answer(FlagSerializer, "The flag as it is now.", _FLAG),
+        200: answer(FlagSerializer, "The changed flag.", _FLAG),
         **errors(ErrorCode.FLAG_NOT_FOUND, ErrorCode.IN_USE, ErrorCode.PRECONDITION_FAILED, has_body=True),
     },
     examples=[
         OpenApiExample("Switch it off", value={"enabled": False}, request_only=True),
-        OpenApiExample("Nobody owns it any more", value={"owner": None}, request_only=True),
+        OpenApiExample("Remove the owner", value={"owner": None}, request_only=True),
     ],
 )
 
 destroy = extend_schema(
     operation_id="delete_flag",
     summary="Delete a flag",
-    description="Deletes it from every environment, unless it is on in another one or a prerequisite of another flag. "
-    "Its history stays.",
+    description="Deletes the flag from all environments. This is refused if the flag is on in another environment, "
+    "or a prerequisite of another flag. The history of the flag stays.",
     parameters=[_KEY, IF_MATCH, REASON],
     request=None,
     responses={
@@ -151,9 +135,9 @@ destroy = extend_schema(
 archive = extend_schema(
     operation_id="archive_flag",
     summary="Archive a flag",
-    description="Off for everyone in every environment, and left out of lists, but otherwise as it was. Refused while "
-    "it is on in another environment, or a prerequisite of a flag that is not archived. One that is archived already "
-    "stays as it is. Takes no body, an empty one or `{}`.",
+    description="Archives the flag: it is off for all users in all environments, and left out of lists. Nothing else "
+    "of it changes. This is refused if the flag is on in another environment, or a prerequisite of a flag that is "
+    "not archived. A flag that is archived already stays as it is. The body may be missing, empty or `{}`.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=NoBodySerializer,
     responses={
@@ -166,33 +150,34 @@ archive = extend_schema(
             has_body=True,
         ),
     },
-    examples=[_NOTHING],
+    examples=[_NO_BODY],
 )
 
 restore = extend_schema(
     operation_id="restore_flag",
     summary="Restore a flag",
-    description="Takes it out of the archive, as it was when it was put there, unless a prerequisite of it is still "
-    "there. One that is not archived stays as it is. Takes no body, an empty one or `{}`.",
+    description="Takes the flag out of the archive, as it was when it was archived. This is refused if one of its "
+    "prerequisites is archived. A flag that is not archived stays as it is. The body may be missing, empty or `{}`.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=NoBodySerializer,
     responses={
         200: answer(FlagSerializer, "The flag.", _FLAG),
         **errors(ErrorCode.FLAG_NOT_FOUND, ErrorCode.PRECONDITION_FAILED, has_body=True),
     },
-    examples=[_NOTHING],
+    examples=[_NO_BODY],
 )
 
 revert = extend_schema(
     operation_id="revert_flag",
     summary="Revert a flag",
-    description="Makes the flag what it was after a revision of its history here: what is common to all "
-    "environments, and its state in this one. Other environments, and whether it is archived, stay as they are. It is "
-    "an edit like any other, and refused as one, by its `revision`, where something that the flag needed then is gone.",
+    description="Restores the flag as it was after a revision of its history in this environment: the properties "
+    "that are common to all environments, and its state in this one. Its state in other environments does not "
+    "change, and whether it is archived does not change. A revert is an edit like any other. If something that the "
+    "flag needed then no longer exists, it is refused; the detail names `revision`.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=RevertSerializer,
     responses={
-        200: answer(FlagSerializer, "The flag as it is now.", _FLAG),
+        200: answer(FlagSerializer, "The changed flag.", _FLAG),
         **errors(ErrorCode.FLAG_NOT_FOUND, ErrorCode.IN_USE, ErrorCode.PRECONDITION_FAILED, has_body=True),
     },
     examples=[OpenApiExample("A revision", value={"revision": 42}, request_only=True)],
@@ -201,8 +186,9 @@ revert = extend_schema(
 history = extend_schema(
     operation_id="list_flag_history",
     summary="List the history of a flag",
-    description="What was changed of the flag in this environment and in what is common to all, newest first; also of "
-    "flags that had this key and are deleted. The `Link` header names the next page.",
+    description="Returns the changes to the flag in this environment, and to the properties common to all, the newest "
+    "first. Changes to deleted flags that had this key are included. The `Link` header has the address of the next "
+    "page.",
     parameters=[_KEY, *paging(default=HistoryPagination.default_limit, most=HistoryPagination.max_limit)],
     responses={200: answer(ENTRIES, "The changes.", [EXAMPLE]), **errors(ErrorCode.FLAG_NOT_FOUND)},
 )

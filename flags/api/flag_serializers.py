@@ -1,15 +1,15 @@
-"""Flags as JSON. What their rules, values and prerequisites may be is read by `flags.engine.parsing`.
+"""Flags as JSON: the types of their properties and, for the OpenAPI document, their schemas.
 
-Here are their JSON types and, for the OpenAPI document, their schemas.
+`flags.engine.parsing` checks rules, values and prerequisites.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import UNSET, UnsetType
 from rest_framework import serializers
 
-from config.api.schema import KEY, closed_object, component
 from config.api.serializers import (
     ChoiceField,
     KeyField,
@@ -20,54 +20,70 @@ from config.api.serializers import (
     TimestampField,
     WholeNumberField,
 )
+from config.api.structs import Answer, Key, described, schema_of, shaped
 from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
 from flags.api.rule_schema import RULES
 from flags.changes.properties import MOST_TAGS
+from flags.engine.parsing import MOST_PREREQUISITES
+from flags.engine.shapes import MOST_VARIANTS
 from flags.engine.types import ValueType
 from flags.models import TAG_LENGTH
 from flags.usage.staleness import StaleReason, stale_reasons
 
-TYPE_HELP = "Of what JSON type the values of its variants are."
-DEFAULT_HELP = "The variant served where no rule names one; the first, or of type boolean the first that is true."
+TYPE_HELP = "The JSON type of the values of the variants."
+DEFAULT_HELP = (
+    "The variant served if no rule names one. Default: the first variant or, for type boolean, the first that is true."
+)
+OFF_HELP = (
+    "The variant served to users for whom the flag is off. Default: the last variant or, for type boolean, the first "
+    "that is false."
+)
 STALE_HELP = " ".join(f"`{reason.value}`: {reason.meaning}" for reason in StaleReason)
-OFF_HELP = "The variant served to those the flag is off for; the last, or of type boolean the first that is false."
+
+
+class FlagVariant(Answer):
+    """A value that the flag can have."""
+
+    key: Annotated[Key, described("The key of the variant.")]
+    value: Annotated[Any, described("The value, of the type of the flag. It has at most 32 KiB as JSON.")]
+
+
+class Prerequisite(Answer):
+    """Another flag that must be on for the user and, if there are `variants`, serve one of them."""
+
+    flag: Annotated[Key, described("The key of the other flag.")]
+    variants: Annotated[
+        list[Key] | UnsetType,
+        shaped({"minItems": 1, "maxItems": MOST_VARIANTS, "uniqueItems": True}),
+        described("The variants that meet the prerequisite. If left out, any variant does."),
+    ] = UNSET
+
+
 VARIANTS = {
     "type": "array",
-    "items": component(
-        "FlagVariant",
-        closed_object({"key": KEY, "value": {"description": "Of the flag's type; at most 32 KiB as JSON."}}),
-    ),
-    "maxItems": 50,
-    "description": "The values that the flag may have, by distinct keys; they need a `type`.",
-}
-SCHEMA = {
-    "type": "object",
-    "description": "A JSON Schema (2020-12) that the value of every variant must meet. It refers to nothing but its "
-    "own `$defs`, and never to itself; its patterns are those of RE2; it has at most 200 schemas in it, 30 deep; and "
-    "it has no `patternProperties`, `unevaluatedProperties` or `unevaluatedItems`.",
-    "additionalProperties": True,
+    "items": schema_of(FlagVariant),
+    "maxItems": MOST_VARIANTS,
+    "description": "The values that the flag can have, with distinct keys. They require a `type`.",
 }
 PREREQUISITES = {
     "type": "array",
-    "items": component(
-        "Prerequisite",
-        closed_object(
-            {
-                "flag": KEY,
-                "variants": {"type": "array", "items": KEY, "minItems": 1, "maxItems": 50, "uniqueItems": True},
-            },
-            "Another flag that must be on for the user and, where `variants` are named, serve one of them.",
-            optional=["variants"],
-        ),
-    ),
-    "maxItems": 20,
+    "items": schema_of(Prerequisite),
+    "maxItems": MOST_PREREQUISITES,
+    "description": "The flags that this flag needs to be on.",
+}
+SCHEMA = {
+    "type": "object",
+    "description": "A JSON Schema (2020-12) that the value of every variant must meet. References may only point to "
+    "its own `$defs`, and must not be recursive. Patterns are those of RE2. It may contain at most 200 schemas, "
+    "at most 30 deep, and neither `patternProperties` nor `unevaluatedProperties` or `unevaluatedItems`.",
+    "additionalProperties": True,
 }
 TAGS = {
     "type": "array",
     "items": {"type": "string", "minLength": 1, "maxLength": TAG_LENGTH},
     "maxItems": MOST_TAGS,
     "uniqueItems": True,
-    "description": "Words to find it by.",
+    "description": "Labels to find the flag by.",
 }
 
 
@@ -82,7 +98,7 @@ class FlagEntrySerializer(StrictSerializer):
 
 
 class StaleReasonsField(serializers.ListField):
-    """Why the flag as a whole is stale."""
+    """The reasons why a flag is stale."""
 
     child = serializers.ChoiceField(choices=[reason.value for reason in StaleReason])
 
@@ -91,18 +107,18 @@ class StaleReasonsField(serializers.ListField):
 
 
 class ListedFlagSerializer(FlagEntrySerializer):
-    """A flag in a list of those that are stale."""
+    """A flag in a list. With `stale=true`, it has the reasons why it is stale."""
 
-    staleReasons = StaleReasonsField(read_only=True, min_length=1, help_text=f"With `stale=true`. {STALE_HELP}")
+    staleReasons = StaleReasonsField(read_only=True, min_length=1, help_text=f"Only with `stale=true`. {STALE_HELP}")
 
     left_out_while_empty = ("staleReasons",)
 
 
 class FlagSerializer(FlagEntrySerializer):
-    """A flag as it stands in the environment of the request. A property that it does not have is left out."""
+    """A flag with its state in the environment of the request. Properties that it does not have are left out."""
 
     rules = RawField(RULES, required=False)
-    type = ChoiceField(choices=[each.value for each in ValueType], required=False, allow_null=True, help_text=TYPE_HELP)
+    type = ChoiceField(choices=[str(kind) for kind in ValueType], required=False, allow_null=True, help_text=TYPE_HELP)
     variants = RawField(VARIANTS, required=False, allow_null=True)
     defaultVariant = KeyField(source="default_variant", required=False, allow_null=True, help_text=DEFAULT_HELP)
     offVariant = KeyField(source="off_variant", required=False, allow_null=True, help_text=OFF_HELP)
@@ -149,12 +165,14 @@ _IN_ORDER = (
 
 
 class FlagUpdateSerializer(FlagSerializer):
-    """What of a flag can be changed; the rest may be sent back as it was read. Null removes a property."""
+    """The properties of a flag that can be changed. Null removes one. The others may be sent back as they were read."""
 
     key = KeyField(read_only=True)
 
 
 class RevertSerializer(StrictSerializer):
-    """Which version of a flag to go back to."""
+    """The version of a flag to restore."""
 
-    revision = WholeNumberField(min_value=1, help_text="As the history numbers it: the flag becomes what it was after.")
+    revision = WholeNumberField(
+        min_value=1, help_text="A revision of the flag's history. The flag becomes what it was after it."
+    )

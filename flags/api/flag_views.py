@@ -1,4 +1,4 @@
-"""The operations that read and write flags: parse, one call of the domain, serialise."""
+"""The operations of /v1/flags: each reads the request, calls the domain once, and writes the answer."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ class FlagViewSet(ApiViewSet):
     def partial_update(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         flag = flag_changes.get_flag(flag_key, self.environment)
-        check_version(flag, self.if_match)  # before the body, for what was read of another version differs
+        # Checked before the body: read-only properties of another version would be refused as changed.
+        check_version(flag, self.if_match)
         serializer = FlagUpdateSerializer(flag, data=self.sent_changes(request), partial=True)
         serializer.is_valid(raise_exception=True)
         return self._answer(flag_changes.update_flag(**self._write(flag_key), changes=serializer.validated_data))

@@ -12,14 +12,14 @@ from config.api.schema import (
     NOT_MODIFIED,
     READING,
     REASON,
-    TEXT,
     answer,
     errors,
     key_in_path,
     paging,
-    query,
+    parameters_of,
 )
 from config.errors import ErrorCode
+from flags.api.filters import SegmentFilter
 from flags.api.segment_serializers import (
     SegmentEntrySerializer,
     SegmentSerializer,
@@ -47,9 +47,9 @@ _SEGMENT = {**_ENTRY, **_SENT, "updatedAt": "2026-01-31T12:00:00.000000Z"}
 list_segments = extend_schema(
     operation_id="list_segments",
     summary="List segments",
-    description="All segments, ordered by key; they are common to all environments. "
-    "Without `limit` all of them are answered; with it, the `Link` header names the next page.",
-    parameters=[query("search", TEXT, "Part of the key or the description, in any case."), *paging()],
+    description="Returns all segments, in order of their keys. They are common to all environments. With `limit`, the "
+    "`Link` header has the address of the next page.",
+    parameters=[*parameters_of(SegmentFilter), *paging()],
     responses={
         200: answer(SegmentEntrySerializer(many=True), "The segments, without their members.", _ENTRY),
         **errors(),
@@ -59,8 +59,8 @@ list_segments = extend_schema(
 retrieve = extend_schema(
     operation_id="get_segment",
     summary="Get a segment",
-    description="The segment with all its members. Send its `ETag` back as `If-Match` to change only what you have "
-    "seen.",
+    description="Returns the segment with its members. To change only the version that you have read, send its `ETag` "
+    "back as `If-Match`.",
     parameters=[_KEY, *READING],
     responses={200: answer(SegmentSerializer, "The segment.", _SEGMENT), **NOT_MODIFIED, **errors(ErrorCode.NOT_FOUND)},
 )
@@ -68,12 +68,12 @@ retrieve = extend_schema(
 create = extend_schema(
     operation_id="create_segment",
     summary="Create a segment",
-    description="`key` is required. Members are the users who meet all `conditions`, and those whose id is listed in "
-    "`userIds`. A condition with the operator `inSegment` asks for another segment.",
+    description="`key` is required. Members are the users who meet all `conditions`, and those whose ids are in "
+    "`userIds`. A condition with the operator `inSegment` refers to another segment.",
     parameters=[*IDEMPOTENCY, REASON, LOCATION, ETAG],
     request=SegmentSerializer,
     responses={
-        201: answer(SegmentSerializer, "The segment as it was created.", _SEGMENT),
+        201: answer(SegmentSerializer, "The created segment.", _SEGMENT),
         **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
     examples=[OpenApiExample("By domain and by name", value=_SENT, request_only=True)],
@@ -82,14 +82,15 @@ create = extend_schema(
 partial_update = extend_schema(
     operation_id="update_segment",
     summary="Update a segment",
-    description="What is sent replaces, what is not sent stays; `conditions` and `userIds` are replaced whole. The "
-    "next evaluation in any environment sees it. What was read may be edited and sent back: properties that cannot be "
-    "changed are accepted as they were read. Running experiments whose conditions ask for the segment get a new phase "
-    "where its members change; one that has had as many phases as there may be refuses that.",
+    description="Properties that you send replace those of the segment; the others stay. `conditions` and `userIds` "
+    "are replaced as a whole. The change applies to the next evaluation in every environment. You may edit a segment "
+    "that you have read and send it back: properties that cannot be changed are accepted if they are as you read them. "
+    "If the members change, running experiments whose conditions refer to the segment get a new phase. The change is "
+    "refused if one of them has the maximum number of phases already.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=SegmentUpdateSerializer,
     responses={
-        200: answer(SegmentSerializer, "The segment as it is now.", _SEGMENT),
+        200: answer(SegmentSerializer, "The changed segment.", _SEGMENT),
         **errors(ErrorCode.NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.PRECONDITION_FAILED, has_body=True),
     },
     examples=[OpenApiExample("Other users", value={"userIds": ["user-17", "user-18"]}, request_only=True)],
@@ -98,12 +99,16 @@ partial_update = extend_schema(
 change_users = extend_schema(
     operation_id="change_segment_users",
     summary="Add users to a segment, or remove them",
-    description="Only the users that are sent come or go; the others whom the segment lists stay. Those who are added "
-    "come last. A user may not be in both lists. The history keeps who came and went.",
+    description="Adds some users to `userIds` and removes others; the rest of the list stays. Added users come last. A "
+    "user may not be in both lists. The history keeps the users that were added and removed.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=SegmentUsersSerializer,
     responses={
-        200: answer(SegmentUsersChangedSerializer, "What has changed.", {"added": 2, "removed": 1, "total": 4_211}),
+        200: answer(
+            SegmentUsersChangedSerializer,
+            "How many users were added and removed.",
+            {"added": 2, "removed": 1, "total": 4_211},
+        ),
         **errors(ErrorCode.NOT_FOUND, ErrorCode.PRECONDITION_FAILED, ErrorCode.EXPERIMENT_LOCKED, has_body=True),
     },
     examples=[
@@ -114,7 +119,8 @@ change_users = extend_schema(
 destroy = extend_schema(
     operation_id="delete_segment",
     summary="Delete a segment",
-    description="Unless a flag in any environment, or another segment, asks for it. Its history stays.",
+    description="Deletes the segment. This is refused if a flag in any environment, or another segment, refers to it. "
+    "The history of the segment stays.",
     parameters=[_KEY, IF_MATCH, REASON],
     request=None,
     responses={204: None, **errors(ErrorCode.NOT_FOUND, ErrorCode.IN_USE, ErrorCode.PRECONDITION_FAILED)},

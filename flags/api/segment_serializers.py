@@ -1,4 +1,4 @@
-"""Segments as JSON. What their conditions and user ids may be is read by `flags.engine.parsing`."""
+"""Segments as JSON. `flags.engine.parsing` checks their conditions and user ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from config.slugs import DESCRIPTION_LENGTH, KEY_RULE
 from flags.api.rule_schema import CONDITIONS
 from flags.engine.parsing import MOST_USER_IDS
 
-_CONDITIONS = {**CONDITIONS, "description": "Who meets all of them is a member; where there are none, nobody does."}
+_CONDITIONS = {**CONDITIONS, "description": "Users who meet all of them are members. No user meets an empty list."}
 _USER_IDS = {
     "type": "array",
     "items": NAME,
     "maxItems": MOST_USER_IDS,
     "uniqueItems": True,
-    "description": "Members besides, whatever the conditions say.",
+    "description": "The ids of further members, who need not meet the conditions.",
 }
 
 
@@ -32,14 +32,17 @@ class SegmentEntrySerializer(StrictSerializer):
 
 
 class SegmentUsersSerializer(StrictSerializer):
-    """Users to add to those that a segment lists, and users to take out."""
+    """Users to add to `userIds` of a segment, and users to remove."""
 
-    add = RawField({**_USER_IDS, "description": "Those who are listed already stay."}, required=False)
-    remove = RawField({**_USER_IDS, "description": "Those who are not listed are left out."}, required=False)
+    add = RawField(
+        {**_USER_IDS, "description": "Ids to add. Those in the list already stay."},
+        required=False,
+    )
+    remove = RawField({**_USER_IDS, "description": "Ids to remove. Those not in the list are ignored."}, required=False)
 
 
 class SegmentUsersChangedSerializer(serializers.Serializer[Any]):
-    """How many users came and went, and how many the segment lists now."""
+    """How many users were added and removed, and how many the list has now."""
 
     added = serializers.IntegerField(min_value=0)
     removed = serializers.IntegerField(min_value=0)
@@ -47,7 +50,7 @@ class SegmentUsersChangedSerializer(serializers.Serializer[Any]):
 
 
 class SegmentSerializer(StrictSerializer):
-    """Users who belong together, in all environments: those who meet all conditions, and those who are listed."""
+    """A group of users, the same in all environments: those who meet all conditions, and those who are listed."""
 
     id = serializers.UUIDField(read_only=True)
     key = KeyField(help_text=KEY_RULE.capitalize() + ".")
@@ -59,6 +62,6 @@ class SegmentSerializer(StrictSerializer):
 
 
 class SegmentUpdateSerializer(SegmentSerializer):
-    """What of a segment can be changed; the rest may be sent back as it was read."""
+    """The properties of a segment that can be changed. The others may be sent back as they were read."""
 
     key = KeyField(read_only=True)

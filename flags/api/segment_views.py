@@ -1,4 +1,4 @@
-"""The /v1/segments operations: parse, one call of the domain, serialise."""
+"""The operations of /v1/segments: each reads the request, calls the domain once, and writes the answer."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ class SegmentViewSet(ApiViewSet):
     def partial_update(self, request: Request, segment_key: str) -> Response:
         refuse_parameters(request)
         segment = segment_changes.get_segment(segment_key)
-        check_version(segment, self.if_match)  # before the body, for what was read of another version differs
+        # Checked before the body: read-only properties of another version would be refused as changed.
+        check_version(segment, self.if_match)
         serializer = SegmentUpdateSerializer(segment, data=self.sent_changes(request), partial=True)
         serializer.is_valid(raise_exception=True)
         return self._answer(
