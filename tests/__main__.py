@@ -45,14 +45,14 @@ def environment(url: str, suite: str) -> dict[str, str]:
 
 def databases() -> list[tuple[str, str]]:
     """Return the name and URL of each database to test on. The last one runs every test."""
-    found = [("SQLite", SQLITE)]
+    databases = [("SQLite", SQLITE)]
     if url := os.environ.get("TEST_DATABASE_URL"):
-        found.append(("PostgreSQL", url))
+        databases.append(("PostgreSQL", url))
     elif _answers(LOCAL_POSTGRESQL):
-        found.append(("PostgreSQL on 127.0.0.1:5432", LOCAL_POSTGRESQL))
+        databases.append(("PostgreSQL on 127.0.0.1:5432", LOCAL_POSTGRESQL))
     else:
         print("No PostgreSQL here: set TEST_DATABASE_URL to test on one too.", flush=True)
-    return found
+    return databases
 
 
 def _without(text: str) -> list[str]:

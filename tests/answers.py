@@ -15,15 +15,15 @@ def data(response: Any, status: int = 200) -> Any:
 
 def error(response: Any, status: int, code: str) -> Any:
     """The error of an answer that has to be this failure."""
-    found = response.json()["error"]
-    assert (response.status_code, found["code"]) == (status, code), found
-    return found
+    failure = response.json()["error"]
+    assert (response.status_code, failure["code"]) == (status, code), failure
+    return failure
 
 
 def next_page(response: Any) -> str | None:
     """The address of the next page, where there is one."""
     if "Link" not in response:
         return None
-    found = re.fullmatch(r'<(http://testserver/v1/[^>]+)>; rel="next"', response["Link"])
-    assert found
-    return found[1]
+    match = re.fullmatch(r'<(http://testserver/v1/[^>]+)>; rel="next"', response["Link"])
+    assert match
+    return match[1]

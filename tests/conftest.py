@@ -75,10 +75,10 @@ def client_of(db: None) -> Callable[..., CommittingClient]:
     """Make a client with a key of a scope, in an environment."""
 
     def make(scope: Scope, environment: str = "production", *, common: bool = True) -> CommittingClient:
-        found = Environment.objects.get(key=environment)
+        row = Environment.objects.get(key=environment)
         common = scope == Scope.MANAGE and common
         name = f"{scope} of {environment}"
-        _, secret = create_key(name=name, environment=found, scope=scope, common=common, actor=ACTOR, at=NOON)
+        _, secret = create_key(name=name, environment=row, scope=scope, common=common, actor=ACTOR, at=NOON)
         client = CommittingClient()
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
         client.default_format = "json"

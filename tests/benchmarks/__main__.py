@@ -13,15 +13,15 @@ PREFIX = "bench_"
 
 
 def main() -> int:
-    known = [
+    names = [
         module.name.removeprefix(PREFIX)
         for module in pkgutil.iter_modules(benchmarks.__path__)
         if module.name.startswith(PREFIX)
     ]
-    if unknown := set(sys.argv[1:]) - set(known):
-        sys.exit(f"There is no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(known)}.")
+    if unknown := set(sys.argv[1:]) - set(names):
+        sys.exit(f"There is no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(names)}.")
     try:
-        chosen = [importlib.import_module(f"tests.benchmarks.{PREFIX}{name}") for name in sys.argv[1:] or known]
+        chosen = [importlib.import_module(f"tests.benchmarks.{PREFIX}{name}") for name in sys.argv[1:] or names]
         held = [benchmark.run() for benchmark in chosen]
     except MissingTool as error:
         sys.exit(str(error))

@@ -57,7 +57,7 @@ def main() -> None:
         experiments.append(start_experiment(started_at=START, **whose))
         fill(experiments[-1])
     run("VACUUM (ANALYZE) experiments_exposure")
-    print(json.dumps({each.key: measure(each) for each in experiments}))
+    print(json.dumps({experiment.key: measure(experiment) for experiment in experiments}))
 
 
 def measure(experiment: Any) -> dict[str, float]:
@@ -70,8 +70,8 @@ def measure(experiment: Any) -> dict[str, float]:
             deque(exposures_of(experiment, design_of(experiment)).iterator(chunk_size=5000), maxlen=0)
 
     def audit() -> None:
-        found = audit_assignments(experiment)
-        assert (found.exposures, found.differing) == (USERS, 0), found
+        result = audit_assignments(experiment)
+        assert (result.exposures, result.differing) == (USERS, 0), result
 
     read()
     rounds = [(timed(read), timed(audit)) for _ in range(ROUNDS)]
@@ -94,13 +94,13 @@ def exposures(experiment: Any) -> Iterator[tuple[Any, ...]]:
     from flags.engine.types import Configuration, Context  # noqa: PLC0415
 
     assign = compile_assignment(assignment_source(document(experiment)))
-    known, nothing = {"plan": "pro", "country": "CH"}, Configuration(flags={}, segments={})
+    attributes, nothing = {"plan": "pro", "country": "CH"}, Configuration(flags={}, segments={})
     for number in count():
         user_id = str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128))
-        assigned = assign(Context(user_id, known, nothing, START))
+        assigned = assign(Context(user_id, attributes, nothing, START))
         if assigned.exclusion is None:
             moment = START + number * timedelta(seconds=1)
-            yield user_id, assigned.variant, moment, "assigned", False, 1, json.dumps(known)
+            yield user_id, assigned.variant, moment, "assigned", False, 1, json.dumps(attributes)
 
 
 def run(statement: str) -> None:

@@ -66,7 +66,7 @@ def send_together(client: Callable[..., None], arguments: Sequence[tuple[Any, ..
     """
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(len(arguments) + 1)  # broken by a client that fails
-    processes = [context.Process(target=client, args=(barrier, *each), daemon=True) for each in arguments]
+    processes = [context.Process(target=client, args=(barrier, *argument), daemon=True) for argument in arguments]
     for process in processes:
         process.start()
     barrier.wait(300)
@@ -131,7 +131,7 @@ def send_by_copy(barrier: Any, dsn: str, batches: int) -> None:
     try:
         with psycopg.connect(dsn) as connection:
             [[environment]] = connection.execute("SELECT id FROM config_environment WHERE key = 'production'")
-            texts = ["".join([_row(each, environment) for each in draw_events(random)]) for _ in range(batches)]
+            texts = ["".join([_row(event, environment) for event in draw_events(random)]) for _ in range(batches)]
             barrier.wait()
             for text in texts:
                 with connection.cursor() as cursor, cursor.copy(_COPY) as copy:

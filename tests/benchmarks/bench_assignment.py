@@ -54,5 +54,7 @@ def count_exposed(server: Server) -> int:
 def report(rounds: list[tuple[Sample, ...]]) -> bool:
     print_samples(("evaluation", "variant"), rounds)
     ratios = [variant.requests_a_second / evaluation.requests_a_second for evaluation, variant in rounds]
-    print(f"variant / evaluation by round: {', '.join(f'{each:.2f}' for each in ratios)}; median {median(ratios):.2f}")
+    print(
+        f"variant / evaluation by round: {', '.join(f'{ratio:.2f}' for ratio in ratios)}; median {median(ratios):.2f}"
+    )
     return print_bars({f"variant at least {LEAST_RATIO} of evaluation": median(ratios) >= LEAST_RATIO})

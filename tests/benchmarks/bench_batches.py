@@ -68,12 +68,12 @@ def report(rounds: list[tuple[Stretch, Stretch]]) -> bool:
     events = BATCHES_A_ROUND * A_BATCH
     print(f"{'':8}{'events/s':>12}{'min - max':>22}{'CPU µs/event':>14}{'of it the server':>18}")
     for name, stretches in zip(("COPY", "batches"), zip(*rounds, strict=True), strict=True):
-        rates = [events / each.seconds for each in stretches]
-        machine, server = (median(each[at] for each in stretches) / events * 1e6 for at in (1, 2))
+        rates = [events / stretch.seconds for stretch in stretches]
+        machine, server = (median(stretch[at] for stretch in stretches) / events * 1e6 for at in (1, 2))
         span = f"{min(rates):,.0f} - {max(rates):,.0f}"
         print(f"{name:8}{median(rates):12,.0f}{span:>22}{machine:14.1f}{server:18.1f}")
     ratios = [copy.seconds / batches.seconds for copy, batches in rounds]
-    print(f"batches / COPY by round: {', '.join(f'{each:.2f}' for each in ratios)}; median {median(ratios):.2f}")
+    print(f"batches / COPY by round: {', '.join(f'{ratio:.2f}' for ratio in ratios)}; median {median(ratios):.2f}")
     return print_bars({f"batches at least {LEAST_RATIO} of COPY": median(ratios) >= LEAST_RATIO})
 
 
@@ -96,7 +96,7 @@ def _send_by_many(server: Server, events: int) -> Stretch:
 
 
 def _listed(mib: list[float]) -> str:
-    return " and ".join(f"{each:.1f} MiB" for each in mib)
+    return " and ".join(f"{size:.1f} MiB" for size in mib)
 
 
 def are_all_there(database: str) -> bool:

@@ -48,12 +48,12 @@ def peer() -> Callable[[int], object]:
     """The SDK as its manual has it: one object for each user, asked for a feature."""
     rule = {"condition": {"country": {"$in": COUNTRIES}}, "force": True, "coverage": 0.5, "hashAttribute": "id"}
     features = {"new-checkout": {"defaultValue": False, "rules": [rule]}}
-    known = [
+    clients = [
         GrowthBook(attributes={"id": user, "country": "CH", "plan": "pro"}, features=copy.deepcopy(features))
         for user in USERS
     ]
-    assert 400 < sum(sdk.is_on("new-checkout") for sdk in known) < 600
-    return lambda at: known[at % len(known)].is_on("new-checkout")
+    assert 400 < sum(sdk.is_on("new-checkout") for sdk in clients) < 600
+    return lambda at: clients[at % len(clients)].is_on("new-checkout")
 
 
 def ours(*, fresh: bool) -> Callable[[int], object]:
@@ -65,8 +65,8 @@ def ours(*, fresh: bool) -> Callable[[int], object]:
     flag = parse_flag({"key": "new-checkout", "enabled": True, "rules": [rule]})
     configuration, now = Configuration({flag.key: flag}, {}), datetime.now(UTC)
     attributes = {"country": "CH", "plan": "pro"}
-    known = [Context(user, attributes, configuration, now) for user in USERS]
-    assert 400 < sum(evaluate(flag, context).enabled for context in known) < 600
+    contexts = [Context(user, attributes, configuration, now) for user in USERS]
+    assert 400 < sum(evaluate(flag, context).enabled for context in contexts) < 600
     if fresh:
         return lambda at: evaluate(flag, Context(USERS[at % len(USERS)], attributes, configuration, now)).enabled
-    return lambda at: evaluate(flag, known[at % len(known)]).enabled
+    return lambda at: evaluate(flag, contexts[at % len(contexts)]).enabled

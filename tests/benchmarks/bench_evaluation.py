@@ -62,7 +62,7 @@ def report(rounds: list[tuple[Sample, ...]], memory: list[float]) -> bool:
     print_samples(("hello", "evaluation"), rounds)
     ratios = [evaluation.requests_a_second / hello.requests_a_second for hello, evaluation in rounds]
     print(f"evaluation / hello by round: {', '.join(f'{ratio:.3f}' for ratio in ratios)}; median {median(ratios):.3f}")
-    print(f"resident memory of each worker: {', '.join(f'{each:.0f} MiB' for each in memory)}")
+    print(f"resident memory of each worker: {', '.join(f'{size:.0f} MiB' for size in memory)}")
     bars = {
         f"evaluation at least {LEAST_RATIO} of hello": median(ratios) >= LEAST_RATIO,
         f"a worker under {MOST_MIB_A_WORKER} MB": max(memory) * 1024**2 < MOST_MIB_A_WORKER * 10**6,

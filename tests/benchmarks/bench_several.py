@@ -60,6 +60,6 @@ def report(rounds: list[tuple[Sample, ...]]) -> bool:
         cpu = median(sample.microseconds_a_request for sample in samples)
         print(f"{name:12}{rate:12,.0f} requests/s{cpu:12,.0f} µs CPU a request")
     times = [several.microseconds_a_request / one.microseconds_a_request for one, several in rounds]
-    print(f"by round: {', '.join(f'{each:.1f}' for each in times)} times the CPU of one")
+    print(f"by round: {', '.join(f'{time:.1f}' for time in times)} times the CPU of one")
     bar = f"{FLAGS:,} flags at most {MOST_TIMES} times the cost of one: {median(times):.1f} times"
     return print_bars({bar: median(times) <= MOST_TIMES})

@@ -90,5 +90,7 @@ def report(rounds: list[tuple[Sample, ...]]) -> bool:
 
 def _ratios(pairs: list[tuple[Sample, Sample]], name: str) -> float:
     ratios = [ours.requests_a_second / plain.requests_a_second for plain, ours in pairs]
-    print(f"{name} / plain {name} by round: {', '.join(f'{each:.2f}' for each in ratios)}; median {median(ratios):.2f}")
+    print(
+        f"{name} / plain {name} by round: {', '.join(f'{ratio:.2f}' for ratio in ratios)}; median {median(ratios):.2f}"
+    )
     return median(ratios)

@@ -63,7 +63,7 @@ def draw_variant(kind: Kind, generator: np.random.Generator) -> Sums:
     if kind == "share":
         x, y = np.minimum(x, 1), np.minimum(y, 1)
     products = (y, y * y, d, d * d, y * d, x, x * x, x * y)
-    return Sums(USERS, int((y > 0).sum()), *(float(each.sum()) for each in products))
+    return Sums(USERS, int((y > 0).sum()), *(float(product.sum()) for product in products))
 
 
 def halyard(sums: list[Mapping[str, Sums]]) -> Callable[[], Analysis]:
@@ -82,7 +82,7 @@ def gbstats(sums: list[Mapping[str, Sums]]) -> Callable[[], list[Any]]:
         var_names=names, var_ids=names, weights=weights, stats_engine="frequentist", sequential_testing_enabled=True
     )
     tasks = [
-        ([row(key, each) for key, each in of_variant.items()], settings_of(measure))
+        ([row(key, sums) for key, sums in of_variant.items()], settings_of(measure))
         for measure, of_variant in zip(MEASURES, sums, strict=True)
     ]
     return lambda: [process_single_metric(rows, settings, [analysis]) for rows, settings in tasks]

@@ -71,11 +71,11 @@ def toggle(server: Server, at: int, arrivals: IO[str]) -> list[float]:
 
 
 def report(rounds: list[list[float]], cpu: float, seconds: float, idle: float, busy: float) -> bool:
-    first, middle, last = (median(pick(each) for each in rounds) for pick in (min, median, max))
-    ratio = median(max(each) / min(each) for each in rounds)
+    first, middle, last = (median(pick(delays) for delays in rounds) for pick in (min, median, max))
+    ratio = median(max(delays) / min(delays) for delays in rounds)
     print("from sending a change to the message, medians over all changes:")
     print(f"first {first:.1f} ms, median {middle:.1f} ms, last {last:.1f} ms; last / first {ratio:.1f}")
-    print(f"slowest of all {max(max(each) for each in rounds):.1f} ms")
+    print(f"slowest of all {max(max(delays) for delays in rounds):.1f} ms")
     print(f"CPU of the process {cpu / len(rounds) * 1e3:.0f} ms a change, {cpu / seconds:.1%} of a core")
     print(f"resident memory {idle:.0f} MiB without streams, {busy:.0f} MiB with them")
     bars = {

@@ -60,8 +60,10 @@ def test_check__secure_settings__finds_nothing(production: Any) -> None:
 )
 def test_check__one_insecure_setting__is_an_error_that_names_it(production: Any, name: str, value: Any) -> None:
     setattr(production, name, value)
-    found = [each for each in complaints() if isinstance(each, Error) and each.id == "halyard.E002"]
-    assert [each.msg.partition(" ")[0] for each in found] == [name]
+    errors = [
+        complaint for complaint in complaints() if isinstance(complaint, Error) and complaint.id == "halyard.E002"
+    ]
+    assert [error.msg.partition(" ")[0] for error in errors] == [name]
     with pytest.raises(SystemCheckError, match=f"{name} is insecure with DEBUG off"):
         call_command("serve", port=0)
 

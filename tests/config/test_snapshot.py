@@ -72,7 +72,7 @@ def test_follow__revision_that_there_is_not__is_looked_for_once_a_second_and_lea
 ) -> None:
     make_flag("a", enabled=True)
     snapshot.refresh()
-    known, now = configuration("production"), 1000.0
+    before, now = configuration("production"), 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
 
     with django_assert_num_queries(1):
@@ -81,13 +81,13 @@ def test_follow__revision_that_there_is_not__is_looked_for_once_a_second_and_lea
     now += snapshot.SECONDS_BETWEEN_VAIN_READS
     with django_assert_num_queries(1):
         snapshot.catch_up_to(10**9)
-    assert configuration("production") is known
+    assert configuration("production") is before
 
 
 def test_follow__while_the_database_is_away__goes_on_with_what_is_known(monkeypatch, caplog) -> None:
     make_flag("a", enabled=True)
     snapshot.refresh()
-    known = configuration("production")
+    before = configuration("production")
 
     def fail(*_: object) -> None:
         raise OperationalError("away")
@@ -95,7 +95,7 @@ def test_follow__while_the_database_is_away__goes_on_with_what_is_known(monkeypa
     monkeypatch.setattr(Change.objects, "since", fail)
     for _ in range(3):
         snapshot.catch_up_to(10**9)
-    assert configuration("production") is known
+    assert configuration("production") is before
     assert caplog.text.count("Cannot look") == 1
 
 

@@ -202,11 +202,11 @@ class Recorder(threading.Thread):
     def _note(self, request: dict[str, Any], answer: Answer) -> str:
         """Record the answer, and return what is wrong with it, if anything."""
         if answer.status != (200 if self.kind == "variant" else 202):
-            return "neither acknowledged nor told to try again"
+            return "neither acknowledged nor asked to try again"
         data = answer.body["data"]
         if self.kind == "variant":
-            told = self.ledger.variants.setdefault(request["userId"], data["variant"])
-            return "" if data["variant"] == told else f"the user was told {told}"
+            answered = self.ledger.variants.setdefault(request["userId"], data["variant"])
+            return "" if data["variant"] == answered else f"the user got {answered} before"
         sent, entries = (request["events"], data) if self.kind == "batch" else ([request], [data])
         if self.kind == "keyed":
             request.setdefault("id", data["id"])  # of its first answer: any other has to be the same
@@ -270,10 +270,10 @@ def check(ledger: Ledger, server: Server) -> None:
     stored = stored_events(server)
     assert len(stored) == len({event["id"] for event in stored})
     assert _different({event["id"]: _as_sent(event) for event in stored}, ledger.events) == []
-    told = dict.fromkeys(ledger.reported, REPORTED) | ledger.variants
-    assert _different(stored_exposures(server), told) == []
+    expected = dict.fromkeys(ledger.reported, REPORTED) | ledger.variants
+    assert _different(stored_exposures(server), expected) == []
     results = server.ask("GET", f"/v1/experiments/{EXPERIMENT}").json()["data"]["results"]
-    assert {key: result["sampleSize"] for key, result in results.items()} == Counter(told.values())
+    assert {key: result["sampleSize"] for key, result in results.items()} == Counter(expected.values())
     assert counted_events(server) == Counter(event["event"] for event in stored)
 
 
@@ -282,22 +282,22 @@ def _as_sent(record: dict[str, Any]) -> dict[str, Any]:
     return {name: record[name] for name in ("id", "event", "userId", "properties")} | {"timestamp": timestamp}
 
 
-def _different(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+def _different(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Return a few differences at most: the id or user, the actual value, and the expected one."""
-    keys = sorted({*found, *expected})
-    return [(key, found.get(key), expected.get(key)) for key in keys if found.get(key) != expected.get(key)][:5]
+    keys = sorted({*actual, *expected})
+    return [(key, actual.get(key), expected.get(key)) for key in keys if actual.get(key) != expected.get(key)][:5]
 
 
 def stored_events(server: Server) -> list[dict[str, Any]]:
     """All of them, page by page, as the `Link` header leads."""
-    found: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     path = "/v1/events?limit=1000"
     with server.client() as client:
         while True:
             response = client.get(path)
-            found += response.json()["data"]
+            events += response.json()["data"]
             if "next" not in response.links:
-                return found
+                return events
             following = urlsplit(response.links["next"]["url"])
             path = f"{following.path}?{following.query}"
 

@@ -61,13 +61,13 @@ class Stream(threading.Thread):
     @property
     def events(self) -> list[dict[str, Any]]:
         """The data of each event so far, with its id."""
-        found = []
+        events = []
         for text in self.received.replace(b"\r\n", b"\n").split(b"\n\n"):
             fields = dict(line.split(b": ", 1) for line in text.split(b"\n") if b": " in line)
             if b"data" in fields:
                 assert fields[b"event"] == b"message"
-                found.append({"id": fields[b"id"].decode(), **json.loads(fields[b"data"])})
-        return found
+                events.append({"id": fields[b"id"].decode(), **json.loads(fields[b"data"])})
+        return events
 
     def wait_for_events(self, count: int, seconds: float = 30) -> list[dict[str, Any]]:
         wait_until(lambda: len(self.events) >= count, f"{count} events come", seconds)

@@ -123,7 +123,7 @@ def test_client__of_metrics__works(call: Call, models: ModuleType) -> None:
     change = models.MetricUpdateRequest(window_hours=24)
     assert call("metrics.update_metric", "client.metric", body=change)[1].data.window_hours == 24
     assert call("metrics.get_metric", "client.metric")[1].data.used_by == []
-    assert [each.key for each in call("metrics.list_metrics", search="client")[1].data] == ["client.metric"]
+    assert [metric.key for metric in call("metrics.list_metrics", search="client")[1].data] == ["client.metric"]
     assert call("metrics.delete_metric", "client.metric") == (204, None)
 
 
@@ -135,7 +135,7 @@ def test_client__of_values_segments_and_history__works(call: Call, models: Modul
     change = models.SegmentUpdateRequest(description="d")
     assert call("segments.update_segment", "client.segment", body=change)[1].data.description == "d"
     assert call("segments.get_segment", "client.segment")[1].data.id == segment.data.id
-    assert [each.key for each in call("segments.list_segments", search="client")[1].data] == ["client.segment"]
+    assert [segment.key for segment in call("segments.list_segments", search="client")[1].data] == ["client.segment"]
 
     rule = models.SegmentRule(models.SegmentRuleType.SEGMENT, segment="client.segment", variant="large")
     variants = [models.FlagVariant("small", {"size": 1}), models.FlagVariant("large", {"size": 2})]
@@ -234,17 +234,19 @@ def test_client__of_experiments__works(call: Call, models: ModuleType) -> None:
     status, assigned = call("experiments.get_variant", "client-experiment", body=user)
     assert (status, assigned.data.experiment_id) == (200, created.data.id)
     status, all_of_them = call("experiments.get_variants", body=models.AssignmentsRequest(user_id="ann"))
-    found = {each.experiment: (each.variant, each.in_experiment) for each in all_of_them.data}
-    assert (status, found["client-experiment"]) == (200, (assigned.data.variant, True))
+    variants = {
+        assignment.experiment: (assignment.variant, assignment.in_experiment) for assignment in all_of_them.data
+    }
+    assert (status, variants["client-experiment"]) == (200, (assigned.data.variant, True))
 
     more = models.PhaseRequest(percentage=50, reason="It broke nothing.")
     status, ramped = call("experiments.open_phase", "client-experiment", body=more)
-    assert (status, [each.percentage for each in ramped.data.phases]) == (201, [100, 50])
+    assert (status, [phase.percentage for phase in ramped.data.phases]) == (201, [100, 50])
 
     status, read = call("experiments.get_experiment", "client-experiment")
     assert (status, read.data.results[assigned.data.variant].sample_size) == (200, 1)
-    status, found = call("experiments.get_results", "client-experiment", series=models.GetResultsSeries.DAILY)
-    assert (status, found.data.users, len(found.data.metrics[0].variants)) == (200, 1, 2)
+    status, results = call("experiments.get_results", "client-experiment", series=models.GetResultsSeries.DAILY)
+    assert (status, results.data.users, len(results.data.metrics[0].variants)) == (200, 1, 2)
     status, explained = call("experiments.explain_results", "client-experiment", metric="buy", variant="green")
     assert (status, explained.data.definition.key, explained.data.steps[0].rows) == (200, "buy", 0)
     planned_for = {"mde": 0.5, "baseline": 0.1, "type_": models.PlanExperimentType.RATE}
@@ -285,9 +287,9 @@ def test_client__of_events__works(call: Call, models: ModuleType) -> None:
     status, acknowledged = call("events.batch_events", body=batch)
     assert (status, [entry.status.value for entry in acknowledged.data]) == (202, ["duplicate", "accepted"])
 
-    status, found = call("events.query_events", user_id="ann", event="client-buy", from_=at, to=at.date(), limit=10)
-    assert (status, [record.id for record in found.data]) == (200, [EVENT_ID])
-    assert found.data[0].properties.to_dict() == {"revenue": 19.99, "currency": "EUR", "colour": "green"}
+    status, events = call("events.query_events", user_id="ann", event="client-buy", from_=at, to=at.date(), limit=10)
+    assert (status, [record.id for record in events.data]) == (200, [EVENT_ID])
+    assert events.data[0].properties.to_dict() == {"revenue": 19.99, "currency": "EUR", "colour": "green"}
 
     status, counted = call("events.count_events", event="client-buy", from_=at, to=at.date(), time_zone="Europe/Zurich")
     [day] = counted.data.series

@@ -88,9 +88,9 @@ def test_variant__asked_and_reported_at_once__is_one_exposure_with_what_was_told
         claim = {"event": "see", "userId": user, "properties": {"experimentId": "told", "variant": "green"}}
         answers = ask_together(server, [ask, Call("POST", "/v1/events", claim)] * (CALLERS // 2))
         assert {answer.status for answer in answers} == {200, 202}
-        told = {answer.body["data"]["variant"] for answer in answers if answer.status == 200}
-        assert len(told) == 1
-        assert server.ask("POST", f"{path}/variant", json={"userId": user}).json()["data"]["variant"] in told
+        variants = {answer.body["data"]["variant"] for answer in answers if answer.status == 200}
+        assert len(variants) == 1
+        assert server.ask("POST", f"{path}/variant", json={"userId": user}).json()["data"]["variant"] in variants
     results = server.ask("GET", path).json()["data"]["results"]
     assert sum(result["sampleSize"] for result in results.values()) == 5
 

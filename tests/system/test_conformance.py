@@ -23,8 +23,8 @@ EXPERIMENT = {"variants": [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]
 def cursor(server: Server, path: str) -> str:
     """Of the second page of a list, as `Link` gives it."""
     link = server.ask("GET", path, params={"limit": 1}).headers["Link"]
-    [found] = re.findall(r"[?&]cursor=([A-Za-z0-9_-]+)", link)
-    return str(found)
+    [cursor] = re.findall(r"[?&]cursor=([A-Za-z0-9_-]+)", link)
+    return str(cursor)
 
 
 def operations(config: pytest.Config) -> list[str]:

@@ -113,13 +113,13 @@ def kill_those_that_write(administrator: psycopg.Connection) -> Counter[str]:
 def test_servers__given_the_same_at_once__store_it_once_and_refuse_nobody(
     cluster: Cluster, start_server: Callable[..., Server]
 ) -> None:
-    here = start_server(cluster.url)
-    there = start_server(cluster.url)
-    with recording(here, there) as ledger:
+    first = start_server(cluster.url)
+    second = start_server(cluster.url)
+    with recording(first, second) as ledger:
         ledger.wait_for_progress(20)
     assert (ledger.lost, ledger.unavailable) == (0, {})
     assert set(ledger.accepted.values()) == {1}
-    for server in (here, there):
+    for server in (first, second):
         check(ledger, server)
 
 

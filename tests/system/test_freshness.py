@@ -195,13 +195,13 @@ def answers(server: Server, key: str, user: Mapping[str, Any], *, times: int) ->
     """The different accounts of all flags that so many questions get: of each by itself, and of all
     at once.
     """
-    found: list[Any] = []
+    accounts: list[Any] = []
     for _ in range(times):
-        each = {flag: ask_afresh(server, f"/v1/flags/{flag}/evaluate", user, key=key) for flag in FLAGS}
-        account = (each, ask_afresh(server, "/v1/evaluate", user, key=key))
-        if account not in found:
-            found.append(account)
-    return found
+        one_by_one = {flag: ask_afresh(server, f"/v1/flags/{flag}/evaluate", user, key=key) for flag in FLAGS}
+        account = (one_by_one, ask_afresh(server, "/v1/evaluate", user, key=key))
+        if account not in accounts:
+            accounts.append(account)
+    return accounts
 
 
 def test_toggle__after_the_signal_file_was_removed_and_a_worker_died__is_soon_never_stale_again(server: Server) -> None:

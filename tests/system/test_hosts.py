@@ -24,11 +24,11 @@ _AWAY, _BACK = "Cannot look for changes of other hosts", "Looking for changes of
 @pytest.fixture
 def hosts(start_server: Callable[..., Server]) -> tuple[Server, Server]:
     """Two servers with a RUNTIME_DIR each, as on two hosts."""
-    here = start_server()
-    there = start_server(here.environment["DATABASE_URL"])
-    assert here.environment["RUNTIME_DIR"] != there.environment["RUNTIME_DIR"]
-    assert here.ask("POST", "/v1/flags", json={"key": "followed"}).status_code == 201
-    return here, there
+    first = start_server()
+    second = start_server(first.environment["DATABASE_URL"])
+    assert first.environment["RUNTIME_DIR"] != second.environment["RUNTIME_DIR"]
+    assert first.ask("POST", "/v1/flags", json={"key": "followed"}).status_code == 201
+    return first, second
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def database(hosts: tuple[Server, Server]) -> Iterator[psycopg.Connection]:
 
 
 def check_following(hosts: tuple[Server, Server]) -> None:
-    here, there = hosts
-    for writer, reader in ((here, there), (there, here)) * 2:
+    first, second = hosts
+    for writer, reader in ((first, second), (second, first)) * 2:
         for enabled in (True, False):
             assert writer.ask("PATCH", "/v1/flags/followed", json={"enabled": enabled}).status_code == 200
             wait_until(lambda reader=reader, enabled=enabled: follows(reader, enabled), "the other host follows", 10)
@@ -54,7 +54,7 @@ def follows(reader: Server, enabled: bool) -> bool:
     return answer.status == 200 and answer.data["enabled"] is enabled
 
 
-def told(host: Server, message: str) -> int:
+def count_in_log(host: Server, message: str) -> int:
     """How often the workers of a host have logged it."""
     return host.log.read_text().count(message)
 
@@ -64,11 +64,11 @@ def test_hosts__on_one_database__follow_each_other(hosts: tuple[Server, Server])
 
 
 def test_hosts__key_made_and_revoked_on_one__counts_on_the_other(hosts: tuple[Server, Server]) -> None:
-    here, there = hosts
-    secret = here.run("manage.py", "create_key", "--name", "shared", "--scope", "server").strip()
-    wait_until(lambda: there.ask("GET", "/v1/flags", key=secret).status_code == 200, "the key is known there", 10)
-    here.run("manage.py", "revoke_key", secret[:12])
-    wait_until(lambda: there.ask("GET", "/v1/flags", key=secret).status_code == 401, "it is revoked there", 10)
+    first, second = hosts
+    secret = first.run("manage.py", "create_key", "--name", "shared", "--scope", "server").strip()
+    wait_until(lambda: second.ask("GET", "/v1/flags", key=secret).status_code == 200, "the key is known there", 10)
+    first.run("manage.py", "revoke_key", secret[:12])
+    wait_until(lambda: second.ask("GET", "/v1/flags", key=secret).status_code == 401, "it is revoked there", 10)
 
 
 def test_hosts__whose_listening_connections_are_killed__still_follow_and_listen_again(
@@ -84,7 +84,7 @@ def test_hosts__whose_listening_connections_are_killed__still_follow_and_listen_
         check_following(hosts)
         wait_until(lambda before=before: len(listeners() - before) == 4, "every worker listens again", 30)
     check_following(hosts)
-    assert [told(host, _AWAY) for host in hosts] == [told(host, _BACK) for host in hosts] == [6, 6]
+    assert [count_in_log(host, _AWAY) for host in hosts] == [count_in_log(host, _BACK) for host in hosts] == [6, 6]
 
 
 def test_hosts__whose_database_is_away_for_a_while__say_so_once_and_follow_afterwards(
@@ -96,8 +96,8 @@ def test_hosts__whose_database_is_away_for_a_while__say_so_once_and_follow_after
     ) as other:
         other.execute(connections + SQL(" false"))
         database.execute(f"SELECT pg_terminate_backend(pid) {_OTHERS}")
-        wait_until(lambda: [told(host, _AWAY) for host in hosts] == [2, 2], "every worker says so", 30)
+        wait_until(lambda: [count_in_log(host, _AWAY) for host in hosts] == [2, 2], "every worker says so", 30)
         other.execute(connections + SQL(" true"))
-    wait_until(lambda: [told(host, _BACK) for host in hosts] == [2, 2], "every worker is back", 30)
+    wait_until(lambda: [count_in_log(host, _BACK) for host in hosts] == [2, 2], "every worker is back", 30)
     check_following(hosts)
-    assert [told(host, _AWAY) for host in hosts] == [2, 2]
+    assert [count_in_log(host, _AWAY) for host in hosts] == [2, 2]

@@ -56,16 +56,16 @@ def _readable(value: Any) -> Any:
 def test_evaluator__published_evaluations__are_reproduced() -> None:
     document = json.loads((VECTORS / "evaluations.json").read_text(encoding="utf-8"))
     published = document["evaluations"]
-    asked = [question(each["flag"], each["userId"], each["attributes"], each["now"]) for each in published]
+    asked = [question(case["flag"], case["userId"], case["attributes"], case["now"]) for case in published]
     answers = answers_of_node({"data": document["ruleset"]}, evaluations=asked)["evaluations"]
-    assert [(each, said) for each, said in zip(published, answers, strict=True) if each["answer"] != said] == []
+    assert [(case, said) for case, said in zip(published, answers, strict=True) if case["answer"] != said] == []
 
 
 def test_evaluator__published_buckets_and_splits__are_reproduced() -> None:
     buckets, splits = load_vectors("buckets"), load_vectors("splits")
     answers = answers_of_node({"data": {"flags": [], "segments": []}}, buckets=buckets, splits=splits)
-    assert answers["buckets"] == [each["bucket"] for each in buckets]
-    assert answers["splits"] == [each["variant"] for each in splits]
+    assert answers["buckets"] == [bucket["bucket"] for bucket in buckets]
+    assert answers["splits"] == [split["variant"] for split in splits]
 
 
 @pytest.fixture(scope="module")
@@ -102,16 +102,18 @@ def test_evaluator__ruleset_of_a_running_server__decides_as_the_server_does(
             asked += [question(key, user["userId"], user["attributes"], now) for key in keys]
     answers = answers_of_node(ruleset, evaluations=asked)["evaluations"]
     triples = zip(asked, expected, answers, strict=True)
-    assert [(each, server_said, said) for each, server_said, said in triples if server_said != said] == []
+    assert [
+        (question_asked, server_said, said) for question_asked, server_said, said in triples if server_said != said
+    ] == []
     assert {answer["reason"] for answer in answers} == {
         *("disabled", "prerequisite_failed", "rule_match", "no_rule_match", "default")
     }
 
 
 def test_ruleset__asked_for_again__is_not_sent_until_something_changes(server: Server, fetched: httpx.Response) -> None:
-    known = {"If-None-Match": fetched.headers["ETag"]}
+    headers = {"If-None-Match": fetched.headers["ETag"]}
     with server.client("server") as client:
-        again = client.get("/v1/ruleset", headers=known)
+        again = client.get("/v1/ruleset", headers=headers)
         assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", fetched.headers["ETag"])
         server.ask("POST", "/v1/flags", json={"key": "one-more"}).raise_for_status()
-        assert client.get("/v1/ruleset", headers=known).status_code == 200
+        assert client.get("/v1/ruleset", headers=headers).status_code == 200

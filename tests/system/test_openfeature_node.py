@@ -39,8 +39,8 @@ def test_client__with_a_server_key__gets_value_variant_reason_or_error(client: N
     assert details["value"] == case.value
     assert details["reason"] == case.reason
     assert (details.get("variant"), details.get("errorCode")) == (case.variant, case.error)
-    told = {name: details["flagMetadata"][name] for name in ("rule", "ruleName") if name in details["flagMetadata"]}
-    assert told == case.metadata
+    metadata = {name: details["flagMetadata"][name] for name in ("rule", "ruleName") if name in details["flagMetadata"]}
+    assert metadata == case.metadata
 
 
 def test_client__with_a_client_key__is_told_nothing_of_rules(client: NodeClient, server: Server) -> None:

@@ -55,8 +55,8 @@ def test_client__with_a_server_key__gets_value_variant_reason_or_error(server: S
     assert (details.value, type(details.value)) == (case.value, type(case.value))
     assert (details.variant, details.reason, details.error_code) == (case.variant, case.reason, case.error)
     if case.error is None:
-        told = {name: details.flag_metadata[name] for name in ("rule", "ruleName") if name in details.flag_metadata}
-        assert told == case.metadata
+        metadata = {name: details.flag_metadata[name] for name in ("rule", "ruleName") if name in details.flag_metadata}
+        assert metadata == case.metadata
 
 
 def test_client__with_a_client_key__is_told_nothing_of_rules(server: Server) -> None:

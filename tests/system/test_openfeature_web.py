@@ -109,8 +109,8 @@ def test_client__opening_the_page_again__is_told_that_nothing_changed(
     second.wait_for_answers(1)
     # Where something was changed lately, the stream that is opened then makes the page ask once
     # more.
-    assert {each.status for each in second.asked} == {304}
-    assert all(each.if_none_match is not None for each in second.asked)
+    assert {request.status for request in second.asked} == {304}
+    assert all(request.if_none_match is not None for request in second.asked)
     details = second.ask("colour", "none")
     assert (details["value"], details["reason"]) == ("#08f", "CACHED")
     create_flag(server, "made-after-304", rules=[])
@@ -132,7 +132,7 @@ def test_toggle__page_is_open__arrives_by_itself_as_a_change_of_that_flag_alone(
     switch(server, "toggled", False)
     visit.wait_for("toggled", False)
     assert visit.events()[heard:] == [["PROVIDER_CONFIGURATION_CHANGED", ["toggled"]]]
-    [asked] = [each for each in visit.asked[before:] if each.status == 200]
+    [asked] = [request for request in visit.asked[before:] if request.status == 200]
     assert "flagConfigEtag=" in asked.query
 
 
@@ -203,7 +203,7 @@ def test_client__unknown_key__is_fatal_and_asks_no_more(open_shop: Open, server:
     assert visit.start(server, "hyd_c_nobody", ADA) == "FATAL"
     details = visit.ask("plain", False)
     assert (details["value"], details["errorCode"]) == (False, "PROVIDER_FATAL")
-    assert [each.status for each in visit.asked] == [401]
+    assert [request.status for request in visit.asked] == [401]
 
 
 def test_client__page_of_another_origin__is_not_let_in(open_shop: Open, server: Server, client_key: str) -> None:

@@ -57,17 +57,17 @@ def test_stream__flag_switched_by_the_api__tells_its_environment_of_the_revision
     server: Server, listen: Listen
 ) -> None:
     create_flag(server, "by-api")
-    here, there = listen(stream_url(server)), listen(stream_url(server, key=server.keys["staging"]["client"]))
+    production, staging = listen(stream_url(server)), listen(stream_url(server, key=server.keys["staging"]["client"]))
     before = int(time.time())
     revision = switch(server, "by-api", True)
-    [event] = here.wait_for_events(1)
+    [event] = production.wait_for_events(1)
     assert event["type"] == "refetchEvaluation"
     assert (event["id"], event["etag"]) == (str(revision), str(revision))
     assert before <= event["lastModified"] <= time.time()
     switched_there = switch(server, "by-api", True, environment="staging")
-    assert [each["id"] for each in there.wait_for_events(1)] == [str(switched_there)]
+    assert [event["id"] for event in staging.wait_for_events(1)] == [str(switched_there)]
     time.sleep(SECONDS_OF_SILENCE)
-    assert len(here.events) == len(there.events) == 1
+    assert len(production.events) == len(staging.events) == 1
 
 
 def test_stream__client_asks_again_when_told__gets_what_it_was_told_of(server: Server, listen: Listen) -> None:
@@ -132,7 +132,7 @@ def test_stream__opened_after_a_change__begins_with_it(server: Server, listen: L
     assert int(answered_at) < revision
     assert [event["id"] for event in listen(url).wait_for_events(1)] == [str(revision)]
     heard_nothing = listen(url_alone)
-    wait_until(lambda: [each["id"] for each in heard_nothing.events][-1:] == [str(revision)], "it is told", 30)
+    wait_until(lambda: [event["id"] for event in heard_nothing.events][-1:] == [str(revision)], "it is told", 30)
     missed = listen(url, last_event_id=str(revision - 1))
     assert [event["id"] for event in missed.wait_for_events(1)] == [str(revision)]
     up_to_date = listen(url, last_event_id=str(revision))
@@ -234,12 +234,12 @@ def test_serve__main_process_killed__its_stream_process_ends_too(
 
 def test_hosts__flag_switched_on_one__is_told_by_the_other(start_server: Callable[..., Server], listen: Listen) -> None:
     """They share nothing but a database."""
-    here = start_server()
-    there = start_server(here.environment["DATABASE_URL"])
-    create_flag(here, "followed")
-    stream = listen(stream_url(there))
+    first = start_server()
+    second = start_server(first.environment["DATABASE_URL"])
+    create_flag(first, "followed")
+    stream = listen(stream_url(second))
     heard = len(stream.events)
-    revision = switch(here, "followed", True)
+    revision = switch(first, "followed", True)
     stream.wait_for_events(heard + 1)
     wait_until(lambda: stream.events[-1]["id"] == str(revision), "the newest is told", 30)
 
@@ -265,19 +265,19 @@ def test_stream__while_the_database_is_away__stays_open_and_tells_afterwards(
         other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
         with (server.folder / "runtime" / "signal").open("r+b") as shared:
             shared.write(os.urandom(8))  # there is something to look at
-        wait_until(lambda: told(server, "cannot follow changes") == 1, "it says so", 30)
+        wait_until(lambda: count_in_log(server, "cannot follow changes") == 1, "it says so", 30)
         assert listen(address).status == 200
         other.execute(allow + SQL("true"))
-    wait_until(lambda: told(server, "follow changes again") == 1, "it is back", 30)
+    wait_until(lambda: count_in_log(server, "follow changes again") == 1, "it is back", 30)
     revision = switch(server, "away", True)
     wait_until(lambda: [event["id"] for event in stream.events][-1:] == [str(revision)], "the change is told", 30)
-    assert told(server, "cannot follow changes") == 1
+    assert count_in_log(server, "cannot follow changes") == 1
 
 
 def wait_until_gone(pid: int | None) -> None:
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the process ends", 30)
 
 
-def told(server: Server, message: str) -> int:
+def count_in_log(server: Server, message: str) -> int:
     """How often a message was logged."""
     return server.log.read_text().count(message)

@@ -49,7 +49,7 @@ def test_counts__of_two_workers__add_up(start_server: Callable[..., Server]) -> 
     wait_until(lambda: usage(server)["total"] == 200, "all are counted", SECONDS_TO_COUNT)
     evaluate(server, 50)
     wait_until(lambda: usage(server)["total"] == 250, "those are added", SECONDS_TO_COUNT)
-    assert [each["outcome"] for each in usage(server)["outcomes"]] == ["on"]
+    assert [outcome["outcome"] for outcome in usage(server)["outcomes"]] == ["on"]
 
 
 def test_counts__server_stopped__are_all_there(start_server: Callable[..., Server]) -> None:

@@ -19,7 +19,7 @@ _PAGES_BY_PERMISSION = {"add", "change", "delete"}
 
 def api_doors() -> set[str]:
     """Such as `PATCH v1/flags/<str:flag_key>`."""
-    views = [(str(each.pattern), getattr(each.callback, "actions", {})) for each in urlpatterns]
+    views = [(str(route.pattern), getattr(route.callback, "actions", {})) for route in urlpatterns]
     return {f"{method.upper()} {route}" for route, actions in views for method in actions if method not in _READS}
 
 
@@ -32,7 +32,7 @@ def admin_doors(request: HttpRequest) -> set[str]:
     """The admin pages that somebody finds who may do everything, such as `flags_flag_add`, and what
     can be done to what is selected in a list, such as `flags_flag_changelist production:on`.
     """
-    return {door for each in admin.site._registry.values() for door in _doors_of(each, request)}
+    return {door for model_admin in admin.site._registry.values() for door in _doors_of(model_admin, request)}
 
 
 def _doors_of(model_admin: Any, request: HttpRequest) -> Iterator[str]:

@@ -101,14 +101,14 @@ class World:
         return text.format(**self.ids)
 
     def named_all(self, value: Any) -> Any:
-        return [self.named(each) for each in value] if isinstance(value, list) else value
+        return [self.named(element) for element in value] if isinstance(value, list) else value
 
-    def check(self, told: list[str], *, actor: str, source: str, reason: str) -> None:
+    def check(self, expected: list[str], *, actor: str, source: str, reason: str) -> None:
         """Assert that the change log has exactly these rows, by that actor, and nothing else
         changed.
         """
         rows = list(Change.objects.since(self.revision))
-        assert sorted(map(in_words, rows)) == sorted(told)
+        assert sorted(map(in_words, rows)) == sorted(expected)
         assert {(row.actor, row.source, row.reason) for row in rows} <= {(actor, source, reason)}
         check_that_the_log_is_the_whole_truth()
 
@@ -127,36 +127,36 @@ def world(world_of_the_module: World, db: None) -> World:
     return world_of_the_module
 
 
-@pytest.mark.parametrize(("method", "path", "body", "told"), API)
+@pytest.mark.parametrize(("method", "path", "body", "expected"), API)
 @pytest.mark.parametrize("caller", ["key", "user"])
 def test_api__each_write__leaves_exactly_its_rows(
-    world: World, caller: str, method: str, path: str, body: Any, told: list[str]
+    world: World, caller: str, method: str, path: str, body: Any, expected: list[str]
 ) -> None:
     response = getattr(world.callers[caller], method.lower())(
         world.named(path), body, headers={"X-Change-Reason": BECAUSE}
     )
     assert 200 <= response.status_code < 300, response.content
-    world.check(told, actor=f"{caller} ada", source="api", reason=BECAUSE)
+    world.check(expected, actor=f"{caller} ada", source="api", reason=BECAUSE)
 
 
-@pytest.mark.parametrize(("path", "edits", "told"), ADMIN)
+@pytest.mark.parametrize(("path", "edits", "expected"), ADMIN)
 def test_admin__each_write__leaves_exactly_its_rows(
-    world: World, path: str, edits: dict[str, Any], told: list[str]
+    world: World, path: str, edits: dict[str, Any], expected: list[str]
 ) -> None:
     page = world.named(path)
     data = {name: world.named_all(value) for name, value in edits.items()}
     is_form = doors.admin_door(page, data).endswith(("_add", "_change"))
     response = world.admin.post(page, filled(world.admin, page, **data) if is_form else data)
     assert response.status_code in (200, 302)
-    world.check(told, actor="user ada", source="admin", reason=edits.get("reason", ""))
+    world.check(expected, actor="user ada", source="admin", reason=edits.get("reason", ""))
 
 
-@pytest.mark.parametrize(("command", "arguments", "told"), COMMANDS)
+@pytest.mark.parametrize(("command", "arguments", "expected"), COMMANDS)
 def test_command__each_write__leaves_exactly_its_rows(
-    world: World, command: str, arguments: list[str], told: list[str]
+    world: World, command: str, arguments: list[str], expected: list[str]
 ) -> None:
     call_command(command, *map(world.named, arguments), stdout=StringIO(), stderr=StringIO())
-    world.check(told, actor=f"operator {getpass.getuser()}", source="command", reason="")
+    world.check(expected, actor=f"operator {getpass.getuser()}", source="command", reason="")
 
 
 # --- nothing is missing -----------------------------------------------------------------------------------------------

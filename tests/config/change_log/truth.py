@@ -58,22 +58,22 @@ def check_that_the_log_is_the_whole_truth() -> None:
     """Assert that each row starts where the previous one ended, and that the last ones equal the
     stored objects.
     """
-    told: dict[tuple[str, str], Any] = {}
+    logged: dict[tuple[str, str], Any] = {}
     for row in Change.objects.order_by("revision"):
         if row.kind == segment_changes.MEMBERS_KIND:
-            segment = told[segment_changes.KIND, row.object_id]
+            segment = logged[segment_changes.KIND, row.object_id]
             assert set(row.before["userIds"]) <= set(segment["userIds"]), row
             assert not set(row.after["userIds"]) & set(segment["userIds"]), row
             user_ids = segment_changes.Members.of(row).applied_to(segment["userIds"])
-            told[segment_changes.KIND, row.object_id] = {**segment, "userIds": user_ids}
+            logged[segment_changes.KIND, row.object_id] = {**segment, "userIds": user_ids}
             continue
-        assert row.before == told.pop((row.kind, row.object_id), None), row
+        assert row.before == logged.pop((row.kind, row.object_id), None), row
         assert row.before != row.after
         if row.after is not None:
-            told[row.kind, row.object_id] = row.after
+            logged[row.kind, row.object_id] = row.after
     stored = {
-        (kind, str(each.pk)): document(each)
+        (kind, str(row.pk)): document(row)
         for model, (kind, document) in DOCUMENTS.items()
-        for each in model._default_manager.all()
+        for row in model._default_manager.all()
     }
-    assert told == stored
+    assert logged == stored

@@ -40,7 +40,7 @@ def happen(*users: str, name: str = "seen") -> list[NewEvent]:
     return [NewEvent(new_id(), user, name, NOON, NOON, {}) for user in users]
 
 
-def told_since(mark: str) -> list[str]:
+def seen_since(mark: str) -> list[str]:
     """The users of the events that have arrived since."""
     condition, parameters = arrived_since(mark, "arrival")
     return sorted(Event.objects.extra(where=[condition], params=parameters).values_list("user_id", flat=True))
@@ -54,27 +54,27 @@ def look() -> str:
 def test_arrived_since__rows_before_and_after_the_mark__are_the_later_ones(production: Environment) -> None:
     record(happen("a", "b"), production)
     first = look()
-    assert told_since(first) == []
+    assert seen_since(first) == []
 
     record(happen("c"), production)
     second = look()
     record(happen("d"), production)
 
-    assert told_since(first) == ["c", "d"]
-    assert told_since(second) == ["d"]
-    assert told_since(look()) == []
+    assert seen_since(first) == ["c", "d"]
+    assert seen_since(second) == ["d"]
+    assert seen_since(look()) == []
 
 
 def test_arrived_since__what_is_rolled_back__tells_the_rest(production: Environment) -> None:
     mark = look()
     record_and_roll_back("a", production)
-    assert told_since(mark) == []
+    assert seen_since(mark) == []
 
     with transaction.atomic():
         record(happen("b"), production)
         record_and_roll_back("c", production)
         record(happen("d"), production)
-    assert told_since(mark) == ["b", "d"]
+    assert seen_since(mark) == ["b", "d"]
 
 
 def record_and_roll_back(user: str, environment: Environment) -> None:
@@ -86,17 +86,17 @@ def record_and_roll_back(user: str, environment: Environment) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_arrived_since__looks_while_many_write__tell_every_row(threads: Threads, seed: int) -> None:
     production = Environment.objects.get(key="production")
-    mark, told = look(), set[str]()
+    mark, seen = look(), set[str]()
     writers: list[Future[None]] = [threads.start(write_slowly, production, seed * 10 + at) for at in range(4)]
     while not all(writer.done() for writer in writers):
-        mark = tell(mark, told)
+        mark = look_again(mark, seen)
         time.sleep(0.01)  # SQLite does not queue writers for its only lock
-    tell(mark, told)
+    look_again(mark, seen)
 
     for writer in writers:
         writer.result()
-    assert len(told) == 4 * 12
-    assert told == set(Event.objects.values_list("user_id", flat=True))
+    assert len(seen) == 4 * 12
+    assert seen == set(Event.objects.values_list("user_id", flat=True))
 
 
 def write_slowly(environment: Environment, number: int) -> None:
@@ -108,11 +108,11 @@ def write_slowly(environment: Environment, number: int) -> None:
                 time.sleep(chance.random() / 100)
 
 
-def tell(mark: str, told: set[str]) -> str:
+def look_again(mark: str, seen: set[str]) -> str:
     """Read again: record the new rows, and return the next mark."""
     with transaction.atomic():
         following = take_mark()
-        told.update(told_since(mark))
+        seen.update(seen_since(mark))
     return following
 
 
@@ -131,13 +131,13 @@ def test_arrived_since__transaction_that_commits_after_the_mark__tells_its_rows_
     gate.wait_for_arrival()
     record(happen("quick"), production)
     mark = look()
-    assert told_since(mark) == []
+    assert seen_since(mark) == []
     gate.open()
     writing.result(SECONDS)
 
     assert list(Event.objects.order_by("arrival").values_list("user_id", flat=True)) == ["slow", "quick"]
-    assert told_since(mark) == ["slow"]
-    assert told_since(look()) == []
+    assert seen_since(mark) == ["slow"]
+    assert seen_since(look()) == []
 
 
 @on_postgresql
@@ -146,14 +146,14 @@ def test_arrived_since__number_of_a_transaction_to_come__is_not_told(production:
     record(happen("a", "b"), production)
     Event.objects.filter(user_id="b").update(arrival=2**62)
 
-    assert told_since(mark) == ["a"]
+    assert seen_since(mark) == ["a"]
 
 
 def test_arrived_since__rows_of_the_transaction_that_looks__are_told(production: Environment) -> None:
     mark = look()
     with transaction.atomic():
         record(happen("a"), production)
-        assert told_since(mark) == ["a"]
+        assert seen_since(mark) == ["a"]
 
 
 def test_arrived_since__rows_that_the_transaction_of_the_mark_writes_later__are_told(
@@ -165,8 +165,8 @@ def test_arrived_since__rows_that_the_transaction_of_the_mark_writes_later__are_
             threads.start(record, happen("b", name="other"), production).result(SECONDS)
         mark = take_mark()
         record(happen("c"), production)
-        assert "c" in told_since(mark)
-    assert "c" in told_since(mark)
+        assert "c" in seen_since(mark)
+    assert "c" in seen_since(mark)
 
 
 @pytest.mark.parametrize("mark", ["1 100:100: 0", "12345678901234567890 1:1: 0"])
@@ -184,7 +184,7 @@ def test_take_mark__newest_rows_deleted_since__begins_an_epoch_of_its_own(produc
     marks.append(look())
     record(happen("c"), production)
 
-    assert [told_since(mark) for mark in marks] == [["c"], ["c"]]
+    assert [seen_since(mark) for mark in marks] == [["c"], ["c"]]
     assert [int(mark) for mark in [*marks, look()]] == [1, 2, 3]
 
 
@@ -198,7 +198,7 @@ def test_arrival__one_event_by_itself__is_current(production: Environment) -> No
     mark = look()
     record_one(happen("a")[0], production)
 
-    assert told_since(mark) == ["a"]
+    assert seen_since(mark) == ["a"]
 
 
 @pytest.mark.parametrize("users", [USERS[:3], USERS], ids=["few", "many"])
@@ -206,17 +206,17 @@ def test_arrival__events_of_a_batch__is_current(production: Environment, users: 
     mark = look()
     record(happen(*users), production)
 
-    assert told_since(mark) == users
+    assert seen_since(mark) == users
 
 
-@pytest.mark.parametrize("known", [["user-00"], USERS])
-def test_arrival__events_of_a_batch_that_were_there__stays(production: Environment, known: list[str]) -> None:
+@pytest.mark.parametrize("stored", [["user-00"], USERS])
+def test_arrival__events_of_a_batch_that_were_there__stays(production: Environment, stored: list[str]) -> None:
     events = happen(*USERS)
-    record([event for event in events if event.user_id in known], production)
+    record([event for event in events if event.user_id in stored], production)
     mark = look()
     record(events, production)
 
-    assert told_since(mark) == [user for user in USERS if user not in known]
+    assert seen_since(mark) == [user for user in USERS if user not in stored]
 
 
 def test_arrival__many_events_within_savepoints__is_that_of_the_whole_transaction(production: Environment) -> None:
@@ -236,8 +236,8 @@ def test_arrival__many_events_within_savepoints__is_that_of_the_whole_transactio
 def test_arrival__row_of_the_orm__is_current(production: Environment, save: Callable[[Event], object]) -> None:
     mark = look()
     save(Event(id=new_id(), environment=production, user_id="a", name="seen", timestamp=NOON, received_at=NOON))
-    assert told_since(mark) == ["a"]
+    assert seen_since(mark) == ["a"]
 
     mark = look()
     Event.objects.get().save(update_fields=["name", "arrival"])
-    assert told_since(mark) == ["a"]
+    assert seen_since(mark) == ["a"]

@@ -78,7 +78,7 @@ def test_read_consistently__afterwards__transactions_are_as_before(threads: Thre
     def how_one_begins() -> list[str]:
         with CaptureQueriesContext(connection) as queries:
             rename("Renamed")
-        return [each["sql"] for each in queries if each["sql"].startswith(("BEGIN", "SET"))]
+        return [query["sql"] for query in queries if query["sql"].startswith(("BEGIN", "SET"))]
 
     before = how_one_begins()
     if is_broken_off:

@@ -45,7 +45,7 @@ def test_insert__some_there_already__returns_those_that_were_new(production: Env
     insert(Event, COLUMNS, [row(2, production)], "")
 
     returned = insert(Event, COLUMNS, [row(at, production, name="m") for at in (1, 2, 3)], then)
-    assert [(as_uuid(found), name) for found, name in returned] == [(UUID(int=1), "m"), (UUID(int=3), "m")]
+    assert [(as_uuid(event_id), name) for event_id, name in returned] == [(UUID(int=1), "m"), (UUID(int=3), "m")]
     assert list(Event.objects.order_by("pk").values_list("name", flat=True)) == ["m", "n", "m"]
 
 

@@ -15,17 +15,17 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def try_elsewhere(name: str) -> bool:
     """Whether another thread, with connections of its own, gets the lock."""
-    found = []
+    results = []
 
     def run() -> None:
         with advisory_lock(name) as is_ours:
-            found.append(is_ours)
+            results.append(is_ours)
         connections.close_all()
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    return found[0]
+    return results[0]
 
 
 def test_exclusively__nobody_holds_it__is_ours():

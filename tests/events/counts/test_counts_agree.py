@@ -63,12 +63,12 @@ def assert_answers_agree(environment: Environment) -> None:
     for interval, zone in product(Interval, map(ZoneInfo, ZONES)):
         of = intervals(interval, zone, FIRST - SPAN, LAST + SPAN)
         counted = count_events(environment, of)
-        found = {
+        answered = {
             (interval_of(start_of(start), interval, zone), name): count
-            for start, each in zip(of.starts, counted.series, strict=True)
-            for name, count in each.by_name.items()
+            for start, occurrences in zip(of.starts, counted.series, strict=True)
+            for name, count in occurrences.by_name.items()
         }
-        assert found == Counter((interval_of(moment, interval, zone), name) for name, moment in events)
+        assert answered == Counter((interval_of(moment, interval, zone), name) for name, moment in events)
         assert counted.overall.total == len(events)
 
 

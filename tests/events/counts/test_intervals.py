@@ -20,9 +20,9 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def shown(found: Intervals, zone: str) -> list[str]:
+def shown(series: Intervals, zone: str) -> list[str]:
     """Return the local starts, as the API shows them, and the end of the last interval."""
-    return [start_of(at).astimezone(ZoneInfo(zone)).isoformat() for at in (*found.starts, found.end)]
+    return [start_of(at).astimezone(ZoneInfo(zone)).isoformat() for at in (*series.starts, series.end)]
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def shown(found: Intervals, zone: str) -> list[str]:
 def test_days__between_two_moments__are_those_that_hold_them(
     zone: str, first: str, last: str, expected: list[str]
 ) -> None:
-    found = intervals(Interval.DAY, ZoneInfo(zone), moment(first), moment(last))
-    dates = [text[:10] for text in shown(found, zone)]
+    series = intervals(Interval.DAY, ZoneInfo(zone), moment(first), moment(last))
+    dates = [text[:10] for text in shown(series, zone)]
     assert (dates[0], dates[-1]) == (expected[0], expected[-1])
 
 
@@ -66,9 +66,9 @@ def test_days__between_two_moments__are_those_that_hold_them(
 )
 def test_days__where_clocks_change__are_as_long_as_they_were(zone: str, day: str, hours: float) -> None:
     noon = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    found = intervals(Interval.DAY, ZoneInfo(zone), noon, noon)
-    assert len(found.starts) == 1
-    assert (found.end - found.starts[0]) * QUARTER == hours * HOUR
+    series = intervals(Interval.DAY, ZoneInfo(zone), noon, noon)
+    assert len(series.starts) == 1
+    assert (series.end - series.starts[0]) * QUARTER == hours * HOUR
 
 
 @pytest.mark.parametrize(
@@ -107,18 +107,18 @@ def test_hours__where_clocks_change__are_those_of_the_clocks(zone: str, first: s
 
 
 def test_runs__year_with_two_changes_of_clocks__are_five() -> None:
-    found = intervals(
+    series = intervals(
         Interval.DAY, ZoneInfo("Europe/Zurich"), moment("2026-01-01T12:00+01:00"), moment("2026-12-31T12:00+01:00")
     )
-    assert len(found.starts) == 365
-    assert [(run.index, run.length) for run in found.runs] == [(0, 96), (87, 92), (88, 96), (297, 100), (298, 96)]
-    assert found.runs[1] == Run(87, quarter_of(moment("2026-03-29T00:00+01:00")), 92)
+    assert len(series.starts) == 365
+    assert [(run.index, run.length) for run in series.runs] == [(0, 96), (87, 92), (88, 96), (297, 100), (298, 96)]
+    assert series.runs[1] == Run(87, quarter_of(moment("2026-03-29T00:00+01:00")), 92)
 
 
 def test_runs__hours__are_one_however_often_clocks_change_by_whole_hours() -> None:
     first = moment("2026-01-01T12:00+01:00")
-    found = intervals(Interval.HOUR, ZoneInfo("Europe/Zurich"), first, first + 365 * DAY)
-    assert found.runs == [Run(0, quarter_of(first), 4)]
+    series = intervals(Interval.HOUR, ZoneInfo("Europe/Zurich"), first, first + 365 * DAY)
+    assert series.runs == [Run(0, quarter_of(first), 4)]
 
 
 @pytest.mark.parametrize("interval", Interval)
@@ -126,9 +126,9 @@ def test_runs__hours__are_one_however_often_clocks_change_by_whole_hours() -> No
 @pytest.mark.parametrize("year", [1980, 9998])
 def test_intervals__of_the_first_and_last_year__are_there(interval: Interval, zone: str, year: int) -> None:
     first, last = datetime(year, 1, 1, tzinfo=UTC), datetime(year, 12, 31, 23, 59, tzinfo=UTC)
-    found = intervals(interval, ZoneInfo(zone), first, last)
-    assert start_of(found.starts[0]) <= first
-    assert start_of(found.end) > last
+    series = intervals(interval, ZoneInfo(zone), first, last)
+    assert start_of(series.starts[0]) <= first
+    assert start_of(series.end) > last
 
 
 def test_zone_names__are_those_of_the_database_of_time_zones() -> None:
@@ -178,25 +178,27 @@ def test_intervals__around_every_change_of_clocks__are_local_hours_and_dates() -
     assert len(kinds) > 200
     for name, at in kinds.values():
         zone = ZoneInfo(name)
-        clocks = {each: local(each, zone) for each in range(quarter_of(at - 28 * HOUR), quarter_of(at + 28 * HOUR))}
+        clocks = {
+            quarter: local(quarter, zone) for quarter in range(quarter_of(at - 28 * HOUR), quarter_of(at + 28 * HOUR))
+        }
         dates = {quarter: clock.date() for quarter, clock in clocks.items()}
         hours = {quarter: (clock.hour, clock.utcoffset()) for quarter, clock in clocks.items()}
         for interval, keys in ((Interval.DAY, dates), (Interval.HOUR, hours)):
-            found = intervals(interval, zone, at - HOUR, at + HOUR)
-            expected = first_of_each(range(found.starts[0], found.end), keys)
+            series = intervals(interval, zone, at - HOUR, at + HOUR)
+            expected = first_of_each(range(series.starts[0], series.end), keys)
             if (name, at.date(), interval) == ("Antarctica/Casey", date(2010, 3, 4), Interval.DAY):
                 del expected[1:]  # the one time that a date had begun, was left again for its last hour, and went on
-            assert found.starts == expected, (name, interval, at)
-            assert found.starts[0] <= quarter_of(at - HOUR)
-            assert keys[found.starts[0]] == keys[quarter_of(at - HOUR)]
-            assert found.starts[-1] <= quarter_of(at + HOUR) < found.end
-            assert starts_of(found.runs, len(found.starts)) == found.starts
+            assert series.starts == expected, (name, interval, at)
+            assert series.starts[0] <= quarter_of(at - HOUR)
+            assert keys[series.starts[0]] == keys[quarter_of(at - HOUR)]
+            assert series.starts[-1] <= quarter_of(at + HOUR) < series.end
+            assert starts_of(series.runs, len(series.starts)) == series.starts
 
 
 def test_changes_of_clocks__of_any_zone__are_more_than_a_day_apart() -> None:
-    found = [after - before for name in zone_names() for before, after in pairwise(changes_of(name))]
-    assert len(found) > 1000
-    assert min(found) > DAY
+    gaps = [after - before for name in zone_names() for before, after in pairwise(changes_of(name))]
+    assert len(gaps) > 1000
+    assert min(gaps) > DAY
 
 
 def starts_of(runs: list[Run], number: int) -> list[int]:

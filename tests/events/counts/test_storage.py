@@ -64,8 +64,8 @@ def store(environment: Environment, quarter: int, *by_stripe: int, name: str = "
 
 
 def total(environment: Environment) -> int:
-    found: int = EventCount.objects.filter(environment=environment).aggregate(sum=Sum("count"))["sum"]
-    return found
+    total: int = EventCount.objects.filter(environment=environment).aggregate(sum=Sum("count"))["sum"]
+    return total
 
 
 def test_add__again_and_again__adds_up(production: Environment, staging: Environment) -> None:
@@ -91,9 +91,9 @@ def test_add__nothing__does_nothing() -> None:
 def test_add__many_transactions__spread_over_stripes(production: Environment) -> None:
     for _ in range(200):
         add_counts({(production.pk, "see", NOW): 1})
-    found = stripes(production)
-    assert len(found) == 16
-    assert sum(found.values()) == 200
+    stored = stripes(production)
+    assert len(stored) == 16
+    assert sum(stored.values()) == 200
 
 
 def test_fold__stripes_of_past_hours__become_one(production: Environment, staging: Environment) -> None:

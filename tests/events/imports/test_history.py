@@ -30,7 +30,7 @@ def line(**values: Any) -> str:
 
 def stored() -> list[tuple[str, str, str, dict[str, Any]]]:
     rows = Event.objects.order_by("timestamp", "user_id", "name")
-    return [(each.name, each.user_id, each.timestamp.isoformat(), each.properties) for each in rows]
+    return [(row.name, row.user_id, row.timestamp.isoformat(), row.properties) for row in rows]
 
 
 def test_import__table__stores_events_counts_and_all(tmp_path: Path, production: Environment) -> None:
@@ -114,7 +114,7 @@ def test_import__skipping_invalid_lines__imports_the_others(tmp_path: Path) -> N
     file = write(tmp_path, "events.ndjson", "{", line(), "{}", line(userId="v"))
     out, err = run("import_events", file, "--skip-invalid")
     assert out == "Imported 2 events; 0 were already stored.\n"
-    assert [each.partition(":")[0] for each in err.splitlines()] == ["skipped line 1", "skipped line 3"]
+    assert [line.partition(":")[0] for line in err.splitlines()] == ["skipped line 1", "skipped line 3"]
 
 
 def test_import__quote_that_does_not_close__refuses_the_file_whatever_is_to_be_skipped(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_import__row_of_several_lines_that_is_skipped__is_told_with_all_of_them(
     file = write(tmp_path, "events.csv", "event,userId,timestamp", *rows)
     out, err = run("import_events", file, "--skip-invalid")
     assert out == "Imported 2 events; 0 were already stored.\n"
-    assert [each.partition(":")[0] for each in err.splitlines()] == ["skipped lines 4 to 5"]
+    assert [line.partition(":")[0] for line in err.splitlines()] == ["skipped lines 4 to 5"]
 
 
 def test_import__id_of_another_event__is_told_by_its_line(tmp_path: Path) -> None:
@@ -162,6 +162,6 @@ def test_import__stdin__is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_import__unacceptable__is_refused_in_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     empty = write(tmp_path, "empty.csv")
     with pytest.raises(CommandError) as refusal:
-        run("import_events", *(each.format(empty=empty) for each in arguments))
+        run("import_events", *(argument.format(empty=empty) for argument in arguments))
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)

@@ -15,8 +15,8 @@ COLUMNS = Columns(required=("event", "userId"), optional=("id",), rest="properti
 
 
 def read(file: Path, form: str | None = None) -> list[Record]:
-    with opened(str(file), form) as found:
-        return list(records(found, COLUMNS, lambda _: None))
+    with opened(str(file), form) as file_to_read:
+        return list(records(file_to_read, COLUMNS, lambda _: None))
 
 
 def made(folder: Path, content: bytes, name: str = "file.csv") -> Path:
@@ -82,7 +82,7 @@ def test_records__row_that_cannot_be_read__is_a_problem_and_the_next_one_is_read
 
 def test_records__cell_with_ends_of_lines__counts_lines_as_an_editor_does(tmp_path: Path) -> None:
     table = b'event,userId\n"a\nb",u\n\nbuy,v\n'
-    assert [each.line for each in read(made(tmp_path, table))] == [2, 5]
+    assert [record.line for record in read(made(tmp_path, table))] == [2, 5]
 
 
 def test_records__row_of_several_lines_that_cannot_be_read__tells_them_all(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_records__quote_that_does_not_close__refuses_the_file(tmp_path: Path, ro
 
 def test_records__row_of_a_hundred_lines__is_read(tmp_path: Path) -> None:
     cell = b'"' + b"a\n" * 99 + b'a"'
-    [found, after] = read(made(tmp_path, b"event,userId\nbuy," + cell + b"\nbuy,v\n"))
-    assert (found.line, found.until, found.problem, found.document.count(b"\\n")) == (2, 101, "", 99)
+    [long, after] = read(made(tmp_path, b"event,userId\nbuy," + cell + b"\nbuy,v\n"))
+    assert (long.line, long.until, long.problem, long.document.count(b"\\n")) == (2, 101, "", 99)
     assert after.line == 102
 
 
@@ -169,11 +169,11 @@ def test_records__lines_of_ndjson__are_taken_as_they_stand(tmp_path: Path) -> No
 
 def test_opened__gzip__is_read_from_the_beginning_every_time(tmp_path: Path) -> None:
     file = made(tmp_path, gzip.compress(b'{"a":1}\n' * 100_000, mtime=0), "file.ndjson.gz")
-    with opened(str(file)) as found:
+    with opened(str(file)) as imported:
         for _ in range(2):
             heard: list[int] = []
-            assert sum(1 for _ in records(found, COLUMNS, heard.append)) == 100_000
-            assert sum(heard) == found.size == file.stat().st_size
+            assert sum(1 for _ in records(imported, COLUMNS, heard.append)) == 100_000
+            assert sum(heard) == imported.size == file.stat().st_size
 
 
 BROKEN_OFF = gzip.compress(b"{}\n" * 1000)[:-10]
@@ -187,10 +187,10 @@ def test_opened__what_is_no_gzip__is_refused(tmp_path: Path, content: bytes) -> 
 
 def test_opened__stdin__is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe(monkeypatch, "{}\n{}\n")
-    with opened("-") as found:
-        assert (found.form, found.size) == ("ndjson", 6)
+    with opened("-") as imported:
+        assert (imported.form, imported.size) == ("ndjson", 6)
         for _ in range(2):
-            assert len(list(records(found, COLUMNS, lambda _: None))) == 2
+            assert len(list(records(imported, COLUMNS, lambda _: None))) == 2
 
 
 @pytest.mark.parametrize("is_piped", [True, False])
@@ -200,9 +200,9 @@ def test_opened__gzip_whose_name_does_not_say_so__is_read(
     content = gzip.compress(b"event,userId\nbuy,u\n", mtime=0)
     pipe(monkeypatch, content)
     name = "-" if is_piped else str(made(tmp_path, content))
-    with opened(name, "csv") as found:
+    with opened(name, "csv") as imported:
         for _ in range(2):
-            assert [each.line for each in records(found, COLUMNS, lambda _: None)] == [2]
+            assert [record.line for record in records(imported, COLUMNS, lambda _: None)] == [2]
 
 
 def test_opened__form__is_that_of_the_name_unless_one_is_given(tmp_path: Path) -> None:

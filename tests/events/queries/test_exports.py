@@ -36,8 +36,8 @@ def records(response: Any) -> list[dict[str, Any]]:
         return [json.loads(line) for line in body.split("\n")[:-1]]
     assert response["Content-Type"] == f"{CSV}; charset=utf-8"
     assert body.startswith("id,event,userId,timestamp,receivedAt,properties\r\n")
-    found = list(csv.DictReader(io.StringIO(body, newline=""), strict=True))
-    return [{**each, "properties": json.loads(each["properties"])} for each in found]
+    rows = list(csv.DictReader(io.StringIO(body, newline=""), strict=True))
+    return [{**row, "properties": json.loads(row["properties"])} for row in rows]
 
 
 @pytest.mark.parametrize("accept", [NDJSON, CSV])
@@ -47,10 +47,10 @@ def test_export__of_all_events__has_the_records_of_the_api_newest_first(
     store(production, ("u", "see"), ("=1+1", 'a,"b"\n'), ("é 🙂", "buy"), **STRANGE)
     store(production, ("u", "none"))
     store(staging, ("other", "see"))
-    found = records(export(api, accept))
-    assert found == data(api.get("/v1/events"))
-    assert len(found) == 4
-    assert list(found[0]) == ["id", "event", "userId", "timestamp", "receivedAt", "properties"]
+    exported = records(export(api, accept))
+    assert exported == data(api.get("/v1/events"))
+    assert len(exported) == 4
+    assert list(exported[0]) == ["id", "event", "userId", "timestamp", "receivedAt", "properties"]
 
 
 @pytest.mark.parametrize("accept", [NDJSON, CSV])
@@ -66,7 +66,7 @@ def test_export__of_several_pages__holds_every_event_once_though_moments_are_equ
     monkeypatch.setattr(exports, "PAGE", 5)
     made = [EventFactory(timestamp=NOON + timedelta(seconds=at % moments)) for at in range(count)]
     expected = [str(e.pk) for e in sorted(made, key=lambda event: (event.timestamp, event.pk), reverse=True)]
-    assert [each["id"] for each in records(export(api, NDJSON))] == expected
+    assert [record["id"] for record in records(export(api, NDJSON))] == expected
 
 
 def test_export__filters__narrow_it_as_they_do_the_list(api: Any, production: Environment) -> None:
@@ -78,9 +78,9 @@ def test_export__filters__narrow_it_as_they_do_the_list(api: Any, production: En
         "?experimentId=e&variant=v",
         "?from=2026-01-31T12:01:00Z",
     ):
-        found = records(export(api, CSV, query))
-        assert found == data(api.get(f"/v1/events{query}"))
-        assert 1 <= len(found) < 4
+        exported = records(export(api, CSV, query))
+        assert exported == data(api.get(f"/v1/events{query}"))
+        assert 1 <= len(exported) < 4
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_export__filters__narrow_it_as_they_do_the_list(api: Any, production: En
     [("limit=5", "limit"), ("cursor=e30", "cursor"), ("from=never", "from"), ("variant=v", "variant"), ("x=1", "x")],
 )
 def test_export__bad_parameter__is_refused_by_name(api: Any, query: str, field: str) -> None:
-    found = error(export(api, NDJSON, f"?{query}"), 400, "invalid_parameter")
-    assert [detail["field"] for detail in found["details"]] == [field]
+    failure = error(export(api, NDJSON, f"?{query}"), 400, "invalid_parameter")
+    assert [detail["field"] for detail in failure["details"]] == [field]
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_exports__as_many_as_may_be__leave_no_place_until_one_ends(api: Any, pro
     assert len(data(api.get("/v1/events"))) == 1
     assert len(records(under_way.pop())) == 1
     assert len(records(export(api, NDJSON))) == 1
-    for each in under_way:
-        assert len(records(each)) == 1
+    for answer in under_way:
+        assert len(records(answer)) == 1
     assert export_answers._places._value == places
 
 

@@ -120,16 +120,16 @@ def test_erase_user__listeners__are_asked_while_the_events_are_there_and_add_to_
     production: Environment, listen: Callable[..., None]
 ) -> None:
     EventFactory(user_id="u")
-    found: list[int] = []
+    counts: list[int] = []
     experiments = [ChangedExperiment(UUID(int=at), key, "running") for at, key in enumerate("ba")]
 
     def answer(*, environment: Environment, user_id: str, **_: Any) -> Erased:
-        found.append(Event.objects.filter(environment=environment, user_id=user_id).count())
-        return Erased(exposures=2, experiments=experiments) if len(found) == 1 else Erased(experiments=experiments[:1])
+        counts.append(Event.objects.filter(environment=environment, user_id=user_id).count())
+        return Erased(exposures=2, experiments=experiments) if len(counts) == 1 else Erased(experiments=experiments[:1])
 
     listen(answer)
     assert erase_user("u", production) == Erased(events=1, exposures=2, experiments=tuple(reversed(experiments)))
-    assert found == [1, 0]
+    assert counts == [1, 0]
 
 
 def test_erase_user__listener_fails__nothing_is_erased(production: Environment, listen: Callable[..., None]) -> None:
@@ -201,8 +201,8 @@ def test_erase_user__several_at_once_beside_recording__counts_every_event_once(
     with database_for_threads(tmp_path):
         erasing = [threads.start(erase_user, user, production) for user in ("user-1", "user-1", "user-2")]
         recording = [threads.start(record_again, part) for part in (1, 5)]
-        for each in [*erasing, *recording]:
-            each.result(SECONDS)
+        for future in [*erasing, *recording]:
+            future.result(SECONDS)
         threads.join()
         assert stored_counts() == real_counts()
         assert {user: Event.objects.filter(user_id=user).count() for user in ("user-0", "user-3")} == {

@@ -142,7 +142,7 @@ def test_purge__large_table__reaches_its_rows_by_index_and_place(production: Env
     record([NewEvent(new_id(), "u", "n", NOON + at * A_MINUTE, NOON, {}) for at in range(5000)], production)
     with CaptureQueriesContext(connection) as queries:
         assert purge(plan_purge(production, NOON + 100 * A_MINUTE)) == 100
-    delete = next(each["sql"] for each in queries if each["sql"].startswith("DELETE"))
+    delete = next(query["sql"] for query in queries if query["sql"].startswith("DELETE"))
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE events_event")
         cursor.execute(f"EXPLAIN {delete}")
