@@ -248,7 +248,8 @@ class ChangedKindFilter(ChoiceFilter):
         return [(kind, str(model_admin.opts.verbose_name)) for kind, model_admin in admin_of_kind().items()]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        return queryset.filter(kind__in=kinds_of(self.value())) if self.value() else queryset
+        kind = self.value()
+        return queryset.filter(kind__in=kinds_of(kind)) if kind else queryset
 
 
 class SourceFilter(ChoiceFilter):

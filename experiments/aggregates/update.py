@@ -6,15 +6,16 @@ rounding error is left behind. Callers lock the aggregates of the experiment.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Literal
 
 from django.db.models import Sum
 
 from config.database.insertion import insert
-from experiments.aggregates.caps import count_measured, find_cap
-from experiments.aggregates.dialects import Parameters, is_chosen
+from experiments.aggregates.dialects import Parameters, fetch, is_chosen
 from experiments.aggregates.metric_columns import Layout
 from experiments.aggregates.statements import delete_totals, exposed_users, is_quicker_in_one_pass, write_totals
 from experiments.aggregates.variant_sums import (
@@ -31,6 +32,53 @@ from experiments.aggregates.variant_sums import (
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
+
+
+def find_cap(
+    experiment: Experiment, metric_index: int, definition: Definition, measured: Callable[[int], int]
+) -> float | None:
+    """Return the cap of a metric, fixed or a percentile of the values other than 0. None where there is no cap.
+
+    `measured` returns how many users have a value other than 0, given the index of the metric.
+    """
+    if definition.cap_percentile is None:
+        return None if definition.cap_value is None else float(definition.cap_value)
+
+    def from_above(which: int) -> float:  # counting from the greatest value, so that fewer values are sorted
+        parameters = Parameters()
+        value, rows = _measured(experiment, metric_index, parameters)
+        statement = f"SELECT {value} FROM {rows}"  # noqa: S608 (no data)
+        return float(fetch(f"{statement} ORDER BY 1 DESC LIMIT 1 OFFSET {which}", parameters)[0][0])
+
+    return percentile_cap(definition.cap_percentile, measured(metric_index), from_above)
+
+
+def count_measured(experiment: Experiment, metric_index: int) -> int:
+    """Return the number of users whose value is not 0, from their totals."""
+    parameters = Parameters()
+    _, rows = _measured(experiment, metric_index, parameters)
+    [[number]] = fetch(f"SELECT COUNT(*) FROM {rows}", parameters)  # noqa: S608 (no data)
+    return int(number)
+
+
+def _measured(experiment: Experiment, metric_index: int, parameters: Parameters) -> tuple[str, str]:
+    """Return SQL for the value of a user, and for the rows of the users whose value is not 0."""
+    experiment_id, value = parameters.put(experiment.pk), Layout(definitions_of(experiment)).figure(metric_index, "y")
+    return value, f"{UserTotal._meta.db_table} WHERE experiment_id = {experiment_id} AND {value} <> 0"
+
+
+def percentile_cap(percentile: float, number: int, from_above: Callable[[int], float]) -> float | None:
+    """Return the percentile (50 to 100) of `number` values other than 0, by nearest rank.
+
+    `from_above` returns a value by its rank, 0 for the greatest. The cap is None without values, and where it would
+    be 0 or less, because users without events count as 0.
+    """
+    if not number:
+        return None
+    rank = math.ceil(number * Fraction(str(percentile)) / 100)
+    cap = from_above(number - rank)
+    return cap if cap > 0 else None
+
 
 USERS_AT_ONCE = 10_000
 

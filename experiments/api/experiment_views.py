@@ -19,7 +19,7 @@ from config.api.permissions import Access
 from config.api.views import ApiViewSet
 from config.documents import is_same
 from config.models import Scope
-from experiments.api import experiment_openapi, step_openapi
+from experiments.api import experiment_openapi
 from experiments.api.experiment_serializers import (
     AssignmentRequestSerializer,
     AssignmentsRequestSerializer,
@@ -138,19 +138,19 @@ class ExperimentViewSet(ApiViewSet):
         self.refuse_body(request)
         return self._answer(lifecycle.start_experiment(**self._step(request, experiment_key)))
 
-    @step_openapi.stop
+    @experiment_openapi.stop
     def stop(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         values = self.validated(self.optional_body(request), StopSerializer)
         return self._answer(lifecycle.stop_experiment(**self._step(request, experiment_key) | values))
 
-    @step_openapi.reopen
+    @experiment_openapi.reopen
     def reopen(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         values = self.validated(self.optional_body(request), ReopenSerializer)
         return self._answer(lifecycle.reopen_experiment(**self._step(request, experiment_key) | values))
 
-    @step_openapi.open_phase
+    @experiment_openapi.open_phase
     @idempotent
     def open_phase(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)

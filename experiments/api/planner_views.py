@@ -1,20 +1,182 @@
-"""The operation that plans an experiment."""
+"""The operation that plans an experiment: its parameters, the plan as JSON, and its OpenAPI description."""
 
 from __future__ import annotations
 
+from datetime import date
+from typing import Annotated, Any, Self
+
 import django_filters
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta, field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from config.answers import Answer, Count, Key, Moment, described, one_of, shaped
 from config.api.filters import NumberFilter, TextFilter, read_parameters
 from config.api.permissions import Access
+from config.api.schema import TEXT, Schema, answer, errors, query
+from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.models import Scope
-from experiments.api import planner_openapi
+from experiments.design.checks import LEAST_TUNING_SIZE, MOST_TUNING_SIZE, MOST_VARIANTS
 from experiments.models import Experiment
-from experiments.planner.plan import plan
-from experiments.planner.question import Kind, Question
+from experiments.planner.history import History
+from experiments.planner.plan import ALPHA, POWER, VARIANTS, plan
+from experiments.planner.question import (
+    FEWEST_USERS_PER_DAY,
+    LARGEST_ALPHA,
+    LARGEST_MDE,
+    LARGEST_POWER,
+    MOST_USERS_PER_DAY,
+    SMALLEST_ALPHA,
+    SMALLEST_POWER,
+    Assumptions,
+    Kind,
+    Question,
+)
+from experiments.stats.types import TUNING_SIZE
+
+_KIND: Schema = {"type": "string", "enum": [kind.value for kind in Kind]}
+_NUMBER: Schema = {"type": "number"}
+_POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
+_POWER: Schema = {"type": "number", "minimum": SMALLEST_POWER, "maximum": LARGEST_POWER}
+_ALPHA: Schema = {"type": "number", "minimum": SMALLEST_ALPHA, "maximum": LARGEST_ALPHA}
+_MDE: Schema = {"type": "number", "exclusiveMinimum": -1, "maximum": LARGEST_MDE}
+_VARIANTS: Schema = {"type": "integer", "minimum": 2, "maximum": MOST_VARIANTS}
+_TUNING_SIZE: Schema = {"type": "integer", "minimum": LEAST_TUNING_SIZE, "maximum": MOST_TUNING_SIZE}
+_USERS_PER_DAY: Schema = {"type": "number", "minimum": FEWEST_USERS_PER_DAY, "maximum": MOST_USERS_PER_DAY}
+
+_Positive = Annotated[float, Meta(gt=0)]
+
+
+class PlannedSize(Answer):
+    """How many users, and so how many days, it takes to find the effect with the required power."""
+
+    users_per_variant: Annotated[int, Meta(ge=2), described("The least number of users in each variant.")]
+    users: Annotated[int, Meta(ge=4), described("Users of all variants together, until the smallest has enough.")]
+    days: Annotated[Annotated[int, Meta(ge=1)] | None, described("null if the number of users a day is unknown.")]
+
+
+class PlannerAssumptions(Answer):
+    """What the plan is computed from: what was sent, else what is known of the metric, else the usual values."""
+
+    type: Annotated[str, one_of(Kind)]
+    baseline: Annotated[float, described("The mean of the control's users; for a rate, a share from 0 to 1.")]
+    standard_deviation: Annotated[_Positive | None, described("The deviation between users; null for rates.")]
+    mde: Annotated[float, shaped(_MDE), described("The minimum detectable effect, as a share of the baseline.")]
+    power: Annotated[float, shaped(_POWER)]
+    alpha: Annotated[float, shaped(_ALPHA), described("Shared equally between the treatments (Bonferroni).")]
+    variants: Annotated[int, shaped(_VARIANTS), described("With the control, without variants of weight 0.")]
+    smallest_share: Annotated[
+        float, Meta(gt=0, le=0.5), described("The share of all users that the smallest variant gets.")
+    ]
+    users_per_day: Annotated[_Positive | None, described("Users of all variants together.")]
+    tuning_sample_size: Annotated[
+        int, shaped(_TUNING_SIZE), described("The number of users at which always-valid intervals are narrowest.")
+    ]
+
+    @classmethod
+    def of(cls, source: Assumptions, **others: Any) -> Self:
+        share = float(source.smallest_share)
+        return super().of(source, type=source.kind, smallest_share=share, tuning_sample_size=source.tuning_size)
+
+
+class MetricHistory(Answer):
+    """What is known of the metric."""
+
+    experiment: Annotated[
+        Key | None, described("The experiment that measured it; null if it is counted from events alone.")
+    ]
+    start: Moment = field(name="from")
+    end: Moment = field(name="to")
+    users: Annotated[Count, described("Users who came between these moments, in any variant.")]
+    users_per_day: _Positive
+    baseline: Annotated[
+        float | None,
+        described("The mean of the users, in an experiment of the control's; null if no value can be used."),
+    ]
+    standard_deviation: Annotated[Annotated[float, Meta(ge=0)] | None, described("null for rates.")]
+
+    @classmethod
+    def of(cls, source: History, **others: Any) -> Self:
+        return super().of(source, experiment=source.experiment and source.experiment.key)
+
+
+class DetectableDay(Answer):
+    """The smallest rise, as a share of the baseline, that is found with the required power; null if no rise is."""
+
+    day: Annotated[date, described("In UTC.")]
+    users: Annotated[Count, described("Users exposed by the end of this day, in all variants together.")]
+    is_forecast: Annotated[bool, described("Whether the day is in the future.")]
+    fixed_horizon: Annotated[_Positive | None, described("By a single look at the end of this day.")]
+    always_valid: Annotated[_Positive | None, described("However often one looks.")]
+
+
+class Plan(Answer):
+    """What it takes to find an effect."""
+
+    fixed_horizon: PlannedSize
+    always_valid: PlannedSize
+    assumptions: PlannerAssumptions
+    history: MetricHistory | None
+    detectable: Annotated[
+        list[DetectableDay] | None,
+        described(
+            "Of a started experiment, day by day since its first exposure; of a running one, for the next four weeks "
+            "as well."
+        ),
+    ]
+
+
+retrieve = extend_schema(
+    operation_id="plan_experiment",
+    summary="Plan an experiment",
+    description="How many users and days it takes to find an effect: by the fixed-horizon test, which is done once, "
+    "at the end; and by the always-valid test, which allows a look at any time. With that number of users the latter "
+    "has found the effect with the required power, and mostly earlier. With `metric` or `experiment`, what is not sent "
+    "is taken from history: from the control of the newest experiment that measured the metric of at least 100 users "
+    "there, or else from the users who came in the last 28 days, of whom 10,000 are sampled. Unequal weights count: "
+    "the smallest variant needs its users, too. With `experiment`, `detectable` says what it could find by now.",
+    parameters=[
+        query(
+            "mde",
+            {**_MDE, "examples": [0.05]},
+            "The minimum detectable effect, as a share of the baseline: 0.05 for a rise by 5 %. Below 0 for a fall; at "
+            "least 0.0001 either way.",
+            required=True,
+        ),
+        query("type", _KIND, "Whether the baseline is a rate or a mean. Default: that of the metric, else rate."),
+        query("baseline", _NUMBER, "The mean of the control's users. Required unless it is known of the metric."),
+        query(
+            "standardDeviation",
+            _POSITIVE,
+            "The deviation between users. For means, required unless it is known of the metric.",
+        ),
+        query("power", {**_POWER, "default": POWER}, "The chance to find the effect, if there is one."),
+        query("alpha", {**_ALPHA, "default": ALPHA}, "The chance to find an effect if there is none."),
+        query(
+            "variants",
+            _VARIANTS,
+            "With the control; all of the same size. Default: those of the experiment, or of that in the history, with "
+            f"their weights; else {VARIANTS}.",
+        ),
+        query(
+            "usersPerDay",
+            _USERS_PER_DAY,
+            "Users of all variants together. Default: those of the experiment, else those in the history.",
+        ),
+        query(
+            "tuningSampleSize",
+            _TUNING_SIZE,
+            "The number of users at which always-valid intervals are narrowest. Default: that of the experiment, else "
+            f"{TUNING_SIZE}.",
+        ),
+        query("metric", TEXT, "The key of a metric, or the name of an event. Default: the experiment's first."),
+        query("experiment", TEXT, "The key of an experiment."),
+    ],
+    responses={200: answer(schema_of(Plan), "The plan."), **errors()},
+)
+
 
 PARAMETERS = {
     "type": "kind",
@@ -57,11 +219,11 @@ class PlannerFilter(django_filters.FilterSet):
 class PlannerViewSet(ApiViewSet):
     access = {"retrieve": Access(Scope.SERVER, "experiments.view_experiment")}
 
-    @planner_openapi.retrieve
+    @retrieve
     def retrieve(self, request: Request) -> Response:
         sent = read_parameters(request, PlannerFilter)
         self.refuse_body(request)
         question = {name: None if sent[parameter] == "" else sent[parameter] for parameter, name in PARAMETERS.items()}
         question["kind"] = Kind(question["kind"]) if question["kind"] else None
         made = plan(Question(**question), self.environment, self.now)
-        return Response(planner_openapi.Plan.of(made).document())
+        return Response(Plan.of(made).document())

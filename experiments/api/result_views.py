@@ -1,9 +1,10 @@
-"""The operations that return and explain the results of an experiment."""
+"""The operations that return and explain the results of an experiment, with their OpenAPI descriptions."""
 
 from __future__ import annotations
 
 import django_filters
 from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,16 +12,95 @@ from rest_framework.response import Response
 from config.api.filters import SwitchFilter, TextFilter, read_parameters
 from config.api.permissions import Access
 from config.api.renderers import preferred
+from config.api.schema import NAME, answer, errors, key_in_path, query
+from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
-from experiments.api import result_openapi
-from experiments.api.result_answers import ResultsOfExperiment, explanation_document
+from experiments.aggregates.breakdowns import MOST_VALUES
+from experiments.api.result_answers import ResultExplanation, ResultsOfExperiment, explanation_document
 from experiments.api.result_table import results_csv
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH
 from experiments.lifecycle import changes
 from experiments.models import Experiment
 from experiments.results.computing import CORRECTIONS, analyse_experiment, explain_metric
+
+CSV = "text/csv"
+
+_KEY = key_in_path("experiment_key", "experiment")
+
+
+retrieve = extend_schema(
+    operation_id="get_results",
+    summary="Get the results of an experiment",
+    description="The statistics of every metric in every variant, and the verdict. The results are exact: they include "
+    "everything that was acknowledged before the request. The `alwaysValid` figures hold however often one looks, the "
+    "`fixedHorizon` figures for a single look at a moment chosen beforehand. No figure is NaN: a missing one is null, "
+    "with its `reason`. Frozen results (`frozenAt`) no longer change, whatever events come. With `Accept: text/csv` "
+    "the answer is a table with a row for each metric and variant.",
+    parameters=[
+        _KEY,
+        query("metric", NAME, "Only this metric; the verdict and adjusted p-values still rest on all."),
+        query("control", NAME, "Compare with this variant. Default: the first one."),
+        query(
+            "correction",
+            {"type": "string", "enum": list(CORRECTIONS), "default": CORRECTIONS[0]},
+            "How p-values are adjusted for the number of goals and treatments: `holm` bounds the chance of one false "
+            "discovery, `benjamini-hochberg` the share of false ones among all.",
+        ),
+        query(
+            "series",
+            {"type": "string", "enum": ["daily"]},
+            "Adds to each variant its figures for the users exposed by the end of each day, in UTC.",
+        ),
+        query(
+            "breakdown",
+            {**NAME, "maxLength": ATTRIBUTE_LENGTH},
+            "Adds the figures by the values that this attribute had at the exposure: the "
+            f"{MOST_VALUES} values with the most users, all others as one, and the users without a value. "
+            "P-values are adjusted over all of them together.",
+        ),
+        query(
+            "phase",
+            NAME,
+            "Covers the users who were exposed in the phase of this number, or with `all` those of every phase. "
+            "Default: the newest phase and those directly before it with the same split. With other weights, the "
+            "users of one variant would come from other times than those of another.",
+        ),
+        query(
+            "audit",
+            {"type": "boolean"},
+            "`true` adds an audit of all exposures to the guards. It takes seconds for a million users.",
+        ),
+    ],
+    responses={
+        200: answer(schema_of(ResultsOfExperiment), "The results."),
+        (200, CSV): OpenApiTypes.STR,
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
+    },
+)
+
+explain = extend_schema(
+    operation_id="explain_results",
+    summary="Explain a figure of the results",
+    description="How the value of one metric in one variant is computed: how many events, of how many users, each "
+    "condition of the metric's definition leaves. It is counted from the events on request, by statements that share "
+    "nothing with those behind the results, so that each can check the other. With millions of events this takes "
+    "seconds. The explanation is stored when the results freeze.",
+    parameters=[
+        _KEY,
+        query("metric", NAME, "A metric of the experiment.", required=True),
+        query("variant", NAME, "A variant of the experiment.", required=True),
+        query("phase", NAME, "As for the results."),
+    ],
+    responses={
+        200: answer(
+            schema_of(ResultExplanation),
+            "The explanation.",
+        ),
+        **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
+    },
+)
 
 
 class ResultFilter(django_filters.FilterSet):
@@ -61,11 +141,11 @@ class ResultViewSet(ApiViewSet):
     }
     lookup_url_kwarg = "experiment_key"
 
-    @result_openapi.retrieve
+    @retrieve
     def retrieve(self, request: Request, experiment_key: str) -> Response | HttpResponse:
         asked_for = read_parameters(request, ResultFilter)
         self.refuse_body(request)
-        is_table = preferred(request._request, [result_openapi.CSV]) is not None
+        is_table = preferred(request._request, [CSV]) is not None
         if is_table and asked_for["series"]:
             raise _refused("series", "A table has no series; ask for JSON.")
         experiment = changes.get_experiment(experiment_key, self.environment)
@@ -82,10 +162,10 @@ class ResultViewSet(ApiViewSet):
         )
         document = ResultsOfExperiment.of(results).document()
         if is_table:
-            return HttpResponse(results_csv(document), content_type=f"{result_openapi.CSV}; charset=utf-8")
+            return HttpResponse(results_csv(document), content_type=f"{CSV}; charset=utf-8")
         return Response(document)
 
-    @result_openapi.explain
+    @explain
     def explain(self, request: Request, experiment_key: str) -> Response:
         asked_for = read_parameters(request, ExplanationFilter)
         self.refuse_body(request)

@@ -19,7 +19,7 @@ from django.db.models.functions import MD5
 
 from config.models import Environment
 from events.models import Event, EventQuerySet
-from experiments.aggregates.caps import percentile_cap
+from experiments.aggregates.update import percentile_cap
 from experiments.metrics.definition import REVENUE, Definition, Quantity
 from experiments.stats.types import Sums
 
