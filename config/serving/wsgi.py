@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import django
@@ -62,6 +65,9 @@ class Request(WSGIRequest):
             return False
 
 
+_TOO_LARGE = 413
+
+
 def _is_utf8(text: str) -> bool:
     """Return whether a text that WSGI made from bytes, by Latin-1, is UTF-8."""
     try:
@@ -71,8 +77,54 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
+_MOST_DISCARDED = 64 * 1024**2
+_SECONDS_TO_DISCARD = 5
+"""How much of a body that is too large is read and thrown away, and for how long."""
+_PIECE = 2**16
+_discarding = threading.BoundedSemaphore(16)
+
+
+class _BodyTooLarge:
+    """An answer to a body that is too large, and then the rest of that body.
+
+    Many clients send all of a body before they read. If the connection were closed meanwhile, they
+    would report a broken pipe instead of the answer.
+    """
+
+    def __init__(self, answer: Any, body: Any) -> None:
+        self._answer = answer
+        self._body = body
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._answer
+        # A read has no deadline of its own, and one that waits for a silent client ends with the
+        # connection. It has a thread of its own, of which there are only so many.
+        if _discarding.acquire(blocking=False):
+            reader = threading.Thread(target=self._discard, name="discard", daemon=True)
+            reader.start()
+            reader.join(_SECONDS_TO_DISCARD)
+
+    def _discard(self) -> None:
+        left = _MOST_DISCARDED
+        try:
+            with suppress(OSError):  # the client is gone
+                while left > 0 and (piece := self._body.read(_PIECE)):
+                    left -= len(piece)
+        finally:
+            _discarding.release()
+
+    def close(self) -> None:
+        self._answer.close()
+
+
 class Application(WSGIHandler):
     request_class = Request
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        answer = super().__call__(environ, start_response)
+        # A client that asks before it sends has sent nothing, and reads first.
+        is_sending = answer.status_code == _TOO_LARGE and "HTTP_EXPECT" not in environ
+        return _BodyTooLarge(answer, environ["wsgi.input"]) if is_sending else answer
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         response = super().get_response(request)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from tests.system.server import Server
@@ -75,6 +76,19 @@ def test_body__in_chunks_of_more_than_5_mib__is_too_large(server: Server, path: 
     assert server.ask("GET", "/v1/flags/too-large").status_code == 404
 
 
+@pytest.mark.parametrize("size", [5 * MIB + 1, 6 * MIB, 40 * MIB])
+def test_body__sent_whole_before_the_answer_is_read__is_answered_with_413(server: Server, size: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    headers = {**server.headers(), "Content-Type": "application/json"}
+    connection.request("POST", "/v1/flags", b" " * size, headers)
+    response = connection.getresponse()
+    assert (response.status, response.headers["Connection"]) == (413, "close")
+    assert json.loads(response.read())["error"]["code"] == "body_too_large"
+    connection.close()
+    assert httpx.post(f"{server.url}/v1/flags", content=b" " * size, headers=headers).status_code == 413
+    assert server.ask("GET", "/v1/flags").status_code == 200
+
+
 @pytest.mark.parametrize("expectation", ["", "Expect: 100-continue\r\n"], ids=["sends at once", "asks before it sends"])
 def test_body__announced_with_more_than_5_mib__is_refused_before_a_byte_of_it_is_sent(
     server: Server, expectation: str
@@ -84,9 +98,12 @@ def test_body__announced_with_more_than_5_mib__is_refused_before_a_byte_of_it_is
         "POST /v1/flags HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\n"
         f"{headers}{expectation}Content-Length: {5 * MIB + 1}\r\n\r\n"
     )
-    answer = speak(server, request.encode())
-    assert answer.startswith(b"HTTP/1.1 413 ")
-    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "body_too_large"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(request.encode())
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        assert (answer.status, answer.headers["Connection"]) == (413, "close")
+        assert json.loads(answer.read())["error"]["code"] == "body_too_large"
 
 
 @pytest.mark.parametrize(
@@ -182,3 +199,21 @@ def test_reason__with_bytes_beyond_ascii__is_refused_and_percent_encoded_is_kept
 
     assert server.ask("PATCH", path, json=change, headers={"X-Change-Reason": quote("Größer")}).status_code == 200
     assert server.ask("GET", f"{path}/history").json()["data"][0]["reason"] == "Größer"
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "status"),
+    [
+        (b"/" + b"x" * 66_000, b"", b"414"),
+        (b"/v1/flags", b"X-Long: " + b"x" * 700_000 + b"\r\n", b"431"),
+        (b"/v1/flags", b"".join(b"X-%d: y\r\n" % number for number in range(101)), b"431"),
+    ],
+    ids=["address", "header", "number of headers"],
+)
+def test_request__with_too_long_a_head__is_refused_by_the_server_without_a_body(
+    server: Server, target: bytes, headers: bytes, status: bytes
+) -> None:
+    answer = speak(server, b"GET " + target + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n" + headers + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert answer.endswith(b"\r\n\r\n")
+    assert server.ask("GET", "/v1/flags").status_code == 200
