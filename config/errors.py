@@ -34,7 +34,11 @@ class ErrorCode(StrEnum):
     FORBIDDEN = "forbidden", 403, "The caller is known, but lacks the scope or permission that the message names."
     FLAG_NOT_FOUND = "flag_not_found", 404, "No flag has this key."
     EXPERIMENT_NOT_FOUND = "experiment_not_found", 404, "No experiment of this environment has this key."
-    NOT_FOUND = "not_found", 404, "There is nothing at this path, or no segment or metric has this key."
+    NOT_FOUND = (
+        "not_found",
+        404,
+        "There is nothing at this path, or no segment, metric, environment or API key has this key or id.",
+    )
     METHOD_NOT_ALLOWED = (
         "method_not_allowed",
         405,
@@ -50,14 +54,18 @@ class ErrorCode(StrEnum):
     EXPERIMENT_LOCKED = (
         "experiment_locked",
         409,
-        "A started experiment, and what a flag serves through it, can no longer be changed or deleted.",
+        "A started experiment does not allow this change, for example of its variants or of what its flag serves.",
     )
     ENABLED_ELSEWHERE = (
         "enabled_elsewhere",
         409,
         "The flag is on in another environment, so it cannot be deleted or archived.",
     )
-    IN_USE = "in_use", 409, "Something else uses this object, so it cannot be removed; the message names what does."
+    IN_USE = (
+        "in_use",
+        409,
+        "Something else uses this object, or holds what the request asks for; the message names what does.",
+    )
     IDEMPOTENCY_CONFLICT = "idempotency_conflict", 409, "The same idempotency key came with another path or body."
     PRECONDITION_FAILED = (
         "precondition_failed",
