@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 
 from config.api.schema import REVISION, Schema, answer, component, errors, key_in_path
 from config.api.structs import schema_of
@@ -29,8 +29,6 @@ _EVALUATIONS: Schema = component(
 
 # --- operations ------------------------------------------------------------------------------------------------------
 
-_USER = {"userId": "user-17", "attributes": {"plan": "pro"}}
-_MATCH = {"enabled": True, "reason": "rule_match"}
 evaluate = extend_schema(
     operation_id="evaluate_flag",
     summary="Evaluate a flag",
@@ -40,10 +38,9 @@ evaluate = extend_schema(
     parameters=[_KEY, REVISION],
     request=EvaluationRequestSerializer,
     responses={
-        200: answer(_EVALUATION, "The evaluation.", _MATCH),
+        200: answer(_EVALUATION, "The evaluation."),
         **errors(ErrorCode.FLAG_NOT_FOUND, has_body=True),
     },
-    examples=[OpenApiExample("A user", value=_USER, request_only=True)],
 )
 
 evaluate_all = extend_schema(
@@ -58,18 +55,9 @@ evaluate_all = extend_schema(
         200: answer(
             _EVALUATIONS,
             "The evaluations by key.",
-            {
-                "new-checkout": _MATCH,
-                "button-colour": {"enabled": True, "reason": "default", "variant": "blue", "value": "#00f"},
-                "no-such-flag": {"error": {"code": "flag_not_found", "message": "No flag has the key 'no-such-flag'."}},
-            },
         ),
         **errors(has_body=True),
     },
-    examples=[
-        OpenApiExample("All flags", value=_USER, request_only=True),
-        OpenApiExample("Two flags", value={**_USER, "flags": ["new-checkout", "button-colour"]}, request_only=True),
-    ],
 )
 
 explain = extend_schema(
@@ -84,40 +72,7 @@ explain = extend_schema(
         200: answer(
             schema_of(Explanation),
             "The explanation.",
-            {
-                "flag": "new-checkout",
-                **_MATCH,
-                "isEnabled": True,
-                "prerequisites": [],
-                "rules": [
-                    {
-                        "index": 0,
-                        "type": "percentage",
-                        "matches": True,
-                        "isServed": True,
-                        "steps": [
-                            {
-                                "test": "share",
-                                "percentage": 25,
-                                "threshold": 25_000,
-                                "salt": "new-checkout",
-                                "bucketed": "user-17",
-                                "bucket": 11_874,
-                                "passed": True,
-                            }
-                        ],
-                        "serves": {"enabled": True},
-                    }
-                ],
-                "environment": "production",
-                "at": "2026-01-31T12:00:00.000000Z",
-                "revision": 42,
-            },
         ),
         **errors(ErrorCode.FLAG_NOT_FOUND, has_body=True),
     },
-    examples=[
-        OpenApiExample("Now", value=_USER, request_only=True),
-        OpenApiExample("Then", value={**_USER, "at": "2026-01-31T12:00:00Z"}, request_only=True),
-    ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import field
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -58,14 +58,6 @@ class Promotion(Answer):
     ]
 
 
-_EXAMPLE = {
-    "from": "staging",
-    "to": "production",
-    "dryRun": False,
-    "flags": [{"key": "new-checkout", "changes": [{"field": "enabled", "before": False, "after": True}]}],
-}
-
-
 describe_promotion = extend_schema(
     operation_id="promote_flags",
     summary="Promote flags",
@@ -74,11 +66,7 @@ describe_promotion = extend_schema(
     "or none. Each flag that differs gets an entry in its history.",
     parameters=[REASON],
     request=PromotionSerializer,
-    responses={200: answer(schema_of(Promotion), "What changed, or would change.", _EXAMPLE), **errors(has_body=True)},
-    examples=[
-        OpenApiExample("Two flags", value={"from": "staging", "flags": ["a", "b"]}, request_only=True),
-        OpenApiExample("A dry run of all flags", value={"from": "staging", "dryRun": True}, request_only=True),
-    ],
+    responses={200: answer(schema_of(Promotion), "What changed, or would change."), **errors(has_body=True)},
 )
 
 

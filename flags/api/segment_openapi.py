@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 
 from config.api.schema import (
     ETAG,
@@ -29,20 +29,6 @@ from flags.api.segment_serializers import (
 )
 
 _KEY = key_in_path("segment_key", "segment")
-_ENTRY = {
-    "id": "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59",
-    "key": "beta-testers",
-    "description": "Our own people, and those who asked for it",
-    "createdAt": "2026-01-31T12:00:00.000000Z",
-}
-_CONDITION = {"attribute": "email", "operator": "endsWith", "value": "@example.com", "ignoreCase": True}
-_SENT = {
-    "key": "beta-testers",
-    "description": "Our own people, and those who asked for it",
-    "conditions": [_CONDITION],
-    "userIds": ["user-17"],
-}
-_SEGMENT = {**_ENTRY, **_SENT, "updatedAt": "2026-01-31T12:00:00.000000Z"}
 
 list_segments = extend_schema(
     operation_id="list_segments",
@@ -51,7 +37,7 @@ list_segments = extend_schema(
     "`Link` header has the address of the next page.",
     parameters=[*parameters_of(SegmentFilter), *paging()],
     responses={
-        200: answer(SegmentEntrySerializer(many=True), "The segments, without their members.", _ENTRY),
+        200: answer(SegmentEntrySerializer(many=True), "The segments, without their members."),
         **errors(),
     },
 )
@@ -62,7 +48,7 @@ retrieve = extend_schema(
     description="Returns the segment with its members. To change only the version that you have read, send its `ETag` "
     "back as `If-Match`.",
     parameters=[_KEY, *READING],
-    responses={200: answer(SegmentSerializer, "The segment.", _SEGMENT), **NOT_MODIFIED, **errors(ErrorCode.NOT_FOUND)},
+    responses={200: answer(SegmentSerializer, "The segment."), **NOT_MODIFIED, **errors(ErrorCode.NOT_FOUND)},
 )
 
 create = extend_schema(
@@ -73,10 +59,9 @@ create = extend_schema(
     parameters=[*IDEMPOTENCY, REASON, LOCATION, ETAG],
     request=SegmentSerializer,
     responses={
-        201: answer(SegmentSerializer, "The created segment.", _SEGMENT),
+        201: answer(SegmentSerializer, "The created segment."),
         **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
-    examples=[OpenApiExample("By domain and by name", value=_SENT, request_only=True)],
 )
 
 partial_update = extend_schema(
@@ -90,10 +75,9 @@ partial_update = extend_schema(
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=SegmentUpdateSerializer,
     responses={
-        200: answer(SegmentSerializer, "The changed segment.", _SEGMENT),
+        200: answer(SegmentSerializer, "The changed segment."),
         **errors(ErrorCode.NOT_FOUND, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.PRECONDITION_FAILED, has_body=True),
     },
-    examples=[OpenApiExample("Other users", value={"userIds": ["user-17", "user-18"]}, request_only=True)],
 )
 
 change_users = extend_schema(
@@ -107,13 +91,9 @@ change_users = extend_schema(
         200: answer(
             SegmentUsersChangedSerializer,
             "How many users were added and removed.",
-            {"added": 2, "removed": 1, "total": 4_211},
         ),
         **errors(ErrorCode.NOT_FOUND, ErrorCode.PRECONDITION_FAILED, ErrorCode.EXPERIMENT_LOCKED, has_body=True),
     },
-    examples=[
-        OpenApiExample("Both", value={"add": ["user-18", "user-19"], "remove": ["user-17"]}, request_only=True),
-    ],
 )
 
 destroy = extend_schema(

@@ -90,20 +90,6 @@ retrieve = extend_schema(
         200: answer(
             schema_of(Usage),
             "The usage.",
-            {
-                "flag": "new-checkout",
-                "environment": "production",
-                "from": "2026-01-24T12:00:00.000000Z",
-                "to": "2026-01-31T12:00:00.000000Z",
-                "interval": "day",
-                "total": 4000,
-                "lastEvaluatedAt": "2026-01-31T11:00:00.000000Z",
-                "outcomes": [
-                    {"outcome": "off", "count": 3000, "share": 0.75},
-                    {"outcome": "on", "count": 1000, "share": 0.25},
-                ],
-                "series": [{"at": "2026-01-31T00:00:00.000000Z", "counts": {"off": 3000, "on": 1000}}],
-            },
         ),
         **errors(ErrorCode.FLAG_NOT_FOUND),
     },

@@ -18,7 +18,6 @@ from flags.ofrep.answers import (
     OfrepFlagFailure,
     OfrepRefusal,
     answer_failure,
-    answer_missing_key,
 )
 
 # --- requests --------------------------------------------------------------------------------------------------------
@@ -44,7 +43,6 @@ _REQUEST = component(
         "additionalProperties": True,
     },
 )
-_USER = {"context": {"targetingKey": "user-17", "plan": "pro"}}
 
 
 def _parameter(name: str, location: Literal["query", "header"], description: str) -> OpenApiParameter:
@@ -120,13 +118,6 @@ _NOT_FOUND = component("OfrepNotFound", {"anyOf": [_FLAG_NOT_FOUND, _REFUSAL]})
 
 # --- operations ------------------------------------------------------------------------------------------------------
 
-_METADATA = {"flagSetId": "production", "reason": "rule_match", "rule": 0}
-_BLUE = {"key": "button-colour", "reason": "TARGETING_MATCH", "value": "#00f", "variant": "blue"}
-_STREAM = {
-    "type": "sse",
-    "url": "http://127.0.0.1:8001/ofrep/v1/streams/production?token=eyJ0b2tlbiI6MX0",
-    "inactivityDelaySec": 120,
-}
 
 evaluate = extend_schema(
     operation_id="ofrep_evaluate_flag",
@@ -137,9 +128,7 @@ evaluate = extend_schema(
     parameters=[_FLAG_KEY],
     request={"application/json": _REQUEST},
     responses={
-        200: answer(
-            schema_of(OfrepEvaluation), "The evaluation.", {**_BLUE, "metadata": {**_METADATA, "revision": 51}}
-        ),
+        200: answer(schema_of(OfrepEvaluation), "The evaluation."),
         404: _example(
             _NOT_FOUND,
             "No flag has this key.",
@@ -149,7 +138,6 @@ evaluate = extend_schema(
         ),
         **_failures(FailureCode.TARGETING_KEY_MISSING, of_a_flag=True),
     },
-    examples=[OpenApiExample("A user", value=_USER, request_only=True)],
 )
 
 evaluate_all = extend_schema(
@@ -164,19 +152,8 @@ evaluate_all = extend_schema(
         200: answer(
             schema_of(OfrepEvaluations),
             "The evaluations.",
-            {
-                "flags": [{**_BLUE, "metadata": _METADATA}, answer_missing_key("half").document()],
-                "metadata": {"flagSetId": "production", "revision": 51},
-                "eventStreams": [_STREAM],
-            },
         ),
         304: OpenApiResponse(None, "The answer that `If-None-Match` names is still current."),
         **_failures(of_a_flag=False),
     },
-    examples=[
-        OpenApiExample("All flags", value=_USER, request_only=True),
-        OpenApiExample(
-            "One flag", value={"context": {**_USER["context"], "flags": ["button-colour"]}}, request_only=True
-        ),
-    ],
 )
