@@ -61,9 +61,9 @@ def numbered(response: Any) -> int:
 def test_evaluate__flag_with_variants__answers_one_and_its_value(api, flag, answer):
     FlagFactory(key="off")
     create(api, type="string", variants=COLOURS, **flag)
-    found = evaluate(api)
-    assert found == answer
-    assert list(found) == ["enabled", "reason", "variant", "value"]
+    evaluation = evaluate(api)
+    assert evaluation == answer
+    assert list(evaluation) == ["enabled", "reason", "variant", "value"]
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def test_evaluate_all__named_flags__are_answered_in_their_order_and_unknown_ones
         create(api, key, rules=[{"type": "attribute", "conditions": [PRO]}])
     data(api.post("/v1/flags/old/archive"))
     response = api.post("/v1/evaluate", {"userId": "u", "attributes": {"plan": "pro"}, "flags": ["b", "?", "old", "a"]})
-    found = data(response)
-    assert list(found) == ["b", "?", "old", "a"]
-    assert found["a"] == found["b"] == {"enabled": True, "reason": "rule_match"}
-    assert found["old"] == {"enabled": False, "reason": "disabled"}
-    assert found["?"]["error"]["code"] == "flag_not_found"
-    assert found["?"]["error"].keys() == {"code", "message"}
+    answers = data(response)
+    assert list(answers) == ["b", "?", "old", "a"]
+    assert answers["a"] == answers["b"] == {"enabled": True, "reason": "rule_match"}
+    assert answers["old"] == {"enabled": False, "reason": "disabled"}
+    assert answers["?"]["error"]["code"] == "flag_not_found"
+    assert answers["?"]["error"].keys() == {"code", "message"}
     assert numbered(response) == Change.objects.latest_revision()
 
 
@@ -119,9 +119,9 @@ def test_evaluate_all__every_flag__gets_what_it_gets_alone(api):
     for at in range(20):
         create(api, f"f{at}", rules=[{"type": "percentage", "percentage": 5 * at}], prerequisites=[{"flag": "base"}])
     for user in ("ada", "bob", "eve"):
-        found = evaluate_all(api, userId=user)
-        assert found == {key: evaluate(api, key, userId=user) for key in found}
-        assert len(found) == 21
+        answers = evaluate_all(api, userId=user)
+        assert answers == {key: evaluate(api, key, userId=user) for key in answers}
+        assert len(answers) == 21
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_evaluate_all__every_flag__gets_what_it_gets_alone(api):
     ],
 )
 def test_evaluate_all__flags_that_make_no_list__are_refused(api, flags, field, code):
-    found = error(api.post("/v1/evaluate", {"userId": "u", "flags": flags}), 400, "validation_failed")
-    assert (found["details"][0]["field"], found["details"][0]["code"]) == (field, code)
+    failure = error(api.post("/v1/evaluate", {"userId": "u", "flags": flags}), 400, "validation_failed")
+    assert (failure["details"][0]["field"], failure["details"][0]["code"]) == (field, code)
 
 
 def test_evaluate_all__in_every_way__asks_the_database_nothing(api, django_assert_num_queries):
@@ -166,19 +166,19 @@ def test_explain__now__is_the_evaluation_with_every_step(api):
         ],
     )
     response = api.post("/v1/flags/f/explain", {"userId": "u", "attributes": {"plan": "pro"}})
-    found = data(response)
-    assert evaluate(api, attributes={"plan": "pro"}).items() <= found.items()
-    assert (found["flag"], found["environment"], found["isEnabled"]) == ("f", "production", True)
-    assert found["revision"] == numbered(response) == Change.objects.latest_revision()
-    assert [each["isMet"] for each in found["prerequisites"]] == [True]
-    assert [(rule["matches"], rule["isServed"]) for rule in found["rules"]] == [
+    explanation = data(response)
+    assert evaluate(api, attributes={"plan": "pro"}).items() <= explanation.items()
+    assert (explanation["flag"], explanation["environment"], explanation["isEnabled"]) == ("f", "production", True)
+    assert explanation["revision"] == numbered(response) == Change.objects.latest_revision()
+    assert [needed["isMet"] for needed in explanation["prerequisites"]] == [True]
+    assert [(rule["matches"], rule["isServed"]) for rule in explanation["rules"]] == [
         (False, False),
         (True, True),
         (True, False),
     ]
-    assert found["rules"][0]["steps"][0]["isMember"] is False
-    [step] = found["rules"][1]["steps"][:1]
-    assert (found["rules"][1]["name"], step["actual"], step["passed"]) == ("Payers", "pro", True)
+    assert explanation["rules"][0]["steps"][0]["isMember"] is False
+    [step] = explanation["rules"][1]["steps"][:1]
+    assert (explanation["rules"][1]["name"], step["actual"], step["passed"]) == ("Payers", "pro", True)
 
 
 def test_explain__then__is_by_the_configuration_and_the_clock_of_then(api):
@@ -192,9 +192,9 @@ def test_explain__then__is_by_the_configuration_and_the_clock_of_then(api):
         data(api.patch("/v1/flags/f", {"enabled": False}))
         clock.shift(day)
         now = explain(api)
-        found = explain(api, at="2099-01-31T18:00:00Z")
+        explanation = explain(api, at="2099-01-31T18:00:00Z")
     assert (now["reason"], now["revision"]) == ("disabled", revision + 2)
-    assert (found["reason"], found["revision"], found["at"]) == (
+    assert (explanation["reason"], explanation["revision"], explanation["at"]) == (
         "rule_match",
         revision,
         "2099-01-31T18:00:00.000000Z",
@@ -203,16 +203,16 @@ def test_explain__then__is_by_the_configuration_and_the_clock_of_then(api):
 
 def test_explain__in_the_future__is_today_s_configuration_by_that_clock(api):
     create(api, rules=[{"type": "percentage", "percentage": 100, "startAt": "2099-01-01"}])
-    found = explain(api, at="2099-01-01")
+    explanation = explain(api, at="2099-01-01")
     assert explain(api)["reason"] == "no_rule_match"
-    assert (found["reason"], found["at"]) == ("rule_match", "2099-01-01T00:00:00.000000Z")
-    assert found["revision"] == Change.objects.latest_revision()
+    assert (explanation["reason"], explanation["at"]) == ("rule_match", "2099-01-01T00:00:00.000000Z")
+    assert explanation["revision"] == Change.objects.latest_revision()
 
 
 def test_explain__before_the_flag_existed__names_the_moment(api):
     at = data(api.post("/v1/flags", {"key": "f"}), 201)["createdAt"]
-    found = error(api.post("/v1/flags/f/explain", {"userId": "u", "at": "2026-01-31"}), 404, "flag_not_found")
-    assert [detail["field"] for detail in found["details"]] == ["at"]
+    failure = error(api.post("/v1/flags/f/explain", {"userId": "u", "at": "2026-01-31"}), 404, "flag_not_found")
+    assert [detail["field"] for detail in failure["details"]] == ["at"]
     assert explain(api, at=at)["reason"] == "disabled"
 
 
@@ -230,5 +230,5 @@ def test_explain__deleted_flag__was_something_once(api):
 )
 def test_explain__body_that_makes_no_sense__is_refused(api, body, field):
     create(api)
-    found = error(api.post("/v1/flags/f/explain", body), 400, "validation_failed")
-    assert field in [detail["field"] for detail in found["details"]]
+    failure = error(api.post("/v1/flags/f/explain", body), 400, "validation_failed")
+    assert field in [detail["field"] for detail in failure["details"]]

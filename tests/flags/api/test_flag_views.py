@@ -79,10 +79,10 @@ def test_create__key_that_exists__is_refused_and_changes_nothing(api):
 
 
 def test_create__every_mistake__is_named_in_one_answer(api):
-    found = error(
+    failure = error(
         api.post("/v1/flags", {"key": 1, "description": [], "enabled": "yes", "rulez": []}), 400, "validation_failed"
     )
-    named = {detail["field"]: detail["code"] for detail in found["details"]}
+    named = {detail["field"]: detail["code"] for detail in failure["details"]}
     assert named == {
         "key": "invalid_type",
         "description": "invalid_type",
@@ -158,8 +158,8 @@ def test_update__bad_rule__names_it_and_changes_nothing(api):
     FlagFactory(key="f", half=True)
     before = data(api.get("/v1/flags/f"))
     body = {"enabled": False, "rules": [EVERYONE[0], {"type": "percentage", "percentage": 101}]}
-    found = error(api.patch("/v1/flags/f", body), 400, "validation_failed")
-    assert [detail["field"] for detail in found["details"]] == ["rules[1].percentage"]
+    failure = error(api.patch("/v1/flags/f", body), 400, "validation_failed")
+    assert [detail["field"] for detail in failure["details"]] == ["rules[1].percentage"]
     assert data(api.get("/v1/flags/f")) == before
 
 
@@ -254,12 +254,12 @@ def test_list__without_limit__is_all_of_them_by_key(api):
 
 def test_list__by_pages__gives_every_flag_once(api):
     expected = sorted(flag.key for flag in FlagFactory.create_batch(7))
-    found, address = [], "/v1/flags?limit=3"
+    pages, address = [], "/v1/flags?limit=3"
     while address:
         response = api.get(address)
-        found.append(keys(response))
+        pages.append(keys(response))
         address = next_page(response)
-    assert found == [expected[:3], expected[3:6], expected[6:]]
+    assert pages == [expected[:3], expected[3:6], expected[6:]]
 
 
 def test_list__limit_that_takes_the_last__names_no_next_page(api):
@@ -287,12 +287,13 @@ def test_list__enabled__means_in_this_environment(api, staging_api):
 
 
 @pytest.mark.parametrize(
-    ("text", "found"), [("CHECK", ["checkout"]), ("one-PAGE", ["checkout"]), ("%25", ["sale"]), ("_", []), ("zz", [])]
+    ("text", "expected"),
+    [("CHECK", ["checkout"]), ("one-PAGE", ["checkout"]), ("%25", ["sale"]), ("_", []), ("zz", [])],
 )
-def test_list__search__looks_in_keys_and_descriptions_in_any_case(api, text, found):
+def test_list__search__looks_in_keys_and_descriptions_in_any_case(api, text, expected):
     FlagFactory(key="checkout", description="The one-page way")
     FlagFactory(key="sale", description="50% off")
-    assert keys(api.get(f"/v1/flags?search={text}")) == found
+    assert keys(api.get(f"/v1/flags?search={text}")) == expected
 
 
 def test_list__head__is_get_without_a_body(api):
@@ -312,9 +313,9 @@ def test_list__any_number_of_flags__takes_one_query(api, django_assert_num_queri
 
 
 def evaluation(client: Any, body: dict[str, Any], key: str = "f") -> tuple[bool, str]:
-    found = data(client.post(f"/v1/flags/{key}/evaluate", body))
-    assert list(found) == ["enabled", "reason"]
-    return found["enabled"], found["reason"]
+    evaluation = data(client.post(f"/v1/flags/{key}/evaluate", body))
+    assert list(evaluation) == ["enabled", "reason"]
+    return evaluation["enabled"], evaluation["reason"]
 
 
 @pytest.mark.parametrize(

@@ -77,14 +77,14 @@ def test_ruleset__after_random_changes__decides_for_everyone_as_the_service_does
         own = configuration(key)
         sent = orjson.loads(rulesets.ruleset(key).plain)["data"]
         theirs = Configuration(
-            {each["key"]: compile_flag(each) for each in sent["flags"]},
-            {each["key"]: compile_segment(each) for each in sent["segments"]},
+            {flag["key"]: compile_flag(flag) for flag in sent["flags"]},
+            {segment["key"]: compile_segment(segment) for segment in sent["segments"]},
         )
         assert len(theirs.flags) > 5
         for at in range(100):
             user = (f"user-{at}", {"plan": ("free", "pro")[at % 2], "age": at, "country": "CH"})
             for flag in own.flags:
-                answers = [evaluate(each.flags[flag], Context(*user, each, changes.at)) for each in (own, theirs)]
+                answers = [evaluate(rules.flags[flag], Context(*user, rules, changes.at)) for rules in (own, theirs)]
                 assert answers[0] == answers[1]
 
 
@@ -107,12 +107,12 @@ def test_ruleset__not_known_or_unreadable_tag__is_sent(api: Any, tags: str) -> N
 
 def test_ruleset__after_a_change_here__is_sent_again_and_after_one_elsewhere_not(api: Any, staging_api: Any) -> None:
     FlagFactory(key="f")
-    known, known_there = get(api)["ETag"], get(staging_api)["ETag"]
+    etag, staging_etag = get(api)["ETag"], get(staging_api)["ETag"]
     assert api.patch("/v1/flags/f", {"enabled": True}).status_code == 200
-    changed = get(api, if_none_match=known)
+    changed = get(api, if_none_match=etag)
     assert data(changed)["flags"][0]["enabled"] is True
-    assert changed["ETag"] != known
-    assert get(staging_api, if_none_match=known_there).status_code == 304
+    assert changed["ETag"] != etag
+    assert get(staging_api, if_none_match=staging_etag).status_code == 304
 
 
 # --- gzip ------------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_ruleset__for_who_does_not__comes_as_it_is(api: Any, accepted: str) -> N
     assert data(answer)["flags"] == []
 
 
-# --- who and how -----------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 def test_ruleset__client_key__is_refused(client_of: Any) -> None:

@@ -68,7 +68,7 @@ def test_create__100_000_user_ids__is_accepted_and_read_back(api):
         ({"key": "other"}, "key", "invalid_value"),
         ({"members": []}, "members", "unknown_field"),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_update__what_a_segment_cannot_be__is_refused_with_its_field(api, body, field, code):
     before = create(api)
@@ -131,8 +131,8 @@ def test_delete__segment__is_gone_and_its_history_stays(api):
     response = api.delete("/v1/segments/beta")
     assert (response.status_code, response.content) == (204, b"")
     assert not Segment.objects.exists()
-    found = data(api.get("/v1/audit?object=segment/beta"))
-    assert [entry["action"] for entry in found] == ["deleted", "created"]
+    entries = data(api.get("/v1/audit?object=segment/beta"))
+    assert [entry["action"] for entry in entries] == ["deleted", "created"]
 
 
 def test_delete__used_by_flags_and_segments__is_refused_with_their_names(api, staging_api):

@@ -37,8 +37,8 @@ def count(environment: Environment, at: datetime, *, flag: str = "f", **counts: 
         LastUse.objects.update_or_create(**which, defaults={"hour": at})
 
 
-def series(found: Any) -> list[tuple[str, dict[str, int]]]:
-    return [(each["at"], each["counts"]) for each in found["series"]]
+def series(usage: Any) -> list[tuple[str, dict[str, int]]]:
+    return [(interval["at"], interval["counts"]) for interval in usage["series"]]
 
 
 @pytest.mark.usefixtures("flag")
@@ -70,13 +70,13 @@ def test_usage__by_day__adds_up_the_hours_of_each_day_of_utc(api: Any, productio
     midnight = START + DAY / 2
     for at in (midnight - HOUR, midnight, midnight + 23 * HOUR, midnight + DAY):
         count(production, at, on=1)
-    found = data(api.get(PATH, {"interval": "day", "from": "2028-10-27", "to": "2028-10-29"}))
-    assert series(found) == [
+    usage = data(api.get(PATH, {"interval": "day", "from": "2028-10-27", "to": "2028-10-29"}))
+    assert series(usage) == [
         ("2028-10-27T00:00:00.000000Z", {"on": 1}),
         ("2028-10-28T00:00:00.000000Z", {"on": 2}),
         ("2028-10-29T00:00:00.000000Z", {"on": 1}),
     ]
-    assert (found["from"], found["to"]) == ("2028-10-27T00:00:00.000000Z", "2028-10-29T23:59:59.999999Z")
+    assert (usage["from"], usage["to"]) == ("2028-10-27T00:00:00.000000Z", "2028-10-29T23:59:59.999999Z")
 
 
 @pytest.mark.usefixtures("flag")
@@ -93,15 +93,15 @@ def test_usage__period__has_the_hours_that_it_touches(
 ) -> None:
     for hour in range(8, 14):
         count(production, START.replace(month=11, day=1, hour=hour), on=1)
-    found = data(api.get(f"{PATH}?from={start}&to={end}"))
-    assert [at for at, _ in series(found)] == [f"2028-11-01T{hour}:00:00.000000Z" for hour in hours]
-    assert found["lastEvaluatedAt"] == "2028-11-01T13:00:00.000000Z"
+    usage = data(api.get(f"{PATH}?from={start}&to={end}"))
+    assert [at for at, _ in series(usage)] == [f"2028-11-01T{hour}:00:00.000000Z" for hour in hours]
+    assert usage["lastEvaluatedAt"] == "2028-11-01T13:00:00.000000Z"
 
 
 @pytest.mark.usefixtures("flag")
 def test_usage__nothing_counted__is_nothing(api: Any) -> None:
-    found = data(api.get(PATH))
-    assert (found["total"], found["lastEvaluatedAt"], found["outcomes"], found["series"]) == (0, None, [], [])
+    usage = data(api.get(PATH))
+    assert (usage["total"], usage["lastEvaluatedAt"], usage["outcomes"], usage["series"]) == (0, None, [], [])
 
 
 @pytest.mark.usefixtures("flag")
@@ -129,8 +129,8 @@ def test_usage__flag_that_was_deleted_and_made_anew_at_once__begins_with_nothing
     assert data(api.get(PATH))["total"] == 7
     assert api.delete("/v1/flags/f").status_code == 204
     data(api.post("/v1/flags", {"key": "f"}), 201)
-    found = data(api.get(PATH))
-    assert (found["total"], found["lastEvaluatedAt"]) == (0, None)
+    usage = data(api.get(PATH))
+    assert (usage["total"], usage["lastEvaluatedAt"]) == (0, None)
 
 
 def test_usage__last_evaluated__is_not_that_of_an_earlier_flag(api: Any, production: Environment) -> None:
@@ -168,8 +168,8 @@ def test_usage__unknown_flag__is_not_found(api: Any, key: str) -> None:
     ],
 )
 def test_usage__parameters_that_make_no_period__are_refused(api: Any, query: str, field: str, code: str) -> None:
-    found = error(api.get(f"{PATH}?{query}"), 400, "invalid_parameter")
-    assert [(each["field"], each["code"]) for each in found["details"]] == [(field, code)]
+    failure = error(api.get(f"{PATH}?{query}"), 400, "invalid_parameter")
+    assert [(detail["field"], detail["code"]) for detail in failure["details"]] == [(field, code)]
 
 
 @pytest.mark.usefixtures("flag")

@@ -14,8 +14,8 @@ HALF = {"type": "percentage", "percentage": 50}
 
 
 def history(client: Any, key: str = "f", query: str = "") -> list[Any]:
-    found: list[Any] = data(client.get(f"/v1/flags/{key}/history{query}"))
-    return found
+    entries: list[Any] = data(client.get(f"/v1/flags/{key}/history{query}"))
+    return entries
 
 
 # --- history ---------------------------------------------------------------------------------------------------------
@@ -81,13 +81,13 @@ def test_history__by_pages__gives_every_change_once(api):
     for at in range(6):
         data(api.patch("/v1/flags/f", {"description": str(at)}))
     expected = [entry["revision"] for entry in history(api)]
-    found, address = [], "/v1/flags/f/history?limit=3"
+    revisions, address = [], "/v1/flags/f/history?limit=3"
     while address:
         response = api.get(address)
-        found += [entry["revision"] for entry in data(response)]
+        revisions += [entry["revision"] for entry in data(response)]
         address = next_page(response)
-    assert found == expected == sorted(expected, reverse=True)
-    assert len(found) == 7
+    assert revisions == expected == sorted(expected, reverse=True)
+    assert len(revisions) == 7
 
 
 @pytest.mark.parametrize("count", [1, 12])

@@ -67,8 +67,8 @@ def test_properties__of_a_flag__are_common_to_all_environments(api, staging_api)
     create(api, "base")
     create(api, **WHOLE)
     data(staging_api.patch("/v1/flags/f", {"owner": "bob"}))
-    found = data(api.get("/v1/flags/f"))
-    assert {name: found[name] for name in WHOLE} == {**WHOLE, "owner": "bob"}
+    flag = data(api.get("/v1/flags/f"))
+    assert {name: flag[name] for name in WHOLE} == {**WHOLE, "owner": "bob"}
 
 
 def test_update__what_was_read__can_be_sent_back_and_changes_nothing(api):
@@ -97,7 +97,10 @@ def test_update__null_or_nothing__removes_a_property(api, name, nothing):
     create(api, "base")
     before = create(api, **WHOLE)
     after = data(api.patch("/v1/flags/f", {name: nothing}))
-    assert after == {**{each: value for each, value in before.items() if each != name}, "updatedAt": after["updatedAt"]}
+    assert after == {
+        **{other: value for other, value in before.items() if other != name},
+        "updatedAt": after["updatedAt"],
+    }
 
 
 @pytest.mark.parametrize("nothing", [None, []])
@@ -108,8 +111,8 @@ def test_update__variants_away_with_all_that_needs_them__leaves_a_plain_flag(api
 
 def test_update__expiry__is_understood_at_any_offset_and_as_a_date(api):
     create(api)
-    found = data(api.patch("/v1/flags/f", {"expiresAt": "2027-01-31T12:00:00+02:00"}))
-    assert found["expiresAt"] == "2027-01-31T10:00:00.000000Z"
+    flag = data(api.patch("/v1/flags/f", {"expiresAt": "2027-01-31T12:00:00+02:00"}))
+    assert flag["expiresAt"] == "2027-01-31T10:00:00.000000Z"
     assert data(api.patch("/v1/flags/f", {"expiresAt": "2027-01-31"}))["expiresAt"] == "2027-01-31T00:00:00.000000Z"
 
 
@@ -140,8 +143,8 @@ def test_update__what_a_property_cannot_be__is_refused_with_its_name(api, body, 
 def test_update__variant_that_another_environment_serves__is_in_use(api, staging_api):
     create(api, type="string", variants=COLOURS)
     data(staging_api.patch("/v1/flags/f", {"rules": [{"type": "percentage", "percentage": 5, "variant": "green"}]}))
-    found = error(api.patch("/v1/flags/f", {"variants": COLOURS[:1]}), 409, "in_use")
-    assert "staging" in found["message"]
+    failure = error(api.patch("/v1/flags/f", {"variants": COLOURS[:1]}), 409, "in_use")
+    assert "staging" in failure["message"]
 
 
 # --- filters ---------------------------------------------------------------------------------------------------------
@@ -188,8 +191,8 @@ def test_list__by_every_filter__takes_one_query(api, django_assert_num_queries, 
         create(api, f"f{at}", tags=["shop", "web"], owner="ada", expiresAt="2027-01-31")
     api.get("/v1/flags")
     with django_assert_num_queries(1):
-        found = api.get("/v1/flags?tag=shop&owner=ada&archived=false&expired=true&enabled=false&search=f&limit=100")
-        assert len(data(found)) in (0, count)
+        response = api.get("/v1/flags?tag=shop&owner=ada&archived=false&expired=true&enabled=false&search=f&limit=100")
+        assert len(data(response)) in (0, count)
 
 
 # --- archive and restore ---------------------------------------------------------------------------------------------

@@ -31,6 +31,6 @@ def ask_all(client: Any, context: Any = USER) -> Any:
 
 
 def by_key(answer: Any) -> dict[str, Any]:
-    found = {each["key"]: each for each in answer["flags"]}
-    assert len(found) == len(answer["flags"])
-    return found
+    evaluations = {evaluation["key"]: evaluation for evaluation in answer["flags"]}
+    assert len(evaluations) == len(answer["flags"])
+    return evaluations

@@ -16,8 +16,8 @@ _FILE = Path(__file__).with_name("specification.yaml")
 
 @cache
 def _specification() -> dict[str, Any]:
-    found: dict[str, Any] = _amended(yaml.safe_load(_FILE.read_text()))
-    return found
+    document: dict[str, Any] = _amended(yaml.safe_load(_FILE.read_text()))
+    return document
 
 
 def _amended(part: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Evaluations in the words of OFREP: each reason, each type of value, and what is told about them."""
+"""The answers of OFREP: each reason, each type of value, and the metadata."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_value__of_each_type__stands_beside_its_variant(flag, value, variant):
 def test_value__number__is_written_as_the_one_type_that_all_of_its_flag_have(values, written):
     answer = orjson.dumps(ask(**numbers(*values)))
     assert f'"value":{written},' in answer.decode()
-    assert type(json.loads(answer)["value"]) is (float if any(isinstance(each, float) for each in values) else int)
+    assert type(json.loads(answer)["value"]) is (float if any(isinstance(value, float) for value in values) else int)
 
 
 def test_metadata__of_a_match__tells_the_rule_and_its_name():
@@ -136,7 +136,7 @@ def test_answer_flags__without_a_targeting_key__fails_only_for_flags_that_need_o
         answer.key: answer.document() for answer in answer_flags(flags.values(), context, FACTS, shows_rules=True)
     }
     assert list(answers) == list(flags)
-    assert {key: each.get("reason") for key, each in answers.items()} == {
+    assert {key: answer.get("reason") for key, answer in answers.items()} == {
         "plain": "STATIC",
         "half": None,
         "pro": "TARGETING_MATCH",

@@ -33,7 +33,7 @@ def test_etag__anything_else__makes_another():
         *[(NOON,), (NOON + timedelta(microseconds=1),), ({"a": ["b", "c"]},), ({"a": ["c", "b"]},)],
         *[(2**64 - 1,), (2**64 - 2,), (0.1,), (0.1 + 2**-55,)],
     ]
-    assert len({etag(SECRET, *each) for each in parts}) == len(parts)
+    assert len({etag(SECRET, *part) for part in parts}) == len(parts)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What clients are told of event streams: an address that they can reach, and a token that is theirs."""
+"""The event streams of an answer: an address that the client can reach, with a token of its own."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def test_offer__told_again__is_the_same_for_a_while_so_that_nobody_opens_the_str
 
 def test_offer__identity__changes_with_all_that_a_client_must_not_go_on_with():
     later = NOON + tokens.PERIOD
-    known = OFFER.identity(NOON)
-    assert known == OFFER.identity(NOON + timedelta(minutes=1))
-    assert known not in [
+    identity = OFFER.identity(NOON)
+    assert identity == OFFER.identity(NOON + timedelta(minutes=1))
+    assert identity not in [
         OFFER.identity(later),
         Offer("http://testserver:8002", "production", "17").identity(NOON),
         Offer("http://testserver:8001", "production", "18").identity(NOON),
@@ -84,9 +84,9 @@ def test_offer__identity__changes_with_all_that_a_client_must_not_go_on_with():
 
 
 def test_offer__identity_under_another_secret__is_another_since_tokens_are_good_no_more(settings):
-    known = OFFER.identity(NOON)
+    identity = OFFER.identity(NOON)
     settings.SECRET_KEY = "another-secret-" * 5
-    assert OFFER.identity(NOON) != known
+    assert OFFER.identity(NOON) != identity
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What goes wrong under /ofrep, in the words of the protocol, whoever found it out."""
+"""Failures under /ofrep, in the form of the protocol, wherever they arise."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ def tag(client: Any, context: Any = None) -> str:
     return str(response["ETag"])
 
 
-def holds(client: Any, known: str, context: Any = None) -> bool:
+def holds(client: Any, etag: str, context: Any = None) -> bool:
     """Whether the service says that what a client has still holds."""
-    response = bulk(client, {"targetingKey": "u"} if context is None else context, HTTP_IF_NONE_MATCH=known)
+    response = bulk(client, {"targetingKey": "u"} if context is None else context, HTTP_IF_NONE_MATCH=etag)
     assert response.status_code in (200, 304)
-    assert (response.status_code == 304) == (response["ETag"] == known) == (response.content == b"")
+    assert (response.status_code == 304) == (response["ETag"] == etag) == (response.content == b"")
     return bool(response.status_code == 304)
 
 
@@ -54,9 +54,9 @@ def holds(client: Any, known: str, context: Any = None) -> bool:
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"x", {}', "*"])
 def test_if_none_match__that_names_the_tag__is_answered_with_nothing(api, form):
     create(api)
-    known = tag(api)
-    response = bulk(api, HTTP_IF_NONE_MATCH=form.format(known))
-    assert (response.status_code, response.content, response["ETag"]) == (304, b"", known)
+    etag = tag(api)
+    response = bulk(api, HTTP_IF_NONE_MATCH=form.format(etag))
+    assert (response.status_code, response.content, response["ETag"]) == (304, b"", etag)
     assert "Content-Type" not in response
 
 
@@ -68,9 +68,9 @@ def test_if_none_match__that_names_another__is_answered_in_full(api, header):
 
 def test_not_modified__answer__evaluates_no_flag(api, monkeypatch):
     create(api)
-    known = tag(api)
+    etag = tag(api)
     monkeypatch.setattr(answers, "resolve", lambda *_: pytest.fail("a flag was evaluated"))
-    assert holds(api, known)
+    assert holds(api, etag)
 
 
 def test_not_modified__for_a_body_that_makes_no_sense__is_never_said(api):
@@ -83,8 +83,8 @@ def test_not_modified__for_a_body_that_makes_no_sense__is_never_said(api):
 
 def test_tag__same_question__is_the_same_however_its_context_is_ordered(api):
     create(api)
-    known = tag(api, {"targetingKey": "u", "a": 1, "b": {"x": 1, "y": 2}})
-    assert holds(api, known, {"b": {"y": 2, "x": 1}, "a": 1, "targetingKey": "u"})
+    etag = tag(api, {"targetingKey": "u", "a": 1, "b": {"x": 1, "y": 2}})
+    assert holds(api, etag, {"b": {"y": 2, "x": 1}, "a": 1, "targetingKey": "u"})
     assert tag(api, {}) == tag(api, {"targetingKey": None}) == tag(api, {"targetingKey": ""})
 
 
@@ -107,10 +107,10 @@ def test_tag__another_context__makes_another(api, context):
 def test_tag__another_environment_or_right_to_know__makes_another(api, staging_api, client_of):
     shipped, trusted = client_of(Scope.CLIENT), client_of(Scope.SERVER)
     create(api)
-    known = tag(api)
-    assert not holds(staging_api, known)
-    assert not holds(shipped, known)
-    assert holds(trusted, known)
+    etag = tag(api)
+    assert not holds(staging_api, etag)
+    assert not holds(shipped, etag)
+    assert holds(trusted, etag)
 
 
 @pytest.mark.parametrize(
@@ -128,26 +128,26 @@ def test_tag__another_environment_or_right_to_know__makes_another(api, staging_a
 def test_tag__change_of_a_flag_or_segment__makes_another(api, change):
     create(api)
     data(api.post("/v1/segments", {"key": "s"}), 201)
-    known = tag(api)
+    etag = tag(api)
     assert change(api).status_code < 300
-    assert not holds(api, known)
+    assert not holds(api, etag)
 
 
 def test_tag__change_of_another_environment_or_of_what_no_flag_asks_for__is_the_same(api, staging_api, production):
     create(api)
-    known = tag(api)
+    etag = tag(api)
     data(staging_api.patch("/v1/flags/f", {"enabled": True}))
     create_key(name="other", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
     snapshot.reset()
-    assert holds(api, known)
+    assert holds(api, etag)
 
 
 def test_tag__process_that_has_just_started__is_that_of_the_others(api, staging_api):
     create(api)
     data(staging_api.patch("/v1/flags/f", {"enabled": True}))
-    known = tag(api), tag(staging_api)
+    etag = tag(api), tag(staging_api)
     snapshot.reset()
-    assert (tag(api), tag(staging_api)) == known
+    assert (tag(api), tag(staging_api)) == etag
 
 
 # --- what changes by itself ------------------------------------------------------------------------------------------
@@ -163,24 +163,24 @@ def test_tag__process_that_has_just_started__is_that_of_the_others(api, staging_
 )
 def test_tag__moment_that_a_rule_names__holds_until_then(api, clock, rule):
     create(api, rules=[{"type": "percentage", "percentage": 100, **rule}])
-    known, before = tag(api), by_key(ask_all(api))
+    etag, before = tag(api), by_key(ask_all(api))
     clock.shift(HOUR - timedelta(microseconds=1))
-    assert holds(api, known)
+    assert holds(api, etag)
     clock.shift(timedelta(microseconds=1))
-    assert not holds(api, known)
+    assert not holds(api, etag)
     assert by_key(ask_all(api))["f"]["value"] is not before["f"]["value"]
-    known = tag(api)
+    etag = tag(api)
     clock.shift(1000 * HOUR)
-    assert holds(api, known)
+    assert holds(api, etag)
 
 
 def test_tag__moment_of_a_rule_or_flag_that_is_off__is_none(api, clock):
     rule = {"type": "percentage", "percentage": 100, "startAt": (NEW_YEAR + HOUR).isoformat()}
     create(api, "a", rules=[{**rule, "enabled": False}])
     create(api, "b", rules=[rule], enabled=False)
-    known = tag(api)
+    etag = tag(api)
     clock.shift(2 * HOUR)
-    assert holds(api, known)
+    assert holds(api, etag)
 
 
 @pytest.mark.parametrize("door", ["condition", "segment"])
@@ -197,15 +197,15 @@ def test_tag__condition_that_moves_with_the_clock__holds_until_it_turns_for_this
         return {"targetingKey": "u", "signedUpAt": (NEW_YEAR - hours_ago * HOUR).isoformat()}
 
     contexts = {hours: user(hours) for hours in (1, 23, 48)}
-    known = {hours: tag(api, context) for hours, context in contexts.items()}
+    etag = {hours: tag(api, context) for hours, context in contexts.items()}
     values = {hours: by_key(ask_all(api, context))["f"]["value"] for hours, context in contexts.items()}
     assert values == {1: True, 23: True, 48: False}
 
     clock.shift(HOUR + MINUTE)
-    assert [hours for hours, context in contexts.items() if not holds(api, known[hours], context)] == [23]
+    assert [hours for hours, context in contexts.items() if not holds(api, etag[hours], context)] == [23]
     assert by_key(ask_all(api, contexts[23]))["f"]["value"] is False
     clock.shift(22 * HOUR)
-    assert [hours for hours, context in contexts.items() if not holds(api, known[hours], context)] == [1, 23]
+    assert [hours for hours, context in contexts.items() if not holds(api, etag[hours], context)] == [1, 23]
 
 
 @pytest.mark.parametrize("signed_up_at", [None, 17, "lately", [], {}])
@@ -220,9 +220,9 @@ def test_tag__attribute_that_is_no_moment__never_turns(api, clock, signed_up_at)
         ],
     )
     context = {"targetingKey": "u", "signedUpAt": signed_up_at}
-    known = tag(api, context)
+    etag = tag(api, context)
     clock.shift(1000 * HOUR)
-    assert holds(api, known, context)
+    assert holds(api, etag, context)
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------
@@ -231,14 +231,14 @@ def test_tag__attribute_that_is_no_moment__never_turns(api, clock, signed_up_at)
 def test_tag__where_streams_are_served__holds_while_the_token_that_came_with_it_is_good(api, clock, monkeypatch):
     monkeypatch.setattr(worker_process, "stream_port", 8001)
     create(api)
-    known, began = tag(api), NEW_YEAR
+    etag, began = tag(api), NEW_YEAR
     for minutes in range(300):
         now = NEW_YEAR + minutes * MINUTE
         clock.move_to(now)
-        if holds(api, known):
+        if holds(api, etag):
             assert began + tokens.LIFETIME - now > tokens.PERIOD
         else:
-            known, began = tag(api), now
+            etag, began = tag(api), now
             assert minutes % 30 == 0
 
 
@@ -247,18 +247,18 @@ def test_tag__streams_at_another_address_or_of_another_key__make_another(api, cl
     create(api)
     without = tag(api)
     monkeypatch.setattr(worker_process, "stream_port", 8001)
-    known = tag(api)
-    assert known != without
-    assert not holds(other, known)
+    etag = tag(api)
+    assert etag != without
+    assert not holds(other, etag)
     monkeypatch.setattr(worker_process, "stream_port", 8002)
-    assert not holds(api, known)
+    assert not holds(api, etag)
 
 
-# --- what a stream told ----------------------------------------------------------------------------------------------
+# --- event streams --------------------------------------------------------------------------------------------------
 
 
 def test_heard__revision_that_this_host_has_not_seen__is_looked_for_before_the_answer(api, production, monkeypatch):
-    """Another host committed it, and nobody has told this one yet."""
+    """A change that another host committed, and of which this one has no message yet."""
     create(api)
     ask_all(api)
     monkeypatch.setattr("config.signal_file.poke", lambda: None)

@@ -21,14 +21,14 @@ both = pytest.mark.parametrize("path", [ONE, BULK])
 
 
 def operation(path: str) -> dict[str, Any]:
-    found: dict[str, Any] = DOCUMENT["paths"][path]["post"]
-    return found
+    described: dict[str, Any] = DOCUMENT["paths"][path]["post"]
+    return described
 
 
 def check(path: str, answer: Answer) -> None:
     """Fail unless an answer is described, body and headers."""
     described = operation(path)["responses"][str(answer.status)]
-    assert {name.lower() for name, each in described.get("headers", {}).items() if each.get("required")} <= set(
+    assert {name.lower() for name, header in described.get("headers", {}).items() if header.get("required")} <= set(
         answer.headers
     )
     if "content" not in described:
@@ -41,14 +41,14 @@ def check(path: str, answer: Answer) -> None:
 
 @both
 def test_operation__described__has_words_security_and_every_answer(path):
-    found = operation(path)
-    assert found["tags"] == ["OpenFeature"]
-    assert found["summary"]
-    assert found["description"].endswith(".")
-    assert found["security"] == [{"bearerKey": []}, {"headerKey": []}, {"adminSession": []}]
+    described = operation(path)
+    assert described["tags"] == ["OpenFeature"]
+    assert described["summary"]
+    assert described["description"].endswith(".")
+    assert described["security"] == [{"bearerKey": []}, {"headerKey": []}, {"adminSession": []}]
     statuses = {"200", "400", "401", "403", "500", "503"} | ({"404"} if path == ONE else {"304"})
-    assert found["responses"].keys() == statuses
-    for status, response in found["responses"].items():
+    assert described["responses"].keys() == statuses
+    for status, response in described["responses"].items():
         assert response["description"].endswith(".")
         assert ("content" in response) == (status != "304")
         assert response["headers"]["X-Request-Id"]["required"]
@@ -59,9 +59,9 @@ def test_operation__described__has_words_security_and_every_answer(path):
 
 @both
 def test_operation__parameters__are_those_of_the_protocol(path):
-    found = {(each["in"], each["name"]) for each in operation(path)["parameters"]}
+    parameters = {(parameter["in"], parameter["name"]) for parameter in operation(path)["parameters"]}
     more = {("header", "If-None-Match"), ("query", "flagConfigEtag"), ("query", "flagConfigLastModified")}
-    assert found == ({("path", "flag_key")} if path == ONE else more)
+    assert parameters == ({("path", "flag_key")} if path == ONE else more)
 
 
 def test_answers__of_every_kind__are_described(api):

@@ -67,4 +67,4 @@ def test_answer__to_clients_of_python_and_javascript__has_all_that_they_read(api
     assert isinstance(answer["variant"], str)
     assert answer["reason"] in ("STATIC", "TARGETING_MATCH", "SPLIT", "DISABLED", "UNKNOWN")
     assert answer["value"] is not None
-    assert all(isinstance(each, str | int) for each in answer["metadata"].values())
+    assert all(isinstance(value, str | int) for value in answer["metadata"].values())

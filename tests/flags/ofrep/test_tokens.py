@@ -15,8 +15,8 @@ MOMENT = NOON + timedelta(microseconds=123_457)
 
 
 def issue(**values: object) -> str:
-    known = {"environment": "production", "key_id": "17", "at": MOMENT}
-    return tokens.issue(**{**known, **values})  # type: ignore[arg-type]
+    values_of_token = {"environment": "production", "key_id": "17", "at": MOMENT}
+    return tokens.issue(**{**values_of_token, **values})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("at", [MOMENT, NOON + LIFETIME - timedelta(microseconds=1), NOON - timedelta(seconds=5)])

@@ -1,4 +1,4 @@
-"""OFREP as its clients see it: one flag, all flags, what each kind of key is told, and how little it costs."""
+"""OFREP as its clients see it: one flag, all flags, what each kind of key reveals, and the number of queries."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ def test_all__flags__are_those_that_are_not_archived_each_as_alone(api):
     create(api, "old", enabled=False)
     data(api.post("/v1/flags/old/archive"))
     for user in ("ada", "bob", "eve"):
-        found = by_key(ask_all(api, {"targetingKey": user}))
-        assert len(found) == 14
-        for key, answer in found.items():
+        evaluations = by_key(ask_all(api, {"targetingKey": user}))
+        assert len(evaluations) == 14
+        for key, answer in evaluations.items():
             alone = ask(api, key, {"targetingKey": user})
             del alone["metadata"]["revision"]
             assert answer == alone
@@ -157,17 +157,17 @@ def test_all__flags_named_in_the_context__are_an_attribute_too(api):
 def test_all__user_without_a_targeting_key__fails_for_the_flags_that_need_one(api):
     create(api, "half", rules=[{"type": "percentage", "percentage": 50}])
     create(api, "plain")
-    found = by_key(ask_all(api, {}))
-    assert found["half"].keys() == {"key", "errorCode", "errorDetails", "metadata"}
-    assert found["half"]["errorCode"] == "TARGETING_KEY_MISSING"
-    assert found["plain"]["value"] is True
+    evaluations = by_key(ask_all(api, {}))
+    assert evaluations["half"].keys() == {"key", "errorCode", "errorDetails", "metadata"}
+    assert evaluations["half"]["errorCode"] == "TARGETING_KEY_MISSING"
+    assert evaluations["plain"]["value"] is True
 
 
 def test_all__of_nothing__are_none(api):
     assert ask_all(api)["flags"] == []
 
 
-# --- who is told what ------------------------------------------------------------------------------------------------
+# --- what keys reveal ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scope", [Scope.SERVER, Scope.MANAGE])
@@ -175,9 +175,9 @@ def test_rule__for_keys_that_may_read_rules__is_named(api, client_of, scope):
     client = client_of(scope)
     create(api, rules=[SECRET[1]])
     context = {"targetingKey": "u", "secretAttribute": "secret value"}
-    told = {"rule": 0, "ruleName": "Secret name"}
-    assert told.items() <= ask(client, "f", context)["metadata"].items()
-    assert told.items() <= by_key(ask_all(client, context))["f"]["metadata"].items()
+    rule = {"rule": 0, "ruleName": "Secret name"}
+    assert rule.items() <= ask(client, "f", context)["metadata"].items()
+    assert rule.items() <= by_key(ask_all(client, context))["f"]["metadata"].items()
 
 
 def test_rule__for_keys_of_scope_client__is_never_told(api, client_of):
