@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -79,7 +79,7 @@ class EnvironmentViewSet(ApiViewSet):
         summary="List environments",
         description="All environments, ordered by key. Without `limit` all of them are answered.",
         parameters=paging(),
-        responses={200: answer(EnvironmentSerializer(many=True), "The environments.", _EXAMPLE), **errors()},
+        responses={200: answer(EnvironmentSerializer(many=True), "The environments."), **errors()},
     )
     def list(self, request: Request) -> Response:
         return self.page(request)
@@ -89,7 +89,7 @@ class EnvironmentViewSet(ApiViewSet):
         summary="Get an environment",
         parameters=[_KEY],
         responses={
-            200: answer(EnvironmentSerializer, "The environment.", _EXAMPLE),
+            200: answer(EnvironmentSerializer, "The environment."),
             **errors(ErrorCode.NOT_FOUND),
         },
     )
@@ -105,10 +105,9 @@ class EnvironmentViewSet(ApiViewSet):
         parameters=[*IDEMPOTENCY, REASON, LOCATION],
         request=EnvironmentSerializer,
         responses={
-            201: answer(EnvironmentSerializer, "The environment.", {**_EXAMPLE, "key": "qa", "isDefault": False}),
+            201: answer(EnvironmentSerializer, "The environment."),
             **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
         },
-        examples=[OpenApiExample("Another one", value={"key": "qa", "name": "Quality"}, request_only=True)],
     )
     @idempotent
     def create(self, request: Request) -> Response:
@@ -125,10 +124,9 @@ class EnvironmentViewSet(ApiViewSet):
         parameters=[_KEY, REASON],
         request=EnvironmentUpdateSerializer,
         responses={
-            200: answer(EnvironmentSerializer, "The environment as it is now.", _EXAMPLE),
+            200: answer(EnvironmentSerializer, "The environment as it is now."),
             **errors(ErrorCode.NOT_FOUND, has_body=True),
         },
-        examples=[OpenApiExample("Another name", value={"name": "Live"}, request_only=True)],
     )
     def partial_update(self, request: Request, environment_key: str) -> Response:
         refuse_parameters(request)
