@@ -31,14 +31,14 @@ _NUMBER: Schema = {"type": "integer", "minimum": 0}
 _INTERVAL: Schema = {"type": "string", "enum": [each.value for each in Interval]}
 _OTHER: Schema = {
     **_NUMBER,
-    "description": f"Events of all other names. It is there where there are more than {MOST_NAMES} names.",
+    "description": f"The events of all other names, if there are more than {MOST_NAMES} names.",
 }
 _NAMED: Schema = closed_object({"event": NAME, "count": _COUNT}, "The events of one name.")
 _INTERVAL_COUNTS: Schema = closed_object(
     {
         "at": {**_MOMENT, "description": "The start of the interval, in UTC."},
-        "local": {**_MOMENT, "description": "The same moment by the clocks of the time zone."},
-        "counts": {"type": "object", "additionalProperties": _COUNT, "description": "By name of the event."},
+        "local": {**_MOMENT, "description": "The start of the interval, in local time."},
+        "counts": {"type": "object", "additionalProperties": _COUNT, "description": "The counts by name of the event."},
         "other": _OTHER,
     },
     "The events of one hour or day.",
@@ -52,13 +52,14 @@ _COUNTS = component(
             "interval": _INTERVAL,
             "timeZone": TEXT,
             "from": {**_MOMENT, "description": "The start of the first interval."},
-            "to": {**_MOMENT, "description": "The end of the last interval; what happens then is not in it any more."},
+            "to": {**_MOMENT, "description": "The end of the last interval, which is no longer part of it."},
             "total": _NUMBER,
             "events": {
                 "type": "array",
                 "items": component("NamedCount", _NAMED),
                 "maxItems": MOST_NAMES,
-                "description": f"The {MOST_NAMES} most frequent names of all intervals together, the first one first.",
+                "description": f"The {MOST_NAMES} most frequent names of all intervals together, "
+                "the most frequent first.",
             },
             "other": _OTHER,
             "series": {
@@ -66,10 +67,10 @@ _COUNTS = component(
                 "items": component("IntervalCounts", _INTERVAL_COUNTS),
                 "minItems": 1,
                 "maxItems": MOST_INTERVALS,
-                "description": "Every interval in order of time, also where nothing happened.",
+                "description": "All intervals in order of time, including those without events.",
             },
         },
-        "How many events there were in the environment of the request.",
+        "The number of events in the environment of the request.",
         optional=["other"],
     ),
 )
@@ -77,22 +78,27 @@ _COUNTS = component(
 retrieve = extend_schema(
     operation_id="count_events",
     summary="Count events",
-    description="How many events there were of each name, by the hours or days of a time zone and the `timestamp` of "
-    "the events. Counts are exact at the moment of reading: they change with the events, in one transaction. Days are "
-    "dates of the local calendar, of 23 or 25 hours where clocks change; the hour that is repeated then stands there "
-    f"twice. Intervals are always whole, and at most {MOST_INTERVALS:,}: the first one holds `from`, the last one "
-    "`to`. Only years from 1980 on can be asked for.",
+    description="Returns the number of events with each name in the hours or days of a time zone, "
+    "by the `timestamp` of the events. Counts are exact, because they change in the same "
+    "transaction as the events. Days are those of the local calendar; they have 23 or 25 hours "
+    f"where clocks change, and a repeated hour appears twice. There are at most {MOST_INTERVALS:,} "
+    "intervals, all of them whole: the first contains `from`, and the last contains `to`. Only "
+    "years from 1980 on are possible.",
     parameters=[
-        query("interval", {**_INTERVAL, "default": "day"}, "What the series is in steps of."),
-        query("timeZone", {**TEXT, "default": "UTC"}, "Whose hours and days: an IANA name such as `Europe/Zurich`."),
-        query("event", NAME, "Only events of this name."),
+        query("interval", {**_INTERVAL, "default": "day"}, "The length of the intervals."),
+        query(
+            "timeZone",
+            {**TEXT, "default": "UTC"},
+            "The time zone of the hours and days, by its IANA name, such as `Europe/Zurich`.",
+        ),
+        query("event", NAME, "Only events with this name."),
         query(
             "from",
             MOMENT,
-            "From the interval of this moment on; a date is one of the time zone. Default: 30 days before `to`, or 48 "
-            "hours where the interval is `hour`.",
+            "The first interval contains this time. A date is one of the time zone. Default: 30 "
+            "days before `to`, or 48 hours if the interval is `hour`.",
         ),
-        query("to", MOMENT, "Up to the interval of this moment, or to the end of this date. Default: now."),
+        query("to", MOMENT, "The last interval contains this time, or the end of this date. Default: now."),
     ],
     responses={
         200: answer(
@@ -150,7 +156,7 @@ class CountViewSet(ApiViewSet):
 
 def _zone(name: str) -> ZoneInfo:
     if name not in zone_names():
-        message = "Must be the name of a time zone, such as Europe/Zurich or UTC, written exactly so."
+        message = "Must be the exact name of a time zone, such as Europe/Zurich or UTC."
         _refuse("timeZone", DetailCode.INVALID_VALUE, message)
     return ZoneInfo(name)
 
@@ -164,7 +170,7 @@ def _in_zone(moment: datetime | None, zone: ZoneInfo, parameter: str, request: R
     if moment is None:
         return None
     if not _FIRST <= moment < _LAST:
-        message = f"Must lie in the years {_FIRST.year} to {_LAST.year - 1}."
+        message = f"Must be in the years {_FIRST.year} to {_LAST.year - 1}."
         _refuse(parameter, DetailCode.OUT_OF_RANGE, message)
     is_date = len(request.query_params[parameter].strip()) == _DATE_LENGTH
     return moment.replace(tzinfo=zone, fold=int(parameter == "to")).astimezone(UTC) if is_date else moment
@@ -177,7 +183,7 @@ def _intervals(interval: Interval, zone: ZoneInfo, start: datetime, end: datetim
         found = intervals(interval, zone, start, end)
         if len(found.starts) <= MOST_INTERVALS:
             return found
-    message = f"Must be so near to `to` that there are at most {MOST_INTERVALS:,} {interval}s."
+    message = f"Must be nearer to `to`; there can be at most {MOST_INTERVALS:,} {interval}s between them."
     _refuse("from", DetailCode.OUT_OF_RANGE, message)
 
 

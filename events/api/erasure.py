@@ -38,19 +38,19 @@ class ErasureSerializer(serializers.Serializer[Any]):
 erase = extend_schema(
     operation_id="erase_user",
     summary="Erase a user",
-    description="Deletes all events and exposures of the user in this environment, in one transaction, and says which "
-    "experiments' numbers that changed. A user of whom nothing is stored is answered with zeros. Rules and segments "
-    "that list the user stay as they are.",
+    description="Deletes all events and exposures of the user in this environment, in one "
+    "transaction, and names the experiments whose numbers changed. If nothing is stored about the "
+    "user, the counts are 0. Rules and segments that list the user stay as they are.",
     parameters=[
         OpenApiParameter(
             "user_id",
             NAME,
             OpenApiParameter.PATH,
-            description="Percent-encoded; what it is after that may hold slashes.",
+            description="The id of the user, percent-encoded. It may contain slashes.",
         )
     ],
     request=None,
-    responses={200: answer(ErasureSerializer, "What is gone."), **errors(ErrorCode.NOT_FOUND)},
+    responses={200: answer(ErasureSerializer, "What was deleted."), **errors(ErrorCode.NOT_FOUND)},
 )
 
 

@@ -22,8 +22,8 @@ from events.queries.exports import FORMS
 create = extend_schema(
     operation_id="track_event",
     summary="Track an event",
-    description="`accepted` means committed to the database. An event with an `id` of yours may be sent again: it is "
-    "answered `duplicate` and stored once.",
+    description="`accepted` means that the event is committed to the database. An event that has "
+    "an `id` can be sent again: the answer is then `duplicate`, and the event is stored once.",
     parameters=IDEMPOTENCY,
     request=EventSerializer,
     responses={
@@ -35,12 +35,13 @@ create = extend_schema(
 batch = extend_schema(
     operation_id="batch_events",
     summary="Track a batch of events",
-    description="1 to 1,000 events, acknowledged in order. A bad event is `rejected` with its error and the others "
-    "are stored; if none is acceptable the answer is 400, with `details` naming `events[i].field`.",
+    description="Send 1 to 1,000 events. The answer has an entry for each, in the same order. An "
+    "invalid event is `rejected` with its error, and the others are stored. If all events are "
+    "invalid, the answer is 400, and its `details` name `events[i].field`.",
     parameters=IDEMPOTENCY,
     request=BatchSerializer,
     responses={
-        202: answer(BatchAcknowledgementSerializer(many=True), "What became of each event."),
+        202: answer(BatchAcknowledgementSerializer(many=True), "The outcome of each event."),
         **errors(ErrorCode.IDEMPOTENCY_CONFLICT, ErrorCode.BATCH_TOO_LARGE, has_body=True),
     },
     # The tour shows a batch in which an event is rejected.
@@ -58,29 +59,32 @@ _PROPERTIES = OpenApiParameter(
     OpenApiParameter.QUERY,
     style="form",
     explode=True,
-    description="`properties.<name>=<value>`, one or several: only events whose property of exactly that name, dots "
-    "and all, is that text, or the number, `true`, `false` or `null` that the text spells. Needs `event` or `userId`.",
+    description="`properties.<name>=<value>`, once or several times: only events whose property "
+    "has this value. The value is a text, or the number, `true`, `false` or `null` that the text "
+    "spells. The name must be exactly the same, including dots. Requires `event` or `userId`.",
 )
 
 list_events = extend_schema(
     operation_id="query_events",
     summary="Query events",
-    description="Newest first, by timestamp and then id. The `Link` header names the next page. With `Accept: "
-    "application/x-ndjson` or `text/csv` all that the filters find is answered as one file, while it is written; "
-    "`limit` and `cursor` have no place there. One that breaks off ends within a record.",
+    description="Returns events, newest first, by timestamp and then id. The `Link` header names "
+    "the next page. With `Accept: application/x-ndjson` or `text/csv`, the answer is one file "
+    "with all events that match the filters, sent while it is written. Such a request must not "
+    "have `limit` or `cursor`. A file that breaks off ends within a record.",
     parameters=[
         query("userId", NAME, "Only events of this user."),
-        query("event", NAME, "Only events of this name."),
+        query("event", NAME, "Only events with this name."),
         query(
             "experimentId",
             {**NAME, "maxLength": TEXT_LENGTH},
-            "Only events that name this experiment, by its id or its key, whichever of the two you give. A name that "
-            "no experiment has finds the events whose `experimentId` is exactly that.",
+            "Only events of this experiment. Send its id or its key: events that contain either "
+            "are found. If no experiment has this id or key, events with exactly this "
+            "`experimentId` are found.",
         ),
         query("variant", {**NAME, "maxLength": TEXT_LENGTH}, "Only events with this `variant` of `experimentId`."),
         _PROPERTIES,
-        query("from", MOMENT, "From this moment or day on."),
-        query("to", MOMENT, "Until this moment, or the end of this day."),
+        query("from", MOMENT, "Only events at or after this time or day."),
+        query("to", MOMENT, "Only events up to this time, or up to the end of this day."),
         *paging(default=100),
     ],
     responses={

@@ -30,7 +30,7 @@ from events.queries.exports import Form
 from events.recording.ingest import Outcome, record, record_one
 from events.recording.rows import NewEvent
 
-_CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "This id belongs to another event already; give this one its own.")
+_CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "Another event already has this id; use a new one.")
 
 
 class EventPagination(KeysetPagination):

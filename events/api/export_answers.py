@@ -37,12 +37,13 @@ class ExportAnswer(StreamingHttpResponse):
 class _Pieces(Iterator[bytes]):
     """The pieces of a file, in a place of this process until it is closed.
 
-    The first records are there before the first byte is sent, so that a database which cannot answer is told as ever.
+    The first records are read before the first byte is sent, so that an error of the database still
+    gets its usual answer.
     """
 
     def __init__(self, events: EventQuerySet, form: Form) -> None:
         if not _places.acquire(blocking=False):
-            message = "As many exports as may be are being written; ask again when one has ended."
+            message = "The maximum number of exports is in progress; try again when one has ended."
             raise DomainError(ErrorCode.RATE_LIMITED, message)
         self._is_open = True
         found = pages(events)

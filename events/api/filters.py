@@ -21,16 +21,18 @@ MOST_PROPERTIES = 10
 
 
 class EventForm(forms.Form):
-    """What a parameter needs beside it: each narrows what an index finds, and nothing is searched from end to end."""
+    """The combinations of parameters that are allowed: an index finds the events, and no request
+    searches the whole table.
+    """
 
     def clean(self) -> dict[str, Any]:
         if self._has(VARIANT) and not self._has(EXPERIMENT_ID):
-            self.add_error(VARIANT, "Name its experiment too, by `experimentId`.")
+            self.add_error(VARIANT, "Requires `experimentId`, too.")
         properties = [name for name in self.fields if name.startswith(PROPERTY)]
         for name in properties[MOST_PROPERTIES:]:
-            self.add_error(name, f"Ask for at most {MOST_PROPERTIES} properties.")
+            self.add_error(name, f"Send at most {MOST_PROPERTIES} properties.")
         if properties and not (self._has("event") or self._has("userId")):
-            self.add_error(properties[0], "Say of which `event` or `userId`, too.")
+            self.add_error(properties[0], "Requires `event` or `userId`, too.")
         return self.cleaned_data
 
     def _has(self, name: str) -> bool:
@@ -45,13 +47,20 @@ class PropertyFilter(TextFilter):
 
 
 class EventFilter(django_filters.FilterSet):
-    userId = TextFilter(field_name="user_id", label="Of this user.")
-    event = TextFilter(field_name="name", label="Of this name.")
+    userId = TextFilter(field_name="user_id", label="Only events of this user.")
+    event = TextFilter(field_name="name", label="Only events with this name.")
     experimentId = TextFilter(
-        method="name_experiment", max_length=TEXT_LENGTH, label="Of this experiment, by id or key."
+        method="name_experiment", max_length=TEXT_LENGTH, label="Only events of this experiment, by id or key."
     )
-    variant = TextFilter(method="name_variant", max_length=TEXT_LENGTH, label="Whose `variant` it is.")
-    to = MomentFilter(field_name="timestamp", lookup_expr="lte", end_of_day=True, label="Until this moment or day.")
+    variant = TextFilter(
+        method="name_variant", max_length=TEXT_LENGTH, label="Only events with this `variant` of `experimentId`."
+    )
+    to = MomentFilter(
+        field_name="timestamp",
+        lookup_expr="lte",
+        end_of_day=True,
+        label="Only events up to this time, or up to the end of this day.",
+    )
 
     patterns = (f"{PROPERTY}<name>",)
     """Parameters that have no name of their own."""
@@ -84,5 +93,5 @@ class EventFilter(django_filters.FilterSet):
 
 # A word of Python cannot name an attribute.
 EventFilter.base_filters["from"] = MomentFilter(
-    field_name="timestamp", lookup_expr="gte", label="From this moment or day on."
+    field_name="timestamp", lookup_expr="gte", label="Only events at or after this time or day."
 )

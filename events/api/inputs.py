@@ -59,7 +59,7 @@ class UuidField(serializers.UUIDField):
             "revenue": {"type": "number"},
             "currency": {"type": "string", "pattern": "^[A-Za-z]{3}$", "description": "ISO 4217."},
             "experimentId": {"type": "string", "description": "The id or key of an experiment."},
-            "variant": {"type": "string", "description": "The variant of it that the user saw."},
+            "variant": {"type": "string", "description": "The variant of the experiment that the user saw."},
         },
         "additionalProperties": True,
     }
@@ -71,7 +71,9 @@ class PropertiesField(ObjectField):
 class EventSerializer(StrictSerializer):
     """Something that a user did. `revenue`, `currency`, `experimentId` and `variant` are reserved properties."""
 
-    id = UuidField(required=False, help_text="Yours, so that sending the event again stores it once.")
+    id = UuidField(
+        required=False, help_text="An id of your choice. With it, an event that is sent again is stored once."
+    )
     event = TextField(min_length=1, max_length=NAME_LENGTH)
     userId = TextField(min_length=1, max_length=NAME_LENGTH)
     timestamp = TimestampField(required=False, help_text="Default: the time of receipt.")

@@ -42,10 +42,11 @@ class ChecklistViewSet(ApiViewSet):
     @extend_schema(
         operation_id="check_experiment",
         summary="Check an experiment before its start",
-        description="Checks whether the events of the metrics have happened lately, whether one metric decides, how "
-        "users are split, whether flag and group are free, which running experiments may share users with it, "
-        "whether the planned size is reached in time, and whether the tests of its metrics were calibrated. It "
-        "refuses nothing: the experiment may be started whatever the findings. There is a finding for each metric.",
+        description="Checks whether the metrics have recent events, whether one of them decides, "
+        "and whether their tests were calibrated. It also checks the split, the flag, the group, "
+        "running experiments that may share users, and the time until the planned size is "
+        "reached. The findings do not prevent the start. Checks of metrics have a finding for "
+        "each metric.",
         parameters=[key_in_path("experiment_key", "experiment")],
         responses={
             200: answer(schema_of(list[Finding]), "The findings.", [_EXAMPLE]),

@@ -76,7 +76,7 @@ class Phase(Answer):
 VARIANT = schema_of(Variant)
 PERCENTAGE: Schema = {
     **_SHARE,
-    "description": "The share of the users in the audience that takes part. 100 by default, and left out then.",
+    "description": "The share of the users in the audience that takes part. It is left out if it is the default, 100.",
 }
 CONDITIONS: Schema = {**CONDITIONS_OF_RULES, "description": "The conditions that users must meet to take part."}
 GROUP = schema_of(ExperimentGroup)
@@ -96,5 +96,5 @@ PLANNED: Schema = {
 REGISTRATION = schema_of(Registration)
 PHASES: Schema = {
     **schema_of(list[Phase]),
-    "description": "Left out while there is only one phase, of all users.",
+    "description": "It is left out if there is only one phase, which includes all users.",
 }

@@ -68,12 +68,14 @@ retrieve = extend_schema(
 create = extend_schema(
     operation_id="create_experiment",
     summary="Create an experiment",
-    description="`key` and at least two `variants` with distinct keys are required. It starts as a draft. The first "
-    "of `metrics` is the one that `results` reports: the share of exposed users with an event of that name. What each "
-    "name computes is defined under /v1/metrics, and fixed by the start. `tuningSampleSize` is the number of users at "
-    "which the always-valid intervals are narrowest; it is fixed before the first look. The experiment includes users "
-    "who meet all `conditions` and whose bucket is in its share of a `group`, and of these a `percentage`. A share "
-    "that overlaps that of another draft or running experiment is refused, and so is a `flag` without `serves`.",
+    description="`key` and at least two `variants` with distinct keys are required. It starts as "
+    "a draft. The first of `metrics` is the one that `results` reports: the share of exposed "
+    "users with an event of that name. /v1/metrics defines what each name computes, and the start "
+    "fixes these definitions. `tuningSampleSize` is the number of users at which the always-valid "
+    "intervals are narrowest; it is fixed before the first look. Of the users who meet all "
+    "`conditions` and whose bucket is in the experiment's share of a `group`, a `percentage` "
+    "takes part. The request is refused if the share overlaps that of another draft or running "
+    "experiment, or if a `flag` has no `serves`.",
     parameters=[*IDEMPOTENCY, REASON, LOCATION, WHOLE_ETAG],
     request=ExperimentSerializer,
     responses={
@@ -206,13 +208,14 @@ open_phase = extend_schema(
 stop = extend_schema(
     operation_id="stop_experiment",
     summary="Stop an experiment",
-    description="A running experiment stops: nothing after this moment counts for it, and it assigns no more "
-    "variants. A flag that it drives follows its other rules again. With a `winner`, all of this happens in one "
-    "transaction: the experiment stops, its results freeze, all users get the winner, and the rules of its flag "
-    "serve it. The flag is not switched on or off. A `reason` is required if the users are not split by the "
-    "weights, if the winner harms a guardrail, if fewer users came than planned, or if the verdict is not to ship "
-    "that variant. The control as the winner needs none if the verdict is `do_not_ship`. The body may be left out "
-    "or empty.",
+    description="A running experiment stops: nothing after this moment counts for it, and it "
+    "assigns no more variants. A flag that it drives follows its other rules again. With a "
+    "`winner`, all of this happens in one transaction: the experiment stops, its results freeze, "
+    "all users get the winner, and the rules of its flag serve it. The flag is not switched on or "
+    "off. A `reason` is required if the users are not split by the weights, if the winner harms a "
+    "guardrail, if fewer users came than planned, or if the verdict is not to ship that variant. "
+    "Shipping the control requires no reason if the verdict is `do_not_ship`. The body may be "
+    "left out or empty.",
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=StopSerializer,
     responses={

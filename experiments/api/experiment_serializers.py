@@ -62,7 +62,7 @@ class VariantResultSerializer(serializers.Serializer[Any]):
         "items": VARIANT,
         "minItems": 2,
         "maxItems": MOST_VARIANTS,
-        "description": "The first one is the control. Keys are distinct, and one weight at least is above 0.",
+        "description": "The first one is the control. Keys are distinct, and at least one weight is above 0.",
     }
 )
 class VariantsField(serializers.JSONField):
@@ -85,7 +85,7 @@ class ExperimentEntrySerializer(serializers.Serializer[Any]):
 
 
 class ExperimentSerializer(StrictSerializer):
-    """An experiment with its results at the time `at` of the context."""
+    """An experiment with its results."""
 
     id = serializers.UUIDField(read_only=True)
     key = KeyField(help_text=KEY_RULE.capitalize() + ".")
@@ -98,8 +98,8 @@ class ExperimentSerializer(StrictSerializer):
         required=False,
         min_value=LEAST_TUNING_SIZE,
         max_value=MOST_TUNING_SIZE,
-        help_text="The number of users at which the always-valid intervals are narrowest. "
-        f"{TUNING_SIZE:,} by default, and left out then.",
+        help_text="The number of users at which the always-valid intervals are narrowest. It is "
+        f"left out if it is the default, {TUNING_SIZE:,}.",
     )
     percentage = RawField(PERCENTAGE, required=False, allow_null=True)
     conditions = RawField(CONDITIONS, required=False, allow_null=True)
@@ -111,7 +111,7 @@ class ExperimentSerializer(StrictSerializer):
     phases = RawField(PHASES, read_only=True)
     winner = KeyField(read_only=True, help_text="The variant that all users see since the stop.")
     holdback = NumberField(
-        read_only=True, help_text="The percentage of the flag's users who still get what the control gets."
+        read_only=True, help_text="The percentage of the flag's users who still get the value of the control."
     )
     results = serializers.SerializerMethodField()
     createdAt = TimestampField(source="created_at", read_only=True)
@@ -205,8 +205,9 @@ class StopSerializer(ReopenSerializer):
         required=False,
         min_value=0,
         max_value=MOST_HELD_BACK,
-        help_text="The percentage of users for whom the flag still serves what it serves the control. It needs a "
-        "winner, and a driven flag that serves the winner something else than the control.",
+        help_text="The percentage of users to whom the flag still serves the value of the "
+        "control. It requires a winner, and a flag whose value for the winner differs from that "
+        "for the control.",
     )
 
 

@@ -41,14 +41,14 @@ class MetricUse(Answer):
 
     experiment: Key
     status: Annotated[str, one_of(Status.values)]
-    version: Annotated[Count, described("0: the name as it was before it was defined.")]
+    version: Annotated[Count, described("The version that it measures; 0 for the name before it was defined.")]
 
 
 class MetricDefinition(Answer):
     """A metric as an experiment measures it."""
 
     key: Name
-    version: Annotated[Count, described("0: a name that is not defined.")]
+    version: Annotated[Count, described("The version of its definition; 0 for a name that is not defined.")]
     type: Annotated[str, one_of(MetricType.values)]
     event: Name
     property: str
@@ -142,8 +142,8 @@ class MetricEntrySerializer(StrictSerializer):
         source="cap_percentile",
         required=False,
         allow_null=True,
-        help_text="As `capValue`, with the cap at this percentile of the users whose value is not 0; "
-        f"above {LEAST_PERCENTILE} and below {MOST_PERCENTILE}.",
+        help_text="Like `capValue`, with the cap at this percentile of the users whose value is "
+        f"not 0. It is above {LEAST_PERCENTILE} and below {MOST_PERCENTILE}.",
     )
     direction = ChoiceField(choices=Direction.values, required=False, help_text="Which direction is good.")
     role = ChoiceField(
@@ -152,14 +152,16 @@ class MetricEntrySerializer(StrictSerializer):
         help_text="A goal should improve; a guardrail must not get worse.",
     )
     version = serializers.IntegerField(
-        read_only=True, help_text="How many definitions of it experiments have measured."
+        read_only=True,
+        help_text="The version of its definition, from 1. A change makes a new version only if a "
+        "started experiment measures this one.",
     )
     createdAt = TimestampField(source="created_at", read_only=True)
     updatedAt = TimestampField(source="updated_at", read_only=True)
 
 
 class MetricSerializer(MetricEntrySerializer):
-    """A metric, with the experiments that use it in the environment of the context."""
+    """A metric, with the experiments that use it in the environment of the request."""
 
     usedBy = serializers.SerializerMethodField()
 

@@ -39,15 +39,17 @@ from experiments.models import Metric
 
 _KEY = key_in_path("metric_key", "metric")
 _TYPES = (
-    "A user's value is, by `type`: `conversion`: 1 with at least one event, else 0. `count`: the number of events. "
-    "`revenue`: the sum of their `revenue` in one `currency`, other currencies are never added. `sum` and `mean`: "
-    "of a numeric `property`. `ratio`: the event, or the sum of its `property`, over that of `denominator`, summed "
-    "over all users. `retention`: 1 with an event from `fromDay` on and before `toDay` after the exposure. "
-    "Properties that do not belong to the type are refused."
+    "A user's value is, by `type`: `conversion`: 1 with at least one event, else 0. `count`: the "
+    "number of events. `revenue`: the sum of their `revenue` in one `currency`; amounts in other "
+    "currencies are not added. `sum` and `mean`: of a numeric `property`. `ratio`: the number of "
+    "events, or the sum of their `property`, divided by that of `denominator`, each summed over "
+    "all users. `retention`: 1 with an event from `fromDay` on and before `toDay` after the "
+    "exposure. Properties that do not belong to the type are refused."
 )
 _VERSIONS = (
-    "An experiment takes over its metrics' definitions when it starts. If a started experiment measures the metric "
-    "as it is, a change of anything but the description makes a new `version`, which only later experiments measure."
+    "An experiment takes over its metrics' definitions when it starts. If a started experiment "
+    "measures the metric as it is, changing anything but the description makes a new `version`, "
+    "which only later experiments measure."
 )
 
 list_metrics = extend_schema(
@@ -97,8 +99,8 @@ partial_update = extend_schema(
 destroy = extend_schema(
     operation_id="delete_metric",
     summary="Delete a metric",
-    description="Refused while a draft or a running experiment in any environment names it. Stopped experiments keep "
-    "their definition, and the history stays.",
+    description="Deletes the metric. This is refused while a draft or a running experiment in any "
+    "environment uses it. Stopped experiments keep their definition, and the history stays.",
     parameters=[_KEY, IF_MATCH, REASON],
     request=None,
     responses={204: None, **errors(ErrorCode.NOT_FOUND, ErrorCode.IN_USE, ErrorCode.PRECONDITION_FAILED)},

@@ -58,19 +58,27 @@ class PlannedSize(Answer):
 
 
 class PlannerAssumptions(Answer):
-    """What the plan is computed from: what was sent, else what is known of the metric, else the usual values."""
+    """The values that the plan is computed from: those sent, else those in the metric's history,
+    else the defaults.
+    """
 
     type: Annotated[str, one_of(Kind)]
     baseline: Annotated[float, described("The mean of the control's users; for a rate, a share from 0 to 1.")]
     standard_deviation: Annotated[_Positive | None, described("The deviation between users; null for rates.")]
     mde: Annotated[float, shaped(_MDE), described("The minimum detectable effect, as a share of the baseline.")]
     power: Annotated[float, shaped(_POWER)]
-    alpha: Annotated[float, shaped(_ALPHA), described("Shared equally between the treatments (Bonferroni).")]
-    variants: Annotated[int, shaped(_VARIANTS), described("With the control, without variants of weight 0.")]
+    alpha: Annotated[
+        float, shaped(_ALPHA), described("The significance level, shared equally between the treatments (Bonferroni).")
+    ]
+    variants: Annotated[
+        int,
+        shaped(_VARIANTS),
+        described("The number of variants, including the control, without variants of weight 0."),
+    ]
     smallest_share: Annotated[
         float, Meta(gt=0, le=0.5), described("The share of all users that the smallest variant gets.")
     ]
-    users_per_day: Annotated[_Positive | None, described("Users of all variants together.")]
+    users_per_day: Annotated[_Positive | None, described("New users a day in all variants together; null if unknown.")]
     tuning_sample_size: Annotated[
         int, shaped(_TUNING_SIZE), described("The number of users at which always-valid intervals are narrowest.")
     ]
@@ -82,18 +90,18 @@ class PlannerAssumptions(Answer):
 
 
 class MetricHistory(Answer):
-    """What is known of the metric."""
+    """The past data of the metric."""
 
     experiment: Annotated[
         Key | None, described("The experiment that measured it; null if it is counted from events alone.")
     ]
     start: Moment = field(name="from")
     end: Moment = field(name="to")
-    users: Annotated[Count, described("Users who came between these moments, in any variant.")]
+    users: Annotated[Count, described("The users of this period, in all variants together.")]
     users_per_day: _Positive
     baseline: Annotated[
         float | None,
-        described("The mean of the users, in an experiment of the control's; null if no value can be used."),
+        described("The mean of the users, or of the control's users in an experiment; null if no value can be used."),
     ]
     standard_deviation: Annotated[Annotated[float, Meta(ge=0)] | None, described("null for rates.")]
 
@@ -103,13 +111,15 @@ class MetricHistory(Answer):
 
 
 class DetectableDay(Answer):
-    """The smallest rise, as a share of the baseline, that is found with the required power; null if no rise is."""
+    """The smallest rise, as a share of the baseline, that is found with the required power; null if
+    there is none.
+    """
 
     day: Annotated[date, described("In UTC.")]
     users: Annotated[Count, described("Users exposed by the end of this day, in all variants together.")]
     is_forecast: Annotated[bool, described("Whether the day is in the future.")]
-    fixed_horizon: Annotated[_Positive | None, described("By a single look at the end of this day.")]
-    always_valid: Annotated[_Positive | None, described("However often one looks.")]
+    fixed_horizon: Annotated[_Positive | None, described("With a single look, at the end of this day.")]
+    always_valid: Annotated[_Positive | None, described("With any number of looks.")]
 
 
 class Plan(Answer):
@@ -122,8 +132,8 @@ class Plan(Answer):
     detectable: Annotated[
         list[DetectableDay] | None,
         described(
-            "Of a started experiment, day by day since its first exposure; of a running one, for the next four weeks "
-            "as well."
+            "What a started experiment can detect, day by day since its first exposure. For a "
+            "running one, the next four weeks are included."
         ),
     ]
 
@@ -131,12 +141,15 @@ class Plan(Answer):
 retrieve = extend_schema(
     operation_id="plan_experiment",
     summary="Plan an experiment",
-    description="How many users and days it takes to find an effect: by the fixed-horizon test, which is done once, "
-    "at the end; and by the always-valid test, which allows a look at any time. With that number of users the latter "
-    "has found the effect with the required power, and mostly earlier. With `metric` or `experiment`, what is not sent "
-    "is taken from history: from the control of the newest experiment that measured the metric of at least 100 users "
-    "there, or else from the users who came in the last 28 days, of whom 10,000 are sampled. Unequal weights count: "
-    "the smallest variant needs its users, too. With `experiment`, `detectable` says what it could find by now.",
+    description="Computes how many users and days it takes to find an effect with two tests. The "
+    "fixed-horizon test is done once, at the end; the always-valid test allows a look at any "
+    "time. By its number of users, the always-valid test has found the effect with the "
+    "required power, and mostly earlier. With `metric` or `experiment`, values that you do "
+    "not send are taken from past data. These are from the control of the newest experiment "
+    "that measured the metric for at least 100 users there. Without such an experiment, "
+    "10,000 users of the last 28 days are sampled. Unequal weights count, because the "
+    "smallest variant needs enough users, too. With `experiment`, `detectable` has the "
+    "effects that it can detect by each day.",
     parameters=[
         query(
             "mde",
@@ -145,31 +158,32 @@ retrieve = extend_schema(
             "least 0.0001 either way.",
             required=True,
         ),
-        query("type", _KIND, "Whether the baseline is a rate or a mean. Default: that of the metric, else rate."),
-        query("baseline", _NUMBER, "The mean of the control's users. Required unless it is known of the metric."),
+        query("type", _KIND, "Whether the baseline is a rate or a mean. Default: the type of the metric, else rate."),
+        query("baseline", _NUMBER, "The mean of the control's users. Required unless the metric has past data."),
         query(
             "standardDeviation",
             _POSITIVE,
-            "The deviation between users. For means, required unless it is known of the metric.",
+            "The deviation between users. For means, required unless the metric has past data.",
         ),
         query("power", {**_POWER, "default": POWER}, "The chance to find the effect, if there is one."),
         query("alpha", {**_ALPHA, "default": ALPHA}, "The chance to find an effect if there is none."),
         query(
             "variants",
             _VARIANTS,
-            "With the control; all of the same size. Default: those of the experiment, or of that in the history, with "
-            f"their weights; else {VARIANTS}.",
+            "The number of variants, including the control, all of the same size. Default: the "
+            "variants of the experiment, or of the one in the history, with their weights; else "
+            f"{VARIANTS}.",
         ),
         query(
             "usersPerDay",
             _USERS_PER_DAY,
-            "Users of all variants together. Default: those of the experiment, else those in the history.",
+            "New users a day in all variants together. Default: as in the experiment, else as in the history.",
         ),
         query(
             "tuningSampleSize",
             _TUNING_SIZE,
-            "The number of users at which always-valid intervals are narrowest. Default: that of the experiment, else "
-            f"{TUNING_SIZE}.",
+            "The number of users at which always-valid intervals are narrowest. Default: as in "
+            f"the experiment, else {TUNING_SIZE}.",
         ),
         query("metric", TEXT, "The key of a metric, or the name of an event. Default: the experiment's first."),
         query("experiment", TEXT, "The key of an experiment."),

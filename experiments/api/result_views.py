@@ -33,11 +33,12 @@ _KEY = key_in_path("experiment_key", "experiment")
 retrieve = extend_schema(
     operation_id="get_results",
     summary="Get the results of an experiment",
-    description="The statistics of every metric in every variant, and the verdict. The results are exact: they include "
-    "everything that was acknowledged before the request. The `alwaysValid` figures hold however often one looks, the "
-    "`fixedHorizon` figures for a single look at a moment chosen beforehand. No figure is NaN: a missing one is null, "
-    "with its `reason`. Frozen results (`frozenAt`) no longer change, whatever events come. With `Accept: text/csv` "
-    "the answer is a table with a row for each metric and variant.",
+    description="The statistics of every metric in every variant, and the verdict. The results "
+    "are exact: they include everything that was acknowledged before the request. The "
+    "`alwaysValid` figures hold for any number of looks, and the `fixedHorizon` figures for a "
+    "single look at a time chosen beforehand. No figure is NaN: a missing one is null, with its "
+    "`reason`. Frozen results (`frozenAt`) no longer change, even if further events arrive. With "
+    "`Accept: text/csv` the answer is a table with a row for each metric and variant.",
     parameters=[
         _KEY,
         query("metric", NAME, "Only this metric; the verdict and adjusted p-values still rest on all."),
@@ -63,9 +64,10 @@ retrieve = extend_schema(
         query(
             "phase",
             NAME,
-            "Covers the users who were exposed in the phase of this number, or with `all` those of every phase. "
-            "Default: the newest phase and those directly before it with the same split. With other weights, the "
-            "users of one variant would come from other times than those of another.",
+            "Covers the users who were exposed in the phase of this number, or with `all` those "
+            "of every phase. Default: the newest phase and those directly before it with the same "
+            "split. If weights differ between phases, the users of the variants come from "
+            "different times.",
         ),
         query(
             "audit",
@@ -83,10 +85,11 @@ retrieve = extend_schema(
 explain = extend_schema(
     operation_id="explain_results",
     summary="Explain a figure of the results",
-    description="How the value of one metric in one variant is computed: how many events, of how many users, each "
-    "condition of the metric's definition leaves. It is counted from the events on request, by statements that share "
-    "nothing with those behind the results, so that each can check the other. With millions of events this takes "
-    "seconds. The explanation is stored when the results freeze.",
+    description="Explains how the value of one metric in one variant is computed. For each "
+    "condition of the metric's definition, the answer has the events that remain, and their "
+    "users. The request counts the events with statements that share nothing with those behind "
+    "the results, so that each can check the other. With millions of events this takes seconds. "
+    "The explanation is stored when the results freeze.",
     parameters=[
         _KEY,
         query("metric", NAME, "A metric of the experiment.", required=True),

@@ -73,8 +73,8 @@ def test_export_events__form__is_the_one_named_or_that_of_the_file(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--variant", "blue"], "--variant: Name its experiment too, by --experiment."),
-        (["--property", "plan=pro"], "--property: Say of which --event or --user, too."),
+        (["--variant", "blue"], "--variant: Requires --experiment, too."),
+        (["--property", "plan=pro"], "--property: Requires --event or --user, too."),
         (["--property", "plan"], "such as plan=pro"),
         (["--user", ""], "must not be empty"),
         (["--user", "\udcff"], "must be UTF-8"),
