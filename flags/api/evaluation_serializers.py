@@ -86,7 +86,7 @@ class UnknownFlag(Answer):
 
 
 class Explanation(Trace, kw_only=True):
-    """What a flag is for a user, with everything that led to it."""
+    """The evaluation of a flag for a user, with everything that led to it."""
 
     environment: Annotated[Key, described("The key of the environment.")]
     at: Annotated[Moment, described("The moment of the evaluation.")]

@@ -43,11 +43,13 @@ def _add_condition() -> None:
     component(
         "Condition",
         {
-            "description": "What an attribute of the user must be like. The operator says which kind of condition it "
-            "is. If the attribute is a list, one of its elements must match. Negative operators, and `negate`, match "
-            "if the comparison does not hold. If the attribute is missing, or of another type than the value, the "
-            "condition does not match, negated or not; only `notExists` matches a missing attribute. Lists of more "
-            "than 1,000 elements never match. With `matches`, texts of more than 4,096 characters never match.",
+            "description": "A test of an attribute of the user. The operator decides which kind "
+            "of condition it is. If the attribute is a list, one of its elements must match. "
+            "Negative operators, and `negate`, match if the comparison does not hold. If the "
+            "attribute is missing, or of another type than the value, the condition does not "
+            "match, negated or not; only `notExists` matches a missing attribute. Lists of more "
+            "than 1,000 elements never match. With `matches`, texts of more than 4,096 characters "
+            "never match.",
             "anyOf": list(alternatives.values()),
             "discriminator": {"propertyName": "operator", "mapping": kinds},
         },
@@ -59,10 +61,12 @@ def _condition_with(operand: Operand, names: list[str]) -> Schema:
     attribute: Schema = (
         {**NAME, "description": "The name of the attribute. Every user has `userId`."}
         if needs_attribute
-        else {"type": "string", "enum": ["userId"], "description": "Best left out: the operator needs no attribute."}
+        else {"type": "string", "enum": ["userId"], "description": "Leave it out: this operator needs no attribute."}
     )
     operator: Schema = {"type": "string", "enum": names, "description": "How to compare."}
-    value: Schema = {} if operand.schema is None else {"value": {"description": "To compare with.", **operand.schema}}
+    value: Schema = (
+        {} if operand.schema is None else {"value": {"description": "The value to compare with.", **operand.schema}}
+    )
     optional = [*_MODIFIERS, *([] if needs_attribute else ["attribute"])]
     properties = {"attribute": attribute, "operator": operator, **value, **_MODIFIERS}
     return component(f"{operand.name}Condition", closed_object(properties, optional=optional))

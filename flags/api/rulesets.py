@@ -89,7 +89,7 @@ def _segment(segment: Segment) -> Mapping[str, object]:
 
 
 class RulesetFlag(Answer, kw_only=True):
-    """A flag in one environment, with all that decides what it is for a user."""
+    """A flag in one environment, with everything that its evaluation depends on."""
 
     key: Annotated[Key, described("The key of the flag.")]
     enabled: Annotated[bool, described("Whether the flag is on in this environment. An archived flag is not.")]
@@ -115,10 +115,14 @@ class RulesetSegment(Answer):
 
 
 class Ruleset(Answer):
-    """All that decides what flags are in one environment: flags and segments, in order of their keys."""
+    """Everything that evaluations in one environment depend on: flags and segments, in order of
+    their keys.
+    """
 
     environment: Annotated[Key, described("The key of the environment.")]
-    revision: Annotated[Count, described("The revision of the newest change to any of it, or 0 if there was none.")]
+    revision: Annotated[
+        Count, described("The revision of the newest change to these flags and segments, or 0 if there was none.")
+    ]
     flags: Annotated[list[RulesetFlag], described("The flags.")]
     segments: Annotated[list[RulesetSegment], described("The segments.")]
 
@@ -143,16 +147,16 @@ _EXAMPLE = {
 retrieve = extend_schema(
     operation_id="get_ruleset",
     summary="Get the ruleset",
-    description="Returns all that an evaluator needs to decide by itself, without a request for each user: the flags "
-    "with their rules in this environment, and the segments with their members. Send the `ETag` back as "
-    "`If-None-Match`, and the answer is 304 as long as nothing changes. Callers that accept gzip get it. The "
-    "guide says how to evaluate a ruleset.",
+    description="Returns everything that an evaluator needs to evaluate flags itself, without a "
+    "request for each user: the flags with their rules in this environment, and the segments with "
+    "their members. Send the `ETag` back as `If-None-Match`, and the answer is 304 as long as "
+    "nothing changes. Callers that accept gzip get it. The guide says how to evaluate a ruleset.",
     parameters=[
         OpenApiParameter(
             "If-None-Match", str, OpenApiParameter.HEADER, description="The `ETag` of the ruleset that the caller has."
         ),
         header("ETag", "The version of the ruleset, for `If-None-Match`.", on=[200, 304]),
-        header("Vary", "`Accept-Encoding`, and what names the caller and the environment.", on=[200, 304]),
+        header("Vary", "`Accept-Encoding`, and the headers that name the caller and the environment.", on=[200, 304]),
     ],
     responses={
         200: answer(schema_of(Ruleset), "The ruleset.", _EXAMPLE),

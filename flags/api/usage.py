@@ -68,10 +68,11 @@ class Usage(Answer):
 retrieve = extend_schema(
     operation_id="get_flag_usage",
     summary="Get the usage of a flag",
-    description="Returns how often the flag was evaluated in the environment of the request, by outcome. Evaluations "
-    "by this API and by OpenFeature's clients count, also those of a prerequisite of another flag. A flag counts once "
-    "in a request. Explanations do not count, nor do evaluations that callers make with a ruleset. Counts are kept by "
-    f"hour for {RETENTION.days} days and are a few seconds late. The hours of `from` and `to` count in full.",
+    description="Returns how often the flag was evaluated in the environment of the request, by "
+    "outcome. Evaluations by this API and by OpenFeature's clients count, including those of a "
+    "prerequisite of another flag. A flag counts once in a request. Explanations and evaluations "
+    f"by callers with a ruleset do not count. Counts are kept by hour for {RETENTION.days} days "
+    "and are a few seconds late. The hours of `from` and `to` count in full.",
     parameters=[
         key_in_path("flag_key", "flag"),
         query(

@@ -96,8 +96,8 @@ PERCENTAGE: dict[str, Any] = {
     "minimum": 0,
     "maximum": 100,
     "multipleOf": 0.001,
-    "description": "The share of the audience that the rule matches, in percent. If it is left out, it is 100, or 0 "
-    "before the first step of a `ramp`.",
+    "description": "The share of the audience that the rule matches, in percent. Default: 100, or "
+    "0 before the first step of a `ramp`.",
 }
 CONDITIONS: dict[str, Any] = {"type": "array", "items": reference("Condition"), "maxItems": MOST_CONDITIONS}
 _COMMON: Mapping[str, Field] = {
@@ -107,7 +107,7 @@ _COMMON: Mapping[str, Field] = {
         check_boolean,
         {
             "type": "boolean",
-            "description": "Whether the rule is on. It is if this is left out; a rule that is off matches nobody.",
+            "description": "Whether the rule is on. Default: true. A rule that is off matches nobody.",
         },
     ),
     "percentage": Field(check_percentage, PERCENTAGE),
@@ -117,7 +117,7 @@ _COMMON: Mapping[str, Field] = {
         check_moment,
         {**MOMENT, "description": "The rule matches nobody from this moment on. It must be later than `startAt`."},
     ),
-    "salt": Field(check_name, {**NAME, "description": "The salt of the hash. If left out, the flag's key."}),
+    "salt": Field(check_name, {**NAME, "description": "The salt of the hash. Default: the flag's key."}),
     "bucketBy": Field(
         check_name,
         {
@@ -133,8 +133,8 @@ _COMMON: Mapping[str, Field] = {
             "items": reference("RampStep"),
             "minItems": 1,
             "maxItems": MOST_RAMP_STEPS,
-            "description": "Steps in order of time. The percentage of a step applies from its moment on; before the "
-            "first step, that of the rule does, or 0.",
+            "description": "Steps in order of time. The percentage of a step applies from its "
+            "time on. Before the first step, the percentage of the rule applies, or 0.",
         },
     ),
     "variant": Field(

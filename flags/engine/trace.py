@@ -38,7 +38,7 @@ _Split = Annotated[list[SplitPart], described("The variants among which the buck
 
 
 class Evaluation(Answer):
-    """What a flag is for a user, and why."""
+    """The evaluation of a flag for a user, with its reason."""
 
     enabled: _Enabled
     reason: _Reason
@@ -53,7 +53,9 @@ class Step(Answer, tag_field="test", tag=lambda name: name.removesuffix("Step").
 
 
 class EnabledStep(Step):
-    """Whether the rule is switched on. This step appears only if the rule is off, so it never passes."""
+    """Whether the rule is on. This step appears only if the rule is off, so the user never passes
+    it.
+    """
 
 
 class ScheduleStep(Step, kw_only=True):
@@ -99,7 +101,8 @@ class ConditionStep(Step, kw_only=True):
     ignore_case: Annotated[bool | UnsetType, described("As in the condition.")] = UNSET
     negate: Annotated[bool | UnsetType, described("As in the condition.")] = UNSET
     actual: Annotated[
-        Any, described("The user's value. It is left out if there is none; if it is long, only the beginning is shown.")
+        Any,
+        described("The user's value. It is left out if the user has none; if it is long, only the beginning is shown."),
     ] = UNSET
     segment: Annotated[ExplainedSegment | UnsetType, described("The segment that `inSegment` asks for.")] = UNSET
 

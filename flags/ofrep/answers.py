@@ -63,7 +63,7 @@ class OfrepEvaluationMetadata(Answer, kw_only=True):
 
 
 class OfrepEvaluation(Answer):
-    """What a flag is for the user, and why."""
+    """The evaluation of a flag for the user, with its reason."""
 
     key: _FlagKey
     reason: Annotated[str, one_of(ReasonCode), described("The reason, as OpenFeature names it.")]
@@ -116,7 +116,7 @@ class OfrepEvaluationsMetadata(Answer):
 
 
 class OfrepEvaluations(Answer):
-    """What each flag is for the user."""
+    """The evaluation of each flag for the user."""
 
     flags: Annotated[
         Sequence[Any],
@@ -178,7 +178,9 @@ def answer_flags(
 
 def answer_missing_key(key: str) -> OfrepFlagFailure:
     """Return the failure of a flag that cannot be evaluated without a targeting key."""
-    details = "This flag is on for a share of the users; send a `targetingKey`, which tells who is in it."
+    details = (
+        "This flag is on for a share of the users; send a `targetingKey`, which decides whether the user is in it."
+    )
     return answer_failure(key, FailureCode.TARGETING_KEY_MISSING, details)
 
 

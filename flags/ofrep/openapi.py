@@ -56,10 +56,13 @@ _CLIENT_STATE = [
     _parameter(
         "flagConfigEtag",
         "query",
-        "The `etag` of a message from an event stream: the answer is at least as new. Any other value is ignored.",
+        "The `etag` of a message from an event stream. The answer is at least as new as this "
+        "message. Any other value is ignored.",
     ),
-    _parameter("flagConfigLastModified", "query", "The `lastModified` of that message. It is ignored."),
-    _parameter("If-None-Match", "header", "The `ETag` of the last answer; 304 if it is still current."),
+    _parameter(
+        "flagConfigLastModified", "query", "The `lastModified` of a message from an event stream. It is ignored."
+    ),
+    _parameter("If-None-Match", "header", "The `ETag` of the last answer. If it is still current, the answer is 304."),
     header("ETag", "The version of the answer, for `If-None-Match`.", on=[200, 304]),
 ]
 
@@ -99,7 +102,7 @@ def _failures(*codes: FailureCode, of_a_flag: bool) -> dict[int, OpenApiResponse
     return {
         400: _example(
             malformed,
-            "The body is not JSON, the context is not acceptable, or another part of the request is not.",
+            "The body is not JSON, or the context or another part of the request is not valid.",
             example("INVALID_CONTEXT", "context: Must be an object."),
         ),
         401: _example(_REFUSAL, "There is no API key, or it is not valid.", {"errorDetails": "Send an API key."}),
@@ -122,8 +125,8 @@ _NOT_FOUND = component("OfrepNotFound", {"anyOf": [_FLAG_NOT_FOUND, _REFUSAL]})
 evaluate = extend_schema(
     operation_id="ofrep_evaluate_flag",
     summary="Evaluate a flag by OFREP",
-    description="For OpenFeature's clients on servers, which ask for each flag and user. Returns what the flag is for "
-    "the user. `reason` is one of OpenFeature's; the one in `metadata` is Halyard's own. If an experiment drives the "
+    description="Evaluates one flag for one user, for OpenFeature's clients on servers. `reason` "
+    "is one of OpenFeature's reasons; `metadata` has Halyard's own. If an experiment drives the "
     "flag, the exposure is recorded before the answer.",
     parameters=[_FLAG_KEY],
     request={"application/json": _REQUEST},
@@ -143,9 +146,9 @@ evaluate = extend_schema(
 evaluate_all = extend_schema(
     operation_id="ofrep_evaluate_flags",
     summary="Evaluate all flags by OFREP",
-    description="For OpenFeature's clients in browsers and apps. Returns all flags that are not archived, for one "
-    "user. If the context has no targeting key, only the flags that need one fail. Exposures to experiments are not "
-    "recorded.",
+    description="Evaluates all flags that are not archived for one user, for OpenFeature's "
+    "clients in browsers and apps. If the context has no targeting key, only the flags that need "
+    "one fail. Exposures to experiments are not recorded.",
     parameters=_CLIENT_STATE,
     request={"application/json": _REQUEST},
     responses={

@@ -27,8 +27,11 @@ class StaleReason(StrEnum):
         return member
 
     EXPIRED = "expired", "`expiresAt` has passed."
-    NOT_EVALUATED = "not_evaluated", "It is 30 days old or older, and was not evaluated here in the last 30 days."
-    ONE_OUTCOME = "one_outcome", "It was not changed here for 30 days, and was the same for everyone in all that time."
+    NOT_EVALUATED = "not_evaluated", "The flag is at least 30 days old, and was not evaluated here in the last 30 days."
+    ONE_OUTCOME = (
+        "one_outcome",
+        "The flag was not changed here for 30 days, and had the same outcome for everyone in that time.",
+    )
 
 
 def with_stale_reasons(flags: FlagQuerySet, environment: Environment, now: datetime) -> FlagQuerySet:
