@@ -195,7 +195,7 @@ class StepPages(DomainAdmin):
             ),
             "Stop the experiment",
         )
-        act = partial(_move, request, experiment, changes.stop_experiment)
+        act = partial(_move, request, experiment, partial(changes.stop_experiment, clock=timezone.now))
         return self.confirm(request, experiment, confirmation, act, f"{experiment.key} is stopped.")
 
     @button("Reopen", permission="change", icon="replay")
@@ -232,7 +232,9 @@ class StepPages(DomainAdmin):
         form = ShipForm(request.POST or None, experiment=experiment, winner=results.verdict.variant, objections=raised)
 
         def act() -> object:
-            return changes.stop_experiment(key=experiment.key, **form.values, **writer_here(request))
+            return changes.stop_experiment(
+                key=experiment.key, **form.values, **writer_here(request), clock=timezone.now
+            )
 
         done = f"{request.POST.get('winner')} is shipped to everyone. {experiment.key} is stopped."
         context = {"panel": build_panel(results), "consequences": _shipping(request, experiment, results), "form": form}

@@ -7,6 +7,7 @@ from typing import Any
 import django_filters
 import msgspec
 from django.db.models import Q
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -142,7 +143,9 @@ class ExperimentViewSet(ApiViewSet):
     def stop(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         values = self.validated(self.optional_body(request), StopSerializer)
-        return self._answer(lifecycle.stop_experiment(**self._step(request, experiment_key) | values))
+        return self._answer(
+            lifecycle.stop_experiment(**self._step(request, experiment_key) | values, clock=timezone.now)
+        )
 
     @experiment_openapi.reopen
     def reopen(self, request: Request, experiment_key: str) -> Response:

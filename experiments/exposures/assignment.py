@@ -113,7 +113,8 @@ def get_variants(
         experiment.key: Assignment(
             variants.get((experiment.id, user_id), assignment.variant), experiment.id, assignment.reason
         )
-        for experiment, (assignment, _) in assignments.items()
+        for experiment, (assignment, is_new) in assignments.items()
+        if not (record and is_new) or (experiment.id, user_id) in variants  # the others have just been stopped
     }
 
 
@@ -150,7 +151,12 @@ def record(environment: Environment, experiment: str, variant: str, context: Con
     if cached is not None and cached.is_final:
         return cached.variant
     phase = assigner.phase_that_gives(variant, context)
-    return assign(assigner.id, context.user_id, variant, context.now, context.attributes, phase)
+    try:
+        return assign(assigner.id, context.user_id, variant, context.now, context.attributes, phase)
+    except DomainError as error:
+        if error.code is not ErrorCode.EXPERIMENT_NOT_RUNNING:
+            raise
+        return variant  # stopped since the flag was evaluated
 
 
 class _User:

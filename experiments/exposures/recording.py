@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from config.database.group_commit import Handler, reads, writes
+from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from config.timestamps import floor_to_second
 from events.models import Event, EventQuerySet
@@ -49,7 +50,10 @@ def assign(
     The answer never changes afterwards, so `find_stored` is enough for the next question.
     """
     exposure = assigned(experiment_id, user_id, variant, at, attributes, phase)
-    return expose([exposure])[experiment_id, user_id]
+    variants = expose([exposure])
+    if not variants:
+        raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, "The experiment has just been stopped.")
+    return variants[experiment_id, user_id]
 
 
 def assigned(
@@ -75,7 +79,7 @@ def find_stored(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
 def expose(exposures: Sequence[Exposure]) -> dict[ExposureKey, str]:
     """Store the exposures of users who have none, and return the variant of each user.
 
-    Either all are committed or none. Simultaneous callers share a transaction.
+    Those after a stop are left out. Either all others are committed or none. Simultaneous callers share a transaction.
     """
     return writes.submit(_ASSIGNMENTS, exposures)
 
@@ -88,7 +92,7 @@ def _find_stored(asked: Sequence[Sequence[ExposureKey]]) -> list[dict[ExposureKe
 def _record_assignments(together: Sequence[Sequence[Exposure]]) -> list[dict[ExposureKey, str]]:
     first_of = {_key(exposure): exposure for exposures in reversed(together) for exposure in exposures}
     variants = insert_assigned([exposure for _, exposure in sorted(first_of.items())])
-    return [{_key(exposure): variants[_key(exposure)] for exposure in exposures} for exposures in together]
+    return [{key: variants[key] for key in map(_key, exposures) if key in variants} for exposures in together]
 
 
 def _key(exposure: Exposure) -> ExposureKey:

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 from config.database.insertion import as_uuid, insert
-from experiments.models import Exposure, Origin
+from experiments.models import Experiment, Exposure, Origin
 from experiments.models.locks import DECISIVE, ExposureKey, users_by_experiment
 
 _TABLE = Exposure._meta.db_table
@@ -35,7 +35,10 @@ def insert_new(exposures: Sequence[Exposure]) -> set[ExposureKey]:
 
 
 def insert_assigned(exposures: Sequence[Exposure]) -> dict[ExposureKey, str]:
-    """Insert exposures as `insert_new` does, and return the variant of each user; stored variants become final."""
+    """Insert exposures as `insert_new` does, and return the variant of each user; stored variants become final.
+
+    An exposure after a stop is not inserted, and its user is not in the answer. A stop that is under way is waited for.
+    """
     written = _insert(
         exposures,
         "ON CONFLICT (experiment_id, user_id) DO UPDATE SET "
@@ -44,6 +47,7 @@ def insert_assigned(exposures: Sequence[Exposure]) -> dict[ExposureKey, str]:
         "arrival = excluded.arrival, "
         f"attributes = COALESCE({_TABLE}.attributes, excluded.attributes) "
         "RETURNING experiment_id, user_id, variant",
+        only=_ONLY_COUNTED[connection.vendor],
     )
     return {(as_uuid(experiment_id), user_id): variant for experiment_id, user_id, variant in written}
 
@@ -66,9 +70,21 @@ def stored_variants(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
         }
 
 
-def _insert(exposures: Sequence[Exposure], conflict: str) -> list[Any]:
+_COUNTED = "(e.stopped_at IS NULL OR (e.frozen_at IS NULL AND {moment} <= e.stopped_at))"
+_ONLY_COUNTED = {
+    # The lock waits for a stop, which then decides: PostgreSQL compares with the row that it left.
+    "postgresql": f"JOIN {Experiment._meta.db_table} e ON e.id = (given ->> 0)::uuid AND "
+    + _COUNTED.format(moment=f"(given ->> {_COLUMNS.index('exposed_at')})::timestamptz")
+    + " FOR KEY SHARE OF e",
+    "sqlite": f"JOIN {Experiment._meta.db_table} e ON e.id = given.experiment_id AND "
+    + _COUNTED.format(moment="given.exposed_at"),
+}
+"""What of an insert counts, as far as a stop matters."""
+
+
+def _insert(exposures: Sequence[Exposure], conflict: str, *, only: str = "") -> list[Any]:
     rows = [tuple(getattr(exposure, column) for column in _COLUMNS) for exposure in exposures]
-    return insert(Exposure, _COLUMNS, rows, conflict)
+    return insert(Exposure, _COLUMNS, rows, conflict, only=only)
 
 
 def _from_uuid(uuid: UUID) -> UUID | str:

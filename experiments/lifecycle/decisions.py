@@ -5,13 +5,13 @@ Each of these is one transaction that includes the change of the flag.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
 from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, Writing, writing
-from config.database.locks import lock_environment
+from config.database.locks import Rank, lock_environment, lock_rows
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
@@ -43,6 +43,7 @@ def stop_experiment(
     actor: Actor,
     at: datetime,
     stopped_at: datetime | None = None,
+    clock: Callable[[], datetime] | None = None,
     winner: str | None = None,
     holdback: float | None = None,
     if_match: str | None = None,
@@ -54,6 +55,9 @@ def stop_experiment(
     users, and the results freeze. The periodic task stores their explanations, which takes a while.
     If there are objections to the winner, a reason is required. Raises ValidationFailed, or
     DomainError `experiment_not_found` or `invalid_transition`.
+
+    The stop is at `stopped_at`, or else when the `clock` is read: once no variant can be assigned any
+    more, so that every variant answered until then counts. Without both it is the moment of the write.
     """
     if winner is None:
         _refuse_holdback_without_winner(holdback)
@@ -62,7 +66,7 @@ def stop_experiment(
             check_version(experiment, if_match)
             written = flag_rule.remove_rule(log, experiment) if experiment.status == Status.RUNNING else None
             decision = {"flag": written} if written else None
-            ended = stopped_at or log.at
+            ended = stopped_at or _moment_without_assignments(log, experiment, clock)
             change_status(log, experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, decision=decision)
         return experiment
     _compute_results(get_experiment(key, environment), at)
@@ -70,7 +74,7 @@ def stop_experiment(
         experiment = get_experiment(key, environment)
         check_version(experiment, if_match)
         _check_decision(experiment, winner, holdback)
-        _stop_with_winner(log, experiment, winner, holdback or 0, stopped_at or log.at)
+        _stop_with_winner(log, experiment, winner, holdback or 0, stopped_at, clock)
     return experiment
 
 
@@ -151,12 +155,31 @@ def _refuse_holdback_without_winner(holdback: float | None) -> None:
         raise ValidationFailed([Detail("holdback", DetailCode.INVALID_VALUE, message)])
 
 
-def _stop_with_winner(log: Writing, experiment: Experiment, winner: str, holdback: float, ended: datetime) -> None:
+def _moment_without_assignments(log: Writing, experiment: Experiment, clock: Callable[[], datetime] | None) -> datetime:
+    """Wait until those who record assignments are done, make others wait, and return the moment."""
+    lock_rows(Rank.EXPERIMENTS, Experiment.objects.filter(pk=experiment.pk))
+    return max(log.at, clock()) if clock else log.at
+
+
+def _stop_with_winner(
+    log: Writing,
+    experiment: Experiment,
+    winner: str,
+    holdback: float,
+    stopped_at: datetime | None,
+    clock: Callable[[], datetime] | None,
+) -> None:
     """Stop the experiment, freeze its results, check them, and let the flag serve the winner."""
+    is_running = experiment.status == Status.RUNNING
+    # In the order of locks, all before the moment is read.
+    if is_running and experiment.forced_variants:
+        lock_environment(experiment.environment)
+    if is_running:
+        lock_aggregates([experiment.pk])
+    ended = stopped_at or _moment_without_assignments(log, experiment, clock)
     # Another process may have assigned a tester before it learned of the forced variant.
     remove_forced_exposures(experiment)
-    # The order of locks: states of aggregates come before rows of experiments.
-    states = lock_aggregates([experiment.pk]) if experiment.status == Status.RUNNING else []
+    states = lock_aggregates([experiment.pk]) if is_running else []
     before = update_status(experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, winner=winner)
     for state in states:
         refresh_for_the_last_time(state, log.at)

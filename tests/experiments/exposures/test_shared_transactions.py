@@ -17,6 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Sum
 
 from config.database.group_commit import Handler, reads, writes
+from config.errors import DomainError
 from config.models import Environment
 from events.models import Event, EventCount
 from events.recording.ingest import Outcome, record_one
@@ -239,7 +240,7 @@ def test_variant__experiment_that_is_gone__fails_alone(
     futures = together(*ask(experiment, "u1"), (assign, UUID(int=7), "u2", "a", NOON), *ask(experiment, "u3"))
 
     assert [futures[0].result(SECONDS), futures[2].result(SECONDS)] == ["a", "a"]
-    with pytest.raises(IntegrityError):
+    with pytest.raises(DomainError):
         futures[1].result(SECONDS)
     assert set(Exposure.objects.values_list("user_id", flat=True)) == {"u1", "u3"}
 
