@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -120,8 +120,8 @@ class _BodyTooLarge:
 class Application(WSGIHandler):
     request_class = Request
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        answer = super().__call__(environ, start_response)
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        answer: HttpResponseBase = super().__call__(environ, start_response)
         # A client that asks before it sends has sent nothing, and reads first.
         is_sending = answer.status_code == _TOO_LARGE and "HTTP_EXPECT" not in environ
         return _BodyTooLarge(answer, environ["wsgi.input"]) if is_sending else answer
