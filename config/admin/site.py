@@ -113,7 +113,7 @@ class DomainAdmin(ModelAdmin):
         raise PermissionDenied
 
     def loaded(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        """Return the initial values of the form, besides the columns of the model."""
+        """Return the initial values of the form, in addition to the columns of the model."""
         return {"opened_in": current_environment(request).key} if self.is_environmental else {}
 
     def deletion(self, request: HttpRequest, obj: Any) -> Confirmation:

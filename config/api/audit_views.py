@@ -20,9 +20,10 @@ _OBJECT = {"type": "string", "maxLength": 300, "pattern": f"^({'|'.join(KINDS)})
 
 list_changes = extend_schema(
     operation_id="list_changes",
-    summary="List what was changed",
-    description="Every write of configuration that concerns the environment of the request, by API, admin or command, "
-    "newest first: who, when, from where, why, and what was there before and after.",
+    summary="List changes",
+    description="Every change of the configuration that concerns the environment of the request, "
+    "newest first. Changes by the API, the admin and commands are included. Each entry says who "
+    "made the change, when, from where and why, and has the values before and after.",
     parameters=[
         query(
             "object",
@@ -30,9 +31,9 @@ list_changes = extend_schema(
             "Only changes of this kind of object, such as `flag`, or of one object, such as `flag/new-checkout`.",
         ),
         query("actor", {**TEXT, "maxLength": 250}, "Only changes by this actor, such as `user ada`."),
-        query("source", {"type": "string", "enum": Source.values}, "Only changes that came through this door."),
-        query("from", MOMENT, "Only changes at this moment or later; a date is its first instant."),
-        query("to", MOMENT, "Only changes at this moment or earlier; a date is its last instant."),
+        query("source", {"type": "string", "enum": Source.values}, "Only changes from this source."),
+        query("from", MOMENT, "Only changes at or after this time. A date means its first instant."),
+        query("to", MOMENT, "Only changes at or before this time. A date means its last instant."),
         *paging(default=HistoryPagination.default_limit, most=HistoryPagination.max_limit),
     ],
     responses={200: answer(ENTRIES, "The changes.", [EXAMPLE]), **errors()},

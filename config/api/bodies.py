@@ -54,7 +54,7 @@ def read(stream: _Readable, content_length: int) -> bytes:
         raw = stream.read(most + 1)
         if len(raw) <= most:
             return raw
-    message = f"Send at most {most // 1024**2} MiB in one request, measured as they are when not compressed."
+    message = f"Send at most {most // 1024**2} MiB in one request, counted without compression."
     raise DomainError(ErrorCode.BODY_TOO_LARGE, message)
 
 
@@ -142,7 +142,7 @@ def repetitions(value: object, path: str = "") -> Iterator[Detail]:
     """Find the names that stand twice in an object, not in those inside it."""
     if isinstance(value, _Repeating):
         for name in value.repeated:
-            yield Detail(f"{path}.{name}" if path else name, DetailCode.DUPLICATE, "Must stand there once.")
+            yield Detail(f"{path}.{name}" if path else name, DetailCode.DUPLICATE, "Must appear only once.")
 
 
 def _parse_int(digits: str) -> int:
@@ -227,7 +227,7 @@ def read_stream(stream: Any) -> bytes:
     raw = read(stream, 0 if is_chunked else int(stream.META.get("CONTENT_LENGTH") or 0))
     if has_gzip and raw:
         raw = expand(raw)
-    stream.sent_body = raw  # requests of one idempotency key are told apart by it
+    stream.sent_body = raw  # to compare requests with the same idempotency key
     return b"{}" if is_chunked and not raw else raw
 
 

@@ -1,4 +1,5 @@
-"""The outermost middleware: every request has an id, and every error of the API is JSON, whoever made it.
+"""The outermost middleware: every request has an id, and every error of the API is JSON, wherever
+it was raised.
 
 What pages of other web sites may send: requests to the paths that settings name, and there only what clients do."""
 

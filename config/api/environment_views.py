@@ -33,25 +33,27 @@ _EXAMPLE = {
 
 
 class EnvironmentSerializer(StrictSerializer):
-    """An environment: it has its own states of flags, its own experiments, events and keys."""
+    """An environment, with its own flag states, experiments, events and keys."""
 
     key = KeyField(help_text=KEY_RULE.capitalize() + ".")
-    name = TextField(max_length=NAME_LENGTH, help_text="For people to read.")
+    name = TextField(max_length=NAME_LENGTH, help_text="The name that people read.")
     isDefault = SwitchField(
         source="is_default",
         read_only=True,
-        help_text="Whether callers without a key are in it unless they name another one.",
+        help_text="Whether requests use this environment if they name none and have no key.",
     )
     createdAt = TimestampField(source="created_at", read_only=True)
 
 
 class EnvironmentUpdateSerializer(EnvironmentSerializer):
-    """What of an environment can be changed; the rest may be sent back as it was read."""
+    """The properties of an environment that can be changed. You may send the others back as you
+    read them.
+    """
 
     key = KeyField(read_only=True)
     isDefault = SwitchField(
         source="is_default",
-        help_text="True makes it the default in place of the one that is. False is refused of the default one.",
+        help_text="True makes it the default instead of the current one. False is refused for the default environment.",
     )
 
 
@@ -77,7 +79,7 @@ class EnvironmentViewSet(ApiViewSet):
     @extend_schema(
         operation_id="list_environments",
         summary="List environments",
-        description="All environments, ordered by key. Without `limit` all of them are answered.",
+        description="All environments, ordered by key. Without `limit` the answer holds all of them.",
         parameters=paging(),
         responses={200: answer(EnvironmentSerializer(many=True), "The environments."), **errors()},
     )
@@ -87,6 +89,7 @@ class EnvironmentViewSet(ApiViewSet):
     @extend_schema(
         operation_id="get_environment",
         summary="Get an environment",
+        description="The environment with this key.",
         parameters=[_KEY],
         responses={
             200: answer(EnvironmentSerializer, "The environment."),
@@ -101,7 +104,8 @@ class EnvironmentViewSet(ApiViewSet):
     @extend_schema(
         operation_id="create_environment",
         summary="Create an environment",
-        description="Flags that exist are off in it and have no rules. It needs a key that was made with `common`.",
+        description="Existing flags are off in the new environment and have no rules. The request "
+        "requires a key that was made with `common`.",
         parameters=[*IDEMPOTENCY, REASON, LOCATION],
         request=EnvironmentSerializer,
         responses={
@@ -119,8 +123,8 @@ class EnvironmentViewSet(ApiViewSet):
     @extend_schema(
         operation_id="update_environment",
         summary="Change an environment",
-        description="Give it another name, or make it the default. What is not sent stays. It needs a key that was "
-        "made with `common`.",
+        description="Changes the name of the environment, or makes it the default. Properties "
+        "that you do not send stay. The request requires a key that was made with `common`.",
         parameters=[_KEY, REASON],
         request=EnvironmentUpdateSerializer,
         responses={

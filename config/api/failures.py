@@ -78,9 +78,7 @@ def as_domain_error(error: Exception) -> DomainError:
         case exceptions.ValidationError():
             return ValidationFailed(flatten(error.detail))
         case Http404() | exceptions.NotFound():
-            return DomainError(
-                ErrorCode.NOT_FOUND, "Nothing lives at this path; check it against the documentation at /docs."
-            )
+            return DomainError(ErrorCode.NOT_FOUND, "There is nothing at this path; see /docs for all paths.")
         case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
             return DomainError(ErrorCode.UNAUTHENTICATED, str(error.detail))
         case PermissionDenied():
@@ -94,7 +92,7 @@ def as_domain_error(error: Exception) -> DomainError:
                 ErrorCode.UNSUPPORTED_MEDIA_TYPE, "Send the body as `Content-Type: application/json`, in UTF-8."
             )
         case DatabaseError() | InterfaceError() if _is_unavailable(error):
-            message = "The database cannot answer now; send the same request again later, events with the ids they had."
+            message = "The database cannot answer now; send the same request again later, with the same ids for events."
             return DomainError(ErrorCode.UNAVAILABLE, message)
         case _:
             message = "The service failed; this is a defect, please report it with the requestId."

@@ -65,7 +65,7 @@ def _misused(request: Request, known: Collection[str], required: Collection[str]
         if name not in known:
             details.append(Detail(name, DetailCode.UNKNOWN_FIELD, f"Unknown parameter; {choice}."))
         elif len(values) > 1:
-            details.append(Detail(name, DetailCode.DUPLICATE, "Must be given once."))
+            details.append(Detail(name, DetailCode.DUPLICATE, "Must be given only once."))
         elif not values[0] and name not in required:  # such a one is missing, as its filter says
             details.append(Detail(name, DetailCode.OUT_OF_RANGE, "Must not be empty; leave it out."))
         elif any("\ud800" <= character <= "\udfff" for character in values[0]):

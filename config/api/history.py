@@ -36,24 +36,29 @@ class HistoryViewSet(ApiViewSet):
 
 
 _ANY: Schema = {}
-_IN_BRIEF = f"Where its JSON has more than {LONGEST_TEXT:,} characters, the first {LONGEST_TEXT:,} as text, and `…`."
+_IN_BRIEF = f"If its JSON has more than {LONGEST_TEXT:,} characters, it is the first {LONGEST_TEXT:,} as text, and `…`."
 _VALUE = {
     "field": {"type": "string", "description": "Such as `enabled` or `rules[0].percentage`."},
-    "before": {**_ANY, "description": f"What stood there; left out where nothing did. {_IN_BRIEF}"},
-    "after": {**_ANY, "description": f"What stands there now; left out where nothing does. {_IN_BRIEF}"},
+    "before": {**_ANY, "description": f"The old value, left out if there was none. {_IN_BRIEF}"},
+    "after": {**_ANY, "description": f"The new value, left out if there is none. {_IN_BRIEF}"},
 }
 _SCALARS: Schema = {"type": "array", "items": {"type": ["string", "number", "boolean", "null"]}}
 _COUNT: Schema = {"type": "integer", "minimum": 1}
 _ELEMENTS = {
     "field": {"type": "string", "description": "A list of texts or numbers, such as `rules[0].userIds`."},
-    "added": {**_SCALARS, "maxItems": MOST_ELEMENTS, "description": f"Of each element: {_IN_BRIEF}"},
+    "added": {
+        **_SCALARS,
+        "maxItems": MOST_ELEMENTS,
+        "description": "The added elements. Long ones are shortened like `before` and `after` of other differences.",
+    },
     "removed": {
         **_SCALARS,
         "maxItems": MOST_ELEMENTS,
-        "description": "If nothing was added either, only their order changed. Brief like those added.",
+        "description": "The removed elements, shortened like the added ones. If none were added "
+        "or removed, only the order changed.",
     },
-    "moreAdded": {**_COUNT, "description": "How many were added beyond those told."},
-    "moreRemoved": {**_COUNT, "description": "How many were removed beyond those told."},
+    "moreAdded": {**_COUNT, "description": "The number of further elements that were added."},
+    "moreRemoved": {**_COUNT, "description": "The number of further elements that were removed."},
 }
 _DIFFERENCE: Schema = {
     "oneOf": [
@@ -65,28 +70,40 @@ CHANGES: Schema = {
     "changes": {"type": "array", "items": _DIFFERENCE, "maxItems": MOST_CHANGES},
     "moreChanges": {
         **_COUNT,
-        "description": f"How many differences there are beyond those told: {MOST_CHANGES} at most, and fewer "
-        "where they are long.",
+        "description": f"The number of differences that are not listed. At most {MOST_CHANGES} are "
+        "listed, and fewer if they are long.",
     },
 }
 ENTRY: Schema = component(
     "HistoryEntry",
     closed_object(
         {
-            "revision": {"type": "integer", "description": "The number of the change; one for the whole service."},
+            "revision": {
+                "type": "integer",
+                "description": "The number of the change. All changes of the service share one numbering.",
+            },
             "at": {"type": "string", "format": "date-time"},
             "actor": {"type": "string", "description": "Such as `key terraform`, `user ada` or `anonymous`."},
             "source": {"type": "string", "enum": [str(source) for source in Source]},
-            "reason": {"type": "string", "description": "As `X-Change-Reason` gave it."},
+            "reason": {
+                "type": "string",
+                "description": "The reason that was given for the change, such as by `X-Change-Reason`.",
+            },
             "action": {"type": "string", "enum": ["created", "changed", "deleted"]},
             "object": component(
                 "HistoryObject",
-                closed_object({name: {"type": "string"} for name in ("kind", "id", "key")}, "What was changed."),
+                closed_object(
+                    {name: {"type": "string"} for name in ("kind", "id", "key")}, "The object that was changed."
+                ),
             ),
-            "environment": {"type": "string", "description": "Left out where the change is common to all of them."},
+            "environment": {
+                "type": "string",
+                "description": "The environment of the change. It is left out if the change is "
+                "common to all environments.",
+            },
             **CHANGES,
         },
-        "One change, as the environment of the request sees it.",
+        "One change, as far as the environment of the request can see it.",
         optional=["reason", "environment", "moreChanges"],
     ),
 )

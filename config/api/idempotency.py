@@ -103,5 +103,5 @@ def _keep_success(which: str, response: Response) -> Response:
 def _answer_again(known: IdempotencyKey, request: str) -> HttpResponse:
     if known.request != request:
         message = f"This {HEADER} came with another path or body within {RETENTION.total_seconds() / 3600:.0f} hours; "
-        raise DomainError(ErrorCode.IDEMPOTENCY_CONFLICT, message + "send each request with a key of its own.")
+        raise DomainError(ErrorCode.IDEMPOTENCY_CONFLICT, message + "use a new key for each request.")
     return HttpResponse(known.body, status=known.status, headers={**(known.headers or {}), REPLAYED: "true"})

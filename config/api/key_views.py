@@ -56,10 +56,13 @@ class ApiKeySerializer(StrictSerializer):
     environment = KeyField(source="environment.key", read_only=True)
     scope = ChoiceField(choices=Scope.values, help_text="What it may do; each scope includes those before it.")
     common = SwitchField(source="may_change_common", required=False, help_text=_COMMON)
-    prefix = serializers.CharField(read_only=True, help_text="How its secret begins.")
+    prefix = serializers.CharField(read_only=True, help_text="The first characters of its secret.")
     createdAt = TimestampField(source="created_at", read_only=True)
     expiresAt = TimestampField(
-        source="expires_at", required=False, allow_null=True, help_text="From then on it is refused. Null: never."
+        source="expires_at",
+        required=False,
+        allow_null=True,
+        help_text="The time from which it is refused. Null: never.",
     )
     revokedAt = TimestampField(source="revoked_at", read_only=True)
 
@@ -72,17 +75,17 @@ class ApiKeySerializer(StrictSerializer):
 
 
 class NewApiKeySerializer(ApiKeySerializer):
-    """A key that has just been made, with its secret, which is not stored and shown this once."""
+    """A new key with its secret, which is not stored and is shown only this once."""
 
     secret = serializers.CharField(
-        read_only=True, help_text="Left out where the answer to an `Idempotency-Key` is sent again."
+        read_only=True, help_text="Left out if the answer to an `Idempotency-Key` is sent again."
     )
 
     left_out_while_empty = (*ApiKeySerializer.left_out_while_empty, "secret")
 
 
 class ApiKeyUpdateSerializer(ApiKeySerializer):
-    """What of a key can be changed; the rest may be sent back as it was read."""
+    """The properties of a key that can be changed. You may send the others back as you read them."""
 
     scope = ChoiceField(choices=Scope.values, read_only=True)
     common = SwitchField(source="may_change_common", read_only=True)
@@ -121,6 +124,7 @@ class KeyViewSet(ApiViewSet):
     @extend_schema(
         operation_id="get_key",
         summary="Get an API key",
+        description="The key, without its secret.",
         parameters=[_ID],
         responses={200: answer(ApiKeySerializer, "The key.", _EXAMPLE), **errors(ErrorCode.NOT_FOUND)},
     )
@@ -132,8 +136,8 @@ class KeyViewSet(ApiViewSet):
     @extend_schema(
         operation_id="create_key",
         summary="Create an API key",
-        description="A key of the environment of the request. Its `secret` is in this answer and nowhere else. Only a "
-        "key that was made with `common` may make another one so.",
+        description="Creates a key for the environment of the request. Only this answer has its "
+        "`secret`. A key with `common` can only be created by a key that has it, too.",
         parameters=[*IDEMPOTENCY, REASON, LOCATION],
         request=ApiKeySerializer,
         responses={
@@ -165,7 +169,8 @@ class KeyViewSet(ApiViewSet):
     @extend_schema(
         operation_id="update_key",
         summary="Change an API key",
-        description="Give it another name, or another moment to expire. Its scope stays; make another key instead.",
+        description="Changes the name or the expiry of the key. The scope cannot be changed; "
+        "create another key instead.",
         parameters=[_ID, REASON],
         request=ApiKeyUpdateSerializer,
         responses={
@@ -185,8 +190,8 @@ class KeyViewSet(ApiViewSet):
     @extend_schema(
         operation_id="revoke_key",
         summary="Revoke an API key",
-        description="It is refused from the next request on, and cannot be taken into use again. Revoking it once more "
-        "changes nothing. Takes no body, an empty one or `{}`.",
+        description="Revokes the key permanently: it is refused from the next request on. "
+        "Revoking a revoked key changes nothing. Send no body, an empty one or `{}`.",
         parameters=[_ID, REASON],
         request=NoBodySerializer,
         responses={

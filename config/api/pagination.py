@@ -67,7 +67,7 @@ class KeysetPagination(BasePagination):
         return base64.urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
 
     def _decode(self, cursor: str, model: type[Model]) -> list[Any]:
-        """The values of a cursor. Whoever changes a character of one, or brings that of another list, is told so."""
+        """Return the values of a cursor. A changed cursor, or one of another list, is refused."""
         columns = self._columns()
         try:
             sent = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))

@@ -87,73 +87,91 @@ def header(
 def paging(*, default: int | None = None, most: int = 1000) -> list[OpenApiParameter]:
     """What every list has: `limit` and `cursor` in the query string, and `Link` in the answer."""
     limit: Schema = {"type": "integer", "minimum": 1, "maximum": most}
-    without = "Without it, all are answered." if default is None else ""
+    without = "Without it, the answer holds all of them." if default is None else ""
     if default is not None:
         limit["default"] = default
     return [
-        query("limit", limit, f"The most that one page holds. {without}".strip()),
-        query("cursor", _CURSOR, "Where a page begins: part of the address that `Link` gives; do not make one."),
-        header("Link", 'The next page, as `<...>; rel="next"`; none on the last one.', on=[200], required=False),
+        query("limit", limit, f"The maximum number of objects in a page. {without}".strip()),
+        query(
+            "cursor",
+            _CURSOR,
+            "The start of a page. It is part of the address in the `Link` header; do not make one up.",
+        ),
+        header(
+            "Link",
+            'The address of the next page, as `<...>; rel="next"`. The last page has none.',
+            on=[200],
+            required=False,
+        ),
     ]
 
 
-ETAG = header("ETag", "The version that was answered, for `If-Match`.", on=[200, 201])
+ETAG = header("ETag", "The version of the object, for `If-Match`.", on=[200, 201])
 IF_NONE_MATCH = OpenApiParameter(
-    "If-None-Match", str, OpenApiParameter.HEADER, description="The `ETag` that was read; 304 if it is still the same."
+    "If-None-Match",
+    str,
+    OpenApiParameter.HEADER,
+    description="The `ETag` that you read. If it is still current, the answer is 304.",
 )
-READ_ETAG = header("ETag", "The version that was answered, for `If-None-Match` and `If-Match`.", on=[200, 304])
-VARY = header("Vary", "What names the caller and the environment.", on=[200, 304])
+READ_ETAG = header("ETag", "The version of the object, for `If-None-Match` and `If-Match`.", on=[200, 304])
+VARY = header("Vary", "The headers that name the caller and the environment.", on=[200, 304])
 READING = [IF_NONE_MATCH, READ_ETAG, VARY]
 """What reading one resource takes and answers beside it; the answers need `NOT_MODIFIED`, too."""
-NOT_MODIFIED = {304: OpenApiResponse(description="It is still the version that `If-None-Match` names.")}
+NOT_MODIFIED = {304: OpenApiResponse(description="The version that `If-None-Match` names is still current.")}
 _WITH_MORE = (
-    ' It is `"<version>-<digest>"`. The digest is that of the whole answer, which has more than is versioned; '
+    ' It is `"<version>-<digest>"`. The digest covers the whole answer, including parts without a version; '
     "`If-Match` ignores it."
 )
-WHOLE_ETAG = header("ETag", f"The version that was answered, for `If-Match`.{_WITH_MORE}", on=[200, 201])
+WHOLE_ETAG = header("ETag", f"The version of the object, for `If-Match`.{_WITH_MORE}", on=[200, 201])
 READING_WHOLE = [
     IF_NONE_MATCH,
-    header("ETag", f"The version that was answered, for `If-None-Match` and `If-Match`.{_WITH_MORE}", on=[200, 304]),
+    header("ETag", f"The version of the object, for `If-None-Match` and `If-Match`.{_WITH_MORE}", on=[200, 304]),
     VARY,
 ]
 """The same where the answer also has what changes without a change of the resource, such as results."""
-LOCATION = header("Location", "The address of what was created.", on=[201])
+LOCATION = header("Location", "The address of the new object.", on=[201])
 IF_MATCH = OpenApiParameter(
     "If-Match",
     str,
     OpenApiParameter.HEADER,
-    description="The `ETag` that was read; 412 if there is another version since.",
+    description="The `ETag` that you read. If there is a newer version, the answer is 412.",
 )
 REASON = OpenApiParameter(
     "X-Change-Reason",
     {"type": "string", "minLength": 1, "pattern": r"^[\t -~]*[!-~][\t -~]*$"},
     OpenApiParameter.HEADER,
-    description="Why you make this change, for its history: ASCII as it is, anything else percent-encoded (as UTF-8), "
-    f"of at most {REASON_LENGTH:,} characters.",
+    description=f"Why you make this change, for its history. At most {REASON_LENGTH:,} characters. "
+    "Percent-encode characters other than ASCII, as UTF-8.",
 )
 IDEMPOTENCY = [
     OpenApiParameter(
         "Idempotency-Key",
         {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LENGTH, "pattern": "^[!-~]([ -~]*[!-~])?$"},
         OpenApiParameter.HEADER,
-        description="Any text of yours that stands for this request. Sent again with the same body within 24 hours, it "
-        "does nothing, and gets the answer of the first time, if that was a success; with another body, 409.",
+        description="A text of your choice that identifies this request. If the first request "
+        "succeeded, sending it again with the same key and body within 24 hours changes nothing "
+        "and returns the first answer. With another body, the answer is 409.",
     ),
-    header(REPLAYED, "`true`: this is the answer of the first time.", on=[201, 202], required=False),
+    header(REPLAYED, "`true` if this is the answer of the first request.", on=[201, 202], required=False),
 ]
 REVISION = header(
     "X-Revision",
-    "The revision of the configuration that the answer is at least as new as: that of the newest change it has seen.",
+    "A revision of the configuration. The answer includes all changes up to it.",
     on=[200],
     schema=int,
 )
 _ON_EVERY_ANSWER = [
-    header("X-Request-Id", "The id of this request: the one it came with, if that is acceptable, or a new one."),
     header(
-        "Cache-Control", "`no-store`; or `private, no-cache` with an `ETag`: keep it, and ask whether it is still good."
+        "X-Request-Id", "The id of this request: the `X-Request-Id` that was sent, if it is acceptable, else a new one."
+    ),
+    header(
+        "Cache-Control",
+        "`no-store`, or `private, no-cache` with an `ETag`: you may keep the answer, but check it before each use.",
     ),
     header("WWW-Authenticate", "`Bearer`.", on=[401]),
-    header("Retry-After", "After how many seconds to send the same request again.", on=[429, 503], schema=int),
+    header(
+        "Retry-After", "The number of seconds to wait before sending the same request again.", on=[429, 503], schema=int
+    ),
 ]
 
 # --- answers ---------------------------------------------------------------------------------------------------------
@@ -163,16 +181,22 @@ _UUID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
 _DETAIL_PROPERTIES: Schema = {
     "field": {"type": "string", "description": "Such as `rules[0].percentage`; `body` for the body as a whole."},
     "code": {"type": "string", "enum": [code.value for code in DetailCode]},
-    "message": {"type": "string", "description": "What to do about it."},
+    "message": {"type": "string", "description": "What is wrong, or what to do about it."},
 }
-_DETAIL = component("ErrorDetail", closed_object(_DETAIL_PROPERTIES, "One field to blame, by the caller's own name."))
+_DETAIL = component(
+    "ErrorDetail", closed_object(_DETAIL_PROPERTIES, "One invalid field, by the name that the caller used.")
+)
 
 
 def _error(codes: Sequence[ErrorCode]) -> Schema:
     properties: Schema = {
-        "code": {"type": "string", "enum": [code.value for code in codes], "description": "Switch on this."},
+        "code": {
+            "type": "string",
+            "enum": [code.value for code in codes],
+            "description": "For programs: the kind of the error.",
+        },
         "message": {"type": "string", "description": "For people: what went wrong and what to do."},
-        "requestId": {"type": "string", "description": "Also the `X-Request-Id` header."},
+        "requestId": {"type": "string", "description": "The same as the `X-Request-Id` header."},
     }
     if any(code.status == 400 or code in (ErrorCode.FLAG_NOT_FOUND, ErrorCode.IN_USE) for code in codes):
         properties["details"] = {"type": "array", "items": _DETAIL}
@@ -245,8 +269,9 @@ SECURITY_SCHEMES = {
         "type": "apiKey",
         "in": "cookie",
         "name": settings.SESSION_COOKIE_NAME,
-        "description": "A signed-in user of the admin; writes need `X-CSRFToken` too. `X-Environment` names the "
-        "environment, otherwise it is the default one.",
+        "description": "The session of a user who is signed in to the admin. Writes also require "
+        "`X-CSRFToken`. `X-Environment` names the environment; without it, the default "
+        "environment is used.",
     },
 }
 
@@ -261,7 +286,9 @@ def complete_document(result: Schema, **_: Any) -> Schema:
 
 
 class EnvelopeSchema(AutoSchema):
-    """Payloads stand under `data`, where the view has it so; what is not declared is neither answered nor accepted."""
+    """Put payloads under `data` if the view does so. Answers and requests have no properties that
+    are not declared.
+    """
 
     def get_override_parameters(self) -> list[Any]:
         return [*super().get_override_parameters(), *_ON_EVERY_ANSWER]

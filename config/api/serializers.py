@@ -23,7 +23,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     default_error_messages = {"invalid": "Must be a JSON object."}
     computed: ClassVar[frozenset[str]] = frozenset()
-    """Read-only fields that change by themselves: whoever sends them back is not held to what they are by now."""
+    """Read-only fields that change by themselves. A request may contain an older value of them."""
     is_optional: ClassVar[bool] = False
     """Whether there need be no body at all; an empty one and `{}` are the same as that."""
 

@@ -85,7 +85,7 @@ class ApiViewSet(GenericViewSet[Any]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What every write of the domain is told of its caller: who, when and why."""
+        """The arguments of every write of the domain that describe its caller: who, when and why."""
         return {"actor": self.caller.actor, "at": self.now, "reason": self.reason}
 
     def validated(

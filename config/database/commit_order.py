@@ -1,7 +1,8 @@
 """Which rows are new since an earlier read, in the order of commits, so that late commits are not
 missed.
 
-Neither a clock nor a sequence can tell, because a transaction that began earlier may commit later.
+Clocks and sequences cannot show this order, because a transaction that began earlier may commit
+later.
 On PostgreSQL, a row stores the number of its transaction as its `arrival`, and a mark is the
 snapshot of the earlier read. SQLite has one writer at a time: there, a row stores the current
 epoch, and taking a mark begins a new one.

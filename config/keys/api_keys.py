@@ -80,7 +80,7 @@ def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, at: dat
 
 
 def revoke_key(key: ApiKey, *, actor: Actor, at: datetime, reason: str = "") -> ApiKey:
-    """Refuse the key from the next request on, for good. A revoked key stays as it is."""
+    """Refuse the key from the next request on, permanently. A revoked key stays as it is."""
     with writing(actor=actor, at=at, reason=reason) as log:
         key = ApiKey.objects.select_related("environment").get(pk=key.pk)
         if key.revoked_at is None:
@@ -119,13 +119,11 @@ def document(key: ApiKey) -> Document:
 def _check(name: str, expires_at: datetime | None, at: datetime) -> list[Detail]:
     details = []
     if not name.strip():
-        details.append(
-            Detail("name", DetailCode.REQUIRED, "Say what the key is for, so that you know it when you see it.")
-        )
+        details.append(Detail("name", DetailCode.REQUIRED, "Must not be empty; say what the key is for."))
     if len(name) > NAME_LENGTH:
         details.append(Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters."))
     if expires_at is not None and expires_at <= at:
-        details.append(Detail("expiresAt", DetailCode.INVALID_VALUE, "Must lie in the future."))
+        details.append(Detail("expiresAt", DetailCode.INVALID_VALUE, "Must be in the future."))
     return details
 
 

@@ -41,7 +41,7 @@ def update_environment(
     with writing(actor=actor, at=at, reason=reason) as log:
         environment = Environment.objects.get(pk=environment.pk)
         if environment.is_default and not is_default:
-            message = "Make another environment the default; then this one no longer is."
+            message = "Make another environment the default instead."
             raise ValidationFailed([Detail("isDefault", DetailCode.INVALID_VALUE, message)])
         if is_default and not environment.is_default:
             _save(log, Environment.objects.default(), is_default=False)
@@ -83,7 +83,9 @@ def get_environment(key: str, *, field: str) -> Environment:
 
 def _check_name(name: str) -> list[Detail]:
     if not name.strip():
-        return [Detail("name", DetailCode.REQUIRED, "Give it a name that people will read.")]
+        return [
+            Detail("name", DetailCode.REQUIRED, "Must not be empty; give the environment a name that people will read.")
+        ]
     if len(name) > NAME_LENGTH:
         return [Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")]
     return []

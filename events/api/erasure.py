@@ -19,7 +19,7 @@ from events.removal.erasure import erase_user
 
 
 class ChangedExperimentSerializer(serializers.Serializer[Any]):
-    """An experiment whose numbers are others now."""
+    """An experiment whose numbers changed."""
 
     id = serializers.UUIDField()
     key = serializers.CharField()
@@ -27,7 +27,7 @@ class ChangedExperimentSerializer(serializers.Serializer[Any]):
 
 
 class ErasureSerializer(serializers.Serializer[Any]):
-    """What went with a user, and the experiments whose numbers that changed."""
+    """What was deleted with a user, and the experiments whose numbers changed."""
 
     userId = serializers.CharField()
     events = serializers.IntegerField()

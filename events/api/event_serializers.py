@@ -15,13 +15,13 @@ STATUSES = ("accepted", "duplicate")
 
 
 class BatchSerializer(serializers.Serializer[Any]):
-    """Events that are stored together. Each is judged by itself."""
+    """Events that are stored together. Each is checked separately."""
 
     events = ArrayField(child=EventSerializer(), min_length=1, max_length=MOST_EVENTS)
 
 
 class AcknowledgementSerializer(serializers.Serializer[Any]):
-    """`accepted` means committed to the database; `duplicate`, that it had been before."""
+    """`accepted`: the event is committed to the database. `duplicate`: it had been stored before."""
 
     id = serializers.UUIDField()
     status = serializers.ChoiceField(choices=STATUSES)
@@ -36,7 +36,7 @@ class RejectionSerializer(serializers.Serializer[Any]):
 
 
 class BatchAcknowledgementSerializer(serializers.Serializer[Any]):
-    """What became of one event of a batch. `error` stands only where it was rejected."""
+    """The outcome of one event of a batch. Only a rejected event has an `error`."""
 
     id = serializers.UUIDField(allow_null=True)
     status = serializers.ChoiceField(choices=(*STATUSES, "rejected"))

@@ -29,7 +29,7 @@ def start_at(
     """Start a draft now, or at a moment in the last ten years. Raises as `start_experiment` does."""
     _check(started_at, at)
     if started_at is not None and started_at < at - MOST_PAST:
-        _refuse(f"Must lie in the last {MOST_PAST.days:,} days.")
+        _refuse(f"Must be within the last {MOST_PAST.days:,} days.")
     return start_experiment(key=key, environment=environment, actor=actor, at=at, started_at=started_at, reason=reason)
 
 

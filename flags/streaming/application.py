@@ -80,7 +80,7 @@ async def _answer(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
     shared = _cross_origin(headers.get(b"origin"))
     path = _path.fullmatch(scope["path"])
     if path is None:
-        await _refuse(send, 404, "Nothing lives at this path.", shared)
+        await _refuse(send, 404, "There is nothing at this path.", shared)
     elif scope["method"] != "GET":
         await _refuse(send, 405, "Streams are read with GET.", [*shared, (b"allow", b"GET")])
     else:

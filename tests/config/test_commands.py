@@ -76,13 +76,13 @@ class TestCreateKey:
         [
             ({"--environment": "moon"}, "Unknown environment 'moon'; use one of: production, staging."),
             ({"--scope": "root"}, "Unknown scope 'root'; use one of: client, server, manage."),
-            ({"--expires": "2020-01-31T00:00:00Z"}, "expiresAt: Must lie in the future."),
-            ({"--expires": "0d"}, "expiresAt: Must lie in the future."),
+            ({"--expires": "2020-01-31T00:00:00Z"}, "expiresAt: Must be in the future."),
+            ({"--expires": "0d"}, "expiresAt: Must be in the future."),
             ({"--expires": "soon"}, "Cannot read 'soon'; "),
             ({"--expires": "2027-02-30"}, "Cannot read '2027-02-30'; "),
             ({"--expires": "9" * 30 + "d"}, "Cannot read '999"),
             ({"--expires": "9" * 5000 + "d"}, "Cannot read '999"),
-            ({"--name": " "}, "name: Say what the key is for"),
+            ({"--name": " "}, "name: Must not be empty; say what the key is for"),
             ({"--name": "x" * 201}, "name: Must be at most 200 characters."),
         ],
     )

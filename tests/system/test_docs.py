@@ -101,7 +101,7 @@ def test_redoc__opened_without_a_key__shows_every_operation_from_this_host_alone
         "Evaluate a flag by OFREP",
         "Explain a flag",
         "List segments",
-        "List what was changed",
+        "List changes",
         "Get the variant of a user",
         "Query events",
     ):

@@ -132,7 +132,7 @@ def test_environment__added__is_one_change(db: None) -> None:
     [
         ({"key": "a b", "name": "A"}, "key", "Must be 1 to 100 letters"),
         ({"key": "staging", "name": "A"}, "key", "exists already"),
-        ({"key": "a", "name": " "}, "name", "Give it a name that people will read."),
+        ({"key": "a", "name": " "}, "name", "Must not be empty; give the environment a name that people will read."),
         ({"key": "a", "name": "n" * 201}, "name", "Must be at most 200 characters."),
         ({"key": "a", "name": "nul \0"}, "name", "U+0000"),
     ],
@@ -157,7 +157,7 @@ def test_environment__the_default_no_longer__is_refused(production: Environment)
     where = reverse("admin:config_environment_change", args=[production.pk])
     before = revision()
     response = sign_in().post(where, {"name": "Production"})
-    assert errors_of(response)["is_default"] == ["Make another environment the default; then this one no longer is."]
+    assert errors_of(response)["is_default"] == ["Make another environment the default instead."]
     assert revision() == before
 
 
@@ -202,9 +202,9 @@ def test_key__created__shows_its_secret_once_and_nowhere_else(production: Enviro
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"name": " "}, "name", "Say what the key is for"),
+        ({"name": " "}, "name", "Must not be empty; say what the key is for"),
         ({"name": "n" * 201}, "name", "Must be at most 200 characters."),
-        ({"expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "expires_at", "Must lie in the future."),
+        ({"expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "expires_at", "Must be in the future."),
         ({"scope": "everything"}, "scope", "valid choice"),
     ],
 )

@@ -65,7 +65,7 @@ def test_records__cell_of_a_number_beyond_all_bounds__is_a_problem(tmp_path: Pat
         (b"buy\n", "The row has 1 cells, but the first line names 3 columns."),
         (b"buy,u,[]\n", "properties: Must be a JSON object."),
         (b"buy,u,{\n", "properties: It is not valid JSON (line 1, column 2: "),
-        (b'buy,u,"{""a"":1,""a"":2}"\n', "a: Must stand there once."),
+        (b'buy,u,"{""a"":1,""a"":2}"\n', "a: Must appear only once."),
         (b"buy,\xff,\n", "It is not valid UTF-8."),
         (b"buy,u,\xff\n", "It is not valid UTF-8."),
         (b'buy,"u"x,\n', "',' expected after '\"'."),

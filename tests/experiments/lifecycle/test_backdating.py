@@ -58,7 +58,7 @@ def test_stop__with_a_winner__declares_it() -> None:
     ("arguments", "message"),
     [
         (("start_experiment", "draft", "--at", "2026-03-02T12:00:01Z"), "--at: Must not lie in the future."),
-        (("start_experiment", "draft", "--at", "0026-03-02"), "--at: Must lie in the last 3,650 days."),
+        (("start_experiment", "draft", "--at", "0026-03-02"), "--at: Must be within the last 3,650 days."),
         (("start_experiment", "draft", "--at", "yesterday"), "Error: argument --at: must be a day such as 2026-01-31"),
         (("start_experiment", "nobody"), "No experiment has the key 'nobody'"),
         (("start_experiment", "e"), "The experiment is running; only a draft experiment can become running."),

@@ -225,7 +225,7 @@ def test_stream__key_revoked__ends_with_the_answer_complete() -> None:
 )
 def test_other_path__is_not_found(path: str) -> None:
     asked = exchange(path=path)
-    assert (asked.status, json.loads(asked.body)) == (404, {"errorDetails": "Nothing lives at this path."})
+    assert (asked.status, json.loads(asked.body)) == (404, {"errorDetails": "There is nothing at this path."})
 
 
 @pytest.mark.parametrize("method", ["POST", "HEAD", "OPTIONS", "DELETE"])
