@@ -25,7 +25,7 @@ _PATIENCE = 30_000  # milliseconds, for pages on a machine that has much else to
 
 @pytest.fixture(scope="session")
 def launch_chromium() -> Iterator[Launch]:
-    """Start a browser with these flags besides the usual ones."""
+    """Start a browser with these flags in addition to the usual ones."""
     # Playwright's own loop runs in this thread; Django takes it for an async view that must not touch the database.
     before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"

@@ -23,7 +23,7 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # The two suites run side by side in `.ci/run`, and must not create each other's database.
 if (suite := os.environ.get("TEST_SUITE")) and DATABASES["default"]["NAME"] != ":memory:":  # noqa: F405
     DATABASES["default"]["TEST"] = {"NAME": f"test_{DATABASES['default']['NAME']}_{suite}"}  # noqa: F405
-# Every test client loads the middleware anew, which would look for all static files each time.
+# Every test client loads the middleware again, which would look for all static files each time.
 WHITENOISE_AUTOREFRESH = True
 # Transactions that could wait for each other in a circle are found by every test that takes locks.
 CHECK_LOCK_ORDER = True

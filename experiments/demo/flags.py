@@ -82,7 +82,7 @@ SEGMENTS = (
     DemoSegment("colleagues", "Everyone who works for the shop.", _conditions(("email", "endsWith", "@shop.example"))),
     DemoSegment(
         "good-customers",
-        "Users with three purchases or more, and a few whom support added.",
+        "Users with three purchases or more, and a few that support added.",
         _conditions(("purchases", "greaterThanOrEqual", 3)),
         ["user-00003", "user-00256"],
     ),

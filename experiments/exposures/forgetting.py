@@ -26,8 +26,8 @@ from experiments.models.locks import lock_aggregates
 def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
     """Delete the user's exposures and totals, and return the experiments whose numbers change by the erasure.
 
-    The aggregates stay locked, so that no refresh computes totals from events that are about to be deleted. Drafts have
-    neither exposures nor totals, and none can start before the erasure is over.
+    The aggregates stay locked, so that no refresh computes totals from events that are about to be deleted. Drafts
+    have no exposures or totals, and cannot start before the erasure is over.
     """
     transaction.on_commit(signal_file.poke)  # empties the caches of variants
     lock_environment(environment)

@@ -265,8 +265,8 @@ class _Choice:
     @property
     def refusal(self) -> Detail:
         listed = [*self.allowed[:_MOST_LISTED], *(["..."] if len(self.allowed) > _MOST_LISTED else [])]
-        message = f"Must be {self.noun}: {', '.join(listed)}." if listed else f"Must be {self.noun}; there is none."
-        return Detail(self.parameter, DetailCode.UNKNOWN_REFERENCE, message)
+        choices = f": {', '.join(listed)}" if listed else ", but there are none"
+        return Detail(self.parameter, DetailCode.UNKNOWN_REFERENCE, f"Must be {self.noun}{choices}.")
 
 
 def _metric_choice(experiment: Experiment, value: str | None) -> _Choice:

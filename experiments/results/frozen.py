@@ -62,7 +62,7 @@ def is_due(experiment: Experiment, now: datetime) -> bool:
 
 
 def freeze(experiment: Experiment, at: datetime) -> None:
-    """Refresh a stopped experiment for the last time, and store what its results need besides the sums.
+    """Refresh a stopped experiment for the last time, and store what its results need in addition to the sums.
 
     The second part runs without the lock, because explaining millions of events takes a while. If it breaks off,
     the next call repeats it; until then the events are not deleted.
@@ -85,7 +85,7 @@ def refresh_for_the_last_time(state: AggregateState, at: datetime) -> None:
 
 
 def _store(experiment: Experiment) -> None:
-    """Store what the results of a frozen experiment need besides the sums, unless it is stored already."""
+    """Store what the results of a frozen experiment need in addition to the sums, unless it is stored already."""
     with read_consistently(), planned(**_WITHOUT_STATISTICS):
         stored = {
             "explanations": explain_all(experiment),

@@ -51,7 +51,7 @@ class FlagForm(EnvironmentalForm):
         required=False,
         label="Value type",
         widget=UnfoldAdminSelectWidget(),
-        help_text="The type of value that the flag returns, besides on or off.",
+        help_text="The type of value that the flag returns in addition to on or off.",
     )
     variants = JSONField(
         name="variants", editor="variants", help_text="The values that the flag can return, each with a key."

@@ -75,7 +75,7 @@ SCHEMA = {
     "type": "object",
     "description": "A JSON Schema (2020-12) that the value of every variant must meet. References may only point to "
     "its own `$defs`, and must not be recursive. Patterns are those of RE2. It may contain at most 200 schemas, "
-    "at most 30 deep, and neither `patternProperties` nor `unevaluatedProperties` or `unevaluatedItems`.",
+    "at most 30 deep, and no `patternProperties`, `unevaluatedProperties` or `unevaluatedItems`.",
     "additionalProperties": True,
 }
 TAGS = {

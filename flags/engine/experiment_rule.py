@@ -126,8 +126,8 @@ Answers = Mapping[str, Evaluation]
 class ExperimentRule(Rule):
     """A rule without tests. `assign` returns the variant of a user, which determines the answer.
 
-    `conditions` are those of the experiment's audience. `outside` has the answers for users whom
-    the experiment does not count.
+    `conditions` are those of the experiment's audience. `outside` has the answers for users who
+    do not count in the experiment.
     """
 
     conditions: tuple[Condition, ...] = field(compare=False, repr=False)

@@ -66,7 +66,7 @@ def check_pattern(value: object, field: str) -> Iterator[Detail]:
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0]
         why = reason.decode(errors="replace") if isinstance(reason, bytes) else "not UTF-8"
-        message = f"Must be a regular expression of RE2, which has neither lookaround nor backreferences: {why[:100]}."
+        message = f"Must be a regular expression of RE2, which has no lookaround and no backreferences: {why[:100]}."
         yield Detail(field, DetailCode.INVALID_VALUE, message)
 
 

@@ -37,7 +37,7 @@ Compiler = Callable[[Any, bool], Predicate]
 _LONGEST_SEARCHED = 4_096
 
 _NUMBER: frozenset[type] = frozenset({int, float})
-# An attribute is compared only with values of its own kind: 1 equals 1.0, but neither True nor "1".
+# An attribute is compared only with values of its own kind: 1 equals 1.0, but not True or "1".
 _KINDS: Mapping[type, frozenset[type]] = {
     str: frozenset({str}),
     bool: frozenset({bool}),

@@ -227,7 +227,7 @@ def _share(step: Trace) -> DescribedStep:
     unit = f" by {step['bucketBy']}" if "bucketBy" in step else ""
     text = f"The user is in the {step['percentage']:g} %{unit}"
     if "bucket" not in step:
-        return DescribedStep(text, f"{step['bucketBy']} is neither a text nor a whole number", step["passed"])
+        return DescribedStep(text, f"{step['bucketBy']} is not a text or a whole number", step["passed"])
     finding = f"bucket {step['bucket']:,} of {BUCKETS:,}; buckets below {step['threshold']:,} are in"
     bar = Bar(100 * step["threshold"] / BUCKETS, 100 * step["bucket"] / BUCKETS)
     return DescribedStep(text, finding, step["passed"], bar)

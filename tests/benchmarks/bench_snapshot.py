@@ -1,4 +1,4 @@
-"""Following one change, against building the snapshot of 5,000 flags anew, in one process on SQLite."""
+"""Following one change, against building the snapshot of 5,000 flags again, in one process on SQLite."""
 
 from __future__ import annotations
 

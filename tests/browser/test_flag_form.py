@@ -83,7 +83,7 @@ def test_prerequisite__is_chosen_with_the_variants_that_will_do(visit: Visit) ->
     page.get_by_role("button", name="Add prerequisite").click()
     card = page.get_by_label("prerequisite 1", exact=True)
     card.get_by_label("Flag").select_option("payments")
-    card.get_by_label("What is demanded").select_option("some")
+    card.get_by_label("Requirement").select_option("some")
     card.get_by_label("grey").check()
     card.get_by_label("blue").uncheck()
     page.get_by_role("button", name="Save", exact=True).click()

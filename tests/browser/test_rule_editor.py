@@ -138,8 +138,8 @@ def test_rule__its_parts_behind_more__are_stored_and_told_when_folded(visit: Vis
         }
     ]
     visit.open(f"/admin/flags/flag/{stored().pk}/change/")
-    told = "More from 1 Mar 2026, 10:00 · until 1 Apr 2026, 00:00 · 1 step · by company · own salt"
-    expect(rule(visit, 1).locator("summary")).to_have_text(told.replace("More ", "More"))
+    summary = "More from 1 Mar 2026, 10:00 · until 1 Apr 2026, 00:00 · 1 step · by company · own salt"
+    expect(rule(visit, 1).locator("summary")).to_have_text(summary.replace("More ", "More"))
     expect(rule(visit, 1).locator("header")).to_contain_text("Launch")
 
 

@@ -1,8 +1,8 @@
 """Clients that record, whatever happens to the service, and what must be true of it afterwards.
 
 Each sends events and asks for variants, with ids or keys of its own, the same request again and
-again until every server that it was meant for has acknowledged it. They write down what they were
-told; `check` holds the service to it.
+again until every server that it was meant for has acknowledged it. They write down the
+answers; `check` compares the service with them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ REPORTED = "green"
 
 
 class Line:
-    """One client's connection to one server, opened anew whenever it is lost."""
+    """One client's connection to one server, opened again whenever it is lost."""
 
     def __init__(self, server: Server, headers: Mapping[str, str]) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=SECONDS_TO_ANSWER)
@@ -171,7 +171,7 @@ class Recorder(threading.Thread):
         return str(UUID(int=self.chance.getrandbits(128), version=4))
 
     def _choose_user(self) -> str:
-        """Return a user: mostly one about whom other clients write at the same time."""
+        """Return a user: mostly one that other clients write about at the same time."""
         return f"user-{self.ledger.window()}-{self.chance.randrange(_USERS_OF_A_WINDOW)}"
 
     def _ask(self, lines: Sequence[Line], request: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ class Recorder(threading.Thread):
     def _note(self, request: dict[str, Any], answer: Answer) -> str:
         """Record the answer, and return what is wrong with it, if anything."""
         if answer.status != (200 if self.kind == "variant" else 202):
-            return "neither acknowledged nor asked to try again"
+            return "not acknowledged, and not asked to try again"
         data = answer.body["data"]
         if self.kind == "variant":
             answered = self.ledger.variants.setdefault(request["userId"], data["variant"])
@@ -214,7 +214,7 @@ class Recorder(threading.Thread):
             return "these are not the ids that were sent"
         for event, entry in zip(sent, entries, strict=True):
             if entry["status"] not in ("accepted", "duplicate"):
-                return "neither accepted nor a duplicate"
+                return "not accepted, and not a duplicate"
             self._note_event(event, is_first=entry["status"] == "accepted" and self.kind != "keyed")
         return ""
 
@@ -226,7 +226,7 @@ class Recorder(threading.Thread):
 
 
 def _is_refusal(answer: Answer) -> bool:
-    """Told to try again later, as documented."""
+    """Return whether the answer says to try again later, as documented."""
     return answer.status == 503 and answer.body["error"]["code"] == "unavailable" and bool(answer.retry_after)
 
 

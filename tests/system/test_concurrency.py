@@ -80,12 +80,12 @@ def test_variant__of_one_new_user_for_32_callers__is_one_exposure(server: Server
 
 def test_variant__asked_and_reported_at_once__is_one_exposure_with_what_was_told(server: Server) -> None:
     """Events that name the other variant must not change the variant that the service answered."""
-    path = make_draft(server, "told")
+    path = make_draft(server, "reported")
     assert server.ask("POST", f"{path}/start").status_code == 200
     for at in range(5):
         user = f"user-{at}"
         ask = Call("POST", f"{path}/variant", {"userId": user})
-        claim = {"event": "see", "userId": user, "properties": {"experimentId": "told", "variant": "green"}}
+        claim = {"event": "see", "userId": user, "properties": {"experimentId": "reported", "variant": "green"}}
         answers = ask_together(server, [ask, Call("POST", "/v1/events", claim)] * (CALLERS // 2))
         assert {answer.status for answer in answers} == {200, 202}
         variants = {answer.body["data"]["variant"] for answer in answers if answer.status == 200}

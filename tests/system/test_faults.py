@@ -16,8 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.system.afresh import is_on_everywhere
 from tests.system.cluster import Cluster, full, own_cluster, own_folder, small_disk
+from tests.system.connections import is_on_everywhere
 from tests.system.recorders import check, recording
 from tests.system.server import Server, wait_until
 

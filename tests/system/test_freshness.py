@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.afresh import ENOUGH_FOR_EVERY_WORKER, ask_afresh, is_on, is_on_everywhere
+from tests.system.connections import ENOUGH_FOR_EVERY_WORKER, ask_separately, is_on, is_on_everywhere
 from tests.system.processes import run_script, script
 from tests.system.random_changes import FLAGS, USERS, RandomChanges
 from tests.system.server import PROXY_HEADERS, Server, wait_until
@@ -174,14 +174,16 @@ def test_change__committed_after_a_while__is_seen_from_then_on(server: Server) -
         writer.go_on()
 
 
-def test_workers__after_many_random_changes__answer_as_a_server_that_starts_afresh(
+def test_workers__after_many_random_changes__answer_as_a_server_that_has_just_started(
     start_server: Callable[..., Server],
 ) -> None:
     server = start_server()
     changes = RandomChanges(server, seed=5)
     for _ in range(RANDOM_CHANGES):
         changes.make_one()
-        ask_afresh(server, "/v1/evaluate", USERS[0])  # either worker catches up now and then, from wherever it stands
+        ask_separately(
+            server, "/v1/evaluate", USERS[0]
+        )  # either worker catches up now and then, from wherever it stands
     assert changes.done.keys() == {operation.__name__ for operation in changes.operations}
     newcomer = start_server(server.environment["DATABASE_URL"], workers=1)
     for environment in sorted(server.keys):
@@ -197,8 +199,8 @@ def answers(server: Server, key: str, user: Mapping[str, Any], *, times: int) ->
     """
     accounts: list[Any] = []
     for _ in range(times):
-        one_by_one = {flag: ask_afresh(server, f"/v1/flags/{flag}/evaluate", user, key=key) for flag in FLAGS}
-        account = (one_by_one, ask_afresh(server, "/v1/evaluate", user, key=key))
+        one_by_one = {flag: ask_separately(server, f"/v1/flags/{flag}/evaluate", user, key=key) for flag in FLAGS}
+        account = (one_by_one, ask_separately(server, "/v1/evaluate", user, key=key))
         if account not in accounts:
             accounts.append(account)
     return accounts

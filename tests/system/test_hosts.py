@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from tests.system.afresh import ask_afresh
+from tests.system.connections import ask_separately
 from tests.system.server import Server, wait_until
 
 pytestmark = pytest.mark.system
@@ -50,7 +50,7 @@ def check_following(hosts: tuple[Server, Server]) -> None:
 
 
 def follows(reader: Server, enabled: bool) -> bool:
-    answer = ask_afresh(reader, "/v1/flags/followed/evaluate", {"userId": "u"})
+    answer = ask_separately(reader, "/v1/flags/followed/evaluate", {"userId": "u"})
     return answer.status == 200 and answer.data["enabled"] is enabled
 
 

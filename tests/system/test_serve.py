@@ -31,9 +31,9 @@ def question_for(server: Server) -> Question:
 def test_serve__terminated_under_load__answers_every_request_whose_connection_it_accepted(
     start_server: Callable[..., Server], on_fresh: int
 ) -> None:
-    """No request is lost: whoever got a connection gets the whole answer; after that, connections are refused.
+    """No request is lost: accepted connections get the whole answer; after that, connections are refused.
 
-    A kept connection may be closed once its owner was told so by `Connection: close`, or had nothing to ask.
+    A kept connection may be closed after an answer with `Connection: close`, or while it is idle.
     """
     server = start_server()
     with load(question_for(server), processes=2, on_fresh=on_fresh, on_kept=8) as counted:

@@ -94,7 +94,7 @@ def test_stream__flag_switched_in_another_process__is_told(server: Server, liste
 
 def test_stream__segment_changes__is_told_in_every_environment(server: Server, listen: Listen) -> None:
     streams = [listen(stream_url(server, key=server.keys[environment]["client"])) for environment in server.keys]
-    assert server.ask("POST", "/v1/segments", json={"key": "told", "userIds": ["ada"]}).status_code == 201
+    assert server.ask("POST", "/v1/segments", json={"key": "announced", "userIds": ["ada"]}).status_code == 201
     assert [len(stream.wait_for_events(1)) for stream in streams] == [1, 1]
 
 
@@ -106,7 +106,7 @@ def test_stream__burst_of_changes__is_told_in_few_messages_and_the_last_revision
     started = time.monotonic()
     revisions = [switch(server, "burst", at % 2 == 0) for at in range(50)]
     took = time.monotonic() - started
-    wait_until(lambda: bool(stream.events) and stream.events[-1]["id"] == str(revisions[-1]), "the last is told", 30)
+    wait_until(lambda: bool(stream.events) and stream.events[-1]["id"] == str(revisions[-1]), "the last arrives", 30)
     assert len(stream.events) <= 3 + took
     ids = [int(event["id"]) for event in stream.events]
     assert ids == sorted(ids)
@@ -120,7 +120,7 @@ def test_stream__scheduled_moment__is_told_when_it_comes(server: Server, listen:
     assert datetime.now(UTC) >= moment
     assert event["lastModified"] == int(moment.timestamp())
     assert event["etag"] == f"{event['id']}.{event['lastModified']}"
-    # For half an hour more, whoever connects would be told of it.
+    # Every new connection would receive it for another half an hour.
     assert server.ask("DELETE", "/v1/flags/scheduled").status_code == 204
 
 
@@ -132,7 +132,7 @@ def test_stream__opened_after_a_change__begins_with_it(server: Server, listen: L
     assert int(answered_at) < revision
     assert [event["id"] for event in listen(url).wait_for_events(1)] == [str(revision)]
     heard_nothing = listen(url_alone)
-    wait_until(lambda: [event["id"] for event in heard_nothing.events][-1:] == [str(revision)], "it is told", 30)
+    wait_until(lambda: [event["id"] for event in heard_nothing.events][-1:] == [str(revision)], "it arrives", 30)
     missed = listen(url, last_event_id=str(revision - 1))
     assert [event["id"] for event in missed.wait_for_events(1)] == [str(revision)]
     up_to_date = listen(url, last_event_id=str(revision))
@@ -241,7 +241,7 @@ def test_hosts__flag_switched_on_one__is_told_by_the_other(start_server: Callabl
     heard = len(stream.events)
     revision = switch(first, "followed", True)
     stream.wait_for_events(heard + 1)
-    wait_until(lambda: stream.events[-1]["id"] == str(revision), "the newest is told", 30)
+    wait_until(lambda: stream.events[-1]["id"] == str(revision), "the newest one arrives", 30)
 
 
 def test_stream__while_the_database_is_away__stays_open_and_tells_afterwards(
@@ -270,7 +270,7 @@ def test_stream__while_the_database_is_away__stays_open_and_tells_afterwards(
         other.execute(allow + SQL("true"))
     wait_until(lambda: count_in_log(server, "follow changes again") == 1, "it is back", 30)
     revision = switch(server, "away", True)
-    wait_until(lambda: [event["id"] for event in stream.events][-1:] == [str(revision)], "the change is told", 30)
+    wait_until(lambda: [event["id"] for event in stream.events][-1:] == [str(revision)], "the change arrives", 30)
     assert count_in_log(server, "cannot follow changes") == 1
 
 

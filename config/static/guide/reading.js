@@ -1,4 +1,4 @@
-// Small helps for readers: code that can be copied, the section one is in, and keyboard access to what scrolls.
+// Lets readers copy code and scroll by keyboard, and marks the section that they read.
 for (const block of document.querySelectorAll(".code-source")) {
   if (!navigator.clipboard) break;
   const button = document.createElement("button");

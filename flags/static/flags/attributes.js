@@ -1,4 +1,4 @@
-// The attributes of the user for whom a flag is tried: rows of a name and a value, over the textarea with the JSON.
+// The attributes of the user in the tryout of a flag: rows of a name and a value, over the textarea with the JSON.
 // Each attribute that the flag reads has a row. A row without a value is not sent.
 import { addButton, iconButton, isObject, make, textInput } from "../config/elements.js";
 

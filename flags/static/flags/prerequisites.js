@@ -32,7 +32,7 @@ function flagField(prerequisite, { redraw, save }) {
 function variantFields(prerequisite, { redraw, save }) {
   const keys = [...new Set([...(flags[prerequisite.flag] ?? []), ...(prerequisite.variants ?? [])])];
   if (!keys.length) return [make("span", { class: "hy-muted" }, "must be on for the user")];
-  const select = choice([["any", "must be on"], ["some", "must be on and serve"]], prerequisite.variants ? "some" : "any", { "aria-label": "What is demanded" }, () => {
+  const select = choice([["any", "must be on"], ["some", "must be on and serve"]], prerequisite.variants ? "some" : "any", { "aria-label": "Requirement" }, () => {
     if (select.value === "any") delete prerequisite.variants;
     else prerequisite.variants = keys.slice(0, 1);
     redraw();
@@ -44,5 +44,5 @@ function variantFields(prerequisite, { redraw, save }) {
     } });
     return make("label", {}, box, key);
   }));
-  return [field(".kind", "What is demanded", select), ...(boxes ? [boxes] : [])];
+  return [field(".kind", "Requirement", select), ...(boxes ? [boxes] : [])];
 }

@@ -12,7 +12,7 @@ const TYPES = [
   ["segment", "Users of a segment"],
   ["users", "Certain users"],
 ];
-const WHOM = { percentage: "% of everyone", attribute: "% of these users", segment: "% of these users", users: "% of these users" };
+const SHARE_OF = { percentage: "% of everyone", attribute: "% of these users", segment: "% of these users", users: "% of these users" };
 
 const isOfExperiment = (rule) => rule?.type === "experiment" && Array.isArray(rule.variants);
 
@@ -86,8 +86,8 @@ function percentageField(rule, { save }) {
     save();
   } });
   range.value = Number(rule.percentage ?? without) || 0;
-  const whom = make("span", { class: "hy-muted" }, `${WHOM[rule.type]}${rule.ramp ? ", until the ramp's first step" : ""}`);
-  return make("div", { class: "hy-row" }, field(".percentage", "Percentage", number, "hy-narrow"), whom, range);
+  const share = make("span", { class: "hy-muted" }, `${SHARE_OF[rule.type]}${rule.ramp ? ", until the ramp's first step" : ""}`);
+  return make("div", { class: "hy-row" }, field(".percentage", "Percentage", number, "hy-narrow"), share, range);
 }
 
 function usersField(rule, { save }) {

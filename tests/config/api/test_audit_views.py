@@ -18,7 +18,7 @@ from tests.factories import ExperimentFactory, FlagFactory
 LATER = NOON.replace(year=2099)  # a change is never before the one that it follows
 
 
-def told(client: Any, query: str = "") -> list[tuple[str, str, str]]:
+def changes(client: Any, query: str = "") -> list[tuple[str, str, str]]:
     found = data(client.get(f"/v1/audit{query}"))
     return [(entry["action"], entry["object"]["kind"], entry["object"]["key"]) for entry in found]
 
@@ -31,18 +31,18 @@ def test_audit__of_everything__is_newest_first_and_says_all_of_each_write(api):
     assert (entry["actor"], entry["source"], entry["reason"]) == ("key manage of production", "api", "For e")
     assert entry["revision"] == Change.objects.latest_revision()
     assert "environment" not in entry
-    assert told(api)[:3] == [("created", "segment", "s"), ("created", "experiment", "e"), ("created", "flag", "f")]
-    assert told(api)[-1] == ("created", "environment", "production")
+    assert changes(api)[:3] == [("created", "segment", "s"), ("created", "experiment", "e"), ("created", "flag", "f")]
+    assert changes(api)[-1] == ("created", "environment", "production")
 
 
 def test_audit__of_each_environment__leaves_out_what_is_another_s_own(api, staging_api):
     FlagFactory(key="f")
     data(staging_api.patch("/v1/flags/f", {"enabled": True}))
     ExperimentFactory(key="e")
-    assert told(api)[:2] == [("created", "experiment", "e"), ("created", "flag", "f")]
-    assert told(staging_api, "?object=flag") == [("changed", "flag", "f"), ("created", "flag", "f")]
-    assert told(staging_api, "?object=experiment") == []
-    assert {key for _, kind, key in told(api) if kind == "api_key"} == {"manage of production"}
+    assert changes(api)[:2] == [("created", "experiment", "e"), ("created", "flag", "f")]
+    assert changes(staging_api, "?object=flag") == [("changed", "flag", "f"), ("created", "flag", "f")]
+    assert changes(staging_api, "?object=experiment") == []
+    assert {key for _, kind, key in changes(api) if kind == "api_key"} == {"manage of production"}
 
 
 def test_audit__filters__narrow_and_combine(api, production):
@@ -53,20 +53,20 @@ def test_audit__filters__narrow_and_combine(api, production):
         else:
             create_flag(key=key, **at)
     changed, second, first = ("changed", "flag", "f"), ("created", "flag", "f.g"), ("created", "flag", "f")
-    assert told(api, "?object=flag") == [changed, second, first]
-    assert told(api, "?object=flag/f") == [changed, first]
-    assert told(api, "?object=flag/f&from=2099-01-31T13:00:00Z") == [changed]
-    assert told(api, "?object=flag&to=2099-01-31T13:00:00Z") == [second, first]
-    assert told(api, "?object=flag&from=2099-01-31T13:00:00%2B00:00&to=2099-01-31") == [changed, second]
-    assert told(api, "?object=flag&actor=test") == [changed, second, first]
-    assert told(api, "?object=flag&actor=tes") == []
-    assert told(api, "?object=flag&source=command&limit=1") == [changed]
-    assert told(api, "?object=flag&source=api") == []
+    assert changes(api, "?object=flag") == [changed, second, first]
+    assert changes(api, "?object=flag/f") == [changed, first]
+    assert changes(api, "?object=flag/f&from=2099-01-31T13:00:00Z") == [changed]
+    assert changes(api, "?object=flag&to=2099-01-31T13:00:00Z") == [second, first]
+    assert changes(api, "?object=flag&from=2099-01-31T13:00:00%2B00:00&to=2099-01-31") == [changed, second]
+    assert changes(api, "?object=flag&actor=test") == [changed, second, first]
+    assert changes(api, "?object=flag&actor=tes") == []
+    assert changes(api, "?object=flag&source=command&limit=1") == [changed]
+    assert changes(api, "?object=flag&source=api") == []
 
 
 def test_audit__by_pages__gives_every_change_once(api):
     FlagFactory.create_batch(5)
-    expected = told(api)
+    expected = changes(api)
     found, address = [], "/v1/audit?limit=3"
     while address:
         response = api.get(address)
@@ -108,6 +108,6 @@ def test_audit__parameter_that_makes_no_sense__is_refused(api, query, field):
 
 
 def test_audit__object_whose_key_has_spaces__is_found(api):
-    assert told(api, f"?object={quote('api_key/manage of production')}") == [
+    assert changes(api, f"?object={quote('api_key/manage of production')}") == [
         ("created", "api_key", "manage of production")
     ]

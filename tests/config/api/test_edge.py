@@ -1,4 +1,4 @@
-"""What holds for every answer, whoever made it: the id of the request, JSON, the envelope."""
+"""What every answer has, wherever it was made: the id of the request, JSON, the envelope."""
 
 from __future__ import annotations
 

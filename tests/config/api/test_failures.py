@@ -17,7 +17,7 @@ from flags.engine import evaluation
 from tests.config.api.conftest import World
 from tests.config.api.wire import failure, send
 
-SECRET = "hyd_m_this-is-a-secret-that-must-not-be-told"
+SECRET = "hyd_m_this-is-a-secret-that-must-not-leak"
 
 
 def _break(monkeypatch: Any, error: BaseException) -> None:

@@ -40,8 +40,8 @@ TWO = [{"key": "a", "weight": 1}, {"key": "b", "weight": 1}]
 ASKING = [{"operator": "inSegment", "value": "audience"}]
 DRIVEN = {"key": "driven", "serves": {"control": False, "green": True}}
 
-# Method, address, body, and what the change log then tells. Whoever is asked a question, or told of
-# an event, writes no configuration; nor does who sends what is so already.
+# Method, address, body, and the new entries of the change log. Questions, events and unchanged
+# values do not write configuration.
 API: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/v1/flags", {"key": "new", "enabled": True}, ["created flag new"]),
     ("PATCH", "/v1/flags/standing", {"enabled": True}, ["changed flag standing in production"]),

@@ -78,7 +78,7 @@ BAD = {
     "a field too many": (event(17, user="u"), "user", "unknown_field"),
     "another day": (event(17, timestamp="2026-02-30"), "timestamp", "invalid_value"),
     "money as text": (event(17, properties={"revenue": "1"}), "properties.revenue", "invalid_type"),
-    "an id that is none": (event(17, id="17"), "id", "invalid_value"),
+    "an invalid id": (event(17, id="17"), "id", "invalid_value"),
     "null": (None, "body", "invalid_type"),
 }  # fmt: skip
 

@@ -122,7 +122,7 @@ def test_batch__of_any_shape__is_one_for_struct_serializer_and_schema_alike(batc
             return False
         return not any(isinstance(each, Rejected) for each in found)
 
-    assume(not any(isinstance(each, dict) and "timestamp" in each for each in _events(batch)))  # told apart above
+    assume(not any(isinstance(each, dict) and "timestamp" in each for each in _events(batch)))  # tested above
     has_all = all(map(is_acceptable, _events(batch)))
     is_closed = isinstance(batch, dict) and batch.keys() <= {"events"}  # as the view checks by itself
     is_valid = is_closed and BatchSerializer(data=batch).is_valid() and has_all

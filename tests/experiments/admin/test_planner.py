@@ -64,8 +64,8 @@ def test_planner__rate__says_what_it_takes_by_either_test(reader: AdminClient) -
 
 
 def test_planner__metric_without_history__asks_for_the_baseline_in_the_words_of_the_api(reader: AdminClient) -> None:
-    [told] = errors(reader.get(PAGE, {"mde": "0.05", "metric": "zzz"}))["baseline"]
-    assert told.startswith("Is missing, and the metric has no history to take it from; send the")
+    [message_of_field] = errors(reader.get(PAGE, {"mde": "0.05", "metric": "zzz"}))["baseline"]
+    assert message_of_field.startswith("Is missing, and the metric has no history to take it from; send the")
 
 
 def test_planner__weights__says_what_the_smallest_variant_needs(reader: AdminClient) -> None:
@@ -116,8 +116,8 @@ def test_planner__bad_input__is_told_at_its_field(
 ) -> None:
     response = reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", **typed})
     assert response.status_code == 200
-    [told] = errors(response)[field]
-    assert told.startswith(message)
+    [message_of_field] = errors(response)[field]
+    assert message_of_field.startswith(message)
     assert "panel" not in response.context
 
 

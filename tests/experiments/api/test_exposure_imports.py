@@ -148,8 +148,8 @@ def test_import__attributes_of_any_name__are_kept(tmp_path: Path) -> None:
 def test_import__then_asked_for__is_the_imported_variant(production, tmp_path: Path) -> None:
     users = [f"user-{number}" for number in range(10)]
     load(tmp_path, *(line(user) for user in users))
-    told = {get_variant(key="e", environment=production, user_id=user, at=LATER).variant for user in users}
-    assert told == {"green"}
+    variants = {get_variant(key="e", environment=production, user_id=user, at=LATER).variant for user in users}
+    assert variants == {"green"}
 
 
 @pytest.mark.usefixtures("experiment")
@@ -210,8 +210,8 @@ def test_import__line_that_cannot_be__stops_it_before_anything_is_written(
     Experiment.objects.update(status="stopped", stopped_at=NOON + 5 * HOUR, forced_variants={"forced": "green"})
     with pytest.raises(CommandError) as refusal:
         load(tmp_path, line("good"), bad)
-    told, end = str(refusal.value).splitlines()
-    assert told.startswith(f"line 2: {message}")
+    error, end = str(refusal.value).splitlines()
+    assert error.startswith(f"line 2: {message}")
     assert end == "Nothing was imported."
     assert stored() == []
 
@@ -290,6 +290,6 @@ def test_import__experiment_changed_meanwhile__leaves_out_what_is_no_exposure_an
         "These were not imported, because the experiment was changed during the import:",
         *messages,
     ]
-    told = {1: "1 exposure into e; 1 user was", 2: "2 exposures into e; 2 users were"}[len(kept)]
-    assert out.getvalue() == f"Imported {told} new.\n"
+    imported = {1: "1 exposure into e; 1 user was", 2: "2 exposures into e; 2 users were"}[len(kept)]
+    assert out.getvalue() == f"Imported {imported} new.\n"
     assert {user_id for user_id, *_ in stored()} == kept

@@ -162,7 +162,7 @@ def test_results__several_unknown_references__are_all_named(api, shop):
 
 def test_results__breakdown_where_nothing_was_recorded__says_that_there_is_none(api, production):
     open_shop(production, [])
-    assert "there is none" in refused(api.get(PATH, {"breakdown": "country"}), "breakdown", "unknown_reference")
+    assert "there are none" in refused(api.get(PATH, {"breakdown": "country"}), "breakdown", "unknown_reference")
 
 
 @pytest.mark.parametrize("path", ["/v1/experiments/none/results", "/v1/experiments/none/results/explain"])

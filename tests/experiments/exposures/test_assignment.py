@@ -1,4 +1,4 @@
-"""Assigning variants: by the published split, recorded before it is told."""
+"""Assigning variants: by the published split, recorded before the answer."""
 
 from __future__ import annotations
 

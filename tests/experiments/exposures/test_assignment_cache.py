@@ -1,4 +1,4 @@
-"""Variants remembered by a process: told without the database, until anything happens that may change them."""
+"""Variants cached by a process: served without the database, until something happens that may change them."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_get__another_process_has_erased__is_forgotten_at_once(experiment: Exper
     cache.get([(experiment.pk, "u")])
     Exposure.objects.all().delete()
     assert cache.get([(experiment.pk, "u")])
-    signal_file._shared.cache_clear()  # the file opened anew, as another process has it
+    signal_file._shared.cache_clear()  # the file is opened again, as in another process
     signal_file.poke()
 
     assert cache.get([(experiment.pk, "u")]) == {}

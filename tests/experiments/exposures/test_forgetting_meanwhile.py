@@ -48,7 +48,7 @@ def production(threads: Threads) -> Environment:
 
 @pytest.fixture
 def one_stripe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever counts events of one name and quarter waits for whoever has done so and not yet committed."""
+    """Make writers who count events of one name and quarter wait for each other's commits."""
     monkeypatch.setattr(counts, "_STRIPES", 1)
 
 
@@ -174,9 +174,9 @@ def test_start_experiment__environment_renamed_while_an_erasure_is_under_way__bo
 
 
 @on_postgresql
-@pytest.mark.parametrize(("event", "told"), [(happen(), []), (see("purple"), ["e"])])
+@pytest.mark.parametrize(("event", "changed"), [(happen(), []), (see("purple"), ["e"])])
 def test_erase_user__draft_deleted_meanwhile__is_erased(
-    production: Environment, threads: Threads, event: NewEvent, told: list[str]
+    production: Environment, threads: Threads, event: NewEvent, changed: list[str]
 ) -> None:
     ExperimentFactory(key="e")
     record([event], production)
@@ -186,7 +186,7 @@ def test_erase_user__draft_deleted_meanwhile__is_erased(
         whose = {"key": "e", "environment": production, "actor": ACTOR, "at": NOON}
         threads.start(lambda: delete_experiment(**whose)).result(SECONDS)
 
-    assert [each.key for each in erased.experiments] == told
+    assert [each.key for each in erased.experiments] == changed
     assert not Experiment.objects.exists()
     assert not Event.objects.exists()
 

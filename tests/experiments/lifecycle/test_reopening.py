@@ -99,7 +99,7 @@ def test_reopen__exposures_reported_meanwhile__count(production: Environment, ou
     assert compute_results(reopened, later)["green"] == VariantResult(152, 121)
 
 
-def test_reopen__frozen_by_maintenance__counts_afresh_and_can_freeze_again(production: Environment) -> None:
+def test_reopen__frozen_by_maintenance__counts_again_and_can_freeze_again(production: Environment) -> None:
     run_experiment(production)
     record_clear_winner(production)
     stopped_at = stop(production)
@@ -218,14 +218,14 @@ def there_and_back(**flag: Any) -> None:
     update_flag(**flag, changes={"enabled": True})
 
 
-def anew(**flag: Any) -> None:
+def recreate(**flag: Any) -> None:
     enabled, served = True, get_flag(flag["key"], flag["environment"]).rules
     delete_flag(**flag)
     create_flag(**flag, enabled=enabled, rules=served)
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-@pytest.mark.parametrize("change", [archive_flag, delete_flag, to_variants, there_and_back, anew])
+@pytest.mark.parametrize("change", [archive_flag, delete_flag, to_variants, there_and_back, recreate])
 def test_reopen__flag_touched_in_any_way_since__is_refused_in_words_without_fields(
     production: Environment, change: Callable[..., Any], outcome: dict[str, Any]
 ) -> None:

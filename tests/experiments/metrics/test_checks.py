@@ -46,7 +46,7 @@ def test_check__what_a_metric_may_be__is_accepted(values: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "expected"),
     [
         ({"type": "median"}, [("type", "invalid_value")]),
         ({"type": ""}, [("type", "invalid_value")]),
@@ -149,8 +149,8 @@ def test_check__what_a_metric_may_be__is_accepted(values: dict[str, Any]) -> Non
         ),
     ],
 )
-def test_check__what_a_metric_cannot_be__is_named(values: dict[str, Any], told: list[tuple[str, str]]) -> None:
-    assert found(values) == told
+def test_check__what_a_metric_cannot_be__is_named(values: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert found(values) == expected
 
 
 VALUES = st.one_of(

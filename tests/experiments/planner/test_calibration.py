@@ -36,15 +36,15 @@ def experiment() -> Experiment:
 
 
 def test_calibrate__all_metrics__splits_every_exposed_user_by_each(experiment: Experiment) -> None:
-    told: list[int] = []
-    found = calibrate(experiment, at=NOW, rounds=3, looks=4, on_progress=told.append)
+    progress: list[int] = []
+    found = calibrate(experiment, at=NOW, rounds=3, looks=4, on_progress=progress.append)
     assert (found.users, found.rounds, found.looks, found.seed, found.alpha) == (120, 3, 4, 1, 0.05)
     assert [rates.comparison for rates in found.simulation.errors] == [
         Comparison("purchase", "green", is_cuped=False),
         Comparison("spent", "green", is_cuped=False),
     ]
     assert [look.users for look in found.simulation.sample_ratio] == [30, 60, 90, 120]
-    assert told == [1, 1, 1]
+    assert progress == [1, 1, 1]
 
 
 def test_calibrate__one_metric__takes_that_alone(experiment: Experiment) -> None:

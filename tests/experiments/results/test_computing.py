@@ -14,7 +14,7 @@ from experiments.lifecycle.changes import create_experiment, start_experiment, s
 from experiments.models import Experiment
 from experiments.results.computing import VariantResult, analyse_experiment, compute_results
 from tests.conftest import ACTOR, NOON
-from tests.experiments.results.counted_afresh import count_afresh
+from tests.experiments.results.counted_directly import count_directly
 
 pytestmark = pytest.mark.django_db
 
@@ -141,7 +141,7 @@ def test_results__random_history__is_what_counting_by_hand_gives(production: Env
     history = [random_event(chance) for _ in range(300)]
     for start in range(0, len(history), 37):
         record(history[start : start + 37], production)
-        assert results(experiment) == count_afresh(experiment)
+        assert results(experiment) == count_directly(experiment)
 
     assert results(experiment) == count_by_hand(history, experiment)
 

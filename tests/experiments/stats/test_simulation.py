@@ -106,9 +106,9 @@ def test_simulate__same_seed__draws_the_same_and_another_one_does_not() -> None:
 
 
 def test_simulate__progress__is_told_of_each_split() -> None:
-    told: list[int] = []
-    simulate(population(200), HALVES, rounds=3, looks=1, seed=1, on_progress=told.append)
-    assert told == [1, 1, 1]
+    progress: list[int] = []
+    simulate(population(200), HALVES, rounds=3, looks=1, seed=1, on_progress=progress.append)
+    assert progress == [1, 1, 1]
 
 
 @pytest.mark.parametrize("design", [HALVES, THIRDS], ids=["two variants", "four variants"])

@@ -1,4 +1,4 @@
-"""The properties that a flag may have besides, its filters, and the archive, as a client sees them."""
+"""The optional properties of a flag, its filters, and the archive, as a client sees them."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_reason__published_names__are_spelled_as_promised() -> None:
     assert [str(reason) for reason in Reason] == published
 
 
-# --- when and for whom a rule holds ----------------------------------------------------------------------------------
+# --- when a rule matches, and which users ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_references__conditions_of_its_audience__name_segments() -> None:
     assert list(references({"rules": [rule]})) == [Reference("segment", "beta", "rules[0].conditions[0].value")]
 
 
-# --- whom it serves what ---------------------------------------------------------------------------------------------
+# --- what it serves to which users -----------------------------------------------------------------------------------
 
 
 def test_rule__everybody__is_served_what_the_published_split_says() -> None:
@@ -200,7 +200,7 @@ def test_experiments__flags_and_those_that_need_them__are_told_by_key() -> None:
     assert among({"key": "plain"}, {"key": "apart", "prerequisites": [{"flag": "plain"}]}).experiments == {}
 
 
-# --- users whom nobody knows by name ---------------------------------------------------------------------------------
+# --- anonymous users -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

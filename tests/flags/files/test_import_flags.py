@@ -62,7 +62,7 @@ def test_import__into_an_empty_database__makes_the_same(everything: None, folder
 
 
 def test_import__flag__becomes_exactly_what_the_file_says(everything: None, file: Any) -> None:
-    told = run("import_flags", file([{"key": "full", "tags": ["new"], "environments": {"production": OFF}}]))
+    printed_lines = run("import_flags", file([{"key": "full", "tags": ["new"], "environments": {"production": OFF}}]))
 
     assert document(Flag.objects.get(key="full")) == {
         "id": str(Flag.objects.get(key="full").pk),
@@ -71,10 +71,10 @@ def test_import__flag__becomes_exactly_what_the_file_says(everything: None, file
         "tags": ["new"],
         "states": {"production": OFF, "staging": ON},
     }
-    assert told.startswith("~ flag full\n")
-    assert '    owner: "team-checkout" → nothing\n' in told
-    assert "    production enabled: true → false\n" in told
-    assert told.endswith("\n1 flag changed.\n")
+    assert printed_lines.startswith("~ flag full\n")
+    assert '    owner: "team-checkout" → nothing\n' in printed_lines
+    assert "    production enabled: true → false\n" in printed_lines
+    assert printed_lines.endswith("\n1 flag changed.\n")
 
 
 def test_import__one_change__tells_all_environments_of_a_flag(
@@ -119,10 +119,10 @@ def test_import__new_flag__has_no_state_where_the_file_names_none(production: En
 
 
 def test_import__segment__becomes_what_the_file_says(everything: None, file: Any) -> None:
-    told = run("import_flags", file(segments=[{"key": "inner", "userIds": ["007", "v"]}, {"key": "unused"}]))
+    printed_lines = run("import_flags", file(segments=[{"key": "inner", "userIds": ["007", "v"]}, {"key": "unused"}]))
 
     assert Segment.objects.get(key="inner").user_ids == ["007", "v"]
-    assert told == '~ segment inner\n    userIds: +"v", -"u"\n1 segment changed.\n'
+    assert printed_lines == '~ segment inner\n    userIds: +"v", -"u"\n1 segment changed.\n'
 
 
 def test_import__references__may_go_to_what_the_same_file_brings(production: Environment, file: Any) -> None:
@@ -197,10 +197,10 @@ def test_import__everything_wrong__is_told_at_once_and_nothing_is_written(everyt
         {"key": "late", "prerequisites": [{"flag": "old"}]},
     ]
     path = file(flags, [{"key": "s", "conditions": [{"operator": "inSegment", "value": "nobody"}]}], "flags.yaml")
-    *told, last = (re.sub(r"line \d+", "line", line) for line in refused("import_flags", path))
+    *printed_lines, last = (re.sub(r"line \d+", "line", line) for line in refused("import_flags", path))
 
     assert last == "Nothing was changed."
-    assert told == [
+    assert printed_lines == [
         "flags.yaml, line: flags[0] (new): environments.moon: No environment has this key; use one of: production, "
         "a.trial, staging.",
         "flags.yaml, line: flags[1] (broken): owner: Must be a string.",
@@ -215,9 +215,9 @@ def test_import__everything_wrong__is_told_at_once_and_nothing_is_written(everyt
 
 def test_import__circle_of_flags__is_refused_for_each(production: Environment, file: Any) -> None:
     flags = [{"key": "a", "prerequisites": [{"flag": "b"}]}, {"key": "b", "prerequisites": [{"flag": "a"}]}]
-    told = refused("import_flags", file(flags))
+    printed_lines = refused("import_flags", file(flags))
 
-    assert [line.partition("prerequisites")[2] for line in told[:-1]] == [
+    assert [line.partition("prerequisites")[2] for line in printed_lines[:-1]] == [
         "[0].flag: Would depend on itself: a → b → a; remove one of these references.",
         "[0].flag: Would depend on itself: b → a → b; remove one of these references.",
     ]
@@ -225,17 +225,17 @@ def test_import__circle_of_flags__is_refused_for_each(production: Environment, f
 
 def test_import__flag_that_needs_a_circle__is_not_blamed_for_it(production: Environment, file: Any) -> None:
     flags = [{"key": key, "prerequisites": [{"flag": needed}]} for key, needed in ("ab", "ba", "ca", "dc")]
-    told = refused("import_flags", file(flags))
+    printed_lines = refused("import_flags", file(flags))
 
-    assert [re.findall(r"\((\w)\)", line) for line in told[:-1]] == [["a"], ["b"]]
+    assert [re.findall(r"\((\w)\)", line) for line in printed_lines[:-1]] == [["a"], ["b"]]
 
 
 def test_import__chain_of_thousands__is_refused(production: Environment, file: Any) -> None:
     flags = [{"key": f"flag-{at}", "prerequisites": [{"flag": f"flag-{at + 1}"}]} for at in range(2000)]
-    told = refused("import_flags", file([*flags, {"key": "flag-2000"}]))
+    printed_lines = refused("import_flags", file([*flags, {"key": "flag-2000"}]))
 
-    assert "Would make a chain of 20 flags, flag-0 → flag-1 → " in told[0]
-    assert told[-2] == f"and {2000 - 100:,} more errors"
+    assert "Would make a chain of 20 flags, flag-0 → flag-1 → " in printed_lines[0]
+    assert printed_lines[-2] == f"and {2000 - 100:,} more errors"
 
 
 def test_import__chain_that_is_as_long_as_may_be__is_taken(production: Environment, file: Any) -> None:
@@ -243,8 +243,8 @@ def test_import__chain_that_is_as_long_as_may_be__is_taken(production: Environme
 
     assert run("import_flags", file([*flags, {"key": "flag-9"}])).endswith("10 flags created.\n")
     more = [{"key": "flag-9", "prerequisites": [{"flag": "flag-10"}]}, {"key": "flag-10"}]
-    [told, _] = refused("import_flags", file(more))
-    assert "flags[0] (flag-9): prerequisites[0].flag: Would make a chain of 11 flags" in told
+    [printed_lines, _] = refused("import_flags", file(more))
+    assert "flags[0] (flag-9): prerequisites[0].flag: Would make a chain of 11 flags" in printed_lines
 
 
 def test_import__variant_that_something_needs__is_not_taken_away(production: Environment, file: Any) -> None:
@@ -253,9 +253,9 @@ def test_import__variant_that_something_needs__is_not_taken_away(production: Env
     create_flag(key="a", type="string", variants=colours, rules=[{**HALF[0], "variant": "red"}], **where)
     create_flag(key="b", prerequisites=[{"flag": "a", "variants": ["red"]}], **where)
     flag = {"key": "a", "type": "string", "variants": colours[:1], "environments": {"production": OFF}}
-    [told, _] = refused("import_flags", file([flag]))
+    [printed_lines, _] = refused("import_flags", file([flag]))
 
-    assert told == (
+    assert printed_lines == (
         "flags.json, line 1: flags[0] (a): variants: The change removes a variant that is used by "
         "rules[0].variant in staging, the prerequisites of b; change that first."
     )
@@ -269,9 +269,9 @@ def test_import__archived_flag_that_something_needs__is_refused(
     create_flag(key="a", environment=production, **WRITE)
     update_flag(key="a", environment=staging, changes={"enabled": True}, **WRITE)
     create_flag(key="b", environment=production, prerequisites=[{"flag": "a"}], **WRITE)
-    told = refused("import_flags", file([{"key": "a", "archived": True, "environments": {"production": OFF}}]))
+    printed_lines = refused("import_flags", file([{"key": "a", "archived": True, "environments": {"production": OFF}}]))
 
-    assert [line.partition(": archived: ")[2] for line in told[:-1]] == [
+    assert [line.partition(": archived: ")[2] for line in printed_lines[:-1]] == [
         "The flag is on in staging; switch it off there first.",
         "The flag is a prerequisite of b; remove it there before you archive it.",
     ]
@@ -305,7 +305,7 @@ def test_import__unchanged_flags__takes_no_query_for_each(
 
 def test_guide__file__is_imported_and_told_as_it_stands_there(production: Environment, folder: Path) -> None:
     page = read_page("flags-as-code.md")
-    _, (_, printed), (_, told) = code_blocks(page)
+    _, (_, printed), (_, printed_lines) = code_blocks(page)
     path = folder / "flags.yaml"
     path.write_text(
         printed.replace("      - cleo\n", "")
@@ -316,7 +316,7 @@ def test_guide__file__is_imported_and_told_as_it_stands_there(production: Enviro
     run("import_flags", str(path))
     path.write_text(printed)
 
-    assert run("import_flags", str(path)) == told
+    assert run("import_flags", str(path)) == printed_lines
     assert run("import_flags", str(path)) == "nothing to change.\n"
     path.write_text(printed.replace("segment: bakers", "segment: bakery"))
     [wrong, _] = refused("import_flags", str(path))

@@ -1,4 +1,4 @@
-"""Files as they are read: what they come to, and what is told of those that are wrong, before anything is stored."""
+"""Reading files: their contents, and the errors of files that are wrong, before anything is stored."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ flags:
   - key: dark-mode
   - description: no key
 """
-TOLD = """\
+ERRORS = """\
 flags.yaml, line 1: version: Must be 1, the only version of files that can be imported.
 flags.yaml, line 2: flag: Unknown field; leave it out. The fields are: version, segments, flags.
 flags.yaml, line 4: segments[0] (a b): key: Must be 1 to 100 letters, digits, dots, underscores and hyphens, the first a
@@ -72,13 +72,13 @@ def read_yaml(text: str, **options: str) -> File:
     return read(text.encode(), name="flags.yaml", form="yaml", **options)
 
 
-def told(file: File) -> list[str]:
+def errors_of(file: File) -> list[str]:
     return list(file.refused(file.content.defects).defects)
 
 
 def test_read__everything_wrong__is_told_at_once_by_its_line() -> None:
-    expected = TOLD.replace("\n ", " ").splitlines()
-    found = told(read_yaml(WRONG))
+    expected = ERRORS.replace("\n ", " ").splitlines()
+    found = errors_of(read_yaml(WRONG))
     assert len(found) == len(expected)
     for line, beginning in zip(found, expected, strict=True):
         assert line.startswith(beginning)
@@ -98,7 +98,7 @@ def test_read__one_environment__leaves_the_others_out() -> None:
 
 def test_read__json__is_told_by_its_line_as_well() -> None:
     file = read(b'{"version": 1,\n"flags": [{"key": "a",\n"owner": 1}]}', name="f.json", form="json")
-    assert told(file) == ["f.json, line 3: flags[0] (a): owner: Must be a string."]
+    assert errors_of(file) == ["f.json, line 3: flags[0] (a): owner: Must be a string."]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_read__text_that_cannot_be_taken__is_refused(raw: bytes, message: str) -
     ],
 )
 def test_read__another_shape__is_told(text: str, message: str) -> None:
-    [line] = told(read_yaml(text))
+    [line] = errors_of(read_yaml(text))
     assert line.startswith(f"flags.yaml, {message}")
 
 
@@ -143,6 +143,6 @@ def test_read__byte_order_mark__is_no_part_of_the_text() -> None:
 
 def test_refused__hundreds_of_defects__are_counted_after_the_first() -> None:
     text = "version: 1\nflags:\n" + "  - key: '-'\n" * 250
-    found = told(read_yaml(text))
+    found = errors_of(read_yaml(text))
     assert len(found) == MOST_DEFECTS + 1
     assert found[-1] == f"and {2 * 250 - 1 - MOST_DEFECTS} more errors"

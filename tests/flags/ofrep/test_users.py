@@ -1,4 +1,4 @@
-"""Whom a request is about: what a context may hold, and which flags it asks for."""
+"""The user of a request: what a context may contain, and which flags it asks for."""
 
 from __future__ import annotations
 

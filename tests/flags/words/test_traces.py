@@ -165,7 +165,7 @@ def test_rule__of_an_experiment__describes_that_the_user_was_in_it_before() -> N
         (
             {**ALL, "bucketBy": "company"},
             "The user is in the 100 % by company",
-            "company is neither a text nor a whole number",
+            "company is not a text or a whole number",
             False,
         ),
     ],

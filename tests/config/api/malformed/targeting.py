@@ -44,7 +44,7 @@ _BAD_CONDITIONS: Mapping[str, tuple[dict[str, Any], str]] = {
 _BAD_RULES: Mapping[str, tuple[dict[str, Any], str]] = {
     "no such segment": ({"type": "segment", "segment": "nope"}, "segment"),
     "segment is missing": ({"type": "segment"}, "segment"),
-    "neither percentage nor ramp": ({"type": "percentage"}, "percentage"),
+    "no percentage and no ramp": ({"type": "percentage"}, "percentage"),
     "a ramp out of order": ({"type": "percentage", "ramp": [_STEP, {**_STEP, "at": "2026-12-31"}]}, "ramp[1].at"),
     "a ramp of two at once": ({"type": "percentage", "ramp": [_STEP, _STEP]}, "ramp[1].at"),
     "an empty ramp": ({"type": "percentage", "ramp": []}, "ramp"),
@@ -106,7 +106,7 @@ _BAD_VALUES: Mapping[str, tuple[dict[str, Any], str]] = {
         },
         "variants[1].value.size",
     ),
-    "a schema that is none": ({"type": "string", "variants": _VALUES, "schema": {"type": "text"}}, "schema.type"),
+    "an invalid schema": ({"type": "string", "variants": _VALUES, "schema": {"type": "text"}}, "schema.type"),
     "a schema of another host": (
         {"type": "string", "variants": _VALUES, "schema": {"$ref": "https://example.com/schema.json"}},
         "schema.$ref",

@@ -22,7 +22,7 @@ class Answer(NamedTuple):
     """The payload; None of an error, whose text names the request."""
 
 
-def ask_afresh(server: Server, path: str, body: Any, *, key: str | None = None) -> Answer:
+def ask_separately(server: Server, path: str, body: Any, *, key: str | None = None) -> Answer:
     """POST a document."""
     sent = json.dumps(body).encode()
     headers = {**server.headers("client", key=key), "Content-Length": len(sent), "Connection": "close"}
@@ -39,7 +39,7 @@ def ask_afresh(server: Server, path: str, body: Any, *, key: str | None = None) 
 
 def is_on(server: Server, key: str, user: str = "u") -> bool:
     """Whether a flag is on in production, by whichever worker takes the question."""
-    answer = ask_afresh(server, f"/v1/flags/{key}/evaluate", {"userId": user})
+    answer = ask_separately(server, f"/v1/flags/{key}/evaluate", {"userId": user})
     assert answer.status == 200
     enabled: bool = answer.data["enabled"]
     return enabled

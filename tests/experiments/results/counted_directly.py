@@ -11,7 +11,7 @@ from events.models import Event, EventQuerySet
 from experiments.models import Experiment, Exposure
 
 
-def count_afresh(experiment: Experiment) -> dict[str, tuple[int, ...]]:
+def count_directly(experiment: Experiment) -> dict[str, tuple[int, ...]]:
     """Return by variant the exposed users, and those of them with an event of the first metric's name afterwards."""
     converted = Count("user_id", filter=Exists(_conversions(experiment)))
     counted = _exposed(experiment).values_list("variant").annotate(exposed=Count("user_id"), converted=converted)
