@@ -37,12 +37,13 @@ CREATIONS: dict[str, Any] = {
     "/v1/segments": {"key": "new", "userIds": ["ada"]},
     "/v1/metrics": {"key": "new", "type": "count", "event": "view"},
     "/v1/experiments": {"key": "new", "variants": TWO},
+    "/v1/environments": {"key": "new", "name": "New"},
     "/v1/events": {"event": "buy", "userId": "ada"},
     "/v1/events/batch": {"events": [{"event": "buy", "userId": "ada"}, {"event": "buy"}]},
 }
 
-OF_EXPERIMENTS = "/v1/experiments/{experiment_key}/phases"
-"""Heeds it too; what it takes is tested with the phases."""
+ELSEWHERE = ("/v1/experiments/{experiment_key}/phases", "/v1/keys")
+"""Operations with tests of their own: a phase needs a running experiment, and a secret is shown once."""
 
 
 def post(client: Any, path: str, body: Any, key: str = KEY, **headers: str) -> Any:
@@ -323,7 +324,7 @@ def test_document__operations_with_the_header__are_those_that_heed_it():
         for method, action in getattr(pattern.callback, "actions", {}).items()
         if getattr(getattr(pattern.callback.cls, action), "is_idempotent", False)
     }
-    assert described == heeding == {(path, "post") for path in (*CREATIONS, OF_EXPERIMENTS)}
+    assert described == heeding == {(path, "post") for path in (*CREATIONS, *ELSEWHERE)}
     for path, method in described:
         operation = document["paths"][path][method]
         assert "idempotency_conflict" in operation["responses"]["409"]["description"]
