@@ -120,7 +120,9 @@ class _BodyTooLarge:
 class Application(WSGIHandler):
     request_class = Request
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    def __call__(  # type: ignore[override]  # WSGI asks for no more
+        self, environ: dict[str, Any], start_response: Any
+    ) -> Iterable[bytes]:
         answer: HttpResponseBase = super().__call__(environ, start_response)
         # A client that asks before it sends has sent nothing, and reads first.
         is_sending = answer.status_code == _TOO_LARGE and "HTTP_EXPECT" not in environ

@@ -33,7 +33,7 @@ def operations(config: pytest.Config) -> list[str]:
     """
     paths = SchemaGenerator().get_schema(request=None, public=True)["paths"]
     ids = [operation["operationId"] for methods in paths.values() for operation in methods.values()]
-    assert len(ids) == 48
+    assert len(ids) == 58
     return list(filter(is_in_share, ids)) if config.getoption("beside_another_database") else ids
 
 
@@ -53,6 +53,8 @@ def test_server__asked_all_kinds_of_things__answers_as_its_schema_says(
         "HALYARD_SEGMENT_CURSOR": cursor(server, "/v1/segments"),
         "HALYARD_METRIC_CURSOR": cursor(server, "/v1/metrics"),
         "HALYARD_CHANGE_CURSOR": cursor(server, "/v1/audit"),
+        "HALYARD_ENVIRONMENT_CURSOR": cursor(server, "/v1/environments"),
+        "HALYARD_KEY_CURSOR": cursor(server, "/v1/keys"),
         "HALYARD_EXPERIMENT_CURSOR": cursor(server, "/v1/experiments"),
         "HALYARD_EVENT_CURSOR": cursor(server, "/v1/events"),
     }
