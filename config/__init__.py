@@ -1,3 +1,3 @@
 """The project: settings, environments, API keys, the change log and the plumbing of the API. It
-knows no app.
+does not import any app.
 """

@@ -1,5 +1,5 @@
-"""What an answer is made of: structs whose fields are annotated with their descriptions and limits.
-Pure.
+"""The structs that answers consist of. Their fields are annotated with descriptions and limits.
+This module is pure.
 
 `config.api.structs` makes the OpenAPI components of them, and shows how an answer is written.
 """
@@ -94,7 +94,7 @@ def _optional(struct: type[Answer]) -> frozenset[str]:
 
 
 def reference(name: str) -> dict[str, Any]:
-    """Return the schema that stands for a component of the OpenAPI document."""
+    """Return the reference to a component of the OpenAPI document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 

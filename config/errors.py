@@ -1,6 +1,6 @@
 """The error codes of the service with their meanings, and the exceptions that carry them.
 
-This module is pure: it does not know Django, and of HTTP it knows only the status codes.
+This module is pure: it does not import Django, and uses only the status codes of HTTP.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""The plumbing of the /v1 API: bodies, envelope, errors, authentication, permissions, filters, paging, schema."""
+"""The parts that all operations under /v1 share: bodies, envelope, errors, authentication,
+permissions, filters, paging, schema.
+"""

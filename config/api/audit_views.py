@@ -1,4 +1,4 @@
-"""The /v1/audit operation: everything that was changed, whatever it was."""
+"""The /v1/audit operation: the changes of all kinds of objects."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class AuditFilter(django_filters.FilterSet):
         return rows.of_key(kind, key) if slash else rows.filter(kind__in=kinds_of(kind))
 
 
-# `from` is a word of Python's own.
+# `from` is a keyword of Python.
 AuditFilter.base_filters["from"] = MomentFilter(field_name="at", lookup_expr="gte")
 AuditFilter.base_filters["to"] = MomentFilter(field_name="at", lookup_expr="lte", end_of_day=True)
 

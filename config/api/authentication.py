@@ -1,4 +1,6 @@
-"""Who calls: an API key, a signed-in user of the admin, or, where that is allowed, nobody in particular."""
+"""Authentication: by an API key, by the session of a user of the admin, or, if settings allow it,
+anonymous.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,8 @@ from config.models import Environment, Scope, Source
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`request.auth`: the environment that the request is about, who asks, and what they may do there.
-
-    A user of the admin has no scope; Django's permissions say what that user may do. `key_id` is the id of the API key,
+    """`request.auth`: the environment of the request, the caller, and what the caller may do there.
+    A user of the admin has no scope; Django's permissions decide instead. `key_id` is the id of the API key,
     empty for callers without one.
     """
 
@@ -84,7 +85,7 @@ class AdminSessionAuthentication(SessionAuthentication):
 
 
 class AnonymousAuthentication(BaseAuthentication):
-    """Callers with no credential get ANONYMOUS_SCOPE, and only those who sit at this very machine."""
+    """Give callers without credentials ANONYMOUS_SCOPE, if they are on this machine."""
 
     def authenticate(self, request: Request) -> Authenticated | None:
         scope = settings.ANONYMOUS_SCOPE
@@ -146,6 +147,6 @@ def _wrong_environment(code: DetailCode, message: str) -> ValidationFailed:
 
 
 def _now(request: Request) -> datetime:
-    """The request's one reading of the clock, taken by the view."""
+    """Return the time of the request, which the view read once."""
     now: datetime = getattr(request, "now", None) or timezone.now()
     return now

@@ -1,8 +1,8 @@
-"""Request bodies: read with a bound, decoded strictly, and searched for what JSON allows but no database keeps.
+"""Request bodies: read up to a limit, decoded strictly, and searched for values that JSON allows
+but databases cannot store.
 
-Bodies of the hot paths: msgspec takes a good one in a microsecond, and the serializer explains a bad one.
-
-A test holds each struct to its serializer: they accept the same bodies.
+On the hot paths, msgspec decodes a valid body in a microsecond, and the serializer explains an
+invalid one. A test checks that each struct accepts the same bodies as its serializer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from config.slugs import NAME_LENGTH
 MAX_DEPTH = 64
 _MOST_DETAILS = 20
 
-# U+0000, which no database keeps, and the colon, by which names that stand twice are found.
+# U+0000, which databases cannot store, and the colon, by which duplicate names are found.
 _ESCAPED = re.compile(rb"\\u00(00|3[aA])")
 
 Decoded = TypeVar("Decoded")
@@ -41,14 +41,16 @@ class _Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A decoded body. Only a suspect one needs to be searched with `defects`; others have none."""
+    """A decoded body. It needs a search with `defects` only if it is suspect; others have none."""
 
     value: Any
     is_suspect: bool
 
 
 def read(stream: _Readable, content_length: int) -> bytes:
-    """Read a body of at most DATA_UPLOAD_MAX_MEMORY_SIZE bytes; one that announces more is refused unread."""
+    """Read a body of at most DATA_UPLOAD_MAX_MEMORY_SIZE bytes. A body that announces more is
+    refused unread.
+    """
     most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     if content_length <= most:
         raw = stream.read(most + 1)
@@ -59,7 +61,9 @@ def read(stream: _Readable, content_length: int) -> bytes:
 
 
 def is_compressed(content_encoding: str) -> bool:
-    """Whether a body is sent as gzip. Raises DomainError `unsupported_media_type` for what cannot be read."""
+    """Return whether a body is sent as gzip. Raises DomainError `unsupported_media_type` for other
+    compressions.
+    """
     match content_encoding.strip().lower():
         case "" | "identity":
             return False
@@ -70,7 +74,7 @@ def is_compressed(content_encoding: str) -> bool:
 
 
 def expand(compressed: bytes) -> bytes:
-    """Expand gzip as far as a body may be long, and no further: whatever it would grow to, it takes no more memory."""
+    """Expand gzip up to the maximum length of a body, so that it never takes more memory than that."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(compressed)) as expanded:
             return read(expanded, 0)
@@ -80,7 +84,9 @@ def expand(compressed: bytes) -> bytes:
 
 
 def decode(raw: bytes) -> Body:
-    """Decode JSON. Raises DomainError `malformed_json`; what is well-formed but not storable makes the body suspect."""
+    """Decode JSON. Raises DomainError `malformed_json`. Values that are well-formed but cannot be
+    stored make the body suspect.
+    """
     if not _ESCAPED.search(raw):
         try:
             value = msgspec.json.decode(raw)
@@ -88,25 +94,26 @@ def decode(raw: bytes) -> Body:
             if orjson.dumps(value).count(b":") == raw.count(b":"):
                 return Body(value, is_suspect=is_maybe_deep(raw))
         except (ValueError, RecursionError, orjson.JSONEncodeError):
-            pass  # the standard library tells NaN and lone surrogates, whose field can be named, from what is no JSON
+            pass  # the standard library also reads NaN and lone surrogates, whose fields can be named
     return Body(_decode_leniently(raw), is_suspect=True)
 
 
 def is_maybe_deep(document: bytes, depth: int = 0) -> bool:
-    """Whether JSON that stands so many levels deep has enough brackets to be nested too deeply."""
+    """Return whether JSON at this level of nesting has enough brackets to be nested too deeply."""
     return depth + document.count(b"{") + document.count(b"[") > MAX_DEPTH
 
 
 def decode_as(raw: bytes, decoder: msgspec.json.Decoder[Decoded]) -> Decoded | None:
-    """Decode JSON of a certain shape in one pass, or answer None: then `decode` and `defects` tell what is wrong.
+    """Decode JSON of a certain shape in one pass, or return None: then `decode` and `defects` find
+    what is wrong.
 
-    Two things are for the caller to find: integers beyond 64 bits, and deep nesting.
+    The caller must check two things: integers beyond 64 bits, and deep nesting.
     """
     if _ESCAPED.search(raw):
         return None
     try:
         value = decoder.decode(raw)
-        # A name that stands twice is decoded once, and its colon is lost.
+        # A duplicate name is decoded once, and its colon is lost.
         return value if msgspec.json.encode(value).count(b":") == raw.count(b":") else None
     except (ValueError, RecursionError):
         return None
@@ -124,7 +131,7 @@ def _decode_leniently(raw: bytes) -> Any:
 
 
 class _Repeating(dict[str, Any]):
-    """An object with names that stand twice, of which JSON readers silently drop all but one."""
+    """An object with duplicate names, of which JSON readers silently drop all but one."""
 
     repeated: Sequence[str]
 
@@ -139,7 +146,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def repetitions(value: object, path: str = "") -> Iterator[Detail]:
-    """Find the names that stand twice in an object, not in those inside it."""
+    """Yield the duplicate names of an object, but not those of objects inside it."""
     if isinstance(value, _Repeating):
         for name in value.repeated:
             yield Detail(f"{path}.{name}" if path else name, DetailCode.DUPLICATE, "Must appear only once.")
@@ -157,9 +164,10 @@ def _malformed(why: str) -> DomainError:
 
 
 def defects(value: object, path: str = "", depth: int = 0) -> Iterator[Detail]:
-    """Find what no field may hold: U+0000, lone surrogates, NaN, infinities, integers beyond 64 bits, deep nesting.
+    """Yield values that no field may have: U+0000, lone surrogates, NaN, infinities, integers
+    beyond 64 bits, deep nesting.
 
-    And what no object may: a name that stands twice.
+    Also yield duplicate names of objects.
     """
     match value:
         case str():
@@ -189,7 +197,7 @@ def _text_defects(text: str, path: str) -> Iterator[Detail]:
 
 
 def check(body: Body) -> Any:
-    """Return the value of a body that is to be taken whole or not at all."""
+    """Return the value of a body, which must have no defects. Raises ValidationFailed."""
     if body.is_suspect:
         found = [detail for detail, _ in zip(defects(body.value), range(_MOST_DETAILS), strict=False)]
         if found:
@@ -198,7 +206,7 @@ def check(body: Body) -> Any:
 
 
 class JSONParser(BaseParser):
-    """The body as strict JSON."""
+    """Reads the body as strict JSON."""
 
     media_type = "application/json"
 
@@ -207,7 +215,7 @@ class JSONParser(BaseParser):
 
 
 class BytesParser(BaseParser):
-    """The body as JSON that the view decodes by itself."""
+    """Reads the body as bytes of JSON, which the view decodes."""
 
     media_type = "application/json"
 
@@ -221,7 +229,7 @@ def decode_stream(stream: Any) -> Body:
 
 
 def read_stream(stream: Any) -> bytes:
-    """Read the body of a request. One that comes in chunks announces no length, and may turn out empty."""
+    """Read the body of a request. A body in chunks announces no length, and may be empty."""
     has_gzip = is_compressed(stream.META.get("HTTP_CONTENT_ENCODING", ""))
     is_chunked = "HTTP_TRANSFER_ENCODING" in stream.META
     raw = read(stream, 0 if is_chunked else int(stream.META.get("CONTENT_LENGTH") or 0))
@@ -237,7 +245,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH)]
 
 
 def convert(data: Any, to: type[Struct]) -> Struct | None:
-    """The body as a struct, or None where the serializer has to say what is wrong with it."""
+    """Return the body as a struct, or None if it is invalid: then the serializer finds the errors."""
     try:
         return msgspec.convert(data, to)
     except msgspec.ValidationError:

@@ -1,6 +1,5 @@
-"""Why a write is made, in the caller's own words: the header `X-Change-Reason`, which the change log keeps.
-
-ASCII comes as it is, anything else percent-encoded, as UTF-8.
+"""The reason for a write in the header `X-Change-Reason`, which the change log keeps. Characters
+other than ASCII are percent-encoded, as UTF-8.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ REASON_LENGTH = 1000
 
 
 def change_reason(request: Request) -> str:
-    """The reason that came with a request, or "". Raises DomainError `invalid_parameter`."""
+    """Return the reason that came with a request, or "". Raises DomainError `invalid_parameter`."""
     text = request.META.get("HTTP_X_CHANGE_REASON")
     if text is None:
         return ""
-    # WSGI hands every byte over as one character, and granian a header with any byte beyond ASCII as an empty one.
+    # WSGI passes each byte as one character, and granian passes a header with bytes beyond ASCII as
+    # an empty one.
     raw = text.strip().encode("latin-1", errors="replace")
     if not raw:
         message = "Must not be empty; send it percent-encoded, as UTF-8, where it has anything beyond ASCII."
@@ -36,7 +36,7 @@ def change_reason(request: Request) -> str:
 
 
 def _decode(raw: bytes) -> str | None:
-    """None for what is not UTF-8: the text "100%FF" is then not percent-encoded, but means what it says."""
+    """Return None if the bytes are not UTF-8: a text such as "100%FF" is not percent-encoded, and is used as it is."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

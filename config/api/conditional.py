@@ -12,7 +12,9 @@ _is_gzip = re.compile(r"(gzip|\*)(;q=(1|0?\.0*[1-9])[0-9.]*)?")
 
 
 def is_known(headers: Mapping[str, Any], etag: str) -> bool:
-    """Return whether `If-None-Match` in a WSGI environment names this tag; weak or strong does not matter."""
+    """Return whether `If-None-Match` in a WSGI environment names this tag; weak and strong tags are
+    equal.
+    """
     if "HTTP_IF_NONE_MATCH" not in headers:
         return False
     tags = parse_etags(headers["HTTP_IF_NONE_MATCH"])

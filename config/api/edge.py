@@ -1,7 +1,8 @@
 """The outermost middleware: every request has an id, and every error of the API is JSON, wherever
 it was raised.
 
-What pages of other web sites may send: requests to the paths that settings name, and there only what clients do."""
+Pages of other web sites may only send the requests of clients, to the paths that settings name.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ from config.api.failures import payload, reshape
 from config.errors import DomainError
 
 KEPT_BUT_ASKED = "private, no-cache"
-"""`Cache-Control` of an answer that its caller may keep, but has to ask about by `If-None-Match` before each use."""
+"""`Cache-Control` of an answer that its caller may keep, but must check with `If-None-Match` before
+each use.
+"""
 VARIES_BY = "Authorization, Cookie, X-API-Key, X-Environment"
-"""`Vary` of such an answer: what names the caller and the environment."""
+"""`Vary` of such an answer: the headers that name the caller and the environment."""
 
 _acceptable_id = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 
@@ -37,7 +40,7 @@ class EdgeMiddleware:
         if response.status_code >= 400 and not _is_json(response) and (shape := _shape(request.path_info)):
             response = reshape(request, response, shape)
         elif response.status_code == 301 and request.method not in ("GET", "HEAD"):
-            response.status_code = 308  # clients make a GET of what they repeat after a 301
+            response.status_code = 308  # clients repeat a request as GET after a 301
         response.headers["X-Request-Id"] = request_id
         if request.path_info.startswith(("/v1/", "/ofrep/")):
             _say_how_to_keep(response.headers)
@@ -47,7 +50,9 @@ class EdgeMiddleware:
 
 
 def _say_how_to_keep(headers: Any) -> None:
-    """No cache may hand an answer to another caller; only one with an ETag may be kept at all."""
+    """Keep caches from giving an answer to another caller. Only answers with an ETag may be kept at
+    all.
+    """
     if "Cache-Control" not in headers:
         headers["Cache-Control"] = KEPT_BUT_ASKED if "ETag" in headers else "no-store"
         if "ETag" in headers:
@@ -55,9 +60,8 @@ def _say_how_to_keep(headers: Any) -> None:
 
 
 def _take_apart(answer: Any) -> None:
-    """Open the circle of view, request and answer, so that they are freed at once, and what was sent with them.
-
-    Only the view is left to the garbage collector, for it refers to its own methods.
+    """Break the reference cycle of view, request and answer, so that they and the body are freed at
+    once. Only the view is left to the garbage collector, because it refers to its own methods.
     """
     view = answer.renderer_context["view"]
     if view.request is not None:
@@ -67,7 +71,7 @@ def _take_apart(answer: Any) -> None:
 
 
 def _shape(path: str) -> Callable[[DomainError, str], dict[str, Any]] | None:
-    """How the part of the API that a path belongs to words a failure; None outside of it."""
+    """Return how the API at this path words a failure, or None outside the APIs."""
     match path.lstrip("/").split("/", 1):
         case ["v1", *_]:
             return payload
@@ -78,7 +82,7 @@ def _shape(path: str) -> Callable[[DomainError, str], dict[str, Any]] | None:
 
 
 def _ofrep_payload(failure: DomainError, _request_id: str) -> dict[str, Any]:
-    """OpenFeature's protocol has words of its own."""
+    """OpenFeature's protocol has its own form of errors."""
     return {"errorDetails": failure.message}
 
 
@@ -87,10 +91,13 @@ def _is_json(response: HttpResponse) -> bool:
 
 
 class CrossOriginMiddleware(CorsMiddleware):
-    """Events are tracked and queried at one path. Browsers ask nobody before a GET: its answer must be withheld."""
+    """Events are tracked and queried at one path. Browsers send a GET without a preflight request,
+    so its answer must be withheld.
+    """
 
     def __call__(self, request: HttpRequest) -> Any:
-        if "HTTP_ORIGIN" not in request.META:  # no page of another site; POSTs are not cached, so nobody needs `Vary`
+        # Not from a page of another site. POSTs are not cached, so `Vary` is not needed.
+        if "HTTP_ORIGIN" not in request.META:
             return self.get_response(request)
         return super().__call__(request)
 

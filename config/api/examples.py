@@ -22,7 +22,9 @@ _STATUS = {code.value: code.status for code in ErrorCode}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request of the tour and its answer. `status` is None where the tour prints the body of a success alone."""
+    """A request of the tour and its answer. `status` is None if the tour prints only the body of a
+    success.
+    """
 
     title: str
     method: str

@@ -1,4 +1,4 @@
-"""Every failure under /v1 in its one shape: `{"error": {"code", "message", "details", "requestId"}}`."""
+"""Failures under /v1, which all have the same shape: `{"error": {"code", "message", "details", "requestId"}}`."""
 
 from __future__ import annotations
 
@@ -29,18 +29,20 @@ RETRY_AFTER_SECONDS = 1
 
 # Codes of PostgreSQL that Python's database API puts into a class with others of another kind.
 _STATES = ("25006", "25P03", "25P04")
-"""It takes reads only, or it ended a transaction that had taken too long, and the connection with it."""
+"""The database accepts reads only, or it ended a transaction that took too long, with its
+connection.
+"""
 _PROGRAM_LIMITS = "54"
-"""A statement that is too much for it now is so for ever."""
+"""A statement that is too complex for the database will always be so."""
 
-# An answer stays small however much of the request is wrong, and however long the caller's own names are.
+# Answers stay small, even if many fields are wrong or the caller's names are long.
 MOST_DETAILS = 100
 _LONGEST_NAME = 300
 _LONGEST_MESSAGE = 1000
 
 _DETAIL_CODES = {
     **{code.value: code for code in DetailCode},
-    # what DRF calls the same things
+    # the codes of DRF
     "null": DetailCode.INVALID_TYPE,
     "not_a_list": DetailCode.INVALID_TYPE,
     "not_a_dict": DetailCode.INVALID_TYPE,
@@ -54,7 +56,9 @@ _DETAIL_CODES = {
 
 
 def answer_exception(error: Exception, context: dict[str, Any]) -> Response:
-    """Turn what a view raised into its answer. Also the one place that logs a defect of ours, with the request's id."""
+    """Return the answer to an exception of a view. Defects of the service are logged here, with the
+    id of the request.
+    """
     request = context["request"]
     failure = as_domain_error(error)
     headers = {}
@@ -100,7 +104,9 @@ def as_domain_error(error: Exception) -> DomainError:
 
 
 def _is_unavailable(error: Exception) -> bool:
-    """Whether it is the state of the database and not the statement, which PostgreSQL tells by its code."""
+    """Return whether the state of the database is the cause, not the statement. PostgreSQL's error
+    codes show it.
+    """
     code = getattr(error.__cause__, "sqlstate", None) or ""
     if code.startswith(_PROGRAM_LIMITS):
         return False
@@ -108,7 +114,7 @@ def _is_unavailable(error: Exception) -> bool:
 
 
 def _unreadable(error: Exception) -> DomainError | None:
-    """What Django says of requests that it cannot read to the end; sessions make it look into forms, too."""
+    """Return the error for a request that Django cannot read. Sessions make Django read forms, too."""
     match error:
         case TooManyFieldsSent():
             return DomainError(ErrorCode.INVALID_PARAMETER, "Too many parameters; send each once.")
@@ -150,7 +156,9 @@ def payload(failure: DomainError, request_id: str) -> dict[str, Any]:
 
 
 def details(found: Iterable[Detail]) -> list[dict[str, str]]:
-    """Details as they are written, the first of many; a body that is to blame as a whole is named `body`."""
+    """Return the first details as they are written. An error of the body as a whole gets the field
+    `body`.
+    """
     return [
         {
             "field": _writable(detail.field, _LONGEST_NAME) or "body",
@@ -162,12 +170,14 @@ def details(found: Iterable[Detail]) -> list[dict[str, str]]:
 
 
 def _writable(text: str, longest: int) -> str:
-    """Cut a text that may hold the caller's own, and replace what UTF-8 cannot write: lone surrogates."""
+    """Shorten a text that may contain the caller's, and replace lone surrogates, which UTF-8 cannot
+    encode.
+    """
     return text[:longest].encode(errors="replace").decode()
 
 
 def request_id(request: Any) -> str:
-    """The id that `EdgeMiddleware` gave the request."""
+    """Return the id that `EdgeMiddleware` gave the request."""
     return str(getattr(request, "request_id", ""))
 
 
@@ -186,7 +196,9 @@ _BY_STATUS = {
 def reshape(
     request: HttpRequest, response: HttpResponse, shape: Callable[[DomainError, str], dict[str, Any]] = payload
 ) -> HttpResponse:
-    """Put an answer that Django itself made, mostly HTML, into the shape of the API, keeping its status and headers."""
+    """Return an answer of Django, mostly HTML, in the shape of the API, with the same status and
+    headers.
+    """
     failure = _BY_STATUS.get(response.status_code, as_domain_error(Exception()))
     if failure.code is ErrorCode.INTERNAL_ERROR:
         logger.error("%s %s failed outside of its view, request %s", request.method, request.path, request_id(request))

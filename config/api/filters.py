@@ -1,4 +1,4 @@
-"""Query strings: every parameter is known, stands once and has its type, or the request is refused."""
+"""Query strings. Unknown parameters, duplicates and values of the wrong type are refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class StrictFilterBackend(DjangoFilterBackend):
 
 
 def read_parameters(request: Request, filterset_class: type[django_filters.FilterSet]) -> dict[str, Any]:
-    """The values of the parameters of an operation that is no list, by name; None for one that was not sent."""
+    """Return the parameters of an operation that is not a list, by name. A parameter that was not
+    sent is None.
+    """
     filterset = filterset_class(request.query_params, request=request)
     _check(request, filterset)
     values: dict[str, Any] = filterset.form.cleaned_data
@@ -37,7 +39,7 @@ def read_parameters(request: Request, filterset_class: type[django_filters.Filte
 
 
 def narrowed(request: Request, filterset_class: type[django_filters.FilterSet], queryset: Rows) -> Rows:
-    """The rows that an operation without pages finds by its parameters."""
+    """Return the rows that match the parameters, for an operation without pages."""
     filterset = filterset_class(request.query_params, queryset=queryset, request=request)
     _check(request, filterset)
     rows: Rows = filterset.qs
@@ -45,7 +47,7 @@ def narrowed(request: Request, filterset_class: type[django_filters.FilterSet], 
 
 
 def refuse_parameters(request: Request) -> None:
-    """For operations without any query parameter."""
+    """Refuse all query parameters, for operations that have none."""
     if request.META.get("QUERY_STRING") and (details := _misused(request, set())):
         raise ValidationFailed(details, code=ErrorCode.INVALID_PARAMETER)
 
@@ -66,7 +68,7 @@ def _misused(request: Request, known: Collection[str], required: Collection[str]
             details.append(Detail(name, DetailCode.UNKNOWN_FIELD, f"Unknown parameter; {choice}."))
         elif len(values) > 1:
             details.append(Detail(name, DetailCode.DUPLICATE, "Must be given only once."))
-        elif not values[0] and name not in required:  # such a one is missing, as its filter says
+        elif not values[0] and name not in required:  # the filter of a required one reports it
             details.append(Detail(name, DetailCode.OUT_OF_RANGE, "Must not be empty; leave it out."))
         elif any("\ud800" <= character <= "\udfff" for character in values[0]):
             details.append(Detail(name, DetailCode.INVALID_VALUE, "Must be UTF-8."))
@@ -74,7 +76,9 @@ def _misused(request: Request, known: Collection[str], required: Collection[str]
 
 
 def _sent(request: Request) -> Iterable[tuple[str, list[str]]]:
-    """The parameters with what is not UTF-8 in them as lone surrogates. (Django's own reading replaces it.)"""
+    """Return the parameters, with bytes that are not UTF-8 as lone surrogates. (Django would
+    replace them.)
+    """
     sent = request.query_params  # raises if there are too many
     query = request.META.get("QUERY_STRING", "")
     if "%" not in query and query.isascii():
@@ -97,7 +101,7 @@ _CODES = {"max_length": DetailCode.TOO_LONG, "type": DetailCode.INVALID_TYPE, "r
 
 
 class TextFilter(django_filters.CharFilter):
-    """A text that is taken as it is, spaces included."""
+    """A text, including spaces at its ends."""
 
     def __init__(self, *args: Any, max_length: int = 200, **options: Any) -> None:
         super().__init__(*args, strip=False, max_length=max_length, **options)
@@ -140,7 +144,7 @@ class _NumberField(forms.Field):
 
 
 class NumberFilter(django_filters.Filter):
-    """A finite number, or with `is_whole` an integer. Which numbers make sense is for the domain to say."""
+    """A finite number, or with `is_whole` an integer. The domain checks its range."""
 
     field_class = _NumberField
 
@@ -154,7 +158,7 @@ class _MomentField(forms.Field):
         if value in (None, ""):
             return None
         try:
-            # In a query string an unescaped "+" arrives as a space; before an offset no space makes sense.
+            # In a query string, an unescaped "+" arrives as a space, which is not valid before an offset.
             return parse_timestamp(_restore_plus(value), end_of_day=self.end_of_day)
         except ValueError:
             message = "Must be an ISO 8601 date or timestamp such as 2026-01-31T12:00:00Z."

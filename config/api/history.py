@@ -18,18 +18,19 @@ from config.models import ChangeQuerySet, Source
 class HistoryPagination(KeysetPagination):
     ordering = ("-revision",)
     default_limit = 100
-    max_limit = 100  # the documents of a change may hold megabytes, and all of them are read
+    max_limit = 100  # the documents of a change may have megabytes, and all of them are read
 
 
 class HistoryViewSet(ApiViewSet):
-    """A list of changes, as the environment of the request sees them."""
+    """A list of changes, as far as the environment of the request can see them."""
 
     pagination_class = HistoryPagination
     filter_backends = (StrictFilterBackend,)
 
     def history(self, request: Request, rows: ChangeQuerySet) -> Response:
         self.refuse_body(request)
-        # The documents of a change may be large: they are read one after the other, once it is known which.
+        # The documents of a change may be large: only those of the page are read, one after the
+        # other.
         seen = filter_visible(rows, self.environment.key).defer("before", "after")
         page: Any = self.paginate_queryset(self.filter_queryset(seen))
         return self.get_paginated_response(describe_changes(page, self.environment.key))

@@ -1,4 +1,6 @@
-"""`Idempotency-Key`: a request that is sent again gets the answer of its first time, and does nothing twice."""
+"""`Idempotency-Key`: a repeated request gets the first answer again, and its work is not done
+twice.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,19 @@ KEY_LENGTH = 255
 REPLAYED = "Idempotent-Replayed"
 _KEPT_HEADERS = ("Content-Type", "ETag", "Location")
 
-_printable = re.compile(r"[!-~]([ -~]*[!-~])?")  # the server takes blanks around a header away
+_printable = re.compile(r"[!-~]([ -~]*[!-~])?")  # the server removes spaces around a header
 
 View = TypeVar("View", bound="ApiViewSet")
-Path = ParamSpec("Path")  # what the path of a request names
+Path = ParamSpec("Path")  # an object that the path of a request names
 
 
 def idempotent(
     handle: Callable[Concatenate[View, Request, Path], Response],
 ) -> Callable[Concatenate[View, Request, Path], HttpResponse]:
-    """Make a handler do its work once for each key that is sent.
+    """Make a handler do its work once for each idempotency key.
 
-    Key, work and answer are stored by one transaction: either all of them are there, or nothing has happened. Another
-    request with the same key waits for it. Only a success is kept.
+    One transaction stores the key, the work and the answer, or none of them. Another request with
+    the same key waits for it. Only successes are kept.
     """
 
     @wraps(handle)
@@ -70,20 +72,24 @@ def _refused(code: DetailCode, message: str) -> ValidationFailed:
 
 
 def _sender_and_key(view: ApiViewSet, key: str) -> str:
-    """The keys of one caller in one environment are nobody else's."""
+    """Return the id of a key, which is separate for each caller and environment."""
     sender = view.caller.key_id or view.request.user.pk or "anonymous"
     return sha256(f"{view.environment.pk}\n{sender}\n{key}".encode()).hexdigest()
 
 
 def _digest_of_request(request: Request) -> str:
-    """Of the bytes of the body, once they are read; what is no JSON at all is refused before that."""
+    """Return a digest of the request with its body. Bodies that are not JSON are refused before
+    that.
+    """
     request.data  # noqa: B018 (reads the body)
     sent: bytes = getattr(request._request, "sent_body", b"")
     return sha256(f"{request.method} {request.get_full_path()}\n".encode() + sent).hexdigest()
 
 
 def _rendered(view: ApiViewSet, response: Response) -> Response:
-    """The answer as it will be sent, here already, where what it tells can still be undone."""
+    """Return the answer as it will be sent. It is rendered inside the transaction, which can still
+    be rolled back.
+    """
     view.finalize_response(view.request, response)
     response.render()
     return response
@@ -92,7 +98,7 @@ def _rendered(view: ApiViewSet, response: Response) -> Response:
 def _keep_success(which: str, response: Response) -> Response:
     if 200 <= response.status_code < 300:
         headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-        kept = getattr(response, "kept_data", None)  # what must not be stored is left out there
+        kept = getattr(response, "kept_data", None)  # it leaves out what must not be stored
         body = response.content if kept is None else orjson.dumps({"data": kept})
         store_response(which, status=response.status_code, headers=headers, body=body)
     else:

@@ -1,6 +1,6 @@
 """The /v1/keys operations: their JSON, their description, and one call of the domain each.
 
-A key of scope `manage` sees and writes the keys of its own environment alone.
+A key of scope `manage` reads and writes only the keys of its own environment.
 """
 
 from __future__ import annotations
@@ -209,11 +209,13 @@ class KeyViewSet(ApiViewSet):
         try:
             parsed = UUID(key_id)
         except ValueError:
-            parsed = UUID(int=0)  # which no key has
+            parsed = UUID(int=0)  # no key has such an id
         return api_keys.get_key(parsed, self.environment)
 
     def _require_own(self, scope: Scope, *, common: bool) -> None:
-        """A key makes only keys that may do no more than itself. (Users need the permission alone.)"""
+        """Refuse a new key that may do more than the caller's key. (Users only need the
+        permission.)
+        """
         if self.caller.scope is not None and not self.caller.scope.includes(scope):
             message = f"A key of scope {self.caller.scope.value} cannot make one of scope {scope.value}."
             raise DomainError(ErrorCode.FORBIDDEN, message)

@@ -1,4 +1,6 @@
-"""Paging by key: a page begins after the last row of the one before, so that deep pages cost what the first does."""
+"""Paging by key: a page begins after the last row of the page before, so that deep pages cost as
+little as the first.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ from config.timestamps import parse_timestamp
 
 
 class KeysetPagination(BasePagination):
-    """`limit` and `cursor`; the next page stands in the `Link` header, so that the body stays as documented.
+    """Paging by `limit` and `cursor`. The `Link` header has the next page, so that the body stays
+    as documented.
 
-    `ordering` must name columns that together are unique, all descending or none. With `default_limit` None, all rows
-    are answered.
+    `ordering` must name columns that are unique together, all ascending or all descending. Without
+    a `default_limit`, the answer has all rows.
     """
 
     ordering: Sequence[str] = ("pk",)

@@ -1,4 +1,6 @@
-"""What a caller may do: each action of a view names the scope that a key needs and the permission that a user needs."""
+"""Permissions: each action of a view names the scope that a key needs and the permission that a
+user needs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from config.models import Scope
 class Access(NamedTuple):
     """The least scope of a key, and the Django permission of a signed-in user, for one action.
 
-    `common` names what the action changes for all environments, such as `Segments`; not every key may.
+    `common` names what the action changes for all environments, such as `Segments`, which requires
+    a key with `common`.
     """
 
     scope: Scope

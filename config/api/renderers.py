@@ -1,6 +1,7 @@
-"""Answers: a payload under `data`, a failure as it is, always JSON.
+"""Renders answers as JSON: a payload under `data`, a failure as it is.
 
-Answers in other forms than JSON, where a caller would rather have one of those that an operation offers."""
+An operation can offer other forms than JSON, for callers that prefer them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _is_utf8 = re.compile(r"""(^|;)\s*charset\s*=\s*"?utf-?8"?\s*(;|$)""")
 
 
 class EnvelopeRenderer(BaseRenderer):
-    """Wrap a payload as `{"data": ...}`; what the exception handler made has its envelope already."""
+    """Wrap a payload as `{"data": ...}`; failures have their envelope already."""
 
     media_type = "application/json"
     format = "json"
@@ -36,7 +37,9 @@ class EnvelopeRenderer(BaseRenderer):
 
 
 class AlwaysJSON(BaseContentNegotiation):
-    """The answer is JSON whatever `Accept` says; a body is read by the parser for its type, or refused."""
+    """Ignores `Accept`, because answers are always JSON. The type of a body chooses its parser, or
+    the body is refused.
+    """
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         media_type, _, parameters = request.content_type.lower().partition(";")
@@ -55,7 +58,7 @@ _JSON = ("application/json", "application/*", "*/*")
 
 
 def preferred(request: HttpRequest, offered: Container[str]) -> str | None:
-    """The media type among those offered that the request would rather have than JSON, if any."""
+    """Return the offered media type that the request prefers to JSON, or None."""
     try:
         accepted = [f"{each.main_type}/{each.sub_type}".lower() for each in request.accepted_types]
     except (ValueError, TypeError, LookupError):  # the header is not a list of media types

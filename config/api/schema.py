@@ -32,7 +32,9 @@ _components: dict[str, Schema] = {}
 
 
 def closed_object(properties: Schema, description: str = "", *, optional: Sequence[str] = ()) -> Schema:
-    """An object with these properties, all of them but the optional ones, and no others."""
+    """Return the schema of an object with these properties and no others. All but the optional ones
+    are required.
+    """
     return {
         "type": "object",
         **({"description": description} if description else {}),
@@ -43,7 +45,7 @@ def closed_object(properties: Schema, description: str = "", *, optional: Sequen
 
 
 def component(name: str, schema: Schema) -> Schema:
-    """Put a schema into the document under a name of its own, and return the reference to it."""
+    """Add a schema to the document under this name, and return the reference to it."""
     assert _components.setdefault(name, schema) == schema, name  # noqa: S101 (two schemas must not share a name)
     return {"$ref": f"#/components/schemas/{name}"}
 
@@ -59,7 +61,7 @@ def key_in_path(name: str, of: str) -> OpenApiParameter:
 
 
 def query(name: str, schema: Schema, description: str, *, required: bool = False) -> OpenApiParameter:
-    """A parameter of the query string. Unknown parameters, and those given twice, are refused."""
+    """Return a parameter of the query string. Unknown and duplicate parameters are refused."""
     return OpenApiParameter(name, schema, OpenApiParameter.QUERY, description=description, required=required)
 
 
@@ -78,14 +80,16 @@ def parameters_of(filterset: type[django_filters.FilterSet]) -> list[OpenApiPara
 def header(
     name: str, description: str, *, on: Sequence[int] = (), schema: Any = str, required: bool = True
 ) -> OpenApiParameter:
-    """A header of every answer, or of those with some statuses."""
+    """Return a header of all answers, or of those with these statuses."""
     return OpenApiParameter(
         name, schema, OpenApiParameter.HEADER, response=list(on) or True, description=description, required=required
     )
 
 
 def paging(*, default: int | None = None, most: int = 1000) -> list[OpenApiParameter]:
-    """What every list has: `limit` and `cursor` in the query string, and `Link` in the answer."""
+    """Return the parameters of a list: `limit` and `cursor` in the query string, and `Link` in the
+    answer.
+    """
     limit: Schema = {"type": "integer", "minimum": 1, "maximum": most}
     without = "Without it, the answer holds all of them." if default is None else ""
     if default is not None:
@@ -116,7 +120,9 @@ IF_NONE_MATCH = OpenApiParameter(
 READ_ETAG = header("ETag", "The version of the object, for `If-None-Match` and `If-Match`.", on=[200, 304])
 VARY = header("Vary", "The headers that name the caller and the environment.", on=[200, 304])
 READING = [IF_NONE_MATCH, READ_ETAG, VARY]
-"""What reading one resource takes and answers beside it; the answers need `NOT_MODIFIED`, too."""
+"""The headers of a request for one resource and of its answer. The answers need `NOT_MODIFIED`,
+too.
+"""
 NOT_MODIFIED = {304: OpenApiResponse(description="The version that `If-None-Match` names is still current.")}
 _WITH_MORE = (
     ' It is `"<version>-<digest>"`. The digest covers the whole answer, including parts without a version; '
@@ -128,7 +134,7 @@ READING_WHOLE = [
     header("ETag", f"The version of the object, for `If-None-Match` and `If-Match`.{_WITH_MORE}", on=[200, 304]),
     VARY,
 ]
-"""The same where the answer also has what changes without a change of the resource, such as results."""
+"""The same for an answer with parts that change without the resource, such as results."""
 LOCATION = header("Location", "The address of the new object.", on=[201])
 IF_MATCH = OpenApiParameter(
     "If-Match",
@@ -225,18 +231,21 @@ _WITH_BODY = (
 
 
 def errors(*codes: ErrorCode, has_body: bool = False) -> dict[int, OpenApiResponse]:
-    """The failures of an operation by status: these, and those that every operation has."""
+    """Return the failures of an operation by status: these, and those that every operation has."""
     by_status: dict[int, list[ErrorCode]] = defaultdict(list)
     for code in dict.fromkeys((*codes, *(_WITH_BODY if has_body else ()), *_ALWAYS)):
         by_status[code.status].append(code)
     if 404 in by_status and ErrorCode.NOT_FOUND not in by_status[404]:
-        by_status[404].append(ErrorCode.NOT_FOUND)  # a key with a slash in it makes another path
+        by_status[404].append(ErrorCode.NOT_FOUND)  # a key with a slash would be another path
     return {status: _failure(by_status[status]) for status in sorted(by_status)}
 
 
 def _failure(codes: Sequence[ErrorCode]) -> OpenApiResponse:
-    """An answer whose schema is a component that bears the name of its first code; of a conflict, of all its codes."""
-    named = codes if codes[0].status == 409 else codes[:1]  # the others come in the same company everywhere
+    """Return an answer whose schema is a component with the name of its first code, or of all codes
+    for a conflict.
+    """
+    # Codes of other statuses occur in the same combination everywhere.
+    named = codes if codes[0].status == 409 else codes[:1]
     words = "_".join(code.value.removesuffix("_error") for code in named).split("_")
     name = "".join(word.capitalize() for word in words) + "Error"
     examples = [
@@ -247,9 +256,8 @@ def _failure(codes: Sequence[ErrorCode]) -> OpenApiResponse:
 
 
 def answer(serializer: Any, description: str, example: Any = None) -> OpenApiResponse:
-    """Return the description of a success. It needs an example of its payload only where the tour prints none.
-
-    The example is without the envelope; for a list it is one entry (see `config.api.examples`).
+    """Return the description of a success. It needs an example of its payload only if the tour
+    prints none. The example has no envelope; for a list, it is one entry (see `config.api.examples`).
     """
     examples = [] if example is None else [OpenApiExample("Example", value=example)]
     return OpenApiResponse(serializer, description, examples)
@@ -257,7 +265,7 @@ def answer(serializer: Any, description: str, example: Any = None) -> OpenApiRes
 
 @extend_schema_field({"type": "array", "items": _DETAIL})
 class DetailsField(serializers.JSONField):
-    """Fields to blame, where they are not those of the whole request."""
+    """Return a list of invalid fields that are only a part of the request's."""
 
 
 # --- the document ----------------------------------------------------------------------------------------------------
@@ -277,7 +285,9 @@ SECURITY_SCHEMES = {
 
 
 def complete_document(result: Schema, **_: Any) -> Schema:
-    """Add what no single operation declares: the ways to authenticate, and the shapes of failures (a hook)."""
+    """Add the ways to authenticate and the shapes of failures, which no single operation declares
+    (a hook).
+    """
     result["components"]["securitySchemes"] = SECURITY_SCHEMES
     schemas = {**result["components"].get("schemas", {}), **_components}
     result["components"]["schemas"] = dict(sorted(schemas.items()))
@@ -294,7 +304,9 @@ class EnvelopeSchema(AutoSchema):
         return [*super().get_override_parameters(), *_ON_EVERY_ANSWER]
 
     def get_auth(self) -> list[dict[str, list[str]]]:
-        """Any one of these will do; where ANONYMOUS_SCOPE allows it, callers on the machine itself need none."""
+        """One of these is enough. If ANONYMOUS_SCOPE is set, callers on the machine itself need
+        none.
+        """
         return [{scheme: []} for scheme in SECURITY_SCHEMES]
 
     def _get_request_for_media_type(self, serializer: Any, direction: Any = "request") -> Any:
@@ -329,19 +341,21 @@ class EnvelopeSchema(AutoSchema):
 
     def _postprocess_serializer_schema(self, schema: Any, serializer: Any, direction: Any) -> Any:
         if direction == "request" and serializer.partial:
-            return schema  # what was read can be sent back, read-only properties and all
+            return schema  # callers may send back what they read, including read-only properties
         return super()._postprocess_serializer_schema(schema, serializer, direction)
 
     def _map_serializer_field(self, field: Any, direction: Any, bypass_extensions: bool = False) -> Any:
         schema = super()._map_serializer_field(field, direction, bypass_extensions)
         if schema:
-            schema.pop("x-spec-enum-id", None)  # meant for a hook that we do without
+            schema.pop("x-spec-enum-id", None)  # only used by a hook that is not installed
             if direction == "response" and _is_left_out_while_empty(field):
                 schema |= {"enum": [each for each in schema["enum"] if each is not None]} if "enum" in schema else {}
         return schema
 
     def _insert_field_validators(self, field: Any, schema: Any) -> None:
-        """Let the pattern allow an empty text: with two texts in one `oneOf`, generated clients find two matches."""
+        """Allow an empty text in the pattern, because a `oneOf` with two kinds of text makes
+        generated clients find two matches.
+        """
         super()._insert_field_validators(field, schema)
         if getattr(field, "allow_blank", False) and "oneOf" in schema:
             text, _empty = schema.pop("oneOf")
@@ -350,11 +364,11 @@ class EnvelopeSchema(AutoSchema):
     def _get_serializer_field_meta(self, field: Any, direction: Any) -> Any:
         meta = super()._get_serializer_field_meta(field, direction)
         if direction == "response" and _is_left_out_while_empty(field):
-            meta.pop("nullable", None)  # null takes a property away, and none is answered
+            meta.pop("nullable", None)  # null removes a property, and answers have no null
         return meta
 
     def get_serializer_name(self, serializer: Any, direction: Any) -> str:
-        """`Request` is put behind the names of what is sent anyway."""
+        """Names of request components get the suffix `Request` anyway."""
         return str(super().get_serializer_name(serializer, direction)).replace("RequestSerializer", "Serializer")
 
     def _is_list_view(self, serializer: Any = None) -> bool:
@@ -376,7 +390,7 @@ class KeyExtension(OpenApiSerializerFieldExtension):
 
 
 class TimestampExtension(OpenApiSerializerFieldExtension):
-    """On the way in, a moment may be a date alone."""
+    """In requests, a timestamp may be a date."""
 
     target_class = "config.api.serializers.TimestampField"
 

@@ -1,4 +1,4 @@
-"""The /v1/schema address: the OpenAPI document itself, which every release has one of."""
+"""The operation /v1/schema: the OpenAPI document, which is the same for the life of a release."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _yaml = OpenApiYamlRenderer()
 
 
 class _Written(NamedTuple):
-    """The document in one form. It is kept compressed, for nobody asks for it often."""
+    """The document in one form. It is kept compressed, because requests for it are rare."""
 
     etag: str
     zipped: bytes
 
 
 class SchemaView(APIView):
-    """YAML, or JSON for callers that accept that rather. It needs no key."""
+    """Return the document as YAML, or as JSON if the caller prefers that. It needs no key."""
 
     authentication_classes = ()
     permission_classes = (AllowAny,)
@@ -45,7 +45,7 @@ class SchemaView(APIView):
         refuse_parameters(request)
         form = preferred(request._request, (YAML, JSON, "application/yaml")) or _json_if_named(request)
         written = _write(form == JSON)
-        # One tag, a weak one, for the same document in both of its codings.
+        # One weak tag for the document, compressed or not.
         headers = {
             "ETag": f"W/{written.etag}",
             "Cache-Control": "no-cache",
@@ -61,7 +61,7 @@ class SchemaView(APIView):
 
 
 def _json_if_named(request: Request) -> str:
-    """`*/*` alone means any form."""
+    """`*/*` accepts any form."""
     return JSON if "application/json" in request.META.get("HTTP_ACCEPT", "") else YAML
 
 

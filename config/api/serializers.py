@@ -1,4 +1,4 @@
-"""Serializers that take a JSON value for what it is: no number in quotes, no 1 for true, no field that nobody knows."""
+"""Strict serializers: they refuse numbers in quotes, 1 for true, and unknown fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StrictSerializer(serializers.Serializer[Any]):
     computed: ClassVar[frozenset[str]] = frozenset()
     """Read-only fields that change by themselves. A request may contain an older value of them."""
     is_optional: ClassVar[bool] = False
-    """Whether there need be no body at all; an empty one and `{}` are the same as that."""
+    """Whether the body may be missing, empty or `{}`, which all mean the same."""
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         if data is not serializers.empty and not isinstance(data, Mapping):  # null, too
@@ -47,7 +47,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     @cached_property
     def _shown(self) -> dict[str, Any]:
-        """What the caller read. (`data` says so only after the validation that asks here.)"""
+        """Return the values that the caller read. (`data` is only available after validation.)"""
         shown: dict[str, Any] = self.to_representation(self.instance)
         return shown
 
@@ -64,7 +64,7 @@ class StrictSerializer(serializers.Serializer[Any]):
             return ErrorDetail("Is set by the service; leave it out.", DetailCode.UNKNOWN_FIELD)
         shown = self._shown.get(name)
         if is_same(value, shown) or (isinstance(field, TimestampField) and field.is_same_moment(value, shown)):
-            return None  # what was read can be edited and sent back
+            return None  # callers may edit what they read and send it back
         return ErrorDetail("Cannot be changed; leave it out or send it as it was read.", DetailCode.INVALID_VALUE)
 
 
@@ -88,11 +88,11 @@ class TextField(serializers.CharField):
 
 
 class KeyField(TextField):
-    """A key of the caller's choice. Its form is for the domain to check; the schema tells it."""
+    """A key that the caller chooses. The domain checks its form, and the schema describes it."""
 
 
 class ChoiceField(serializers.ChoiceField):
-    """A JSON string, one of a few."""
+    """A JSON string with one of several values."""
 
     default_error_messages = {_WRONG_TYPE: "Must be a string.", "null": "Must be a string."}
 
@@ -109,7 +109,7 @@ class ChoiceField(serializers.ChoiceField):
 
 
 class RawField(serializers.JSONField):
-    """JSON as it was sent, for the domain to check; the schema tells what it may be."""
+    """JSON as it was sent. The domain checks it, and the schema describes it."""
 
     default_error_messages = {"null": "Must not be null."}
 
@@ -191,7 +191,9 @@ class ArrayField(serializers.ListField):
 
 
 class TimestampField(serializers.DateTimeField):
-    """A moment: ISO 8601 with any offset on the way in, UTC with microseconds and `Z` on the way out."""
+    """A timestamp: ISO 8601 with any offset in requests; in UTC, with microseconds and `Z`, in
+    answers.
+    """
 
     default_error_messages = {
         _WRONG_TYPE: "Must be a string.",
@@ -211,7 +213,7 @@ class TimestampField(serializers.DateTimeField):
         return None if value is None else format_timestamp(value)
 
     def is_same_moment(self, sent: Any, shown: str | None) -> bool:
-        """Whether a client that took a moment apart has put the same one together again, in its own way."""
+        """Return whether two timestamps are the same, even if the client wrote its own differently."""
         try:
             return isinstance(sent, str) and shown is not None and parse_timestamp(sent) == parse_timestamp(shown)
         except ValueError:

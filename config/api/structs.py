@@ -1,4 +1,5 @@
-"""Answers that are described once, as structs: their JSON and their part of the OpenAPI document follow from that.
+"""Answers as structs, from which both their JSON and their part of the OpenAPI document are
+derived.
 
 An answer is a subclass of `Answer`, named as its component of the OpenAPI document. Its docstring is the description
 of the component, and each property is an annotated field, in the order of the JSON:
@@ -43,13 +44,13 @@ def schema_of(kind: Any) -> Schema:
 
 
 def _as_openapi(schema: Any) -> Any:
-    """Write a schema as the rest of the document does: no titles, and null as a further type."""
+    """Return a schema in the style of the document: without titles, and with null as another type."""
     if isinstance(schema, list):
         return [_as_openapi(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     converted = {name: _as_openapi(part) for name, part in schema.items() if name not in ("title", "properties")}
-    if "properties" in schema:  # names of properties are no keywords
+    if "properties" in schema:  # names of properties are not keywords
         converted["properties"] = {name: _as_openapi(part) for name, part in schema["properties"].items()}
     if all(isinstance(value, str) for value in converted.get("enum", [None])):  # the tag of a struct has no type
         converted["type"] = "string"

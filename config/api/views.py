@@ -1,4 +1,6 @@
-"""What every view of the API does before its own work: read the clock, catch up with configuration, know the caller."""
+"""The base of all views of the API, which reads the clock, catches up with the configuration and
+identifies the caller.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,14 @@ from config.models import Environment
 
 
 class ApiViewSet(GenericViewSet[Any]):
-    """A view of /v1. `access` names, for each action, who may call it."""
+    """A view under /v1. `access` has the required scope and permission of each action."""
 
     access: ClassVar[Mapping[str, Access]]
     http_method_names = ["get", "head", "post", "patch", "delete"]
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
         initialized: Request = super().initialize_request(request, *args, **kwargs)
-        initialized.now = timezone.now()  # type: ignore[attr-defined]  # the request's one reading of the clock
+        initialized.now = timezone.now()  # type: ignore[attr-defined]  # the only time of the request
         return initialized
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -54,12 +56,12 @@ class ApiViewSet(GenericViewSet[Any]):
 
     @property
     def reason(self) -> str:
-        """Why the caller writes what this request writes."""
+        """Return the reason that the caller gives for this write."""
         return change_reason(self.request)
 
     @property
     def if_match(self) -> str | None:
-        """The version that the caller has seen of what this request writes, if they care."""
+        """Return the version that `If-Match` names, or None."""
         return self.request.headers.get("If-Match")
 
     def versioned(
@@ -71,12 +73,12 @@ class ApiViewSet(GenericViewSet[Any]):
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """Answer with a version of a resource, or 304 to a caller that has this very answer.
-
-        Where the version is not of the whole answer, a digest of that is added to the tag; `If-Match` ignores it.
+        """Return an answer with the version of a resource, or 304 if the caller has this answer. If
+        parts of the answer have no version, the tag gets a digest of the whole answer, which
+        `If-Match` ignores.
         """
         if not is_whole:
-            # Sorted, for a database may give the names of a document back in another order.
+            # Sorted, because databases may return the names of a document in another order.
             answered = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
             etag = f'{etag[:-1]}-{sha256(answered).hexdigest()[:16]}"'
         if self.request.method in ("GET", "HEAD") and is_known(self.request.META, etag):
@@ -91,29 +93,33 @@ class ApiViewSet(GenericViewSet[Any]):
     def validated(
         self, data: object, serializer_class: Callable[..., BaseSerializer[Any]] | None = None
     ) -> dict[str, Any]:
-        """The body of this action, through a serializer; raises with every field that is to blame."""
+        """Return the body after validation by a serializer. Raises with all invalid fields."""
         serializer = (serializer_class or self.get_serializer_class())(data=data)
         serializer.is_valid(raise_exception=True)
         values: dict[str, Any] = serializer.validated_data
         return values
 
     def refuse_body(self, request: Request) -> None:
-        """For operations without a payload: no body, an empty one and `{}` are the same, anything else is refused."""
+        """Refuse a body, for operations without a payload. An empty body and `{}` are accepted."""
         if (data := self.optional_body(request)) != {}:
             self.validated(data, NoBodySerializer)
 
     def optional_body(self, request: Request) -> Any:
-        """For operations that may have a payload: no body and an empty one are `{}`."""
+        """Return the body of an operation with an optional payload. A missing or empty body is
+        `{}`.
+        """
         return check(decode(request.data)) if isinstance(request.data, bytes) else request.data
 
     def sent_changes(self, request: Request) -> Any:
-        """The body of an update. One that got lost on the way must not pass for an update of nothing."""
+        """Return the body of an update. It must not be empty, because a body that got lost would
+        change nothing silently.
+        """
         if request.stream is None:
             raise DomainError(ErrorCode.MALFORMED_JSON, "The body is empty; send one JSON document in UTF-8.")
         return request.data
 
     def page(self, request: Request) -> Response:
-        """The list that the request's filters and paging ask for, the next page as a `Link` header."""
+        """Return a page of the filtered list, with the next page in the `Link` header."""
         self.refuse_body(request)
         rows = self.filter_queryset(self.get_queryset())
         assert self.paginator is not None  # noqa: S101 (a list view names its pagination)

@@ -67,7 +67,7 @@ def get_key(key_id: UUID, environment: Environment) -> ApiKey:
 
 
 def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, at: datetime, reason: str = "") -> ApiKey:
-    """Give a key another name, or another moment to expire (None for never). What is equal changes nothing."""
+    """Change the name of a key, or its expiry (None for never). Equal values change nothing."""
     if details := _check(changes.get("name", key.name), changes.get("expires_at"), at):
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
@@ -98,12 +98,12 @@ def _save(log: Writing, key: ApiKey, before: Document, columns: list[str]) -> No
 
 
 def digest(secret: str) -> str:
-    """A plain hash suffices: the secret is 256 random bits, which no dictionary holds."""
+    """A plain hash is enough: the secret is 256 random bits, which no dictionary contains."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def document(key: ApiKey) -> Document:
-    """What the change log keeps of a key: all but its hash."""
+    """Return the key as the change log keeps it: everything but its hash."""
     return {
         "id": str(key.pk),
         "name": key.name,

@@ -1,4 +1,4 @@
-"""Environments: creating and changing them, and those that this process knows."""
+"""Environments: creating and changing them, and the copy that this process keeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ KIND = "environment"
 
 
 def create_environment(*, key: str, name: str, actor: Actor, at: datetime, reason: str = "") -> Environment:
-    """Add an environment. The first one is the default. Flags that exist are off in it and have no rules."""
+    """Add an environment. The first one is the default. Existing flags are off in it and have no
+    rules.
+    """
     details = [*check_key(key), *_check_name(name)]
     if details:
         raise ValidationFailed(details)
@@ -35,7 +37,7 @@ def create_environment(*, key: str, name: str, actor: Actor, at: datetime, reaso
 def update_environment(
     environment: Environment, *, name: str, is_default: bool, actor: Actor, at: datetime, reason: str = ""
 ) -> Environment:
-    """Rename an environment, or make it the default in place of the one that is."""
+    """Rename an environment, or make it the default instead of the current one."""
     if details := _check_name(name):
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
@@ -72,7 +74,7 @@ def create_first_environments(*, at: datetime) -> None:
 
 
 def get_environment(key: str, *, field: str) -> Environment:
-    """The environment of this key. Raises ValidationFailed, which blames the field that named it."""
+    """Return the environment with this key. Raises ValidationFailed with the field that named it."""
     found = Environment.objects.filter(key=key).first() if is_key(key) else None
     if found is None:
         keys = ", ".join(Environment.objects.values_list("key", flat=True))

@@ -1,5 +1,4 @@
-"""What apps may know of the worker process that they run in: its start, its end, and the port of
-the event streams.
+"""The worker process that apps run in: its start, its end, and the port of the event streams.
 
 Outside of `manage.py serve`, no signal is sent and there is no port.
 """

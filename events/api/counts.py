@@ -1,6 +1,4 @@
-"""How the OpenAPI document describes the operation that says how many events there were.
-
-The operation that says how many events there were: read the period, one call of the domain, serialise."""
+"""The operation that counts events, with its OpenAPI description."""
 
 from __future__ import annotations
 
@@ -113,7 +111,7 @@ retrieve = extend_schema(
 _STEP = {Interval.DAY: timedelta(days=1), Interval.HOUR: timedelta(hours=1)}
 _USUAL = {Interval.DAY: timedelta(days=30), Interval.HOUR: timedelta(hours=48)}
 _FIRST = datetime(1980, 1, 1, tzinfo=UTC)
-"""Before, the clocks of some zones were no whole quarters of an hour apart."""
+"""Before, the offsets of some zones were not whole quarters of an hour."""
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)
 _DATE_LENGTH = len("2026-01-31")
 
@@ -132,7 +130,7 @@ class CountFilter(django_filters.FilterSet):
         fields = ()
 
 
-# A word of Python cannot name an attribute.
+# A keyword of Python cannot name an attribute.
 CountFilter.base_filters["from"] = MomentFilter()
 
 
@@ -162,10 +160,9 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _in_zone(moment: datetime | None, zone: ZoneInfo, parameter: str, request: Request) -> datetime | None:
-    """A moment that was sent. If it was sent as a date, then it is one of the zone's calendar.
-
-    Where clocks change at midnight, `to` is by those of afterwards: a repeated last hour is in it, and what comes after
-    one that is left out is not.
+    """Return a time that was sent. A date is one of the zone's calendar. If clocks change at
+    midnight, the end of a date is by the clocks after the change: a repeated last hour belongs to
+    the date, and the time after a skipped one does not.
     """
     if moment is None:
         return None
@@ -179,7 +176,7 @@ def _in_zone(moment: datetime | None, zone: ZoneInfo, parameter: str, request: R
 def _intervals(interval: Interval, zone: ZoneInfo, start: datetime, end: datetime) -> Intervals:
     if start > end:
         _refuse("from", DetailCode.OUT_OF_RANGE, "Must not be after `to`.")
-    if end - start <= _STEP[interval] * (MOST_INTERVALS + 2):  # so few that they can be made, to be counted exactly
+    if end - start <= _STEP[interval] * (MOST_INTERVALS + 2):  # few enough to make and count them
         found = intervals(interval, zone, start, end)
         if len(found.starts) <= MOST_INTERVALS:
             return found
@@ -216,5 +213,5 @@ def _moment(quarter: int) -> str:
 
 
 def _others(each: Occurrences, together: Occurrences) -> dict[str, int]:
-    """A name of ours, beside those of the events and not among them."""
+    """The name for all other events, which is not a name of an event."""
     return {"other": each.others} if together.others else {}

@@ -78,7 +78,7 @@ class UserViewSet(ApiViewSet):
 
 
 def _refuse_broken(request: Request) -> None:
-    """Its path would name somebody else."""
+    """The path would name another user."""
     if getattr(request, "has_broken_path", False):
         detail = Detail("userId", DetailCode.INVALID_VALUE, "Must be UTF-8, percent-encoded.")
         raise ValidationFailed([detail], code=ErrorCode.INVALID_PARAMETER)

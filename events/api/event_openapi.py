@@ -1,4 +1,4 @@
-"""How the OpenAPI document describes the operations of /v1/events."""
+"""The OpenAPI description of the operations of /v1/events."""
 
 from __future__ import annotations
 

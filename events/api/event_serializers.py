@@ -1,4 +1,4 @@
-"""Events and acknowledgements as JSON on the way out, and batches on the way in."""
+"""Events and acknowledgements as JSON in answers, and batches in requests."""
 
 from __future__ import annotations
 

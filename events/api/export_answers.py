@@ -1,4 +1,4 @@
-"""An export as an answer: asked for by `Accept`, and sent while it is written."""
+"""Exports as answers, which are chosen by `Accept` and sent while they are written."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from events.queries.exports import FORMS, Form, pages, write
 
 _BY_MEDIA_TYPE = {form.media_type: form for form in FORMS.values()}
 
-# An export holds a thread for as long as its client reads; the others are for everybody else.
+# An export occupies a thread as long as its client reads; the other threads serve other requests.
 _places = threading.BoundedSemaphore(max(1, settings.THREADS // 2))
 
 
 def wanted_form(request: HttpRequest) -> Form | None:
-    """The form of file that a request would rather have than JSON."""
+    """Return the form of file that a request prefers to JSON, or None."""
     media_type = preferred(request, _BY_MEDIA_TYPE)
     return None if media_type is None else _BY_MEDIA_TYPE[media_type]
 
@@ -35,7 +35,7 @@ class ExportAnswer(StreamingHttpResponse):
 
 
 class _Pieces(Iterator[bytes]):
-    """The pieces of a file, in a place of this process until it is closed.
+    """The pieces of a file. It takes one of the process's places for exports until it is closed.
 
     The first records are read before the first byte is sent, so that an error of the database still
     gets its usual answer.

@@ -1,4 +1,4 @@
-"""How a query of events is narrowed."""
+"""The filters of event queries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class EventForm(forms.Form):
 
 
 class PropertyFilter(TextFilter):
-    """`properties.<name>`: the property of exactly that name, dots and all."""
+    """`properties.<name>`: the property with exactly this name, including dots."""
 
     def filter(self, events: EventQuerySet, value: str) -> EventQuerySet:
         return events.filter(PropertyIs(self.field_name, value)) if value else events
@@ -63,7 +63,7 @@ class EventFilter(django_filters.FilterSet):
     )
 
     patterns = (f"{PROPERTY}<name>",)
-    """Parameters that have no name of their own."""
+    """Parameters whose names are not fixed."""
 
     class Meta:
         model = Event
@@ -80,7 +80,7 @@ class EventFilter(django_filters.FilterSet):
         super().__init__(data, *args, **options)
         self.environment = environment or self.request.auth.environment
         for name in data or ():
-            if name.startswith(PROPERTY) and "\0" not in name:  # which no property has, and PostgreSQL refuses to read
+            if name.startswith(PROPERTY) and "\0" not in name:  # no property has it, and PostgreSQL refuses it
                 self.filters[name] = PropertyFilter(field_name=name.removeprefix(PROPERTY), max_length=TEXT_LENGTH)
 
     def name_experiment(self, events: EventQuerySet, _name: str, reference: str) -> EventQuerySet:
@@ -91,7 +91,7 @@ class EventFilter(django_filters.FilterSet):
         return found if len(key) < VARIANT_LENGTH else found.filter(properties__variant=key)
 
 
-# A word of Python cannot name an attribute.
+# A keyword of Python cannot name an attribute.
 EventFilter.base_filters["from"] = MomentFilter(
     field_name="timestamp", lookup_expr="gte", label="Only events at or after this time or day."
 )

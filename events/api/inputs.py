@@ -1,5 +1,5 @@
-"""Events as clients send them: read in one pass where all is well, and otherwise one by one, so that a bad event of a
-batch is refused and the others are stored.
+"""Events as clients send them. Valid batches are read in one pass. Others are read event by event,
+so that invalid events are refused and the others are stored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from events.recording.rows import NewEvent
 _uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _MOST_DETAILS = 20
 _FLAT = 2 * (MAX_DEPTH - 1)
-"""Bytes: a shorter document cannot be nested too deeply in an event, for each level has two brackets."""
+"""In bytes. A shorter document cannot be nested too deeply in an event, because each level has two
+brackets.
+"""
 
 MOST_EVENTS = 1000
 """In one batch."""
@@ -65,7 +67,9 @@ class UuidField(serializers.UUIDField):
     }
 )
 class PropertiesField(ObjectField):
-    """Anything, but the reserved names with their types: `events.properties` checks them."""
+    """Any properties, but those with reserved names must have their types; `events.properties`
+    checks them.
+    """
 
 
 class EventSerializer(StrictSerializer):
@@ -101,14 +105,16 @@ _batch_decoder = msgspec.json.Decoder(_Batch)
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """An event of a batch that is not acceptable, with its own id where that could be read."""
+    """An invalid event of a batch, with its own id if that could be read."""
 
     id: str | None
     details: Sequence[Detail]
 
 
 def read_event(raw: bytes, *, at: datetime) -> NewEvent:
-    """Read the event that a body holds and that was received at a moment. Raises with every field that is to blame."""
+    """Return the event of a body that was received at this time. Raises ValidationFailed with all
+    invalid fields.
+    """
     sent = decode_as(raw, _event_decoder)
     if sent is not None and (events := _complete([sent], at)):
         return events[0]
@@ -117,7 +123,9 @@ def read_event(raw: bytes, *, at: datetime) -> NewEvent:
 
 
 def read_batch(raw: bytes, *, at: datetime) -> Sequence[NewEvent | Rejected]:
-    """Read the events that a body holds, or say what is wrong with each. Raises where it is the batch that is wrong."""
+    """Return the events of a body, or what is wrong with each. Raises ValidationFailed if the batch
+    itself is invalid.
+    """
     sent = decode_as(raw, _batch_decoder)
     if sent is not None and (events := _complete(sent.events, at)):
         return events
@@ -126,7 +134,9 @@ def read_batch(raw: bytes, *, at: datetime) -> Sequence[NewEvent | Rejected]:
 
 
 def _complete(sent: Sequence[_Event], at: datetime) -> list[NewEvent] | None:
-    """Check what the types do not say, and make of these what is stored; None where one of them is not acceptable."""
+    """Check what the types do not cover, and return the events to store, or None if one of them is
+    invalid.
+    """
     properties = [{} if each.properties is msgspec.UNSET else each.properties for each in sent]
     ids = [str(uuid7()) if each.id is msgspec.UNSET else each.id for each in sent]
     try:
@@ -151,12 +161,12 @@ def _is_storable(properties: Mapping[str, Any]) -> bool:
         return False
     if len(document) <= _FLAT:
         return True
-    # They stand one level deep in their event.
+    # They are one level deep in their event.
     return len(document) <= MAX_BYTES and not (is_maybe_deep(document, 1) and any(defects(properties, depth=1)))
 
 
 def _events_of(batch: Any) -> list[Any]:
-    """The events of a batch. Raises with what is wrong with the batch itself."""
+    """Return the events of a batch. Raises ValidationFailed if the batch itself is invalid."""
     if not isinstance(batch, Mapping):
         raise ValidationFailed([Detail("", DetailCode.INVALID_TYPE, "Must be a JSON object.")])
     unknown = [
@@ -178,7 +188,7 @@ def _events_of(batch: Any) -> list[Any]:
 
 
 def _judge_one_of_many(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent | Rejected:
-    """Read one event, or say what is wrong with it without spoiling the others."""
+    """Return one event, or what is wrong with it, without affecting the others."""
     try:
         return _judge(raw, is_suspect=is_suspect, at=at)
     except ValidationFailed as error:
@@ -186,7 +196,7 @@ def _judge_one_of_many(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent 
 
 
 def _judge(raw: Any, *, is_suspect: bool, at: datetime) -> NewEvent:
-    """Read one decoded event. Raises ValidationFailed with every field that is to blame."""
+    """Return one decoded event. Raises ValidationFailed with all invalid fields."""
     if is_suspect and (found := [detail for detail, _ in zip(defects(raw), range(_MOST_DETAILS), strict=False)]):
         raise ValidationFailed(found)
     event = _accept(raw, at)

@@ -99,8 +99,8 @@ change_users = extend_schema(
 destroy = extend_schema(
     operation_id="delete_segment",
     summary="Delete a segment",
-    description="Deletes the segment. This is refused if a flag in any environment, or another segment, refers to it. "
-    "The history of the segment stays.",
+    description="Deletes the segment. This is refused if another segment, or a flag, a draft or a "
+    "running experiment in any environment, refers to it. The history of the segment stays.",
     parameters=[_KEY, IF_MATCH, REASON],
     request=None,
     responses={204: None, **errors(ErrorCode.NOT_FOUND, ErrorCode.IN_USE, ErrorCode.PRECONDITION_FAILED)},
