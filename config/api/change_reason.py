@@ -23,7 +23,7 @@ def change_reason(request: Request) -> str:
     # an empty one.
     raw = text.strip().encode("latin-1", errors="replace")
     if not raw:
-        message = "Must not be empty; send it percent-encoded, as UTF-8, where it has anything beyond ASCII."
+        message = "Must not be empty; percent-encode characters other than ASCII, as UTF-8."
         raise _refused(DetailCode.INVALID_VALUE, message)
     reason = _decode(unquote_to_bytes(raw)) or _decode(raw)
     if reason is None:

@@ -128,7 +128,7 @@ class EnvironmentViewSet(ApiViewSet):
         parameters=[_KEY, REASON],
         request=EnvironmentUpdateSerializer,
         responses={
-            200: answer(EnvironmentSerializer, "The environment as it is now."),
+            200: answer(EnvironmentSerializer, "The changed environment."),
             **errors(ErrorCode.NOT_FOUND, has_body=True),
         },
     )

@@ -86,7 +86,7 @@ def as_domain_error(error: Exception) -> DomainError:
         case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
             return DomainError(ErrorCode.UNAUTHENTICATED, str(error.detail))
         case PermissionDenied():
-            return DomainError(ErrorCode.FORBIDDEN, str(error) or "You may not do this.")
+            return DomainError(ErrorCode.FORBIDDEN, str(error) or "You are not allowed to do this.")
         case exceptions.PermissionDenied():
             return DomainError(ErrorCode.FORBIDDEN, str(error.detail))
         case exceptions.MethodNotAllowed():

@@ -174,7 +174,7 @@ class KeyViewSet(ApiViewSet):
         parameters=[_ID, REASON],
         request=ApiKeyUpdateSerializer,
         responses={
-            200: answer(ApiKeySerializer, "The key as it is now.", _EXAMPLE),
+            200: answer(ApiKeySerializer, "The changed key.", _EXAMPLE),
             **errors(ErrorCode.NOT_FOUND, has_body=True),
         },
         examples=[OpenApiExample("Another name", value={"name": "shop app"}, request_only=True)],

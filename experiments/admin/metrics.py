@@ -69,7 +69,7 @@ class MetricForm(DomainForm):
     )
     from_day = NumberField(label="From day", help_text="The first day that counts. Day 0 starts with the exposure.")
     to_day = NumberField(
-        label="To day", help_text="The first day that does not count any more. From 7 to 14 is the second week."
+        label="To day", help_text="The first day that no longer counts. From 7 to 14 is the second week."
     )
     cap_value = NumberField(
         label="Cap at value",

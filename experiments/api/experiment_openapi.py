@@ -100,7 +100,7 @@ partial_update = extend_schema(
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=ExperimentUpdateSerializer,
     responses={
-        200: answer(ExperimentSerializer, "The experiment as it is now."),
+        200: answer(ExperimentSerializer, "The changed experiment."),
         **errors(
             ErrorCode.EXPERIMENT_NOT_FOUND,
             ErrorCode.PRECONDITION_FAILED,

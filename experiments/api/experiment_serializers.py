@@ -167,7 +167,9 @@ def shown_phases(phases: list[Document]) -> list[Document]:
 
 
 class ExperimentUpdateSerializer(ExperimentSerializer):
-    """What can be changed in a draft. The rest may be sent back as it was read, and null removes a property."""
+    """The properties of a draft that can be changed. You may send the others back as you read them,
+    and null removes a property.
+    """
 
     computed = frozenset({"results"})
     key = KeyField(read_only=True)

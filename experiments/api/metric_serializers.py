@@ -179,7 +179,9 @@ class MetricSerializer(MetricEntrySerializer):
 
 
 class MetricUpdateSerializer(MetricSerializer):
-    """What can be changed in a metric. The rest may be sent back as it was read."""
+    """The properties of a metric that can be changed. You may send the others back as you read
+    them.
+    """
 
     computed = frozenset({"usedBy"})
     key = KeyField(read_only=True)

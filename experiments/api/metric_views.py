@@ -48,7 +48,7 @@ _TYPES = (
 )
 _VERSIONS = (
     "An experiment takes over its metrics' definitions when it starts. If a started experiment "
-    "measures the metric as it is, changing anything but the description makes a new `version`, "
+    "measures the current version, changing anything but the description makes a new `version`, "
     "which only later experiments measure."
 )
 
@@ -78,7 +78,7 @@ create = extend_schema(
     parameters=[*IDEMPOTENCY, REASON, LOCATION, WHOLE_ETAG],
     request=MetricSerializer,
     responses={
-        201: answer(MetricSerializer, "The metric as it was created."),
+        201: answer(MetricSerializer, "The created metric."),
         **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
     },
 )
@@ -91,7 +91,7 @@ partial_update = extend_schema(
     parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
     request=MetricUpdateSerializer,
     responses={
-        200: answer(MetricSerializer, "The metric as it is now."),
+        200: answer(MetricSerializer, "The changed metric."),
         **errors(ErrorCode.NOT_FOUND, ErrorCode.PRECONDITION_FAILED, has_body=True),
     },
 )

@@ -123,7 +123,7 @@ class DetectableDay(Answer):
 
 
 class Plan(Answer):
-    """What it takes to find an effect."""
+    """The users and days that it takes to find an effect."""
 
     fixed_horizon: PlannedSize
     always_valid: PlannedSize

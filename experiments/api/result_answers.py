@@ -57,9 +57,9 @@ class EffectEstimate(Answer):
 
     estimate: float | None
     standard_error: float | None
-    always_valid: Annotated[TestResult | None, described("It holds however often one looks.")]
+    always_valid: Annotated[TestResult | None, described("It holds for any number of looks.")]
     fixed_horizon: Annotated[
-        TestResult | None, described("Welch's t-test: it holds for one look, at a moment chosen beforehand.")
+        TestResult | None, described("Welch's t-test. It holds for a single look, at a time chosen beforehand.")
     ]
     reason: Annotated[Reason | None, described("Why the other properties are null.")]
 
@@ -102,9 +102,7 @@ class Comparison(Answer):
         ),
     ]
     cuped: CupedComparison | None
-    reasons: Annotated[
-        list[MissingFigure], described("Why single properties are null; an estimate has its own reason.")
-    ]
+    reasons: Annotated[list[MissingFigure], described("Why some properties are null. An estimate has its own reason.")]
 
     @classmethod
     def of(cls, source: stats.Comparison, **others: Any) -> Self:
@@ -280,7 +278,7 @@ class VariantUsers(Answer):
     key: Key
     weight: Annotated[float, Meta(ge=0)]
     users: Count
-    expected_users: Annotated[float, described("How many of all users the weights give to it.")]
+    expected_users: Annotated[float, described("The number of users that is expected by the weights.")]
 
 
 class ResultPhase(Answer):
@@ -337,11 +335,13 @@ _STEPS = (
 
 
 class ExplanationStep(Answer):
-    """What one condition leaves. Conditions that a metric does not have are left out."""
+    """The events that remain after one condition. Conditions that the metric does not have are left
+    out.
+    """
 
     name: Annotated[str, one_of(_STEPS)]
     description: str
-    rows: Annotated[Count, described("Events that meet this condition and all before it.")]
+    rows: Annotated[Count, described("The number of events that meet this condition and all before it.")]
     users: Annotated[Count, described("Distinct users of these events.")]
 
 

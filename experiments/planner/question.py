@@ -96,7 +96,7 @@ def check_measure(
 ) -> Iterator[Detail]:
     """Yield what is wrong with a baseline and a deviation, from the question or from the history."""
     if baseline is None:
-        unknown = " and not known" if metric is None else ", and the metric has no history to take it from"
+        unknown = "" if metric is None else ", and the metric has no past data"
         message = f"Is missing{unknown}; send the value of the control, such as 0.1 where 10 % of users convert."
         yield Detail("baseline", DetailCode.REQUIRED, message)
     elif kind is Kind.RATE:
@@ -110,7 +110,7 @@ def check_measure(
         message = "Must be left out for type rate: the baseline determines it."
         yield Detail("standardDeviation", DetailCode.UNKNOWN_FIELD, message)
     elif kind is Kind.MEAN and standard_deviation is None:
-        message = "Is missing and not known; add the standard deviation between users."
+        message = "Is missing, and there is no past data; add the standard deviation between users."
         yield Detail("standardDeviation", DetailCode.REQUIRED, message)
     elif standard_deviation is not None and not 0 < standard_deviation <= LARGEST_MEAN:
         message = f"Must be above 0 and at most {LARGEST_MEAN:,.0f}; it is {standard_deviation:g}."

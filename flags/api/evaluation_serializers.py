@@ -67,8 +67,8 @@ class ExplanationRequestSerializer(EvaluationRequestSerializer):
 
     at = TimestampField(
         required=False,
-        help_text="The moment to evaluate the flag at. If it is in the past, the flag is taken as it was then; if it "
-        "is in the future, as it is now. Default: now.",
+        help_text="The time of the evaluation. For a past time, the flag as it was then is "
+        "evaluated; for a future time, the flag as it is now. Default: now.",
     )
 
 

@@ -106,9 +106,10 @@ destroy = extend_schema(
 archive = extend_schema(
     operation_id="archive_flag",
     summary="Archive a flag",
-    description="Archives the flag: it is off for all users in all environments, and left out of lists. Nothing else "
-    "of it changes. This is refused if the flag is on in another environment, or a prerequisite of a flag that is "
-    "not archived. A flag that is archived already stays as it is. The body may be missing, empty or `{}`.",
+    description="Archives the flag: it is off for all users in all environments, and left out of "
+    "lists. Nothing else changes. This is refused if the flag is on in another environment, or a "
+    "prerequisite of a flag that is not archived. A flag that is archived already stays as it is. "
+    "The body may be missing, empty or `{}`.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=NoBodySerializer,
     responses={
@@ -127,8 +128,9 @@ archive = extend_schema(
 restore = extend_schema(
     operation_id="restore_flag",
     summary="Restore a flag",
-    description="Takes the flag out of the archive, as it was when it was archived. This is refused if one of its "
-    "prerequisites is archived. A flag that is not archived stays as it is. The body may be missing, empty or `{}`.",
+    description="Takes the flag out of the archive. It gets back the state and the rules that it "
+    "had. This is refused if one of its prerequisites is archived. A flag that is not archived "
+    "stays as it is. The body may be missing, empty or `{}`.",
     parameters=[_KEY, IF_MATCH, REASON, ETAG],
     request=NoBodySerializer,
     responses={

@@ -27,8 +27,8 @@ __all__ = ["CONDITIONS", "RULES"]
 
 # No `default`: generators of clients would make the property required, or add it to what was read.
 _MODIFIERS: Schema = {
-    "ignoreCase": {"type": "boolean", "description": "Compare texts without regard to case. If left out, false."},
-    "negate": {"type": "boolean", "description": "Match where the comparison does not hold. If left out, false."},
+    "ignoreCase": {"type": "boolean", "description": "Compare texts without regard to case. Default: false."},
+    "negate": {"type": "boolean", "description": "Match if the comparison does not hold. Default: false."},
 }
 
 
@@ -91,8 +91,10 @@ class GroupRange(Answer):
     """The part of a group that is in the experiment, in percent."""
 
     key: Annotated[Key, described("The key of the group.")]
-    start: Annotated[_Percent, described("Where the part begins.")] = msgspec.field(name="from")
-    end: Annotated[_Percent, described("Where the part ends. It is more than `from`.")] = msgspec.field(name="to")
+    start: Annotated[_Percent, described("The start of the part, in percent.")] = msgspec.field(name="from")
+    end: Annotated[_Percent, described("The end of the part, in percent. It is more than `from`.")] = msgspec.field(
+        name="to"
+    )
 
 
 class ExperimentRule(Answer):
@@ -110,7 +112,7 @@ class ExperimentRule(Answer):
         described("The variants of the experiment, the control first. Keys are distinct; weights add up to above 0."),
     ]
     percentage: Annotated[
-        _Percent | UnsetType, described("The share of the audience in the experiment. If left out, 100.")
+        _Percent | UnsetType, described("The percentage of the audience that is in the experiment. Default: 100.")
     ] = UNSET
     conditions: Annotated[list[Any] | UnsetType, shaped(CONDITIONS), described("The audience.")] = UNSET
     group: Annotated[GroupRange | UnsetType, described("The part of a group, if it is in one.")] = UNSET

@@ -109,7 +109,7 @@ def change_members(
         members = Members([user for user in add if user not in listed], [user for user in remove if user in listed])
         user_ids = members.applied_to(segment.user_ids)
         if len(user_ids) > MOST_USER_IDS:
-            message = f"Would make {len(user_ids):,} users; a segment lists at most {MOST_USER_IDS:,}."
+            message = f"Would list {len(user_ids):,} users; a segment can list at most {MOST_USER_IDS:,}."
             raise ValidationFailed([Detail("add", DetailCode.OUT_OF_RANGE, message)])
         if save(segment, {"user_ids": user_ids}, Stamp(log.at, log.next_revision())):
             before, after = {"userIds": members.removed}, {"userIds": members.added}

@@ -106,7 +106,9 @@ def _failures(*codes: FailureCode, of_a_flag: bool) -> dict[int, OpenApiResponse
             example("INVALID_CONTEXT", "context: Must be an object."),
         ),
         401: _example(_REFUSAL, "There is no API key, or it is not valid.", {"errorDetails": "Send an API key."}),
-        403: _example(_REFUSAL, "The caller lacks the permission.", {"errorDetails": "You may not do this."}),
+        403: _example(
+            _REFUSAL, "The caller lacks the permission.", {"errorDetails": "You are not allowed to do this."}
+        ),
         500: _example(
             component(f"{name}Defect", {"anyOf": [general, _REFUSAL]}),
             "A defect of the service; its log has the request id.",

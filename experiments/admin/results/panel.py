@@ -108,7 +108,7 @@ class Panel:
 
     @property
     def variants(self) -> Sequence[tuple[str, str, str]]:
-        """For each variant its key, its users, and how many its weight lets expect."""
+        """For each variant its key, its users, and the number expected by its weight."""
         return _format_users(self.results.variants)
 
 

@@ -19,7 +19,7 @@ _HEADINGS = ("ENVIRONMENT", "KEY", "REASONS", "LAST EVALUATED", "OWNER")
 
 
 class Command(OperatorCommand):
-    help = "List flags that have expired, or that for 30 days were not evaluated or were the same for everyone."
+    help = "List stale flags: expired, not evaluated for 30 days, or with one outcome for everyone for 30 days."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--environment", help="only flags in the environment with this key (default: all)")

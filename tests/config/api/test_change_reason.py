@@ -65,7 +65,7 @@ def test_reason__that_cannot_be_kept__is_refused_and_nothing_written(world: Worl
 
 def test_reason__empty__says_how_to_send_what_is_not_ascii(world: World) -> None:
     [detail] = failure(patch(world, ""))["details"]
-    assert "percent-encoded" in detail["message"]
+    assert "percent-encode characters other than ASCII" in detail["message"]
 
 
 def test_reason__of_a_read__is_not_looked_at(world: World) -> None:

@@ -65,7 +65,7 @@ def test_planner__rate__says_what_it_takes_by_either_test(reader: AdminClient) -
 
 def test_planner__metric_without_history__asks_for_the_baseline_in_the_words_of_the_api(reader: AdminClient) -> None:
     [message_of_field] = errors(reader.get(PAGE, {"mde": "0.05", "metric": "zzz"}))["baseline"]
-    assert message_of_field.startswith("Is missing, and the metric has no history to take it from; send the")
+    assert message_of_field.startswith("Is missing, and the metric has no past data; send the")
 
 
 def test_planner__weights__says_what_the_smallest_variant_needs(reader: AdminClient) -> None:
@@ -88,12 +88,12 @@ def test_planner__nobody_knows_how_many_come_a_day__says_users_first(reader: Adm
 @pytest.mark.parametrize(
     ("typed", "field", "message"),
     [
-        ({"baseline": ""}, "baseline", "Is missing and not known"),
+        ({"baseline": ""}, "baseline", "Is missing"),
         ({"baseline": "2"}, "baseline", "Must be above 0 and below 1"),
         ({"baseline": "much"}, "baseline", "Must be a number"),
         ({"mde": ""}, "mde", "Is missing"),
         ({"mde": "0"}, "mde", "Must be from 0.0001"),
-        ({"type": "mean"}, "standard_deviation", "Is missing and not known"),
+        ({"type": "mean"}, "standard_deviation", "Is missing, and there is no past data"),
         ({"standard_deviation": "1"}, "standard_deviation", "Must be left out"),
         ({"variants": "2.5"}, "variants", "Must be a whole number"),
         ({"variants": "51"}, "variants", "Must be from 2 to 50."),
