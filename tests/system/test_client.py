@@ -77,9 +77,13 @@ def test_client__generated__compiles_and_has_every_operation(generated: Path) ->
     transitions = {"start_experiment", "stop_experiment", "get_variant", "get_results", "explain_results"}
     transitions |= {"get_variants", "open_phase", "reopen_experiment", "plan_experiment", "check_experiment"}
     events = {"track_event", "batch_events", "query_events", "count_events"}
+    segments |= {"change_segment_users"}
+    environments = {"list_environments", "create_environment", "get_environment", "update_environment"}
+    keys = {"list_keys", "create_key", "get_key", "update_key", "revoke_key"}
     others = {"erase_user", "get_ruleset", "get_flag_usage", "promote_flags"}
     clients = {"ofrep_evaluate_flag", "ofrep_evaluate_flags"}
-    assert operations == flags | segments | metrics | experiments | transitions | events | others | clients
+    configuration = flags | segments | metrics | environments | keys
+    assert operations == configuration | experiments | transitions | events | others | clients
 
 
 def test_client__of_flags__works(call: Call, models: ModuleType) -> None:
@@ -234,10 +238,10 @@ def test_client__of_experiments__works(call: Call, models: ModuleType) -> None:
     status, assigned = call("experiments.get_variant", "client-experiment", body=user)
     assert (status, assigned.data.experiment_id) == (200, created.data.id)
     status, all_of_them = call("experiments.get_variants", body=models.AssignmentsRequest(user_id="ann"))
-    variants = {
+    variant_of = {
         assignment.experiment: (assignment.variant, assignment.in_experiment) for assignment in all_of_them.data
     }
-    assert (status, variants["client-experiment"]) == (200, (assigned.data.variant, True))
+    assert (status, variant_of["client-experiment"]) == (200, (assigned.data.variant, True))
 
     more = models.PhaseRequest(percentage=50, reason="It broke nothing.")
     status, ramped = call("experiments.open_phase", "client-experiment", body=more)

@@ -146,14 +146,14 @@ def test_batches__with_common_ids_in_different_orders__store_each_event_once(ser
 
 
 def test_batches__that_report_exposures_of_common_users__store_each_user_once(server: Server) -> None:
-    path = make_draft(server, "reported")
+    path = make_draft(server, "reported-together")
     assert server.ask("POST", f"{path}/start").status_code == 200
     order = random.Random(20260131)
     users = [f"user-{at}" for at in range(100)]
     batches = []
     for at in range(CALLERS):
         variant = VARIANTS[at % 2]["key"]
-        properties = {"experimentId": "reported", "variant": variant}
+        properties = {"experimentId": "reported-together", "variant": variant}
         events = [{"event": "see", "userId": user, "properties": properties} for user in order.sample(users, 100)]
         batches.append(Call("POST", "/v1/events/batch", {"events": events}))
     assert {answer.status for answer in ask_together(server, batches)} == {202}
