@@ -7,10 +7,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.filters import MomentFilter, TextFilter
-from config.api.history import ENTRIES, EXAMPLE, HistoryPagination, HistoryViewSet
+from config.api.filters import ChoiceFilter, MomentFilter, TextFilter
+from config.api.history import ENTRIES, EXAMPLE, HistoryViewSet
+from config.api.parameters import query
 from config.api.permissions import Access
-from config.api.schema import MOMENT, TEXT, answer, errors, paging, query
+from config.api.schema import answer, operation
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Change, ChangeQuerySet, Scope, Source, kinds_of
 
@@ -18,32 +19,11 @@ KINDS = ("api_key", "environment", "experiment", "flag", "metric", "segment")
 
 _OBJECT = {"type": "string", "maxLength": 300, "pattern": f"^({'|'.join(KINDS)})(/.+)?$"}
 
-list_changes = extend_schema(
-    operation_id="list_changes",
-    summary="List changes",
-    description="Every change of the configuration that concerns the environment of the request, "
-    "newest first. Changes by the API, the admin and commands are included. Each entry says who "
-    "made the change, when, from where and why, and has the values before and after.",
-    parameters=[
-        query(
-            "object",
-            _OBJECT,
-            "Only changes of this kind of object, such as `flag`, or of one object, such as `flag/new-checkout`.",
-        ),
-        query("actor", {**TEXT, "maxLength": 250}, "Only changes by this actor, such as `user ada`."),
-        query("source", {"type": "string", "enum": Source.values}, "Only changes from this source."),
-        query("from", MOMENT, "Only changes at or after this time. A date means its first instant."),
-        query("to", MOMENT, "Only changes at or before this time. A date means its last instant."),
-        *paging(default=HistoryPagination.default_limit, most=HistoryPagination.max_limit),
-    ],
-    responses={200: answer(ENTRIES, "The changes.", [EXAMPLE]), **errors()},
-)
-
 
 class AuditFilter(django_filters.FilterSet):
     object = TextFilter(method="choose_object", max_length=300)
-    actor = TextFilter(field_name="actor", max_length=250)
-    source = django_filters.ChoiceFilter(choices=Source.choices)
+    actor = TextFilter(field_name="actor", max_length=250, label="Only changes by this actor, such as `user ada`.")
+    source = ChoiceFilter(Source.values, label="Only changes from this source.")
 
     class Meta:
         model = Change
@@ -60,8 +40,15 @@ class AuditFilter(django_filters.FilterSet):
 
 
 # `from` is a keyword of Python.
-AuditFilter.base_filters["from"] = MomentFilter(field_name="at", lookup_expr="gte")
-AuditFilter.base_filters["to"] = MomentFilter(field_name="at", lookup_expr="lte", end_of_day=True)
+AuditFilter.base_filters["from"] = MomentFilter(
+    field_name="at", lookup_expr="gte", label="Only changes at or after this time. A date means its first instant."
+)
+AuditFilter.base_filters["to"] = MomentFilter(
+    field_name="at",
+    lookup_expr="lte",
+    end_of_day=True,
+    label="Only changes at or before this time. A date means its last instant.",
+)
 
 
 @extend_schema(tags=["Audit"])
@@ -69,6 +56,20 @@ class AuditViewSet(HistoryViewSet):
     access = {"list": Access(Scope.SERVER, "config.view_change")}
     filterset_class = AuditFilter
 
-    @list_changes
+    @operation(
+        "list_changes",
+        "List changes",
+        description="Every change of the configuration that concerns the environment of the request, "
+        "newest first. Changes by the API, the admin and commands are included. Each entry says who "
+        "made the change, when, from where and why, and has the values before and after.",
+        parameters=[
+            query(
+                "object",
+                _OBJECT,
+                "Only changes of this kind of object, such as `flag`, or of one object, such as `flag/new-checkout`.",
+            )
+        ],
+        responses={200: answer(ENTRIES, "The changes.", [EXAMPLE])},
+    )
     def list(self, request: Request) -> Response:
         return self.history(request, Change.objects.all())

@@ -13,7 +13,7 @@ from config.api.filters import StrictFilterBackend, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
-from config.api.schema import IDEMPOTENCY, LOCATION, REASON, answer, errors, key_in_path, paging
+from config.api.schema import answer, operation
 from config.api.serializers import KeyField, StrictSerializer, SwitchField, TextField, TimestampField
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
@@ -23,13 +23,6 @@ from config.slugs import KEY_RULE, NAME_LENGTH, is_key
 
 _COMMON = "Environments"
 _ADDRESS = "/v1/environments"
-_KEY = key_in_path("environment_key", "environment")
-_EXAMPLE = {
-    "key": "production",
-    "name": "Production",
-    "isDefault": True,
-    "createdAt": "2026-01-31T12:00:00.000000Z",
-}
 
 
 class EnvironmentSerializer(StrictSerializer):
@@ -76,42 +69,33 @@ class EnvironmentViewSet(ApiViewSet):
     def get_queryset(self) -> QuerySet[Environment]:
         return Environment.objects.all()
 
-    @extend_schema(
-        operation_id="list_environments",
-        summary="List environments",
+    @operation(
+        "list_environments",
+        "List environments",
         description="All environments, ordered by key. Without `limit` the answer holds all of them.",
-        parameters=paging(),
-        responses={200: answer(EnvironmentSerializer(many=True), "The environments."), **errors()},
+        responses={200: answer(EnvironmentSerializer(many=True), "The environments.")},
     )
     def list(self, request: Request) -> Response:
         return self.page(request)
 
-    @extend_schema(
-        operation_id="get_environment",
-        summary="Get an environment",
+    @operation(
+        "get_environment",
+        "Get an environment",
         description="The environment with this key.",
-        parameters=[_KEY],
-        responses={
-            200: answer(EnvironmentSerializer, "The environment."),
-            **errors(ErrorCode.NOT_FOUND),
-        },
+        responses={200: answer(EnvironmentSerializer, "The environment.")},
     )
     def retrieve(self, request: Request, environment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         return _answer(_find(environment_key))
 
-    @extend_schema(
-        operation_id="create_environment",
-        summary="Create an environment",
+    @operation(
+        "create_environment",
+        "Create an environment",
         description="Existing flags are off in the new environment and have no rules. The request "
         "requires a key that was made with `common`.",
-        parameters=[*IDEMPOTENCY, REASON, LOCATION],
-        request=EnvironmentSerializer,
-        responses={
-            201: answer(EnvironmentSerializer, "The environment."),
-            **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
-        },
+        responses={201: answer(EnvironmentSerializer, "The environment.")},
+        errors=[ErrorCode.ALREADY_EXISTS],
     )
     @idempotent
     def create(self, request: Request) -> Response:
@@ -120,17 +104,13 @@ class EnvironmentViewSet(ApiViewSet):
         location = request.build_absolute_uri(f"{_ADDRESS}/{environment.key}")
         return _answer(environment, status=201, headers={"Location": location})
 
-    @extend_schema(
-        operation_id="update_environment",
-        summary="Change an environment",
+    @operation(
+        "update_environment",
+        "Change an environment",
         description="Changes the name of the environment, or makes it the default. Properties "
         "that you do not send stay. The request requires a key that was made with `common`.",
-        parameters=[_KEY, REASON],
         request=EnvironmentUpdateSerializer,
-        responses={
-            200: answer(EnvironmentSerializer, "The changed environment."),
-            **errors(ErrorCode.NOT_FOUND, has_body=True),
-        },
+        responses={200: answer(EnvironmentSerializer, "The changed environment.")},
     )
     def partial_update(self, request: Request, environment_key: str) -> Response:
         refuse_parameters(request)

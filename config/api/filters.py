@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import parse_qs
 
 import django_filters
@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework.request import Request
 
+from config.answers import MOMENT, NAME
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.timestamps import parse_timestamp
 
@@ -105,6 +106,19 @@ class TextFilter(django_filters.CharFilter):
 
     def __init__(self, *args: Any, max_length: int = 200, **options: Any) -> None:
         super().__init__(*args, strip=False, max_length=max_length, **options)
+        self.schema = {**NAME, "maxLength": max_length}
+
+
+class ChoiceFilter(django_filters.ChoiceFilter):
+    """One of a few words. `initial` is the default that the OpenAPI document names."""
+
+    def __init__(self, words: Iterable[str], *, message: str = "", **options: Any) -> None:
+        *others, last = self.words = [str(word) for word in words]
+        message = message or f"Must be {', '.join(others)} or {last}."
+        super().__init__(
+            choices=[(word, word) for word in self.words], error_messages={"invalid_choice": message}, **options
+        )
+        self.schema = {"type": "string", "enum": self.words}
 
 
 class _SwitchField(forms.Field):
@@ -119,6 +133,7 @@ class _SwitchField(forms.Field):
 class SwitchFilter(django_filters.Filter):
     """`true` or `false`."""
 
+    schema: ClassVar[dict[str, Any]] = {"type": "boolean"}
     field_class = _SwitchField
 
 
@@ -144,9 +159,13 @@ class _NumberField(forms.Field):
 
 
 class NumberFilter(django_filters.Filter):
-    """A finite number, or with `is_whole` an integer. The domain checks its range."""
+    """A finite number, or an integer if its schema says so. The domain checks its range."""
 
     field_class = _NumberField
+
+    def __init__(self, schema: dict[str, Any], **options: Any) -> None:
+        super().__init__(is_whole=schema["type"] == "integer", **options)
+        self.schema = schema
 
 
 class _MomentField(forms.Field):
@@ -173,4 +192,5 @@ def _restore_plus(text: str) -> str:
 class MomentFilter(django_filters.Filter):
     """An ISO 8601 moment; a date alone is its first instant or, with `end_of_day`, its last."""
 
+    schema = MOMENT
     field_class = _MomentField

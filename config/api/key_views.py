@@ -18,7 +18,7 @@ from config.api.filters import StrictFilterBackend, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
-from config.api.schema import IDEMPOTENCY, LOCATION, REASON, answer, errors, paging
+from config.api.schema import answer, operation
 from config.api.serializers import (
     ChoiceField,
     KeyField,
@@ -111,38 +111,34 @@ class KeyViewSet(ApiViewSet):
     def get_queryset(self) -> QuerySet[ApiKey]:
         return ApiKey.objects.filter(environment=self.environment).select_related("environment")
 
-    @extend_schema(
-        operation_id="list_keys",
-        summary="List API keys",
+    @operation(
+        "list_keys",
+        "List API keys",
         description="The keys of the environment, newest first, expired and revoked ones too, without their secrets.",
-        parameters=paging(),
-        responses={200: answer(ApiKeySerializer(many=True), "The keys.", _EXAMPLE), **errors()},
+        responses={200: answer(ApiKeySerializer(many=True), "The keys.", _EXAMPLE)},
     )
     def list(self, request: Request) -> Response:
         return self.page(request)
 
-    @extend_schema(
-        operation_id="get_key",
-        summary="Get an API key",
+    @operation(
+        "get_key",
+        "Get an API key",
         description="The key, without its secret.",
         parameters=[_ID],
-        responses={200: answer(ApiKeySerializer, "The key.", _EXAMPLE), **errors(ErrorCode.NOT_FOUND)},
+        responses={200: answer(ApiKeySerializer, "The key.", _EXAMPLE)},
     )
     def retrieve(self, request: Request, key_id: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         return Response(ApiKeySerializer(self._find(key_id)).data)
 
-    @extend_schema(
-        operation_id="create_key",
-        summary="Create an API key",
+    @operation(
+        "create_key",
+        "Create an API key",
         description="Creates a key for the environment of the request. Only this answer has its "
         "`secret`. A key with `common` can only be created by a key that has it, too.",
-        parameters=[*IDEMPOTENCY, REASON, LOCATION],
-        request=ApiKeySerializer,
         responses={
-            201: answer(NewApiKeySerializer, "The key and its secret.", {**_EXAMPLE, "secret": "hyd_c_6rWx2P..."}),
-            **errors(ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
+            201: answer(NewApiKeySerializer, "The key and its secret.", {**_EXAMPLE, "secret": "hyd_c_6rWx2P..."})
         },
         examples=[OpenApiExample("For an app", value={"name": "web shop", "scope": "client"}, request_only=True)],
     )
@@ -166,17 +162,14 @@ class KeyViewSet(ApiViewSet):
         response.kept_data = shown  # type: ignore[attr-defined]  # for `idempotent`: a secret is not stored
         return response
 
-    @extend_schema(
-        operation_id="update_key",
-        summary="Change an API key",
+    @operation(
+        "update_key",
+        "Change an API key",
         description="Changes the name or the expiry of the key. The scope cannot be changed; "
         "create another key instead.",
-        parameters=[_ID, REASON],
+        parameters=[_ID],
         request=ApiKeyUpdateSerializer,
-        responses={
-            200: answer(ApiKeySerializer, "The changed key.", _EXAMPLE),
-            **errors(ErrorCode.NOT_FOUND, has_body=True),
-        },
+        responses={200: answer(ApiKeySerializer, "The changed key.", _EXAMPLE)},
         examples=[OpenApiExample("Another name", value={"name": "shop app"}, request_only=True)],
     )
     def partial_update(self, request: Request, key_id: str) -> Response:
@@ -187,16 +180,15 @@ class KeyViewSet(ApiViewSet):
         key = api_keys.update_key(key, changes=serializer.validated_data, **self.provenance)
         return Response(ApiKeySerializer(key).data)
 
-    @extend_schema(
-        operation_id="revoke_key",
-        summary="Revoke an API key",
+    @operation(
+        "revoke_key",
+        "Revoke an API key",
         description="Revokes the key permanently: it is refused from the next request on. "
         "Revoking a revoked key changes nothing. Send no body, an empty one or `{}`.",
-        parameters=[_ID, REASON],
+        parameters=[_ID],
         request=NoBodySerializer,
         responses={
-            200: answer(ApiKeySerializer, "The revoked key.", {**_EXAMPLE, "revokedAt": "2026-02-01T12:00:00.000000Z"}),
-            **errors(ErrorCode.NOT_FOUND, has_body=True),
+            200: answer(ApiKeySerializer, "The revoked key.", {**_EXAMPLE, "revokedAt": "2026-02-01T12:00:00.000000Z"})
         },
     )
     def revoke(self, request: Request, key_id: str) -> Response:

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeVar
 
-import django_filters
 from django.conf import settings
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_field
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_field
 from rest_framework import serializers
 
 from config.answers import KEY as KEY
 from config.answers import MOMENT as MOMENT
 from config.answers import NAME as NAME
-from config.api.change_reason import REASON_LENGTH
 from config.api.examples import add_examples
-from config.api.filters import MomentFilter, SwitchFilter, TextFilter
-from config.api.idempotency import KEY_LENGTH as IDEMPOTENCY_KEY_LENGTH
-from config.api.idempotency import REPLAYED
+from config.api.parameters import Schema as Schema
+from config.api.parameters import is_idempotent, is_versioned_read, parameters_for, takes_if_match, variables_of
 from config.api.renderers import EnvelopeRenderer
 from config.errors import DetailCode, ErrorCode
-from config.slugs import KEY_RULE
 
-Schema = dict[str, Any]
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 _components: dict[str, Schema] = {}
 
@@ -50,135 +46,7 @@ def component(name: str, schema: Schema) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
-_CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
-
-# --- parameters and headers ------------------------------------------------------------------------------------------
-
-
-def key_in_path(name: str, of: str) -> OpenApiParameter:
-    return OpenApiParameter(name, KEY, OpenApiParameter.PATH, description=f"The key of the {of}: {KEY_RULE}.")
-
-
-def query(name: str, schema: Schema, description: str, *, required: bool = False) -> OpenApiParameter:
-    """Return a parameter of the query string. Unknown and duplicate parameters are refused."""
-    return OpenApiParameter(name, schema, OpenApiParameter.QUERY, description=description, required=required)
-
-
-def parameters_of(filterset: type[django_filters.FilterSet]) -> list[OpenApiParameter]:
-    """Return the parameters of the query string that filters take; the label of a filter is its description."""
-    schemas: dict[type[Any], Schema] = {SwitchFilter: {"type": "boolean"}, TextFilter: TEXT, MomentFilter: MOMENT}
-    parameters = []
-    for name, parameter in filterset.base_filters.items():
-        schema = dict(schemas[type(parameter)])
-        if "max_length" in parameter.extra:
-            schema["maxLength"] = parameter.extra["max_length"]
-        parameters.append(query(name, schema, parameter.label))
-    return parameters
-
-
-def header(
-    name: str, description: str, *, on: Sequence[int] = (), schema: Any = str, required: bool = True
-) -> OpenApiParameter:
-    """Return a header of all answers, or of those with these statuses."""
-    return OpenApiParameter(
-        name, schema, OpenApiParameter.HEADER, response=list(on) or True, description=description, required=required
-    )
-
-
-def paging(*, default: int | None = None, most: int = 1000) -> list[OpenApiParameter]:
-    """Return the parameters of a list: `limit` and `cursor` in the query string, and `Link` in the
-    answer.
-    """
-    limit: Schema = {"type": "integer", "minimum": 1, "maximum": most}
-    without = "Without it, the answer holds all of them." if default is None else ""
-    if default is not None:
-        limit["default"] = default
-    return [
-        query("limit", limit, f"The maximum number of objects in a page. {without}".strip()),
-        query(
-            "cursor",
-            _CURSOR,
-            "The start of a page. It is part of the address in the `Link` header; do not make one up.",
-        ),
-        header(
-            "Link",
-            'The address of the next page, as `<...>; rel="next"`. The last page has none.',
-            on=[200],
-            required=False,
-        ),
-    ]
-
-
-ETAG = header("ETag", "The version of the object, for `If-Match`.", on=[200, 201])
-IF_NONE_MATCH = OpenApiParameter(
-    "If-None-Match",
-    str,
-    OpenApiParameter.HEADER,
-    description="The `ETag` that you read. If it is still current, the answer is 304.",
-)
-READ_ETAG = header("ETag", "The version of the object, for `If-None-Match` and `If-Match`.", on=[200, 304])
-VARY = header("Vary", "The headers that name the caller and the environment.", on=[200, 304])
-READING = [IF_NONE_MATCH, READ_ETAG, VARY]
-"""The headers of a request for one resource and of its answer. The answers need `NOT_MODIFIED`,
-too.
-"""
-NOT_MODIFIED = {304: OpenApiResponse(description="The version that `If-None-Match` names is still current.")}
-_WITH_MORE = (
-    ' It is `"<version>-<digest>"`. The digest covers the whole answer, including parts without a version; '
-    "`If-Match` ignores it."
-)
-WHOLE_ETAG = header("ETag", f"The version of the object, for `If-Match`.{_WITH_MORE}", on=[200, 201])
-READING_WHOLE = [
-    IF_NONE_MATCH,
-    header("ETag", f"The version of the object, for `If-None-Match` and `If-Match`.{_WITH_MORE}", on=[200, 304]),
-    VARY,
-]
-"""The same for an answer with parts that change without the resource, such as results."""
-LOCATION = header("Location", "The address of the new object.", on=[201])
-IF_MATCH = OpenApiParameter(
-    "If-Match",
-    str,
-    OpenApiParameter.HEADER,
-    description="The `ETag` that you read. If there is a newer version, the answer is 412.",
-)
-REASON = OpenApiParameter(
-    "X-Change-Reason",
-    {"type": "string", "minLength": 1, "pattern": r"^[\t -~]*[!-~][\t -~]*$"},
-    OpenApiParameter.HEADER,
-    description=f"Why you make this change, for its history. At most {REASON_LENGTH:,} characters. "
-    "Percent-encode characters other than ASCII, as UTF-8.",
-)
-IDEMPOTENCY = [
-    OpenApiParameter(
-        "Idempotency-Key",
-        {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LENGTH, "pattern": "^[!-~]([ -~]*[!-~])?$"},
-        OpenApiParameter.HEADER,
-        description="A text of your choice that identifies this request. If the first request "
-        "succeeded, sending it again with the same key and body within 24 hours changes nothing "
-        "and returns the first answer. With another body, the answer is 409.",
-    ),
-    header(REPLAYED, "`true` if this is the answer of the first request.", on=[201, 202], required=False),
-]
-REVISION = header(
-    "X-Revision",
-    "A revision of the configuration. The answer includes all changes up to it.",
-    on=[200],
-    schema=int,
-)
-_ON_EVERY_ANSWER = [
-    header(
-        "X-Request-Id", "The id of this request: the `X-Request-Id` that was sent, if it is acceptable, else a new one."
-    ),
-    header(
-        "Cache-Control",
-        "`no-store`, or `private, no-cache` with an `ETag`: you may keep the answer, but check it before each use.",
-    ),
-    header("WWW-Authenticate", "`Bearer`.", on=[401]),
-    header(
-        "Retry-After", "The number of seconds to wait before sending the same request again.", on=[429, 503], schema=int
-    ),
-]
+_NOT_MODIFIED = OpenApiResponse(description="The version that `If-None-Match` names is still current.")
 
 # --- answers ---------------------------------------------------------------------------------------------------------
 
@@ -230,14 +98,29 @@ _WITH_BODY = (
 )
 
 
-def errors(*codes: ErrorCode, has_body: bool = False) -> dict[int, OpenApiResponse]:
-    """Return the failures of an operation by status: these, and those that every operation has."""
+_NOT_FOUND = {"flag_key": ErrorCode.FLAG_NOT_FOUND, "experiment_key": ErrorCode.EXPERIMENT_NOT_FOUND}
+"""The codes of missing objects, by the variable of the path, in addition to NOT_FOUND."""
+
+
+def _failures(view: Any, path: str, method: str) -> dict[int, OpenApiResponse]:
+    """Return the failures of an operation by status: its own, those that follow from the view, and those of all."""
     by_status: dict[int, list[ErrorCode]] = defaultdict(list)
-    for code in dict.fromkeys((*codes, *(_WITH_BODY if has_body else ()), *_ALWAYS)):
+    for code in (*getattr(view, view.action).errors, *_derived_codes(view, path, method), *_ALWAYS):
         by_status[code.status].append(code)
-    if 404 in by_status and ErrorCode.NOT_FOUND not in by_status[404]:
-        by_status[404].append(ErrorCode.NOT_FOUND)  # a key with a slash would be another path
-    return {status: _failure(by_status[status]) for status in sorted(by_status)}
+    return {status: _failure(codes) for status, codes in by_status.items()}
+
+
+def _derived_codes(view: Any, path: str, method: str) -> Iterator[ErrorCode]:
+    for variable in variables_of(path):
+        if variable in _NOT_FOUND:
+            yield _NOT_FOUND[variable]
+        yield ErrorCode.NOT_FOUND  # also for a key with a slash, which would be another path
+    if is_idempotent(view):
+        yield ErrorCode.IDEMPOTENCY_CONFLICT
+    if takes_if_match(view, path):
+        yield ErrorCode.PRECONDITION_FAILED
+    if method in ("POST", "PATCH"):
+        yield from _WITH_BODY
 
 
 def _failure(codes: Sequence[ErrorCode]) -> OpenApiResponse:
@@ -253,6 +136,23 @@ def _failure(codes: Sequence[ErrorCode]) -> OpenApiResponse:
         for code in codes
     ]
     return OpenApiResponse(component(name, _error(codes)), _meanings(codes), examples)
+
+
+def operation(
+    operation_id: str, summary: str, *, errors: Sequence[ErrorCode] = (), **described: Any
+) -> Callable[[Handler], Handler]:
+    """Describe an operation with the arguments of `extend_schema`, and the errors of its own.
+
+    `EnvelopeSchema` adds the parameters, headers, answers and errors that follow from the view: from its `access`,
+    `etag_of`, `keeps_history`, pagination and filters, from `idempotent`, and from the variables of the path.
+    """
+
+    def describe(handler: Handler) -> Handler:
+        handler.errors = errors  # type: ignore[attr-defined]
+        decorated: Handler = extend_schema(operation_id=operation_id, summary=summary, **described)(handler)
+        return decorated
+
+    return describe
 
 
 def answer(serializer: Any, description: str, example: Any = None) -> OpenApiResponse:
@@ -301,7 +201,17 @@ class EnvelopeSchema(AutoSchema):
     """
 
     def get_override_parameters(self) -> list[Any]:
-        return [*super().get_override_parameters(), *_ON_EVERY_ANSWER]
+        return [*super().get_override_parameters(), *parameters_for(self.view, self.path)]
+
+    def _get_response_bodies(self, direction: Any = "response") -> Any:
+        bodies = super()._get_response_bodies(direction)
+        if self._has_envelope():
+            others = _failures(self.view, self.path, self.method)
+            if is_versioned_read(self.view):
+                others[304] = _NOT_MODIFIED
+            for status, response in others.items():
+                bodies[str(status)] = self._get_response_for_code(response, str(status), direction=direction)
+        return bodies
 
     def get_auth(self) -> list[dict[str, list[str]]]:
         """One of these is enough. If ANONYMOUS_SCOPE is set, callers on the machine itself need

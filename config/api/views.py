@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import orjson
 from django.utils import timezone
@@ -31,6 +31,10 @@ class ApiViewSet(GenericViewSet[Any]):
     """A view under /v1. `access` has the required scope and permission of each action."""
 
     access: ClassVar[Mapping[str, Access]]
+    etag_of: ClassVar[Literal["resource", "answer"] | None] = None
+    """What the `ETag` of an answer is of: the version of the resource, or also all else that is in the answer."""
+    keeps_history: ClassVar[bool] = True
+    """Whether what it writes gets entries in the history, with their `X-Change-Reason`."""
     http_method_names = ["get", "head", "post", "patch", "delete"]
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
@@ -69,7 +73,6 @@ class ApiViewSet(GenericViewSet[Any]):
         data: Any,
         etag: str,
         *,
-        is_whole: bool = True,
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
@@ -77,7 +80,7 @@ class ApiViewSet(GenericViewSet[Any]):
         parts of the answer have no version, the tag gets a digest of the whole answer, which
         `If-Match` ignores.
         """
-        if not is_whole:
+        if self.etag_of == "answer":
             # Sorted, because databases may return the names of a document in another order.
             answered = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
             etag = f'{etag[:-1]}-{sha256(answered).hexdigest()[:16]}"'

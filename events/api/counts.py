@@ -11,9 +11,10 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.filters import MomentFilter, TextFilter, read_parameters
+from config.api.filters import ChoiceFilter, MomentFilter, TextFilter, read_parameters
+from config.api.parameters import parameters_of
 from config.api.permissions import Access
-from config.api.schema import KEY, MOMENT, NAME, TEXT, Schema, answer, closed_object, component, errors, query
+from config.api.schema import KEY, NAME, Schema, answer, closed_object, component, operation
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
@@ -48,7 +49,7 @@ _COUNTS = component(
         {
             "environment": KEY,
             "interval": _INTERVAL,
-            "timeZone": TEXT,
+            "timeZone": {"type": "string", "minLength": 1, "maxLength": 200},
             "from": {**_MOMENT, "description": "The start of the first interval."},
             "to": {**_MOMENT, "description": "The end of the last interval, which is no longer part of it."},
             "total": _NUMBER,
@@ -73,40 +74,6 @@ _COUNTS = component(
     ),
 )
 
-retrieve = extend_schema(
-    operation_id="count_events",
-    summary="Count events",
-    description="Returns the number of events with each name in the hours or days of a time zone, "
-    "by the `timestamp` of the events. Counts are exact, because they change in the same "
-    "transaction as the events. Days are those of the local calendar; they have 23 or 25 hours "
-    f"where clocks change, and a repeated hour appears twice. There are at most {MOST_INTERVALS:,} "
-    "intervals, all of them whole: the first contains `from`, and the last contains `to`. Only "
-    "years from 1980 on are possible.",
-    parameters=[
-        query("interval", {**_INTERVAL, "default": "day"}, "The length of the intervals."),
-        query(
-            "timeZone",
-            {**TEXT, "default": "UTC"},
-            "The time zone of the hours and days, by its IANA name, such as `Europe/Zurich`.",
-        ),
-        query("event", NAME, "Only events with this name."),
-        query(
-            "from",
-            MOMENT,
-            "The first interval contains this time. A date is one of the time zone. Default: 30 "
-            "days before `to`, or 48 hours if the interval is `hour`.",
-        ),
-        query("to", MOMENT, "The last interval contains this time, or the end of this date. Default: now."),
-    ],
-    responses={
-        200: answer(
-            _COUNTS,
-            "The counts.",
-        ),
-        **errors(),
-    },
-)
-
 
 _STEP = {Interval.DAY: timedelta(days=1), Interval.HOUR: timedelta(hours=1)}
 _USUAL = {Interval.DAY: timedelta(days=30), Interval.HOUR: timedelta(hours=48)}
@@ -117,13 +84,14 @@ _DATE_LENGTH = len("2026-01-31")
 
 
 class CountFilter(django_filters.FilterSet):
-    interval = django_filters.ChoiceFilter(
-        choices=[(each.value, each.value) for each in Interval],
-        error_messages={"invalid_choice": "Must be hour or day."},
+    interval = ChoiceFilter(Interval, initial=Interval.DAY.value, label="The length of the intervals.")
+    timeZone = TextFilter(
+        initial="UTC", label="The time zone of the hours and days, by its IANA name, such as `Europe/Zurich`."
     )
-    timeZone = TextFilter()
-    event = TextFilter()
-    to = MomentFilter(end_of_day=True)
+    event = TextFilter(label="Only events with this name.")
+    to = MomentFilter(
+        end_of_day=True, label="The last interval contains this time, or the end of this date. Default: now."
+    )
 
     class Meta:
         model = EventCount
@@ -131,14 +99,28 @@ class CountFilter(django_filters.FilterSet):
 
 
 # A keyword of Python cannot name an attribute.
-CountFilter.base_filters["from"] = MomentFilter()
+CountFilter.base_filters["from"] = MomentFilter(
+    label="The first interval contains this time. A date is one of the time zone. Default: 30 "
+    "days before `to`, or 48 hours if the interval is `hour`."
+)
 
 
 @extend_schema(tags=["Events"])
 class CountViewSet(ApiViewSet):
     access = {"retrieve": Access(Scope.SERVER, "events.view_event")}
 
-    @retrieve
+    @operation(
+        "count_events",
+        "Count events",
+        description="Returns the number of events with each name in the hours or days of a time zone, "
+        "by the `timestamp` of the events. Counts are exact, because they change in the same "
+        "transaction as the events. Days are those of the local calendar; they have 23 or 25 hours "
+        f"where clocks change, and a repeated hour appears twice. There are at most {MOST_INTERVALS:,} "
+        "intervals, all of them whole: the first contains `from`, and the last contains `to`. Only "
+        "years from 1980 on are possible.",
+        parameters=parameters_of(CountFilter),
+        responses={200: answer(_COUNTS, "The counts.")},
+    )
     def retrieve(self, request: Request) -> Response:
         asked_for = read_parameters(request, CountFilter)
         self.refuse_body(request)

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from config.api.filters import refuse_parameters
 from config.api.permissions import Access
-from config.api.schema import NAME, answer, errors
+from config.api.schema import NAME, answer, operation
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
@@ -35,32 +35,29 @@ class ErasureSerializer(serializers.Serializer[Any]):
     experiments = ChangedExperimentSerializer(many=True)
 
 
-erase = extend_schema(
-    operation_id="erase_user",
-    summary="Erase a user",
-    description="Deletes all events and exposures of the user in this environment, in one "
-    "transaction, and names the experiments whose numbers changed. If nothing is stored about the "
-    "user, the counts are 0. Rules and segments that list the user stay as they are.",
-    parameters=[
-        OpenApiParameter(
-            "user_id",
-            NAME,
-            OpenApiParameter.PATH,
-            description="The id of the user, percent-encoded. It may contain slashes.",
-        )
-    ],
-    request=None,
-    responses={200: answer(ErasureSerializer, "What was deleted."), **errors(ErrorCode.NOT_FOUND)},
-)
-
-
 @extend_schema(tags=["Users"])
 class UserViewSet(ApiViewSet):
     access = {"destroy": Access(Scope.MANAGE, "events.delete_event")}
     serializer_class = ErasureSerializer
     lookup_url_kwarg = "user_id"
+    keeps_history = False
 
-    @erase
+    @operation(
+        "erase_user",
+        "Erase a user",
+        description="Deletes all events and exposures of the user in this environment, in one "
+        "transaction, and names the experiments whose numbers changed. If nothing is stored about the "
+        "user, the counts are 0. Rules and segments that list the user stay as they are.",
+        parameters=[
+            OpenApiParameter(
+                "user_id",
+                NAME,
+                OpenApiParameter.PATH,
+                description="The id of the user, percent-encoded. It may contain slashes.",
+            )
+        ],
+        responses={200: answer(ErasureSerializer, "What was deleted.")},
+    )
     def destroy(self, request: Request, user_id: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,18 +19,39 @@ from config.api.filters import StrictFilterBackend, narrowed, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
+from config.api.schema import NAME, answer, operation
 from config.api.views import ApiViewSet
-from config.errors import Detail, DetailCode, ValidationFailed
+from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
-from events.api import event_openapi
-from events.api.event_serializers import EventRecordSerializer
+from events.api.event_serializers import (
+    AcknowledgementSerializer,
+    BatchAcknowledgementSerializer,
+    BatchSerializer,
+    EventRecordSerializer,
+)
 from events.api.export_answers import ExportAnswer, wanted_form
-from events.api.filters import EventFilter
-from events.api.inputs import Rejected, read_batch, read_event
+from events.api.filters import MOST_PROPERTIES, PROPERTY, TEXT_LENGTH, EventFilter
+from events.api.inputs import EventSerializer, Rejected, read_batch, read_event
 from events.models import Event, EventQuerySet
-from events.queries.exports import Form
+from events.queries.exports import FORMS, Form
 from events.recording.ingest import Outcome, record, record_one
 from events.recording.rows import NewEvent
+
+_PROPERTIES = OpenApiParameter(
+    "properties",
+    {
+        "type": "object",
+        "propertyNames": {"pattern": rf"^{re.escape(PROPERTY)}[^\u0000]*$"},
+        "additionalProperties": {**NAME, "maxLength": TEXT_LENGTH},
+        "maxProperties": MOST_PROPERTIES,
+    },
+    OpenApiParameter.QUERY,
+    style="form",
+    explode=True,
+    description="`properties.<name>=<value>`, once or several times: only events whose property "
+    "has this value. The value is a text, or the number, `true`, `false` or `null` that the text "
+    "spells. The name must be exactly the same, including dots. Requires `event` or `userId`.",
+)
 
 _CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "Another event already has this id; use a new one.")
 
@@ -56,7 +79,20 @@ class EventViewSet(ApiViewSet):
     def get_queryset(self) -> EventQuerySet:
         return Event.objects.filter(environment=self.environment)
 
-    @event_openapi.list_events
+    @operation(
+        "query_events",
+        "Query events",
+        description="Returns events, newest first, by timestamp and then id. The `Link` header names "
+        "the next page. With `Accept: application/x-ndjson` or `text/csv`, the answer is one file "
+        "with all events that match the filters, sent while it is written. Such a request must not "
+        "have `limit` or `cursor`. A file that breaks off ends within a record.",
+        parameters=[_PROPERTIES],
+        responses={
+            200: answer(EventRecordSerializer(many=True), "The events."),
+            **{(200, form.media_type): OpenApiTypes.STR for form in FORMS.values()},
+        },
+        errors=[ErrorCode.RATE_LIMITED],
+    )
     def list(self, request: Request) -> Response | ExportAnswer:
         form = wanted_form(request._request)
         return self.page(request) if form is None else self._export(request, form)
@@ -66,7 +102,14 @@ class EventViewSet(ApiViewSet):
         events = narrowed(request, EventFilter, self.get_queryset())
         return ExportAnswer(events, form, is_whole=request.method != "HEAD")
 
-    @event_openapi.create
+    @operation(
+        "track_event",
+        "Track an event",
+        description="`accepted` means that the event is committed to the database. An event that has "
+        "an `id` can be sent again: the answer is then `duplicate`, and the event is stored once.",
+        request=EventSerializer,
+        responses={202: answer(AcknowledgementSerializer, "The event is stored.")},
+    )
     @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
@@ -76,7 +119,19 @@ class EventViewSet(ApiViewSet):
             raise ValidationFailed([_CONFLICT])
         return Response(_acknowledgement(event, outcome), status=202)
 
-    @event_openapi.batch
+    @operation(
+        "batch_events",
+        "Track a batch of events",
+        description="Send 1 to 1,000 events. The answer has an entry for each, in the same order. An "
+        "invalid event is `rejected` with its error, and the others are stored. If all events are "
+        "invalid, the answer is 400, and its `details` name `events[i].field`.",
+        request=BatchSerializer,
+        responses={202: answer(BatchAcknowledgementSerializer(many=True), "The outcome of each event.")},
+        errors=[ErrorCode.BATCH_TOO_LARGE],
+        examples=[
+            OpenApiExample("A batch", value={"events": [{"event": "purchase", "userId": "ada"}]}, request_only=True)
+        ],
+    )
     @idempotent
     def batch(self, request: Request) -> Response:
         refuse_parameters(request)

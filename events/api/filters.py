@@ -50,7 +50,11 @@ class EventFilter(django_filters.FilterSet):
     userId = TextFilter(field_name="user_id", label="Only events of this user.")
     event = TextFilter(field_name="name", label="Only events with this name.")
     experimentId = TextFilter(
-        method="name_experiment", max_length=TEXT_LENGTH, label="Only events of this experiment, by id or key."
+        method="name_experiment",
+        max_length=TEXT_LENGTH,
+        label="Only events of this experiment. Send its id or its key: events that contain either "
+        "are found. If no experiment has this id or key, events with exactly this "
+        "`experimentId` are found.",
     )
     variant = TextFilter(
         method="name_variant", max_length=TEXT_LENGTH, label="Only events with this `variant` of `experimentId`."

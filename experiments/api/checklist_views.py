@@ -11,10 +11,9 @@ from rest_framework.response import Response
 from config.answers import Answer, described, one_of
 from config.api.filters import refuse_parameters
 from config.api.permissions import Access
-from config.api.schema import answer, errors, key_in_path
+from config.api.schema import answer, operation
 from config.api.structs import schema_of
 from config.api.views import ApiViewSet
-from config.errors import ErrorCode
 from config.models import Scope
 from experiments.lifecycle.checklist import Check, Level, check_experiment
 from experiments.models.documents import get_experiment
@@ -39,19 +38,15 @@ _EXAMPLE = {
 class ChecklistViewSet(ApiViewSet):
     access = {"list": Access(Scope.SERVER, "experiments.view_experiment")}
 
-    @extend_schema(
-        operation_id="check_experiment",
-        summary="Check an experiment before its start",
+    @operation(
+        "check_experiment",
+        "Check an experiment before its start",
         description="Checks whether the metrics have recent events, whether one of them decides, "
         "and whether their tests were calibrated. It also checks the split, the flag, the group, "
         "running experiments that may share users, and the time until the planned size is "
         "reached. The findings do not prevent the start. Checks of metrics have a finding for "
         "each metric.",
-        parameters=[key_in_path("experiment_key", "experiment")],
-        responses={
-            200: answer(schema_of(list[Finding]), "The findings.", [_EXAMPLE]),
-            **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
-        },
+        responses={200: answer(schema_of(list[Finding]), "The findings.", [_EXAMPLE])},
     )
     def list(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)

@@ -13,33 +13,38 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.api.bodies import Name, convert
-from config.api.filters import StrictFilterBackend, TextFilter, refuse_parameters
+from config.api.filters import ChoiceFilter, StrictFilterBackend, TextFilter, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
+from config.api.schema import answer, operation
+from config.api.serializers import NoBodySerializer
 from config.api.views import ApiViewSet
 from config.documents import is_same
+from config.errors import ErrorCode
 from config.models import Scope
-from experiments.api import experiment_openapi
 from experiments.api.experiment_serializers import (
     AssignmentRequestSerializer,
+    AssignmentSerializer,
     AssignmentsRequestSerializer,
     ExperimentEntrySerializer,
     ExperimentSerializer,
     ExperimentUpdateSerializer,
     PhaseSerializer,
     ReopenSerializer,
+    RunningAssignmentSerializer,
     StopSerializer,
 )
 from experiments.api.permissions import require_flag
 from experiments.exposures.assignment import Assignment, get_variant, get_variants
 from experiments.lifecycle import changes as lifecycle
 from experiments.lifecycle import new_phase
-from experiments.models import Experiment, ExperimentQuerySet, Status
+from experiments.lifecycle.new_phase import MOST_PHASES
+from experiments.models import REOPENABLE_FOR, Experiment, ExperimentQuerySet, Status
 
 
 class ExperimentFilter(django_filters.FilterSet):
-    status = django_filters.ChoiceFilter(choices=Status.choices, label="Only experiments of this status.")
+    status = ChoiceFilter(Status.values, label="Only experiments of this status.")
     search = TextFilter(method="search_text", label="Part of the key or the description, in any case.")
 
     class Meta:
@@ -84,6 +89,7 @@ class ExperimentViewSet(ApiViewSet):
     filterset_class = ExperimentFilter
     lookup_url_kwarg = "experiment_key"
     lookup_field = "key"
+    etag_of = "answer"
 
     def get_queryset(self) -> ExperimentQuerySet:
         return Experiment.objects.in_environment(self.environment)
@@ -91,17 +97,43 @@ class ExperimentViewSet(ApiViewSet):
     def get_serializer_class(self) -> Any:
         return ExperimentEntrySerializer if self.action == "list" else ExperimentSerializer
 
-    @experiment_openapi.list_experiments
+    @operation(
+        "list_experiments",
+        "List experiments",
+        description="The experiments of the environment, newest first. Without `limit` the answer holds all of "
+        "them; with it, the `Link` header names the next page.",
+        responses={200: answer(ExperimentEntrySerializer(many=True), "The experiments.")},
+    )
     def list(self, request: Request) -> Response:
         return self.page(request)
 
-    @experiment_openapi.retrieve
+    @operation(
+        "get_experiment",
+        "Get an experiment",
+        description="The experiment with its results, which include everything that was acknowledged before the "
+        "request. Each write of the experiment makes a new version. The `ETag` also changes with the results, so "
+        "304 says that nothing in the answer has changed.",
+        responses={200: answer(ExperimentSerializer, "The experiment.")},
+    )
     def retrieve(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         return self._answer(lifecycle.get_experiment(experiment_key, self.environment))
 
-    @experiment_openapi.create
+    @operation(
+        "create_experiment",
+        "Create an experiment",
+        description="`key` and at least two `variants` with distinct keys are required. It starts as "
+        "a draft. The first of `metrics` is the one that `results` reports: the share of exposed "
+        "users with an event of that name. /v1/metrics defines what each name computes, and the start "
+        "fixes these definitions. `tuningSampleSize` is the number of users at which the always-valid "
+        "intervals are narrowest; it is fixed before the first look. Of the users who meet all "
+        "`conditions` and whose bucket is in the experiment's share of a `group`, a `percentage` "
+        "takes part. The request is refused if the share overlaps that of another draft or running "
+        "experiment, or if a `flag` has no `serves`.",
+        responses={201: answer(ExperimentSerializer, "The draft.")},
+        errors=[ErrorCode.ALREADY_EXISTS, ErrorCode.IN_USE],
+    )
     @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
@@ -110,7 +142,18 @@ class ExperimentViewSet(ApiViewSet):
         location = request.build_absolute_uri(f"/v1/experiments/{experiment.key}")
         return self._answer(experiment, status=201, headers={"Location": location})
 
-    @experiment_openapi.partial_update
+    @operation(
+        "update_experiment",
+        "Change an experiment",
+        description="Properties that you send replace the old ones, the others stay, and null removes a property. "
+        "After the start, only the description and `forcedVariants` can be changed, and `metrics` can be added at the "
+        "end. Adding a user to `forcedVariants` removes them from the results, past events included, unless the "
+        "results are frozen. Added metrics are post hoc and decide nothing. You may edit what you read and send it "
+        "back: properties that cannot be changed are accepted unchanged.",
+        request=ExperimentUpdateSerializer,
+        responses={200: answer(ExperimentSerializer, "The changed experiment.")},
+        errors=[ErrorCode.EXPERIMENT_LOCKED, ErrorCode.IN_USE],
+    )
     def partial_update(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         experiment = lifecycle.get_experiment(experiment_key, self.environment)
@@ -126,20 +169,50 @@ class ExperimentViewSet(ApiViewSet):
         experiment = lifecycle.update_experiment(**self._write(experiment_key), changes=changes)
         return self._answer(experiment)
 
-    @experiment_openapi.destroy
+    @operation(
+        "delete_experiment",
+        "Delete an experiment",
+        description="Only a draft can be deleted; its history stays.",
+        responses={204: None},
+        errors=[ErrorCode.EXPERIMENT_LOCKED],
+    )
     def destroy(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         lifecycle.delete_experiment(**self._write(experiment_key))
         return Response(status=204)
 
-    @experiment_openapi.start
+    @operation(
+        "start_experiment",
+        "Start an experiment",
+        description="A draft starts running and assigns variants. The definitions of its metrics are fixed at this "
+        "moment. The flag that it drives gets the experiment's rule as its first rule, which cannot be changed "
+        "until the experiment stops. The start is refused if another experiment drives that flag, or if the flag is "
+        "archived. Send no body, an empty one or `{}`.",
+        request=NoBodySerializer,
+        responses={200: answer(ExperimentSerializer, "The running experiment.")},
+        errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.IN_USE],
+    )
     def start(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         return self._answer(lifecycle.start_experiment(**self._step(request, experiment_key)))
 
-    @experiment_openapi.stop
+    @operation(
+        "stop_experiment",
+        "Stop an experiment",
+        description="A running experiment stops: nothing after this moment counts for it, and it "
+        "assigns no more variants. A flag that it drives follows its other rules again. With a "
+        "`winner`, all of this happens in one transaction: the experiment stops, its results freeze, "
+        "all users get the winner, and the rules of its flag serve it. The flag is not switched on or "
+        "off. A `reason` is required if the users are not split by the weights, if the winner harms a "
+        "guardrail, if fewer users came than planned, or if the verdict is not to ship that variant. "
+        "Shipping the control requires no reason if the verdict is `do_not_ship`. The body may be "
+        "left out or empty.",
+        request=StopSerializer,
+        responses={200: answer(ExperimentSerializer, "The stopped experiment.")},
+        errors=[ErrorCode.INVALID_TRANSITION],
+    )
     def stop(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         values = self.validated(self.optional_body(request), StopSerializer)
@@ -147,13 +220,35 @@ class ExperimentViewSet(ApiViewSet):
             lifecycle.stop_experiment(**self._step(request, experiment_key) | values, clock=timezone.now)
         )
 
-    @experiment_openapi.reopen
+    @operation(
+        "reopen_experiment",
+        "Open an experiment again",
+        description=f"Until {REOPENABLE_FOR.days} days after the stop, a stopped experiment runs again as if it had "
+        "not been stopped: its flag gets its previous rules back, the winner is removed, and what was reported in "
+        "the meantime counts. It is refused if its flag was changed since, even if that change was reverted, or if "
+        "another experiment now has its flag or its share of the group. The body may be left out or empty.",
+        request=ReopenSerializer,
+        responses={200: answer(ExperimentSerializer, "The running experiment.")},
+        errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.IN_USE],
+    )
     def reopen(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         values = self.validated(self.optional_body(request), ReopenSerializer)
         return self._answer(lifecycle.reopen_experiment(**self._step(request, experiment_key) | values))
 
-    @experiment_openapi.open_phase
+    @operation(
+        "open_phase",
+        "Open a new phase of an experiment",
+        description="A new phase changes how a running experiment assigns users: by other weights, another "
+        "percentage or other conditions. At least one of these must be sent and differ. Users who were exposed "
+        "before keep their variant and count for their phase. A flag that the experiment drives changes at the same "
+        "moment. Results cover the newest phase and those directly before it with the same split: including more or "
+        "other users costs nothing, but other weights start a new comparison. A `reason` is required. There can be "
+        f"at most {MOST_PHASES} phases.",
+        request=PhaseSerializer,
+        responses={201: answer(ExperimentSerializer, "The experiment, in its new phase.")},
+        errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.EXPERIMENT_LOCKED],
+    )
     @idempotent
     def open_phase(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
@@ -164,7 +259,18 @@ class ExperimentViewSet(ApiViewSet):
         location = request.build_absolute_uri(f"/v1/experiments/{experiment.key}")
         return self._answer(experiment, status=201, headers={"Location": location})
 
-    @experiment_openapi.variant
+    @operation(
+        "get_variant",
+        "Get the variant of a user",
+        description="The same user always gets the same variant. The user's exposure is recorded, once and durably, "
+        "before the answer. The exposure of a new user also stores the plain `attributes`. Once exposed, a user "
+        "keeps the variant, even if conditions, percentage or weights change later. Users whom the experiment does "
+        "not include see the control, and testers see their forced variant: then `inExperiment` is false, `reason` "
+        "says why, and nothing is recorded. Once a winner is declared, all users see it.",
+        request=AssignmentRequestSerializer,
+        responses={200: answer(AssignmentSerializer, "The assignment.")},
+        errors=[ErrorCode.EXPERIMENT_NOT_RUNNING],
+    )
     def variant(self, request: Request, experiment_key: str) -> Response:
         refuse_parameters(request)
         body = convert(request.data, AssignmentRequest)
@@ -180,7 +286,15 @@ class ExperimentViewSet(ApiViewSet):
         answer = {"variant": assignment.variant, "experimentId": assignment.experiment_id}
         return Response(answer if assignment.reason is None else {**answer, **_participation(assignment)})
 
-    @experiment_openapi.variants
+    @operation(
+        "get_variants",
+        "Get the variants of a user in all running experiments",
+        description="The assignments are ordered by the keys of the experiments. With `record`, one transaction "
+        "records an exposure to each experiment that includes the user. Otherwise nothing is recorded, and the "
+        "variant is what Get Variant would answer now.",
+        request=AssignmentsRequestSerializer,
+        responses={200: answer(RunningAssignmentSerializer(many=True), "The assignments.")},
+    )
     def variants(self, request: Request) -> Response:
         refuse_parameters(request)
         body = convert(request.data, AssignmentsRequest)
@@ -207,7 +321,7 @@ class ExperimentViewSet(ApiViewSet):
 
     def _answer(self, experiment: Experiment, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
         body = ExperimentSerializer(experiment, context={"at": self.now}).data
-        return self.versioned(body, experiment.etag, is_whole=False, status=status, headers=headers)
+        return self.versioned(body, experiment.etag, status=status, headers=headers)
 
     def _write(self, key: str) -> dict[str, Any]:
         return {"key": key, "environment": self.environment, "if_match": self.if_match, **self.provenance}

@@ -14,21 +14,7 @@ from config.api.filters import StrictFilterBackend, TextFilter, refuse_parameter
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
-from config.api.schema import (
-    IDEMPOTENCY,
-    IF_MATCH,
-    LOCATION,
-    NOT_MODIFIED,
-    READING_WHOLE,
-    REASON,
-    TEXT,
-    WHOLE_ETAG,
-    answer,
-    errors,
-    key_in_path,
-    paging,
-    query,
-)
+from config.api.schema import answer, operation
 from config.api.views import ApiViewSet
 from config.change_log.preconditions import check_version
 from config.errors import ErrorCode
@@ -37,7 +23,6 @@ from experiments.api.metric_serializers import MetricEntrySerializer, MetricSeri
 from experiments.metrics import changes
 from experiments.models import Metric
 
-_KEY = key_in_path("metric_key", "metric")
 _TYPES = (
     "A user's value is, by `type`: `conversion`: 1 with at least one event, else 0. `count`: the "
     "number of events. `revenue`: the sum of their `revenue` in one `currency`; amounts in other "
@@ -50,60 +35,6 @@ _VERSIONS = (
     "An experiment takes over its metrics' definitions when it starts. If a started experiment "
     "measures the current version, changing anything but the description makes a new `version`, "
     "which only later experiments measure."
-)
-
-list_metrics = extend_schema(
-    operation_id="list_metrics",
-    summary="List metrics",
-    description="All metrics, ordered by key; they are common to all environments. "
-    "Without `limit` the answer holds all of them; with it, the `Link` header names the next page.",
-    parameters=[query("search", TEXT, "Part of the key or the description, in any case."), *paging()],
-    responses={200: answer(MetricEntrySerializer(many=True), "The metrics."), **errors()},
-)
-
-retrieve = extend_schema(
-    operation_id="get_metric",
-    summary="Get a metric",
-    description="The metric, and the experiments that name it. Send its `ETag` as `If-Match` to change only the "
-    "version that you read.",
-    parameters=[_KEY, *READING_WHOLE],
-    responses={200: answer(MetricSerializer, "The metric."), **NOT_MODIFIED, **errors(ErrorCode.NOT_FOUND)},
-)
-
-create = extend_schema(
-    operation_id="create_metric",
-    summary="Create a metric",
-    description="Defines what a name in the `metrics` of experiments computes. Without a definition, it is the "
-    f"share of users with at least one event of that name. `key`, `type` and `event` are required. {_TYPES}",
-    parameters=[*IDEMPOTENCY, REASON, LOCATION, WHOLE_ETAG],
-    request=MetricSerializer,
-    responses={
-        201: answer(MetricSerializer, "The created metric."),
-        **errors(ErrorCode.ALREADY_EXISTS, ErrorCode.IDEMPOTENCY_CONFLICT, has_body=True),
-    },
-)
-
-partial_update = extend_schema(
-    operation_id="update_metric",
-    summary="Update a metric",
-    description=f"Properties that you send replace the old ones; the others stay. {_VERSIONS} You may edit what you "
-    "read and send it back: properties that cannot be changed are accepted unchanged.",
-    parameters=[_KEY, IF_MATCH, REASON, WHOLE_ETAG],
-    request=MetricUpdateSerializer,
-    responses={
-        200: answer(MetricSerializer, "The changed metric."),
-        **errors(ErrorCode.NOT_FOUND, ErrorCode.PRECONDITION_FAILED, has_body=True),
-    },
-)
-
-destroy = extend_schema(
-    operation_id="delete_metric",
-    summary="Delete a metric",
-    description="Deletes the metric. This is refused while a draft or a running experiment in any "
-    "environment uses it. Stopped experiments keep their definition, and the history stays.",
-    parameters=[_KEY, IF_MATCH, REASON],
-    request=None,
-    responses={204: None, **errors(ErrorCode.NOT_FOUND, ErrorCode.IN_USE, ErrorCode.PRECONDITION_FAILED)},
 )
 
 
@@ -137,6 +68,7 @@ class MetricViewSet(ApiViewSet):
     filterset_class = MetricFilter
     lookup_url_kwarg = "metric_key"
     lookup_field = "key"
+    etag_of = "answer"
 
     def get_queryset(self) -> QuerySet[Metric]:
         return Metric.objects.all()
@@ -144,17 +76,36 @@ class MetricViewSet(ApiViewSet):
     def get_serializer_class(self) -> Any:
         return MetricEntrySerializer if self.action == "list" else MetricSerializer
 
-    @list_metrics
+    @operation(
+        "list_metrics",
+        "List metrics",
+        description="All metrics, ordered by key; they are common to all environments. "
+        "Without `limit` the answer holds all of them; with it, the `Link` header names the next page.",
+        responses={200: answer(MetricEntrySerializer(many=True), "The metrics.")},
+    )
     def list(self, request: Request) -> Response:
         return self.page(request)
 
-    @retrieve
+    @operation(
+        "get_metric",
+        "Get a metric",
+        description="The metric, and the experiments that name it. Send its `ETag` as `If-Match` to change only the "
+        "version that you read.",
+        responses={200: answer(MetricSerializer, "The metric.")},
+    )
     def retrieve(self, request: Request, metric_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         return self._answer(changes.get_metric(metric_key))
 
-    @create
+    @operation(
+        "create_metric",
+        "Create a metric",
+        description="Defines what a name in the `metrics` of experiments computes. Without a definition, it is the "
+        f"share of users with at least one event of that name. `key`, `type` and `event` are required. {_TYPES}",
+        responses={201: answer(MetricSerializer, "The created metric.")},
+        errors=[ErrorCode.ALREADY_EXISTS],
+    )
     @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
@@ -162,7 +113,14 @@ class MetricViewSet(ApiViewSet):
         location = request.build_absolute_uri(f"/v1/metrics/{metric.key}")
         return self._answer(metric, status=201, headers={"Location": location})
 
-    @partial_update
+    @operation(
+        "update_metric",
+        "Update a metric",
+        description=f"Properties that you send replace the old ones; the others stay. {_VERSIONS} You may edit what "
+        "you read and send it back: properties that cannot be changed are accepted unchanged.",
+        request=MetricUpdateSerializer,
+        responses={200: answer(MetricSerializer, "The changed metric.")},
+    )
     def partial_update(self, request: Request, metric_key: str) -> Response:
         refuse_parameters(request)
         metric = changes.get_metric(metric_key)
@@ -172,7 +130,14 @@ class MetricViewSet(ApiViewSet):
         serializer.is_valid(raise_exception=True)
         return self._answer(changes.update_metric(**self._write(metric_key), changes=serializer.validated_data))
 
-    @destroy
+    @operation(
+        "delete_metric",
+        "Delete a metric",
+        description="Deletes the metric. This is refused while a draft or a running experiment in any "
+        "environment uses it. Stopped experiments keep their definition, and the history stays.",
+        responses={204: None},
+        errors=[ErrorCode.IN_USE],
+    )
     def destroy(self, request: Request, metric_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
@@ -187,4 +152,4 @@ class MetricViewSet(ApiViewSet):
 
     def _answer(self, metric: Metric, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
         body = MetricSerializer(metric, context=self.get_serializer_context()).data
-        return self.versioned(body, metric.etag, is_whole=False, status=status, headers=headers)
+        return self.versioned(body, metric.etag, status=status, headers=headers)

@@ -12,9 +12,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.answers import Answer, Count, Key, Moment, described, one_of, shaped
-from config.api.filters import NumberFilter, TextFilter, read_parameters
+from config.api.filters import ChoiceFilter, NumberFilter, TextFilter, read_parameters
+from config.api.parameters import parameters_of
 from config.api.permissions import Access
-from config.api.schema import TEXT, Schema, answer, errors, query
+from config.api.schema import Schema, answer, operation
 from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.models import Scope
@@ -138,60 +139,6 @@ class Plan(Answer):
     ]
 
 
-retrieve = extend_schema(
-    operation_id="plan_experiment",
-    summary="Plan an experiment",
-    description="Computes how many users and days it takes to find an effect with two tests. The "
-    "fixed-horizon test is done once, at the end; the always-valid test allows a look at any "
-    "time. By its number of users, the always-valid test has found the effect with the "
-    "required power, and mostly earlier. With `metric` or `experiment`, values that you do "
-    "not send are taken from past data. These are from the control of the newest experiment "
-    "that measured the metric for at least 100 users there. Without such an experiment, "
-    "10,000 users of the last 28 days are sampled. Unequal weights count, because the "
-    "smallest variant needs enough users, too. With `experiment`, `detectable` has the "
-    "effects that it can detect by each day.",
-    parameters=[
-        query(
-            "mde",
-            {**_MDE, "examples": [0.05]},
-            "The minimum detectable effect, as a share of the baseline: 0.05 for a rise by 5 %. Below 0 for a fall; at "
-            "least 0.0001 either way.",
-            required=True,
-        ),
-        query("type", _KIND, "Whether the baseline is a rate or a mean. Default: the type of the metric, else rate."),
-        query("baseline", _NUMBER, "The mean of the control's users. Required unless the metric has past data."),
-        query(
-            "standardDeviation",
-            _POSITIVE,
-            "The deviation between users. For means, required unless the metric has past data.",
-        ),
-        query("power", {**_POWER, "default": POWER}, "The chance to find the effect, if there is one."),
-        query("alpha", {**_ALPHA, "default": ALPHA}, "The chance to find an effect if there is none."),
-        query(
-            "variants",
-            _VARIANTS,
-            "The number of variants, including the control, all of the same size. Default: the "
-            "variants of the experiment, or of the one in the history, with their weights; else "
-            f"{VARIANTS}.",
-        ),
-        query(
-            "usersPerDay",
-            _USERS_PER_DAY,
-            "New users a day in all variants together. Default: as in the experiment, else as in the history.",
-        ),
-        query(
-            "tuningSampleSize",
-            _TUNING_SIZE,
-            "The number of users at which always-valid intervals are narrowest. Default: as in "
-            f"the experiment, else {TUNING_SIZE}.",
-        ),
-        query("metric", TEXT, "The key of a metric, or the name of an event. Default: the experiment's first."),
-        query("experiment", TEXT, "The key of an experiment."),
-    ],
-    responses={200: answer(schema_of(Plan), "The plan."), **errors()},
-)
-
-
 PARAMETERS = {
     "type": "kind",
     "baseline": "baseline",
@@ -209,20 +156,41 @@ PARAMETERS = {
 
 
 class PlannerFilter(django_filters.FilterSet):
-    type = django_filters.ChoiceFilter(
-        choices=[(kind.value, kind.value) for kind in Kind],
-        error_messages={"invalid_choice": "Must be rate or mean."},
+    type = ChoiceFilter(
+        Kind, label="Whether the baseline is a rate or a mean. Default: the type of the metric, else rate."
     )
-    baseline = NumberFilter()
-    standardDeviation = NumberFilter()
-    mde = NumberFilter()
-    power = NumberFilter()
-    alpha = NumberFilter()
-    variants = NumberFilter(is_whole=True)
-    usersPerDay = NumberFilter()
-    tuningSampleSize = NumberFilter(is_whole=True)
-    metric = TextFilter()
-    experiment = TextFilter()
+    baseline = NumberFilter(
+        {"type": "number"}, label="The mean of the control's users. Required unless the metric has past data."
+    )
+    standardDeviation = NumberFilter(
+        {"type": "number", "exclusiveMinimum": 0},
+        label="The deviation between users. For means, required unless the metric has past data.",
+    )
+    mde = NumberFilter(
+        {**_MDE, "examples": [0.05]},
+        required=True,
+        label="The minimum detectable effect, as a share of the baseline: 0.05 for a rise by 5 %. "
+        "Below 0 for a fall; at least 0.0001 either way.",
+    )
+    power = NumberFilter(_POWER, initial=POWER, label="The chance to find the effect, if there is one.")
+    alpha = NumberFilter(_ALPHA, initial=ALPHA, label="The chance to find an effect if there is none.")
+    variants = NumberFilter(
+        _VARIANTS,
+        label="The number of variants, including the control, all of the same size. Default: the "
+        "variants of the experiment, or of the one in the history, with their weights; else "
+        f"{VARIANTS}.",
+    )
+    usersPerDay = NumberFilter(
+        {"type": "number", "minimum": FEWEST_USERS_PER_DAY, "maximum": MOST_USERS_PER_DAY},
+        label="New users a day in all variants together. Default: as in the experiment, else as in the history.",
+    )
+    tuningSampleSize = NumberFilter(
+        _TUNING_SIZE,
+        label="The number of users at which always-valid intervals are narrowest. Default: as in "
+        f"the experiment, else {TUNING_SIZE}.",
+    )
+    metric = TextFilter(label="The key of a metric, or the name of an event. Default: the experiment's first.")
+    experiment = TextFilter(label="The key of an experiment.")
 
     class Meta:
         model = Experiment
@@ -233,7 +201,21 @@ class PlannerFilter(django_filters.FilterSet):
 class PlannerViewSet(ApiViewSet):
     access = {"retrieve": Access(Scope.SERVER, "experiments.view_experiment")}
 
-    @retrieve
+    @operation(
+        "plan_experiment",
+        "Plan an experiment",
+        description="Computes how many users and days it takes to find an effect with two tests. The "
+        "fixed-horizon test is done once, at the end; the always-valid test allows a look at any "
+        "time. By its number of users, the always-valid test has found the effect with the "
+        "required power, and mostly earlier. With `metric` or `experiment`, values that you do "
+        "not send are taken from past data. These are from the control of the newest experiment "
+        "that measured the metric for at least 100 users there. Without such an experiment, "
+        "10,000 users of the last 28 days are sampled. Unequal weights count, because the "
+        "smallest variant needs enough users, too. With `experiment`, `detectable` has the "
+        "effects that it can detect by each day.",
+        parameters=parameters_of(PlannerFilter),
+        responses={200: answer(schema_of(Plan), "The plan.")},
+    )
     def retrieve(self, request: Request) -> Response:
         sent = read_parameters(request, PlannerFilter)
         self.refuse_body(request)

@@ -9,10 +9,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.filters import SwitchFilter, TextFilter, read_parameters
+from config.api.filters import ChoiceFilter, SwitchFilter, TextFilter, read_parameters
+from config.api.parameters import parameters_of
 from config.api.permissions import Access
 from config.api.renderers import preferred
-from config.api.schema import NAME, answer, errors, key_in_path, query
+from config.api.schema import answer, operation
 from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
@@ -27,99 +28,36 @@ from experiments.results.computing import CORRECTIONS, analyse_experiment, expla
 
 CSV = "text/csv"
 
-_KEY = key_in_path("experiment_key", "experiment")
-
-
-retrieve = extend_schema(
-    operation_id="get_results",
-    summary="Get the results of an experiment",
-    description="The statistics of every metric in every variant, and the verdict. The results "
-    "are exact: they include everything that was acknowledged before the request. The "
-    "`alwaysValid` figures hold for any number of looks, and the `fixedHorizon` figures for a "
-    "single look at a time chosen beforehand. No figure is NaN: a missing one is null, with its "
-    "`reason`. Frozen results (`frozenAt`) no longer change, even if further events arrive. With "
-    "`Accept: text/csv` the answer is a table with a row for each metric and variant.",
-    parameters=[
-        _KEY,
-        query("metric", NAME, "Only this metric; the verdict and adjusted p-values still rest on all."),
-        query("control", NAME, "Compare with this variant. Default: the first one."),
-        query(
-            "correction",
-            {"type": "string", "enum": list(CORRECTIONS), "default": CORRECTIONS[0]},
-            "How p-values are adjusted for the number of goals and treatments: `holm` bounds the chance of one false "
-            "discovery, `benjamini-hochberg` the share of false ones among all.",
-        ),
-        query(
-            "series",
-            {"type": "string", "enum": ["daily"]},
-            "Adds to each variant its figures for the users exposed by the end of each day, in UTC.",
-        ),
-        query(
-            "breakdown",
-            {**NAME, "maxLength": ATTRIBUTE_LENGTH},
-            "Adds the figures by the values that this attribute had at the exposure: the "
-            f"{MOST_VALUES} values with the most users, all others as one, and the users without a value. "
-            "P-values are adjusted over all of them together.",
-        ),
-        query(
-            "phase",
-            NAME,
-            "Covers the users who were exposed in the phase of this number, or with `all` those "
-            "of every phase. Default: the newest phase and those directly before it with the same "
-            "split. If weights differ between phases, the users of the variants come from "
-            "different times.",
-        ),
-        query(
-            "audit",
-            {"type": "boolean"},
-            "`true` adds an audit of all exposures to the guards. It takes seconds for a million users.",
-        ),
-    ],
-    responses={
-        200: answer(schema_of(ResultsOfExperiment), "The results."),
-        (200, CSV): OpenApiTypes.STR,
-        **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
-    },
-)
-
-explain = extend_schema(
-    operation_id="explain_results",
-    summary="Explain a figure of the results",
-    description="Explains how the value of one metric in one variant is computed. For each "
-    "condition of the metric's definition, the answer has the events that remain, and their "
-    "users. The request counts the events with statements that share nothing with those behind "
-    "the results, so that each can check the other. With millions of events this takes seconds. "
-    "The explanation is stored when the results freeze.",
-    parameters=[
-        _KEY,
-        query("metric", NAME, "A metric of the experiment.", required=True),
-        query("variant", NAME, "A variant of the experiment.", required=True),
-        query("phase", NAME, "As for the results."),
-    ],
-    responses={
-        200: answer(
-            schema_of(ResultExplanation),
-            "The explanation.",
-        ),
-        **errors(ErrorCode.EXPERIMENT_NOT_FOUND),
-    },
-)
-
 
 class ResultFilter(django_filters.FilterSet):
-    metric = TextFilter()
-    control = TextFilter()
-    correction = django_filters.ChoiceFilter(
-        choices=[(correction, correction) for correction in CORRECTIONS],
-        error_messages={"invalid_choice": f"Must be {' or '.join(CORRECTIONS)}."},
+    metric = TextFilter(label="Only this metric; the verdict and adjusted p-values still rest on all.")
+    control = TextFilter(label="Compare with this variant. Default: the first one.")
+    correction = ChoiceFilter(
+        CORRECTIONS,
+        initial=CORRECTIONS[0],
+        label="How p-values are adjusted for the number of goals and treatments: `holm` bounds the chance of one false "
+        "discovery, `benjamini-hochberg` the share of false ones among all.",
     )
-    series = django_filters.ChoiceFilter(
-        choices=[("daily", "daily")],
-        error_messages={"invalid_choice": "Must be daily; leave it out for no series."},
+    series = ChoiceFilter(
+        ["daily"],
+        message="Must be daily; leave it out for no series.",
+        label="Adds to each variant its figures for the users exposed by the end of each day, in UTC.",
     )
-    breakdown = TextFilter(max_length=ATTRIBUTE_LENGTH)
-    phase = TextFilter()
-    audit = SwitchFilter()
+    breakdown = TextFilter(
+        max_length=ATTRIBUTE_LENGTH,
+        label="Adds the figures by the values that this attribute had at the exposure: the "
+        f"{MOST_VALUES} values with the most users, all others as one, and the users without a value. "
+        "P-values are adjusted over all of them together.",
+    )
+    phase = TextFilter(
+        label="Covers the users who were exposed in the phase of this number, or with `all` those "
+        "of every phase. Default: the newest phase and those directly before it with the same "
+        "split. If weights differ between phases, the users of the variants come from "
+        "different times."
+    )
+    audit = SwitchFilter(
+        label="`true` adds an audit of all exposures to the guards. It takes seconds for a million users."
+    )
 
     class Meta:
         model = Experiment
@@ -127,9 +65,17 @@ class ResultFilter(django_filters.FilterSet):
 
 
 class ExplanationFilter(django_filters.FilterSet):
-    metric = TextFilter(required=True, error_messages={"required": "Is missing; name one of the experiment's metrics."})
-    variant = TextFilter(required=True, error_messages={"required": "Is missing; name one of the variants."})
-    phase = TextFilter()
+    metric = TextFilter(
+        required=True,
+        error_messages={"required": "Is missing; name one of the experiment's metrics."},
+        label="A metric of the experiment.",
+    )
+    variant = TextFilter(
+        required=True,
+        error_messages={"required": "Is missing; name one of the variants."},
+        label="A variant of the experiment.",
+    )
+    phase = TextFilter(label="As for the results.")
 
     class Meta:
         model = Experiment
@@ -144,7 +90,18 @@ class ResultViewSet(ApiViewSet):
     }
     lookup_url_kwarg = "experiment_key"
 
-    @retrieve
+    @operation(
+        "get_results",
+        "Get the results of an experiment",
+        description="The statistics of every metric in every variant, and the verdict. The results "
+        "are exact: they include everything that was acknowledged before the request. The "
+        "`alwaysValid` figures hold for any number of looks, and the `fixedHorizon` figures for a "
+        "single look at a time chosen beforehand. No figure is NaN: a missing one is null, with its "
+        "`reason`. Frozen results (`frozenAt`) no longer change, even if further events arrive. With "
+        "`Accept: text/csv` the answer is a table with a row for each metric and variant.",
+        parameters=parameters_of(ResultFilter),
+        responses={200: answer(schema_of(ResultsOfExperiment), "The results."), (200, CSV): OpenApiTypes.STR},
+    )
     def retrieve(self, request: Request, experiment_key: str) -> Response | HttpResponse:
         asked_for = read_parameters(request, ResultFilter)
         self.refuse_body(request)
@@ -168,7 +125,17 @@ class ResultViewSet(ApiViewSet):
             return HttpResponse(results_csv(document), content_type=f"{CSV}; charset=utf-8")
         return Response(document)
 
-    @explain
+    @operation(
+        "explain_results",
+        "Explain a figure of the results",
+        description="Explains how the value of one metric in one variant is computed. For each "
+        "condition of the metric's definition, the answer has the events that remain, and their "
+        "users. The request counts the events with statements that share nothing with those behind "
+        "the results, so that each can check the other. With millions of events this takes seconds. "
+        "The explanation is stored when the results freeze.",
+        parameters=parameters_of(ExplanationFilter),
+        responses={200: answer(schema_of(ResultExplanation), "The explanation.")},
+    )
     def explain(self, request: Request, experiment_key: str) -> Response:
         asked_for = read_parameters(request, ExplanationFilter)
         self.refuse_body(request)

@@ -15,14 +15,16 @@ from rest_framework.response import Response
 
 from config.api.bodies import convert
 from config.api.filters import refuse_parameters
+from config.api.parameters import REVISION
 from config.api.permissions import Access
+from config.api.schema import Schema, answer, component, operation
+from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
 from config.models import Scope
 from config.snapshot import revision
 from config.timestamps import format_timestamp
 from flags import snapshot
-from flags.api import evaluation_openapi as openapi
 from flags.api.evaluation_serializers import (
     EvaluationRequest,
     EvaluationRequestSerializer,
@@ -30,13 +32,25 @@ from flags.api.evaluation_serializers import (
     EvaluationsRequestSerializer,
     Explanation,
     ExplanationRequestSerializer,
+    UnknownFlag,
 )
 from flags.changes import past
 from flags.engine.evaluation import evaluate
+from flags.engine.trace import Evaluation
 from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposures
 from flags.usage import counting
+
+_EVALUATION = schema_of(Evaluation)
+_EVALUATIONS: Schema = component(
+    "EvaluationsByKey",
+    {
+        "type": "object",
+        "description": "The evaluation of each flag by its key, or the error that no flag has this key.",
+        "additionalProperties": {"anyOf": [_EVALUATION, schema_of(UnknownFlag)]},
+    },
+)
 
 
 @extend_schema(tags=["Flags"])
@@ -48,7 +62,16 @@ class EvaluationViewSet(ApiViewSet):
     }
     lookup_url_kwarg = "flag_key"
 
-    @openapi.evaluate
+    @operation(
+        "evaluate_flag",
+        "Evaluate a flag",
+        description="Returns whether the flag is on for a user, and why. A flag with variants also has the variant "
+        "that it serves, and its value. If an experiment drives the flag, the user's variant in the experiment "
+        "decides, and the user keeps the variant seen first. The exposure is recorded before the answer.",
+        parameters=[REVISION],
+        request=EvaluationRequestSerializer,
+        responses={200: answer(_EVALUATION, "The evaluation.")},
+    )
     def evaluate(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         data = request.data
@@ -71,7 +94,17 @@ class EvaluationViewSet(ApiViewSet):
         counting.count(self.environment, context)
         return Response(evaluation.answer, headers=headers)
 
-    @openapi.evaluate_all
+    @operation(
+        "evaluate_flags",
+        "Evaluate several flags",
+        description="Returns all flags that are not archived, or those named in `flags`, for one user and one "
+        "revision of the configuration. Each evaluation is the same as that of the flag alone, but exposures to "
+        "experiments are not recorded. A key that no flag has gets an error as its entry; the other flags are "
+        "evaluated.",
+        parameters=[REVISION],
+        request=EvaluationsRequestSerializer,
+        responses={200: answer(_EVALUATIONS, "The evaluations by key.")},
+    )
     def evaluate_all(self, request: Request) -> Response:
         refuse_parameters(request)
         data = request.data
@@ -87,7 +120,16 @@ class EvaluationViewSet(ApiViewSet):
         counting.count(self.environment, context)
         return Response(answers, headers=headers)
 
-    @openapi.explain
+    @operation(
+        "explain_flag",
+        "Explain a flag",
+        description="Returns what the flag is for a user, now or at any other moment, with each test of each rule: "
+        "the data that it compared and its outcome. Nothing is recorded. A user who is in an experiment now is "
+        "treated as if they had always been in it.",
+        parameters=[REVISION],
+        request=ExplanationRequestSerializer,
+        responses={200: answer(schema_of(Explanation), "The explanation.")},
+    )
     def explain(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         body = self.validated(request.data, ExplanationRequestSerializer)

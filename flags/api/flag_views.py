@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.api.filters import StrictFilterBackend, refuse_parameters
-from config.api.history import HistoryViewSet
+from config.api.history import ENTRIES, HistoryViewSet
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
+from config.api.schema import answer, operation
+from config.api.serializers import NoBodySerializer
 from config.api.views import ApiViewSet
 from config.change_log.preconditions import check_version
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Scope
 from config.slugs import is_key
-from flags.api import flag_openapi
 from flags.api.filters import FlagFilter
 from flags.api.flag_serializers import (
     FlagEntrySerializer,
@@ -29,6 +30,17 @@ from flags.api.flag_serializers import (
 )
 from flags.changes import flag_changes
 from flags.models import Flag, FlagQuerySet
+
+_FLAG = {
+    "id": "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59",
+    "key": "new-checkout",
+    "description": "The one-page checkout",
+    "enabled": True,
+    "createdAt": "2026-01-31T12:00:00.000000Z",
+    "rules": [{"type": "percentage", "percentage": 25}],
+    "updatedAt": "2026-01-31T12:00:00.000000Z",
+}
+_NO_BODY = OpenApiExample("Nothing", value={}, request_only=True)
 
 
 class FlagPagination(KeysetPagination):
@@ -53,6 +65,7 @@ class FlagViewSet(ApiViewSet):
     filterset_class = FlagFilter
     lookup_url_kwarg = "flag_key"
     lookup_field = "key"
+    etag_of = "resource"
 
     def get_queryset(self) -> FlagQuerySet:
         return Flag.objects.in_environment(self.environment)
@@ -62,17 +75,37 @@ class FlagViewSet(ApiViewSet):
             return FlagSerializer
         return ListedFlagSerializer if self.request.query_params.get("stale") == "true" else FlagEntrySerializer
 
-    @flag_openapi.list_flags
+    @operation(
+        "list_flags",
+        "List flags",
+        description="Returns all flags that are not archived, in order of their keys, with their state in the "
+        "environment of the request. With `limit`, the `Link` header has the address of the next page.",
+        responses={200: answer(ListedFlagSerializer(many=True), "The flags, without their rules.")},
+    )
     def list(self, request: Request) -> Response:
         return self.page(request)
 
-    @flag_openapi.retrieve
+    @operation(
+        "get_flag",
+        "Get a flag",
+        description="Returns the flag with its rules. To change only the version that you have read, send its `ETag` "
+        "back as `If-Match`.",
+        responses={200: answer(FlagSerializer, "The flag.")},
+    )
     def retrieve(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         return self._answer(flag_changes.get_flag(flag_key, self.environment))
 
-    @flag_openapi.create
+    @operation(
+        "create_flag",
+        "Create a flag",
+        description="`key` is required. In all other environments, the flag starts with the same rules, but off. All "
+        "properties except `enabled` and `rules` are common to all environments. `expiresAt` does not change any "
+        "evaluation.",
+        responses={201: answer(FlagSerializer, "The created flag.")},
+        errors=[ErrorCode.ALREADY_EXISTS],
+    )
     @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
@@ -80,7 +113,17 @@ class FlagViewSet(ApiViewSet):
         flag = flag_changes.create_flag(**values, environment=self.environment, **self.provenance)
         return self._answer(flag, status=201, headers={"Location": request.build_absolute_uri(f"/v1/flags/{flag.key}")})
 
-    @flag_openapi.partial_update
+    @operation(
+        "update_flag",
+        "Update a flag",
+        description="Properties that you send replace those of the flag; the others stay. Lists are replaced as a "
+        "whole, and null removes a property. `enabled` and `rules` change in the environment of the request only, "
+        "all else in all environments. You may edit a flag that you have read and send it back: properties that "
+        "cannot be changed are accepted if they are as you read them.",
+        request=FlagUpdateSerializer,
+        responses={200: answer(FlagSerializer, "The changed flag.")},
+        errors=[ErrorCode.IN_USE],
+    )
     def partial_update(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         flag = flag_changes.get_flag(flag_key, self.environment)
@@ -90,26 +133,66 @@ class FlagViewSet(ApiViewSet):
         serializer.is_valid(raise_exception=True)
         return self._answer(flag_changes.update_flag(**self._write(flag_key), changes=serializer.validated_data))
 
-    @flag_openapi.destroy
+    @operation(
+        "delete_flag",
+        "Delete a flag",
+        description="Deletes the flag from all environments. This is refused if the flag is on in another environment, "
+        "or a prerequisite of another flag. The history of the flag stays.",
+        responses={204: None},
+        errors=[ErrorCode.ENABLED_ELSEWHERE, ErrorCode.IN_USE],
+    )
     def destroy(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         flag_changes.delete_flag(**self._write(flag_key))
         return Response(status=204)
 
-    @flag_openapi.archive
+    @operation(
+        "archive_flag",
+        "Archive a flag",
+        description="Archives the flag: it is off for all users in all environments, and left out of "
+        "lists. Nothing else changes. This is refused if the flag is on in another environment, or a "
+        "prerequisite of a flag that is not archived. A flag that is archived already stays as it is. "
+        "The body may be missing, empty or `{}`.",
+        request=NoBodySerializer,
+        responses={
+            200: answer(FlagSerializer, "The archived flag.", {**_FLAG, "archivedAt": "2026-02-28T12:00:00.000000Z"})
+        },
+        errors=[ErrorCode.ENABLED_ELSEWHERE, ErrorCode.IN_USE],
+        examples=[_NO_BODY],
+    )
     def archive(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         return self._answer(flag_changes.archive_flag(**self._write(flag_key)))
 
-    @flag_openapi.restore
+    @operation(
+        "restore_flag",
+        "Restore a flag",
+        description="Takes the flag out of the archive. It gets back the state and the rules that it "
+        "had. This is refused if one of its prerequisites is archived. A flag that is not archived "
+        "stays as it is. The body may be missing, empty or `{}`.",
+        request=NoBodySerializer,
+        responses={200: answer(FlagSerializer, "The flag.", _FLAG)},
+        examples=[_NO_BODY],
+    )
     def restore(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         return self._answer(flag_changes.restore_flag(**self._write(flag_key)))
 
-    @flag_openapi.revert
+    @operation(
+        "revert_flag",
+        "Revert a flag",
+        description="Restores the flag as it was after a revision of its history in this environment: the properties "
+        "that are common to all environments, and its state in this one. Its state in other environments does not "
+        "change, and whether it is archived does not change. A revert is an edit like any other. If something that the "
+        "flag needed then no longer exists, it is refused; the detail names `revision`.",
+        request=RevertSerializer,
+        responses={200: answer(FlagSerializer, "The changed flag.")},
+        errors=[ErrorCode.IN_USE],
+        examples=[OpenApiExample("A revision", value={"revision": 42}, request_only=True)],
+    )
     def revert(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         revision = self.validated(request.data, RevertSerializer)["revision"]
@@ -126,7 +209,14 @@ class FlagViewSet(ApiViewSet):
 class FlagHistoryViewSet(HistoryViewSet):
     access = {"list": Access(Scope.SERVER, "flags.view_flag")}
 
-    @flag_openapi.history
+    @operation(
+        "list_flag_history",
+        "List the history of a flag",
+        description="Returns the changes to the flag in this environment, and to the properties common to all, the "
+        "newest first. Changes to deleted flags that had this key are included. The `Link` header has the address "
+        "of the next page.",
+        responses={200: answer(ENTRIES, "The changes.")},
+    )
     def list(self, request: Request, flag_key: str) -> Response:
         rows = Change.objects.of_key(flag_changes.KIND, flag_key if is_key(flag_key) else "")
         if not rows.exists():

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from config.api.filters import refuse_parameters
 from config.api.history import CHANGES
 from config.api.permissions import Access
-from config.api.schema import KEY, REASON, answer, closed_object, component, errors
+from config.api.schema import KEY, answer, closed_object, component, operation
 from config.api.serializers import ArrayField, KeyField, StrictSerializer, SwitchField
 from config.api.structs import Answer, Key, described, schema_of, shaped
 from config.api.views import ApiViewSet
@@ -58,24 +58,19 @@ class Promotion(Answer):
     ]
 
 
-describe_promotion = extend_schema(
-    operation_id="promote_flags",
-    summary="Promote flags",
-    description="Copies `enabled` and `rules` of flags from the environment `from` into that of the request. All "
-    "other properties of a flag are common to all environments and stay as they are. Either all flags are copied, "
-    "or none. Each flag that differs gets an entry in its history.",
-    parameters=[REASON],
-    request=PromotionSerializer,
-    responses={200: answer(schema_of(Promotion), "What changed, or would change."), **errors(has_body=True)},
-)
-
-
 @extend_schema(tags=["Flags"])
 class PromotionViewSet(ApiViewSet):
     access = {"promote": Access(Scope.MANAGE, "flags.change_flag")}
     serializer_class = PromotionSerializer
 
-    @describe_promotion
+    @operation(
+        "promote_flags",
+        "Promote flags",
+        description="Copies `enabled` and `rules` of flags from the environment `from` into that of the request. All "
+        "other properties of a flag are common to all environments and stay as they are. Either all flags are copied, "
+        "or none. Each flag that differs gets an entry in its history.",
+        responses={200: answer(schema_of(Promotion), "What changed, or would change.")},
+    )
     def promote(self, request: Request) -> Response:
         refuse_parameters(request)
         sent = self.validated(request.data)

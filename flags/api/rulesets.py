@@ -20,8 +20,9 @@ from rest_framework.request import Request
 from config.api.conditional import is_known, takes_gzip
 from config.api.edge import KEPT_BUT_ASKED, VARIES_BY
 from config.api.filters import refuse_parameters
+from config.api.parameters import header
 from config.api.permissions import Access
-from config.api.schema import answer, errors, header
+from config.api.schema import answer, operation
 from config.api.structs import Answer, Count, Key, Name, described, one_of, schema_of, shaped
 from config.api.views import ApiViewSet
 from config.documents import Document
@@ -144,33 +145,35 @@ _EXAMPLE = {
     "segments": [{"key": "beta-testers", "conditions": [], "userIds": ["user-17"]}],
 }
 
-retrieve = extend_schema(
-    operation_id="get_ruleset",
-    summary="Get the ruleset",
-    description="Returns everything that an evaluator needs to evaluate flags itself, without a "
-    "request for each user: the flags with their rules in this environment, and the segments with "
-    "their members. Send the `ETag` back as `If-None-Match`, and the answer is 304 as long as "
-    "nothing changes. Callers that accept gzip get it. The guide says how to evaluate a ruleset.",
-    parameters=[
-        OpenApiParameter(
-            "If-None-Match", str, OpenApiParameter.HEADER, description="The `ETag` of the ruleset that the caller has."
-        ),
-        header("ETag", "The version of the ruleset, for `If-None-Match`.", on=[200, 304]),
-        header("Vary", "`Accept-Encoding`, and the headers that name the caller and the environment.", on=[200, 304]),
-    ],
-    responses={
-        200: answer(schema_of(Ruleset), "The ruleset.", _EXAMPLE),
-        304: OpenApiResponse(description="The version that `If-None-Match` names is still current."),
-        **errors(),
-    },
-)
-
 
 @extend_schema(tags=["Flags"])
 class RulesetViewSet(ApiViewSet):
     access = {"retrieve": Access(Scope.SERVER, "flags.view_flag")}
 
-    @retrieve
+    @operation(
+        "get_ruleset",
+        "Get the ruleset",
+        description="Returns everything that an evaluator needs to evaluate flags itself, without a "
+        "request for each user: the flags with their rules in this environment, and the segments with "
+        "their members. Send the `ETag` back as `If-None-Match`, and the answer is 304 as long as "
+        "nothing changes. Callers that accept gzip get it. The guide says how to evaluate a ruleset.",
+        parameters=[
+            OpenApiParameter(
+                "If-None-Match",
+                str,
+                OpenApiParameter.HEADER,
+                description="The `ETag` of the ruleset that the caller has.",
+            ),
+            header("ETag", "The version of the ruleset, for `If-None-Match`.", on=[200, 304]),
+            header(
+                "Vary", "`Accept-Encoding`, and the headers that name the caller and the environment.", on=[200, 304]
+            ),
+        ],
+        responses={
+            200: answer(schema_of(Ruleset), "The ruleset.", _EXAMPLE),
+            304: OpenApiResponse(description="The version that `If-None-Match` names is still current."),
+        },
+    )
     def retrieve(self, request: Request) -> HttpResponse:
         refuse_parameters(request)
         self.refuse_body(request)

@@ -12,15 +12,17 @@ from config.api.filters import StrictFilterBackend, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
+from config.api.schema import answer, operation
 from config.api.views import ApiViewSet
 from config.change_log.preconditions import check_version
+from config.errors import ErrorCode
 from config.models import Scope
-from flags.api import segment_openapi as openapi
 from flags.api.filters import SegmentFilter
 from flags.api.segment_serializers import (
     SegmentEntrySerializer,
     SegmentSerializer,
     SegmentUpdateSerializer,
+    SegmentUsersChangedSerializer,
     SegmentUsersSerializer,
 )
 from flags.changes import segment_changes
@@ -47,6 +49,7 @@ class SegmentViewSet(ApiViewSet):
     filterset_class = SegmentFilter
     lookup_url_kwarg = "segment_key"
     lookup_field = "key"
+    etag_of = "resource"
 
     def get_queryset(self) -> SegmentQuerySet:
         return Segment.objects.without_members()
@@ -54,17 +57,36 @@ class SegmentViewSet(ApiViewSet):
     def get_serializer_class(self) -> Any:
         return SegmentEntrySerializer if self.action == "list" else SegmentSerializer
 
-    @openapi.list_segments
+    @operation(
+        "list_segments",
+        "List segments",
+        description="Returns all segments, in order of their keys. They are common to all environments. With "
+        "`limit`, the `Link` header has the address of the next page.",
+        responses={200: answer(SegmentEntrySerializer(many=True), "The segments, without their members.")},
+    )
     def list(self, request: Request) -> Response:
         return self.page(request)
 
-    @openapi.retrieve
+    @operation(
+        "get_segment",
+        "Get a segment",
+        description="Returns the segment with its members. To change only the version that you have read, send its "
+        "`ETag` back as `If-Match`.",
+        responses={200: answer(SegmentSerializer, "The segment.")},
+    )
     def retrieve(self, request: Request, segment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         return self._answer(segment_changes.get_segment(segment_key))
 
-    @openapi.create
+    @operation(
+        "create_segment",
+        "Create a segment",
+        description="`key` is required. Members are the users who meet all `conditions`, and those whose ids are in "
+        "`userIds`. A condition with the operator `inSegment` refers to another segment.",
+        responses={201: answer(SegmentSerializer, "The created segment.")},
+        errors=[ErrorCode.ALREADY_EXISTS],
+    )
     @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
@@ -72,7 +94,18 @@ class SegmentViewSet(ApiViewSet):
         location = request.build_absolute_uri(f"/v1/segments/{segment.key}")
         return self._answer(segment, status=201, headers={"Location": location})
 
-    @openapi.partial_update
+    @operation(
+        "update_segment",
+        "Update a segment",
+        description="Properties that you send replace those of the segment; the others stay. `conditions` and "
+        "`userIds` are replaced as a whole. The change applies to the next evaluation in every environment. You may "
+        "edit a segment that you have read and send it back: properties that cannot be changed are accepted if they "
+        "are as you read them. If the members change, running experiments whose conditions refer to the segment get "
+        "a new phase. The change is refused if one of them has the maximum number of phases already.",
+        request=SegmentUpdateSerializer,
+        responses={200: answer(SegmentSerializer, "The changed segment.")},
+        errors=[ErrorCode.EXPERIMENT_LOCKED],
+    )
     def partial_update(self, request: Request, segment_key: str) -> Response:
         refuse_parameters(request)
         segment = segment_changes.get_segment(segment_key)
@@ -84,7 +117,15 @@ class SegmentViewSet(ApiViewSet):
             segment_changes.update_segment(**self._write(segment_key), changes=serializer.validated_data)
         )
 
-    @openapi.change_users
+    @operation(
+        "change_segment_users",
+        "Add users to a segment, or remove them",
+        description="Adds some users to `userIds` and removes others; the rest of the list stays. Added users come "
+        "last. A user may not be in both lists. The history keeps the users that were added and removed.",
+        request=SegmentUsersSerializer,
+        responses={200: answer(SegmentUsersChangedSerializer, "How many users were added and removed.")},
+        errors=[ErrorCode.EXPERIMENT_LOCKED],
+    )
     def change_users(self, request: Request, segment_key: str) -> Response:
         refuse_parameters(request)
         sent = self.validated(self.sent_changes(request), SegmentUsersSerializer)
@@ -92,7 +133,14 @@ class SegmentViewSet(ApiViewSet):
         counts = {"added": len(members.added), "removed": len(members.removed), "total": len(segment.user_ids)}
         return self.versioned(counts, segment.etag)
 
-    @openapi.destroy
+    @operation(
+        "delete_segment",
+        "Delete a segment",
+        description="Deletes the segment. This is refused if another segment, or a flag, a draft or a "
+        "running experiment in any environment, refers to it. The history of the segment stays.",
+        responses={204: None},
+        errors=[ErrorCode.IN_USE],
+    )
     def destroy(self, request: Request, segment_key: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)

@@ -11,9 +11,10 @@ from msgspec import Meta, field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.filters import MomentFilter, read_parameters
+from config.api.filters import ChoiceFilter, MomentFilter, read_parameters
+from config.api.parameters import parameters_of
 from config.api.permissions import Access
-from config.api.schema import MOMENT, answer, errors, key_in_path, query
+from config.api.schema import answer, operation
 from config.api.structs import Answer, Count, Key, Moment, Share, described, one_of, schema_of
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
@@ -65,54 +66,24 @@ class Usage(Answer):
     ]
 
 
-retrieve = extend_schema(
-    operation_id="get_flag_usage",
-    summary="Get the usage of a flag",
-    description="Returns how often the flag was evaluated in the environment of the request, by "
-    "outcome. Evaluations by this API and by OpenFeature's clients count, including those of a "
-    "prerequisite of another flag. A flag counts once in a request. Explanations and evaluations "
-    f"by callers with a ruleset do not count. Counts are kept by hour for {RETENTION.days} days "
-    "and are a few seconds late. The hours of `from` and `to` count in full.",
-    parameters=[
-        key_in_path("flag_key", "flag"),
-        query(
-            "from",
-            MOMENT,
-            "The start. A date is its first instant. Default: 7 days before `to`.",
-        ),
-        query("to", MOMENT, "The end. A date is its last instant. Default: now."),
-        query(
-            "interval",
-            {"type": "string", "enum": _INTERVALS, "default": "hour"},
-            "The length of the intervals of `series`. Days are those of UTC.",
-        ),
-    ],
-    responses={
-        200: answer(
-            schema_of(Usage),
-            "The usage.",
-        ),
-        **errors(ErrorCode.FLAG_NOT_FOUND),
-    },
-)
-
 _DEFAULT_PERIOD = timedelta(days=7)
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 
 
 class PeriodFilter(django_filters.FilterSet):
-    interval = django_filters.ChoiceFilter(
-        choices=[(interval, interval) for interval in _INTERVALS],
-        error_messages={"invalid_choice": "Must be hour or day."},
+    interval = ChoiceFilter(
+        _INTERVALS, initial=Interval.HOUR.value, label="The length of the intervals of `series`. Days are those of UTC."
     )
-    to = MomentFilter(end_of_day=True)
+    to = MomentFilter(end_of_day=True, label="The end. A date is its last instant. Default: now.")
 
     class Meta:
         model = models.Usage
         fields = ()
 
 
-PeriodFilter.base_filters["from"] = MomentFilter()  # a keyword of Python, which cannot name an attribute
+PeriodFilter.base_filters["from"] = MomentFilter(
+    label="The start. A date is its first instant. Default: 7 days before `to`."
+)  # a keyword of Python, which cannot name an attribute
 
 
 @extend_schema(tags=["Flags"])
@@ -120,7 +91,17 @@ class UsageViewSet(ApiViewSet):
     access = {"retrieve": Access(Scope.SERVER, "flags.view_flag")}
     lookup_url_kwarg = "flag_key"
 
-    @retrieve
+    @operation(
+        "get_flag_usage",
+        "Get the usage of a flag",
+        description="Returns how often the flag was evaluated in the environment of the request, by "
+        "outcome. Evaluations by this API and by OpenFeature's clients count, including those of a "
+        "prerequisite of another flag. A flag counts once in a request. Explanations and evaluations "
+        f"by callers with a ruleset do not count. Counts are kept by hour for {RETENTION.days} days "
+        "and are a few seconds late. The hours of `from` and `to` count in full.",
+        parameters=parameters_of(PeriodFilter),
+        responses={200: answer(schema_of(Usage), "The usage.")},
+    )
     def retrieve(self, request: Request, flag_key: str) -> Response:
         parameters = read_parameters(request, PeriodFilter)
         self.refuse_body(request)

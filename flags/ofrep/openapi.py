@@ -8,7 +8,8 @@ from typing import Any, Literal
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from config.answers import reference
-from config.api.schema import Schema, answer, closed_object, component, header
+from config.api.parameters import header
+from config.api.schema import Schema, answer, closed_object, component
 from config.api.structs import schema_of
 from config.slugs import NAME_LENGTH
 from flags.ofrep.answers import (
@@ -154,10 +155,7 @@ evaluate_all = extend_schema(
     parameters=_CLIENT_STATE,
     request={"application/json": _REQUEST},
     responses={
-        200: answer(
-            schema_of(OfrepEvaluations),
-            "The evaluations.",
-        ),
+        200: answer(schema_of(OfrepEvaluations), "The evaluations."),
         304: OpenApiResponse(None, "The answer that `If-None-Match` names is still current."),
         **_failures(of_a_flag=False),
     },
