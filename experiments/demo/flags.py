@@ -94,13 +94,13 @@ FLAGS = (
     DemoFlag("search-suggestions", "Suggestions while typing into the search field.", ON, ON),
     DemoFlag(
         "express-delivery",
-        "Delivery on the next day, where the courier goes.",
+        "Delivery on the next day, in areas of the courier.",
         State(True, [_where(("country", "in", ["DE", "CH"])), _where(("country", "equals", "FR"), percentage=12.5)]),
         _EVERYONE,
     ),
     DemoFlag(
         "loyalty-points",
-        "Points on every purchase of good customers.",
+        "Points for every purchase of good customers.",
         State(True, [_where(("plan", "equals", "plus"), ("purchases", "greaterThanOrEqual", 3))]),
         State(True, [_where(("plan", "exists"))]),
     ),
@@ -123,7 +123,7 @@ FLAGS = (
     DemoFlag("maintenance-banner", "Says that the shop closes for the night.", OFF, State(False, [_TESTERS])),
     DemoFlag(
         "product-layout",
-        "How the products of a search are laid out.",
+        "The layout of the products that a search finds.",
         State(True, [_segment("colleagues", variant="list"), {**_share(100), **_split(grid=60, list=40)}]),
         ON,
         {**_values("string", grid="grid", list="list"), "off_variant": "grid", "tags": ["search"]},

@@ -97,7 +97,7 @@ CHECKOUT_BUTTON = Trial(
 )
 SIGN_UP_FORM = Trial(
     "sign-up-form",
-    "Is a form of one step better than the one of three?",
+    "Is a form with one step better than one with three?",
     metric="sign_up",
     arms=(Arm("three-steps", 50, rate=0.31), Arm("one-step", 50, rate=0.4)),
     more=(CAME_BACK,),
@@ -108,7 +108,7 @@ SIGN_UP_FORM = Trial(
 )
 FREE_SHIPPING = Trial(
     "free-shipping-bar",
-    "From which amount on should shipping be free?",
+    "Above which amount should shipping be free?",
     metric="purchase",
     arms=(Arm("none", 50), Arm("from-30", 25), Arm("from-50", 25)),
 )

@@ -65,12 +65,12 @@ class FlagForm(EnvironmentalForm):
         blank=lambda: None,
         rows=6,
         label="JSON Schema",
-        help_text="Optional. All values must be valid by this schema (draft 2020-12).",
+        help_text="Optional. All values must be valid against this schema (draft 2020-12).",
     )
     prerequisites = JSONField(
         name="prerequisites",
         editor="prerequisites",
-        help_text="This flag is off for users for whom one of these flags is off.",
+        help_text="If one of these flags is off for a user, this flag is off for that user, too.",
     )
     tags = WordsField(help_text="Words to find the flag by, separated by commas.")
     owner = TextField(help_text="The person or team responsible for the flag.")

@@ -105,7 +105,7 @@ def test_results__of_a_draft__are_none_yet() -> None:
 
 def test_results__of_a_stopped_experiment__say_since_when(production: Environment) -> None:
     experiment = ExperimentFactory(stopped=True)
-    assert "until 31 Jan 2026" in text_of(sign_in().get(address(experiment)))
+    assert "from 31 Jan 2026 to 31 Jan 2026" in text_of(sign_in().get(address(experiment)))
 
 
 def test_results__that_are_frozen__are_final() -> None:
