@@ -3,76 +3,69 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn
+from typing import Annotated, NoReturn
 from zoneinfo import ZoneInfo
 
 import django_filters
 from drf_spectacular.utils import extend_schema
+from msgspec import UNSET, Meta, UnsetType, field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.api.filters import ChoiceFilter, MomentFilter, TextFilter, read_parameters
 from config.api.parameters import parameters_of
 from config.api.permissions import Access
-from config.api.schema import KEY, NAME, Schema, answer, closed_object, component, operation
+from config.api.schema import answer, operation
+from config.api.structs import Answer, Count, Key, Moment, Name, described, one_of, schema_of
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
 from config.timestamps import format_timestamp
 from events.counts.intervals import MOST_INTERVALS, Interval, Intervals, intervals, zone_names
-from events.counts.queries import MOST_NAMES, EventCounts, Occurrences, count_events
+from events.counts.queries import MOST_NAMES, count_events
+from events.counts.queries import EventCounts as CountedEvents
 from events.counts.storage import start_of
 from events.models import EventCount
 
-_MOMENT: Schema = {"type": "string", "format": "date-time"}
-_COUNT: Schema = {"type": "integer", "minimum": 1}
-_NUMBER: Schema = {"type": "integer", "minimum": 0}
-_INTERVAL: Schema = {"type": "string", "enum": [each.value for each in Interval]}
-_OTHER: Schema = {
-    **_NUMBER,
-    "description": f"The events of all other names, if there are more than {MOST_NAMES} names.",
-}
-_NAMED: Schema = closed_object({"event": NAME, "count": _COUNT}, "The events of one name.")
-_INTERVAL_COUNTS: Schema = closed_object(
-    {
-        "at": {**_MOMENT, "description": "The start of the interval, in UTC."},
-        "local": {**_MOMENT, "description": "The start of the interval, in local time."},
-        "counts": {"type": "object", "additionalProperties": _COUNT, "description": "The counts by name of the event."},
-        "other": _OTHER,
-    },
-    "The events of one hour or day.",
-    optional=["other"],
-)
-_COUNTS = component(
-    "EventCounts",
-    closed_object(
-        {
-            "environment": KEY,
-            "interval": _INTERVAL,
-            "timeZone": {"type": "string", "minLength": 1, "maxLength": 200},
-            "from": {**_MOMENT, "description": "The start of the first interval."},
-            "to": {**_MOMENT, "description": "The end of the last interval, which is no longer part of it."},
-            "total": _NUMBER,
-            "events": {
-                "type": "array",
-                "items": component("NamedCount", _NAMED),
-                "maxItems": MOST_NAMES,
-                "description": f"The {MOST_NAMES} most frequent names of all intervals together, "
-                "the most frequent first.",
-            },
-            "other": _OTHER,
-            "series": {
-                "type": "array",
-                "items": component("IntervalCounts", _INTERVAL_COUNTS),
-                "minItems": 1,
-                "maxItems": MOST_INTERVALS,
-                "description": "All intervals in order of time, including those without events.",
-            },
-        },
-        "The number of events in the environment of the request.",
-        optional=["other"],
-    ),
-)
+_Positive = Annotated[int, Meta(ge=1)]
+_Others = Annotated[
+    Count | UnsetType, described(f"The events of all other names, if there are more than {MOST_NAMES} names.")
+]
+_EVENTS = f"The {MOST_NAMES} most frequent names of all intervals together, the most frequent first."
+
+
+class NamedCount(Answer):
+    """The events of one name."""
+
+    event: Name
+    count: _Positive
+
+
+class IntervalCounts(Answer):
+    """The events of one hour or day."""
+
+    at: Annotated[Moment, described("The start of the interval, in UTC.")]
+    local: Annotated[Moment, described("The start of the interval, in local time.")]
+    counts: Annotated[dict[str, _Positive], described("The counts by name of the event.")]
+    other: _Others = UNSET
+
+
+class EventCounts(Answer, kw_only=True):
+    """The number of events in the environment of the request."""
+
+    environment: Key
+    interval: Annotated[str, one_of(Interval)]
+    time_zone: Annotated[str, Meta(min_length=1, max_length=200)]
+    start: Annotated[Moment, described("The start of the first interval.")] = field(name="from")
+    end: Annotated[Moment, described("The end of the last interval, which is no longer part of it.")] = field(name="to")
+    total: Count
+    events: Annotated[list[NamedCount], Meta(max_length=MOST_NAMES), described(_EVENTS)]
+    other: _Others = UNSET
+    series: Annotated[
+        list[IntervalCounts],
+        Meta(min_length=1, max_length=MOST_INTERVALS),
+        described("All intervals in order of time, including those without events."),
+    ]
 
 
 _STEP = {Interval.DAY: timedelta(days=1), Interval.HOUR: timedelta(hours=1)}
@@ -119,7 +112,7 @@ class CountViewSet(ApiViewSet):
         "intervals, all of them whole: the first contains `from`, and the last contains `to`. Only "
         "years from 1980 on are possible.",
         parameters=parameters_of(CountFilter),
-        responses={200: answer(_COUNTS, "The counts.")},
+        responses={200: answer(schema_of(EventCounts), "The counts.")},
     )
     def retrieve(self, request: Request) -> Response:
         asked_for = read_parameters(request, CountFilter)
@@ -130,8 +123,7 @@ class CountViewSet(ApiViewSet):
         end = _in_zone(asked_for["to"], zone, "to", request) or self.now
         of = _intervals(interval, zone, start or max(_FIRST, end - _USUAL[interval]), end)
         counted = count_events(self.environment, of, name=asked_for["event"] or None)
-        about = {"environment": self.environment.key, "interval": interval.value, "timeZone": zone.key}
-        return Response({**about, **_told(counted, of, zone)})
+        return Response(_answer(self.environment.key, interval, counted, of, zone).document())
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -170,30 +162,29 @@ def _refuse(field: str, code: DetailCode, message: str) -> NoReturn:
     raise ValidationFailed([Detail(field, code, message)], code=ErrorCode.INVALID_PARAMETER)
 
 
-def _told(counted: EventCounts, of: Intervals, zone: ZoneInfo) -> dict[str, Any]:
+def _answer(environment: str, interval: Interval, counted: CountedEvents, of: Intervals, zone: ZoneInfo) -> EventCounts:
     together = counted.overall
-    return {
-        "from": _moment(of.starts[0]),
-        "to": _moment(of.end),
-        "total": together.total,
-        "events": [{"event": name, "count": count} for name, count in together.by_name.items()],
-        **_others(together, together),
-        "series": [
-            {
-                "at": _moment(start),
-                "local": start_of(start).astimezone(zone).isoformat(),
-                "counts": each.by_name,
-                **_others(each, together),
-            }
-            for start, each in zip(of.starts, counted.series, strict=True)
+    has_others = bool(together.others)
+    return EventCounts(
+        environment=environment,
+        interval=interval.value,
+        time_zone=zone.key,
+        start=_moment(of.starts[0]),
+        end=_moment(of.end),
+        total=together.total,
+        events=[NamedCount(event=name, count=count) for name, count in together.by_name.items()],
+        other=together.others if has_others else UNSET,
+        series=[
+            IntervalCounts(
+                at=_moment(start),
+                local=start_of(start).astimezone(zone).isoformat(),
+                counts=dict(counts.by_name),
+                other=counts.others if has_others else UNSET,
+            )
+            for start, counts in zip(of.starts, counted.series, strict=True)
         ],
-    }
+    )
 
 
 def _moment(quarter: int) -> str:
     return format_timestamp(start_of(quarter))
-
-
-def _others(each: Occurrences, together: Occurrences) -> dict[str, int]:
-    """The name for all other events, which is not a name of an event."""
-    return {"other": each.others} if together.others else {}
