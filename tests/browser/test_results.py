@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transa
 
 
 def experiment_with_users() -> Experiment:
-    """With a hundred users in each variant, of whom 10 and 40 bought something."""
+    """With a hundred users in each variant; 10 and 40 of them bought something."""
     experiment: Experiment = ExperimentFactory(key="button", running=True)
     at = NOON + timedelta(minutes=1)
     events = []

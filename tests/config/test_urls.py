@@ -1,4 +1,4 @@
-"""The pages that are neither the API nor the admin."""
+"""The pages outside the API and the admin."""
 
 from __future__ import annotations
 

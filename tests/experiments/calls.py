@@ -27,5 +27,5 @@ def track(client: Any, user: str, event: str = "purchase", **rest: Any) -> str:
 
 
 def asking(user: str, at: datetime, **attributes: Any) -> Context:
-    """A user for whom a flag was evaluated."""
+    """A user with an evaluated flag."""
     return Context(user, attributes, Configuration({}, {}), at)

@@ -27,7 +27,9 @@ class Command(OperatorCommand):
     help = "Delete the events before a time, except those that results of experiments are computed from."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--before", required=True, help="such as 2026-01-31, in UTC, or 2026-01-31T12:00:00Z")
+        parser.add_argument(
+            "--before", required=True, help="the time, such as 2026-01-31 in UTC, or 2026-01-31T12:00:00Z"
+        )
         parser.add_argument("--environment", help="the key of an environment (default: all environments)")
         parser.add_argument("--dry-run", action="store_true", help="report what would be deleted, and delete nothing")
 

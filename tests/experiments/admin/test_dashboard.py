@@ -1,4 +1,4 @@
-"""The first page of the admin: what it says, to whom, and with how many queries."""
+"""The first page of the admin: its text for each user, and its number of queries."""
 
 from __future__ import annotations
 

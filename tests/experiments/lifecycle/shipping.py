@@ -35,12 +35,12 @@ def run_experiment(environment: Environment, **values: Any) -> Experiment:
 
 
 def record_visits(environment: Environment, variant: str, number: int, buyers: int, *, event: str = "purchase") -> None:
-    """Record `number` users who see a variant, the first `buyers` of whom do something afterwards."""
+    """Record `number` users who see a variant; the first `buyers` do something afterwards."""
     record(list(_events(variant, number, buyers, event)), environment)
 
 
 def record_clear_winner(environment: Environment, better: str = "green") -> None:
-    """Record users with whom one of the variants is clearly better."""
+    """Record users so that one of the variants is clearly better."""
     for variant in ("control", "green"):
         record_visits(environment, variant, 150, 120 if variant == better else 30)
 

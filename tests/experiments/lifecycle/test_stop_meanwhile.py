@@ -1,4 +1,4 @@
-"""Users who are assigned while an experiment is stopped: whoever is answered with a variant counts."""
+"""Users who are assigned while an experiment is stopped: all who get a variant count."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ NOW = NOON + timedelta(days=2)
 
 @pytest.fixture
 def experiment() -> Experiment:
-    """120 users, of whom every fourth buys; the last of them are exposed first."""
+    """120 users; every fourth buys, and the last ones are exposed first."""
     create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, at=NOON)
     experiment = ExperimentFactory(key="e", metrics=["purchase", "spent"], running=True)
     for number in range(120):

@@ -42,12 +42,12 @@ def next_phase(environment: Environment, days: int, **changes: Any) -> Experimen
 
 
 def admitted_users(prefix: str) -> Iterator[str]:
-    """Yield users whom the percentage admits from the first phase on."""
+    """Yield users that the percentage admits from the first phase on."""
     return (user for number in count() if bucket("shop", user := f"{prefix} {number}") < threshold(10))
 
 
 def record_users(environment: Environment, phase: int, users: tuple[int, int]) -> None:
-    """Record users exposed in a phase, of whom every tenth buys. Each phase begins a day after the one before."""
+    """Record users exposed in a phase; every tenth buys. Each phase begins a day after the one before."""
     at, events = NOON + (phase - 1) * DAY + timedelta(hours=1), []
     for variant, number in zip(("control", "green"), users, strict=True):
         for index, user in enumerate(islice(admitted_users(f"{variant} {phase}"), number)):

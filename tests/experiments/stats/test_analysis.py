@@ -31,7 +31,7 @@ def variants_of_users(draw: st.DrawFn, kind: str, values: st.SearchStrategy[floa
 
 @st.composite
 def one_variant(draw: st.DrawFn, kind: str, values: st.SearchStrategy[float]) -> Sums:
-    """The sums over a handful of users, each of whom stands for as many."""
+    """The sums over a few users, each counted many times."""
     values = st.sampled_from([0.0, 1.0]) if kind == "share" else values
     users = draw(st.lists(st.tuples(values, values, values), max_size=6))
     y, x, d = ([user[at] for user in users] for at in range(3))

@@ -45,7 +45,7 @@ def report(experiment: Experiment, user: str, variant: str, *names: str, **attri
 
 @pytest.fixture
 def running() -> Experiment:
-    """Four users in each variant, one and two of whom bought something."""
+    """Four users in each variant; one and two of them bought something."""
     experiment: Experiment = ExperimentFactory(key="button", running=True)
     for variant, buyers in (("control", 1), ("green", 2)):
         for number in range(4):
