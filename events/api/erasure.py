@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from uuid import UUID
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.api.filters import refuse_parameters
 from config.api.permissions import Access
 from config.api.schema import NAME, answer, operation
+from config.api.structs import Answer, schema_of
 from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
 from events.removal.erasure import erase_user
 
 
-class ChangedExperimentSerializer(serializers.Serializer[Any]):
+class ChangedExperiment(Answer):
     """An experiment whose numbers changed."""
 
-    id = serializers.UUIDField()
-    key = serializers.CharField()
-    status = serializers.CharField()
+    id: UUID
+    key: str
+    status: str
 
 
-class ErasureSerializer(serializers.Serializer[Any]):
+class Erasure(Answer):
     """What was deleted with a user, and the experiments whose numbers changed."""
 
-    userId = serializers.CharField()
-    events = serializers.IntegerField()
-    exposures = serializers.IntegerField()
-    experiments = ChangedExperimentSerializer(many=True)
+    user_id: str
+    events: int
+    exposures: int
+    experiments: list[ChangedExperiment]
 
 
 @extend_schema(tags=["Users"])
 class UserViewSet(ApiViewSet):
     access = {"destroy": Access(Scope.MANAGE, "events.delete_event")}
-    serializer_class = ErasureSerializer
     lookup_url_kwarg = "user_id"
     keeps_history = False
 
@@ -56,22 +55,14 @@ class UserViewSet(ApiViewSet):
                 description="The id of the user, percent-encoded. It may contain slashes.",
             )
         ],
-        responses={200: answer(ErasureSerializer, "What was deleted.")},
+        responses={200: answer(schema_of(Erasure), "What was deleted.")},
     )
     def destroy(self, request: Request, user_id: str) -> Response:
         refuse_parameters(request)
         self.refuse_body(request)
         _refuse_broken(request)
         erased = erase_user(user_id, self.environment)
-        experiments = ChangedExperimentSerializer(erased.experiments, many=True).data
-        return Response(
-            {
-                "userId": user_id,
-                "events": erased.events,
-                "exposures": erased.exposures,
-                "experiments": experiments,
-            }
-        )
+        return Response(Erasure.of(erased, user_id=user_id).document())
 
 
 def _refuse_broken(request: Request) -> None:

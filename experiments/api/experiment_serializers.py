@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+from uuid import UUID
 
 from drf_spectacular.utils import extend_schema_field
+from msgspec import UNSET, UnsetType
 from rest_framework import serializers
 
 from config.api.change_reason import REASON_LENGTH
@@ -21,6 +23,7 @@ from config.api.serializers import (
     TimestampField,
     WholeNumberField,
 )
+from config.api.structs import Answer, Key, described, one_of
 from config.documents import Document
 from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
 from experiments.api.design_schema import (
@@ -235,31 +238,31 @@ class AssignmentsRequestSerializer(AssignmentRequestSerializer):
 
 
 _REASONS = " ".join(f"`{reason}`: {meaning}" for reason, meaning in REASONS.items())
+_REASONS_WHILE_RUNNING = [reason for reason in REASONS if reason != WINNER]
 
 
-class AssignmentSerializer(serializers.Serializer[Any]):
+class Assignment(Answer):
     """The variant that the user sees from now on. If the user is not in the experiment, also the reason."""
 
-    variant = KeyField()
-    experimentId = serializers.UUIDField(source="experiment_id")
-    inExperiment = serializers.BooleanField(help_text="False if the user is not in the experiment; otherwise left out.")
-    reason = serializers.ChoiceField(
-        choices=list(REASONS), help_text=f"Why the user is not in the experiment. {_REASONS}"
-    )
+    variant: Key
+    experiment_id: UUID
+    in_experiment: Annotated[
+        bool | UnsetType, described("False if the user is not in the experiment; otherwise left out.")
+    ] = UNSET
+    reason: Annotated[
+        str | UnsetType, one_of(REASONS), described(f"Why the user is not in the experiment. {_REASONS}")
+    ] = UNSET
 
-    left_out_while_empty = ("inExperiment", "reason")
 
-
-class RunningAssignmentSerializer(serializers.Serializer[Any]):
+class RunningAssignment(Answer):
     """The variant of the user in one of the running experiments."""
 
-    experiment = KeyField()
-    experimentId = serializers.UUIDField()
-    variant = KeyField()
-    inExperiment = serializers.BooleanField(help_text="Whether the user is in the experiment.")
-    reason = serializers.ChoiceField(
-        choices=[reason for reason in REASONS if reason != WINNER],
-        help_text="Why the user is not in the experiment; otherwise left out.",
-    )
-
-    left_out_while_empty = ("reason",)
+    experiment: Key
+    experiment_id: UUID
+    variant: Key
+    in_experiment: Annotated[bool, described("Whether the user is in the experiment.")]
+    reason: Annotated[
+        str | UnsetType,
+        one_of(_REASONS_WHILE_RUNNING),
+        described("Why the user is not in the experiment; otherwise left out."),
+    ] = UNSET

@@ -9,6 +9,7 @@ import msgspec
 from django.db.models import Q
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from msgspec import UNSET
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -19,28 +20,31 @@ from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.schema import answer, operation
 from config.api.serializers import NoBodySerializer
+from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.documents import is_same
 from config.errors import ErrorCode
 from config.models import Scope
 from experiments.api.experiment_serializers import (
+    Assignment,
     AssignmentRequestSerializer,
-    AssignmentSerializer,
     AssignmentsRequestSerializer,
     ExperimentEntrySerializer,
     ExperimentSerializer,
     ExperimentUpdateSerializer,
     PhaseSerializer,
     ReopenSerializer,
-    RunningAssignmentSerializer,
+    RunningAssignment,
     StopSerializer,
 )
 from experiments.api.permissions import require_flag
-from experiments.exposures.assignment import Assignment, get_variant, get_variants
+from experiments.exposures.assignment import get_variant, get_variants
 from experiments.lifecycle import changes as lifecycle
 from experiments.lifecycle import new_phase
 from experiments.lifecycle.new_phase import MOST_PHASES
 from experiments.models import REOPENABLE_FOR, Experiment, ExperimentQuerySet, Status
+
+_ASSIGNMENTS = schema_of(list[RunningAssignment])
 
 
 class ExperimentFilter(django_filters.FilterSet):
@@ -268,7 +272,7 @@ class ExperimentViewSet(ApiViewSet):
         "not include see the control, and testers see their forced variant: then `inExperiment` is false, `reason` "
         "says why, and nothing is recorded. Once a winner is declared, all users see it.",
         request=AssignmentRequestSerializer,
-        responses={200: answer(AssignmentSerializer, "The assignment.")},
+        responses={200: answer(schema_of(Assignment), "The assignment.")},
         errors=[ErrorCode.EXPERIMENT_NOT_RUNNING],
     )
     def variant(self, request: Request, experiment_key: str) -> Response:
@@ -283,8 +287,8 @@ class ExperimentViewSet(ApiViewSet):
             attributes=body.attributes,
             at=self.now,
         )
-        answer = {"variant": assignment.variant, "experimentId": assignment.experiment_id}
-        return Response(answer if assignment.reason is None else {**answer, **_participation(assignment)})
+        in_experiment = UNSET if assignment.reason is None else False
+        return Response(Assignment.of(assignment, in_experiment=in_experiment).document())
 
     @operation(
         "get_variants",
@@ -293,7 +297,7 @@ class ExperimentViewSet(ApiViewSet):
         "records an exposure to each experiment that includes the user. Otherwise nothing is recorded, and the "
         "variant is what Get Variant would answer now.",
         request=AssignmentsRequestSerializer,
-        responses={200: answer(RunningAssignmentSerializer(many=True), "The assignments.")},
+        responses={200: answer(_ASSIGNMENTS, "The assignments.")},
     )
     def variants(self, request: Request) -> Response:
         refuse_parameters(request)
@@ -309,12 +313,7 @@ class ExperimentViewSet(ApiViewSet):
         )
         return Response(
             [
-                {
-                    "experiment": key,
-                    "experimentId": assignment.experiment_id,
-                    "variant": assignment.variant,
-                    **_participation(assignment),
-                }
+                RunningAssignment.of(assignment, experiment=key, in_experiment=assignment.reason is None).document()
                 for key, assignment in assignments.items()
             ]
         )
@@ -331,10 +330,3 @@ class ExperimentViewSet(ApiViewSet):
         if self.caller.scope is None:  # a signed-in user
             require_flag(request.user, lifecycle.get_experiment(key, self.environment))
         return self._write(key)
-
-
-def _participation(assignment: Assignment) -> dict[str, Any]:
-    """Return whether a user is in an experiment and, if not, the reason."""
-    if assignment.reason is None:
-        return {"inExperiment": True}
-    return {"inExperiment": False, "reason": assignment.reason}
