@@ -55,7 +55,7 @@ def idempotent(
                 return _keep_success(which, _rendered(view, handle(view, request, *args, **path)))
         return _answer_again(known, what)
 
-    handle_once.is_idempotent = True  # type: ignore[attr-defined]  # for the test of what the document says
+    handle_once.is_idempotent = True  # type: ignore[attr-defined]  # read by the OpenAPI document
     return handle_once
 
 
