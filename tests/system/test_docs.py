@@ -67,7 +67,7 @@ def assert_all_from(site: str, visit: Visit) -> None:
 
 def test_swagger_ui__opened_without_a_key__shows_every_operation_from_this_host_alone(site: str, visit: Visit) -> None:
     visit.page.goto(f"{site}/docs")
-    expect(visit.page.locator(".opblock")).to_have_count(48)
+    expect(visit.page.locator(".opblock")).to_have_count(58)
     visit.page.get_by_text("Evaluate a flag", exact=True).click()
     expect(visit.page.get_by_text("Whether the flag is on for a user, and why").first).to_be_visible()
     visit.page.wait_for_load_state("networkidle")
@@ -78,7 +78,7 @@ def test_swagger_ui__given_a_key__calls_the_api(server: Server, visit: Visit) ->
     server.ask("POST", "/v1/flags", json={"key": "tried-out"}).raise_for_status()
     page = visit.page
     page.goto(f"{server.url}/docs")
-    expect(page.locator(".opblock")).to_have_count(48)
+    expect(page.locator(".opblock")).to_have_count(58)
     page.wait_for_load_state("networkidle")  # until the document is read, what is typed into the dialogue may be lost
     page.get_by_role("button", name="Authorize").first.click()
     bearer = page.locator(".auth-container", has_text="bearerKey")
