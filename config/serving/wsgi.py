@@ -65,9 +65,6 @@ class Request(WSGIRequest):
             return False
 
 
-_TOO_LARGE = 413
-
-
 def _is_utf8(text: str) -> bool:
     """Return whether a text that WSGI made from bytes, by Latin-1, is UTF-8."""
     try:
@@ -82,10 +79,12 @@ _SECONDS_TO_DISCARD = 5
 """How much of a body that is too large is read and thrown away, and for how long."""
 _PIECE = 2**16
 _discarding = threading.BoundedSemaphore(16)
+_MAY_DISCARD = "halyard.may_discard"
+"""The name in a WSGI environment of whether to read the rest of the body after the answer."""
 
 
-class _BodyTooLarge:
-    """An answer to a body that is too large, and then the rest of that body.
+class _DiscardingRest:
+    """An answer to a request whose body is too large, and then the rest of that body.
 
     Many clients send all of a body before they read. If the connection were closed meanwhile, they
     would report a broken pipe instead of the answer.
@@ -125,13 +124,15 @@ class Application(WSGIHandler):
     ) -> Iterable[bytes]:
         answer: HttpResponseBase = super().__call__(environ, start_response)
         # A client that asks before it sends has sent nothing, and reads first.
-        is_sending = answer.status_code == _TOO_LARGE and "HTTP_EXPECT" not in environ
-        return _BodyTooLarge(answer, environ["wsgi.input"]) if is_sending else answer
+        is_sending = environ.get(_MAY_DISCARD, False) and "HTTP_EXPECT" not in environ
+        return _DiscardingRest(answer, environ["wsgi.input"]) if is_sending else answer
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         response = super().get_response(request)
         if isinstance(request, Request) and not request.read_rest():
             response.headers["Connection"] = "close"
+            # A silent client could keep its connection, so only callers that were recognised may.
+            request.environ[_MAY_DISCARD] = getattr(request, "auth", None) is not None
         return response
 
 

@@ -89,6 +89,26 @@ def test_body__sent_whole_before_the_answer_is_read__is_answered_with_413(server
     assert server.ask("GET", "/v1/flags").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "scope", "status"),
+    [
+        ("POST", "/v1/segments", "client", 403),
+        ("PATCH", "/v1/flags/nowhere", "manage", 404),
+        ("PUT", "/v1/flags", "manage", 405),
+        ("POST", "/ofrep/v1/evaluate/flags", "client", 400),
+    ],
+)
+def test_body__too_large_and_refused_for_another_reason__is_read_after_the_answer(
+    server: Server, method: str, path: str, scope: str, status: int
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    headers = {**server.headers(scope), "Content-Type": "application/json"}
+    connection.request(method, path, b" " * (6 * MIB), headers)
+    response = connection.getresponse()
+    assert (response.status, response.headers["Connection"]) == (status, "close")
+    connection.close()
+
+
 @pytest.mark.parametrize("expectation", ["", "Expect: 100-continue\r\n"], ids=["sends at once", "asks before it sends"])
 def test_body__announced_with_more_than_5_mib__is_refused_before_a_byte_of_it_is_sent(
     server: Server, expectation: str
