@@ -117,8 +117,8 @@ class EnvironmentViewSet(ApiViewSet):
         environment = _find(environment_key)
         serializer = EnvironmentUpdateSerializer(environment, data=self.sent_changes(request), partial=True)
         serializer.is_valid(raise_exception=True)
-        values = {"name": environment.name, "is_default": environment.is_default, **serializer.validated_data}
-        return _answer(environments.update_environment(environment, **values, **self.provenance))
+        changes = serializer.validated_data
+        return _answer(environments.update_environment(environment, **changes, **self.provenance))
 
 
 def _find(key: str) -> Environment:

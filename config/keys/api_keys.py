@@ -67,11 +67,20 @@ def get_key(key_id: UUID, environment: Environment) -> ApiKey:
 
 
 def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, at: datetime, reason: str = "") -> ApiKey:
-    """Change the name of a key, or its expiry (None for never). Equal values change nothing."""
-    if details := _check(changes.get("name", key.name), changes.get("expires_at"), at):
-        raise ValidationFailed(details)
+    """Change the name of a key, or its expiry (None for never). Equal values change nothing.
+
+    Raises ValidationFailed, or DomainError `forbidden` if the actor may not change what is common
+    and would change the expiry of a key that may.
+    """
     with writing(actor=actor, at=at, reason=reason) as log:
         key = ApiKey.objects.select_related("environment").get(pk=key.pk)
+        expires_at = changes.get("expires_at", key.expires_at)
+        has_new_expiry = expires_at != key.expires_at
+        # An expiry that is sent back as it was read may be in the past.
+        if details := _check(changes.get("name", key.name), expires_at if has_new_expiry else None, at):
+            raise ValidationFailed(details)
+        if has_new_expiry and key.scope == Scope.MANAGE and key.may_change_common:
+            actor.require_common("What keys with `common` may change")
         before = document(key)
         for name in changes.keys() & {"name", "expires_at"}:
             setattr(key, name, changes[name])

@@ -35,13 +35,24 @@ def create_environment(*, key: str, name: str, actor: Actor, at: datetime, reaso
 
 
 def update_environment(
-    environment: Environment, *, name: str, is_default: bool, actor: Actor, at: datetime, reason: str = ""
+    environment: Environment,
+    *,
+    name: str | None = None,
+    is_default: bool | None = None,
+    actor: Actor,
+    at: datetime,
+    reason: str = "",
 ) -> Environment:
-    """Rename an environment, or make it the default instead of the current one."""
-    if details := _check_name(name):
+    """Rename an environment, or make it the default instead of the current one.
+
+    None leaves the name, or the default, as it is.
+    """
+    if name is not None and (details := _check_name(name)):
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
         environment = Environment.objects.get(pk=environment.pk)
+        name = environment.name if name is None else name
+        is_default = environment.is_default if is_default is None else is_default
         if environment.is_default and not is_default:
             message = "Make another environment the default instead."
             raise ValidationFailed([Detail("isDefault", DetailCode.INVALID_VALUE, message)])

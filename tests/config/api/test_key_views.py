@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from config.models import ApiKey, Environment, IdempotencyKey, Scope
 from tests.answers import data, error
-from tests.conftest import CommittingClient
+from tests.conftest import NOON, CommittingClient
 from tests.factories import FlagFactory, KeyFactory
 
 KEYS, ENVIRONMENTS = "/v1/keys", "/v1/environments"
@@ -77,6 +78,21 @@ def test_key__changed__has_another_name_and_end_and_the_same_rights(own: Committ
     _refuse(own.patch(address, {"scope": "manage"}), "scope")
     _refuse(own.patch(address, {"common": True}), "common")
     _refuse(own.patch(address, {"expiresAt": "2020-01-31"}), "expiresAt")
+
+
+def test_key__that_has_expired__is_renamed_as_it_was_read(api: CommittingClient, production: Environment) -> None:
+    expired, _ = KeyFactory(scope=Scope.CLIENT, expires_at=NOON + timedelta(microseconds=1))
+    address = f"{KEYS}/{expired.pk}"
+    read = data(api.get(address))
+    assert data(api.patch(address, {**read, "name": "old"})) == {**read, "name": "old"}
+
+
+def test_key__with_common__lives_longer_only_by_a_key_that_has_it(own: CommittingClient, api: CommittingClient) -> None:
+    common, _ = KeyFactory(expires_at=NOON + timedelta(days=1))
+    address = f"{KEYS}/{common.pk}"
+    error(own.patch(address, {"expiresAt": None}), 403, "forbidden")
+    assert data(own.patch(address, {"name": "other"}))["name"] == "other"
+    assert "expiresAt" not in data(api.patch(address, {"expiresAt": None}))
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,14 @@ def test_update__default_without_a_successor__is_refused(production: Environment
     assert Environment.objects.default() == production
 
 
+def test_update__other_properties_changed_since_they_were_read__stay(staging: Environment) -> None:
+    read_before = Environment.objects.get(pk=staging.pk)
+    update_environment(staging, name="Stage", is_default=True, **WRITE)
+
+    assert update_environment(read_before, name="Third", **WRITE).is_default
+    assert update_environment(read_before, is_default=True, **WRITE).name == "Third"
+
+
 def test_update__nothing_new__writes_nothing(production: Environment) -> None:
     before = Change.objects.latest_revision()
     update_environment(production, name="Production", is_default=True, actor=Actor("x", ACTOR.source), at=NOON)
