@@ -35,7 +35,8 @@ def _names_in_use(environment: Environment, reference: str) -> Sequence[str]:
     answers: Iterable[tuple[object, Any]] = asking_for_names.send(
         sender=Event, environment=environment, reference=reference
     )
-    names = list(dict.fromkeys(name for _, answer in answers for name in answer)) or [reference]
+    # Events keep an id as it was sent, such as in capitals, so the reference itself is one of the names.
+    names = list(dict.fromkeys([*(name for _, answer in answers for name in answer), reference]))
     if len(names) == 1:
         return names
     # Clients mostly use one of the names. For one name, the index returns events in the order of

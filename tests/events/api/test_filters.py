@@ -67,6 +67,16 @@ def test_query__experiment_by_id_or_key__finds_its_events_however_they_spell_it(
         assert {event["userId"] for event in data(api.get("/v1/events", query))} == {"u1", "u2"}
 
 
+def test_query__experiment_by_its_id_in_capitals__finds_events_of_that_spelling_too(
+    api: Any, production: Environment
+) -> None:
+    button = ExperimentFactory(environment=production, key="button")
+    store(production, ("u1", "see"), experimentId="button")
+    store(production, ("u2", "see"), experimentId=str(button.pk).upper())
+    events = data(api.get("/v1/events", {"experimentId": str(button.pk).upper()}))
+    assert {event["userId"] for event in events} == {"u1", "u2"}
+
+
 def test_query__experiment_of_the_longest_key__finds_its_events_by_id(api: Any, production: Environment) -> None:
     experiment = ExperimentFactory(environment=production, key="k" * 100)
     store(production, ("u1", "see"), experimentId="k" * 100)
