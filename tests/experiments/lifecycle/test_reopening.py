@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 import time_machine
-from django.db import transaction
 
 from config.errors import DomainError
 from config.models import Change, Environment
@@ -35,7 +33,6 @@ from tests.experiments.lifecycle.shipping import (
     stored_state,
 )
 from tests.factories import ExperimentFactory
-from tests.threads import SECONDS, Threads, database_for_threads
 
 pytestmark = pytest.mark.django_db
 
@@ -358,47 +355,3 @@ def test_keep__opened_again_while_explaining__keeps_nothing(
     assert (get_experiment("e", production).status, AggregateState.objects.get().kept) == ("running", None)
     refresh_results(NOON)
     assert AggregateState.objects.get().kept is None
-
-
-# --- at the same time -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        yield threads
-        threads.join()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_reopen__exposure_reported_while_it_is_under_way__counts(threads: Threads) -> None:
-    production = Environment.objects.get(key="production")
-    ExperimentFactory(key="e", running=True)
-    stopped_at = stop(production)
-
-    with transaction.atomic():
-        reopen_experiment(**step_arguments(production))
-        recording = threads.start(record, [see("u", stopped_at + timedelta(seconds=5))], production)
-        with pytest.raises(TimeoutError):
-            recording.result(0.3)
-        assert not Exposure.objects.exists()
-
-    recording.result(SECONDS)
-    assert Exposure.objects.get().user_id == "u"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_reopen__report_under_way_that_saw_it_stopped__is_found_by_the_reopening(threads: Threads) -> None:
-    production = Environment.objects.get(key="production")
-    ExperimentFactory(key="e", running=True)
-    stopped_at = stop(production)
-
-    with transaction.atomic():
-        record([see("u", stopped_at + timedelta(seconds=5))], production)
-        reopening = threads.start(lambda: reopen_experiment(**step_arguments(production)))
-        with pytest.raises(TimeoutError):
-            reopening.result(0.3)
-
-    assert reopening.result(SECONDS).status == "running"
-    assert Exposure.objects.get().user_id == "u"
