@@ -137,10 +137,10 @@ class _Repeating(dict[str, Any]):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    repeating = _Repeating(found)
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    repeating = _Repeating(members)
     repeating.repeated = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
     return repeating
 
@@ -199,9 +199,9 @@ def _text_defects(text: str, path: str) -> Iterator[Detail]:
 def check(body: Body) -> Any:
     """Return the value of a body, which must have no defects. Raises ValidationFailed."""
     if body.is_suspect:
-        found = [detail for detail, _ in zip(defects(body.value), range(_MOST_DETAILS), strict=False)]
-        if found:
-            raise ValidationFailed(found)
+        problems = [detail for detail, _ in zip(defects(body.value), range(_MOST_DETAILS), strict=False)]
+        if problems:
+            raise ValidationFailed(problems)
     return body.value
 
 

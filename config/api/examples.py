@@ -47,7 +47,7 @@ def add_examples(paths: dict[str, Any]) -> None:
 
 def _add(operation: dict[str, Any], call: Call) -> None:
     statuses = sorted(operation["responses"])
-    status = str(call.status) if call.status else next(each for each in statuses if each.startswith("2"))
+    status = str(call.status) if call.status else next(code for code in statuses if code.startswith("2"))
     answer = operation["responses"].get(status, {}).get("content", {}).get("application/json")
     if answer is not None and call.answered is not None:
         _put(answer, call.title, call.answered)

@@ -54,9 +54,11 @@ def refuse_parameters(request: Request) -> None:
 
 
 def _check(request: Request, filterset: Any, others: Iterable[str] = ()) -> None:
-    known = {*(filterset.filters if filterset else ()), *getattr(filterset, "patterns", ()), *others}
-    required = {name for name, each in filterset.filters.items() if each.extra["required"]} if filterset else set()
-    details = [*_misused(request, known, required), *(_invalid(filterset) if filterset else ())]
+    accepted = {*(filterset.filters if filterset else ()), *getattr(filterset, "patterns", ()), *others}
+    required = (
+        {name for name, parameter in filterset.filters.items() if parameter.extra["required"]} if filterset else set()
+    )
+    details = [*_misused(request, accepted, required), *(_invalid(filterset) if filterset else ())]
     if details:
         raise ValidationFailed(details, code=ErrorCode.INVALID_PARAMETER)
 

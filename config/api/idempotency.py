@@ -50,10 +50,10 @@ def idempotent(
             return handle(view, request, *args, **path)
         which, what = _sender_and_key(view, _checked(key)), _digest_of_request(request)
         with transaction.atomic():
-            known = claim(which, request=what, at=view.now)
-            if known is None:
+            earlier = claim(which, request=what, at=view.now)
+            if earlier is None:
                 return _keep_success(which, _rendered(view, handle(view, request, *args, **path)))
-        return _answer_again(known, what)
+        return _answer_again(earlier, what)
 
     handle_once.is_idempotent = True  # type: ignore[attr-defined]  # read by the OpenAPI document
     return handle_once

@@ -39,9 +39,9 @@ class KeysetPagination(BasePagination):
         rows: QuerySet[Any] = queryset.order_by(*self.ordering)
         if cursor := request.query_params.get("cursor"):
             rows = rows.filter(after(self.ordering, self._decode(cursor, queryset.model)))
-        found = list(rows) if limit is None else list(rows[: limit + 1])
-        has_more = limit is not None and len(found) > limit
-        page = found[:limit]
+        fetched = list(rows) if limit is None else list(rows[: limit + 1])
+        has_more = limit is not None and len(fetched) > limit
+        page = fetched[:limit]
         self.next_cursor = self._encode(page[-1]) if has_more else None
         return page
 

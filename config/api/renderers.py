@@ -60,8 +60,8 @@ _JSON = ("application/json", "application/*", "*/*")
 def preferred(request: HttpRequest, offered: Container[str]) -> str | None:
     """Return the offered media type that the request prefers to JSON, or None."""
     try:
-        accepted = [f"{each.main_type}/{each.sub_type}".lower() for each in request.accepted_types]
+        accepted = [f"{media_type.main_type}/{media_type.sub_type}".lower() for media_type in request.accepted_types]
     except (ValueError, TypeError, LookupError):  # the header is not a list of media types
         return None
-    first = next((each for each in accepted if each in offered or each in _JSON), None)
+    first = next((media_type for media_type in accepted if media_type in offered or media_type in _JSON), None)
     return None if first in _JSON else first

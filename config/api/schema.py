@@ -259,7 +259,7 @@ class EnvelopeSchema(AutoSchema):
         if schema:
             schema.pop("x-spec-enum-id", None)  # only used by a hook that is not installed
             if direction == "response" and _is_left_out_while_empty(field):
-                schema |= {"enum": [each for each in schema["enum"] if each is not None]} if "enum" in schema else {}
+                schema |= {"enum": [value for value in schema["enum"] if value is not None]} if "enum" in schema else {}
         return schema
 
     def _insert_field_validators(self, field: Any, schema: Any) -> None:

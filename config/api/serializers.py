@@ -54,8 +54,8 @@ class StrictSerializer(serializers.Serializer[Any]):
     def _objection(self, name: str, value: Any) -> ErrorDetail | None:
         field = self.fields.get(name)
         if field is None:
-            known = ", ".join(name for name, field in self.fields.items() if not field.read_only)
-            return ErrorDetail(f"Unknown field; use {known or 'none'}.", DetailCode.UNKNOWN_FIELD)
+            writable = ", ".join(name for name, field in self.fields.items() if not field.read_only)
+            return ErrorDetail(f"Unknown field; use {writable or 'none'}.", DetailCode.UNKNOWN_FIELD)
         if not field.read_only:
             return None
         if self.instance is not None and name in self.computed:

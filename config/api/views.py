@@ -126,6 +126,6 @@ class ApiViewSet(GenericViewSet[Any]):
         self.refuse_body(request)
         rows = self.filter_queryset(self.get_queryset())
         assert self.paginator is not None  # noqa: S101 (a list view names its pagination)
-        found = self.paginate_queryset(rows)
-        response: Response = self.get_paginated_response(self.get_serializer(found, many=True).data)
+        page = self.paginate_queryset(rows)
+        response: Response = self.get_paginated_response(self.get_serializer(page, many=True).data)
         return response

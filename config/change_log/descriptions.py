@@ -82,7 +82,7 @@ def describe_change(change: Change) -> DescribedChange:
 
 def without_long_documents(changes: ChangeQuerySet, long_kinds: Collection[str]) -> ChangeQuerySet:
     """Prepare changes for `describe_change_briefly`, without documents that may hold megabytes."""
-    is_short = ~Q(kind__in=[each for kind in long_kinds for each in kinds_of(kind)])
+    is_short = ~Q(kind__in=[stored_kind for kind in long_kinds for stored_kind in kinds_of(kind)])
     column = JSONField(decoder=StoredJSONDecoder)
     documents = {
         f"brief_{side}": Case(When(is_short, then=F(side)), output_field=column) for side in ("before", "after")

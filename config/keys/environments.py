@@ -86,12 +86,12 @@ def create_first_environments(*, at: datetime) -> None:
 
 def get_environment(key: str, *, field: str) -> Environment:
     """Return the environment with this key. Raises ValidationFailed with the field that named it."""
-    found = Environment.objects.filter(key=key).first() if is_key(key) else None
-    if found is None:
+    environment = Environment.objects.filter(key=key).first() if is_key(key) else None
+    if environment is None:
         keys = ", ".join(Environment.objects.values_list("key", flat=True))
         message = f"No environment has this key; use one of: {keys}."
         raise ValidationFailed([Detail(field, DetailCode.UNKNOWN_REFERENCE, message)])
-    return found
+    return environment
 
 
 def _check_name(name: str) -> list[Detail]:

@@ -151,9 +151,9 @@ def _intervals(interval: Interval, zone: ZoneInfo, start: datetime, end: datetim
     if start > end:
         _refuse("from", DetailCode.OUT_OF_RANGE, "Must not be after `to`.")
     if end - start <= _STEP[interval] * (MOST_INTERVALS + 2):  # few enough to make and count them
-        found = intervals(interval, zone, start, end)
-        if len(found.starts) <= MOST_INTERVALS:
-            return found
+        counted_intervals = intervals(interval, zone, start, end)
+        if len(counted_intervals.starts) <= MOST_INTERVALS:
+            return counted_intervals
     message = f"Must be nearer to `to`; there can be at most {MOST_INTERVALS:,} {interval}s between them."
     _refuse("from", DetailCode.OUT_OF_RANGE, message)
 

@@ -46,13 +46,13 @@ class _Pieces(Iterator[bytes]):
             message = "The maximum number of exports is in progress; try again when one has ended."
             raise DomainError(ErrorCode.RATE_LIMITED, message)
         self._is_open = True
-        found = pages(events)
+        chunks = pages(events)
         try:
-            first = next(found, ())
+            first = next(chunks, ())
         except BaseException:
             self.close()
             raise
-        self._pieces = write(chain((first,), found), form)
+        self._pieces = write(chain((first,), chunks), form)
 
     def __next__(self) -> bytes:
         return next(self._pieces)

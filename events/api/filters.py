@@ -91,8 +91,8 @@ class EventFilter(django_filters.FilterSet):
         return filter_by_experiment(events, self.environment, reference)
 
     def name_variant(self, events: EventQuerySet, _name: str, key: str) -> EventQuerySet:
-        found = events.filter(variant=key[:VARIANT_LENGTH]).exclude(variant="")
-        return found if len(key) < VARIANT_LENGTH else found.filter(properties__variant=key)
+        with_variant = events.filter(variant=key[:VARIANT_LENGTH]).exclude(variant="")
+        return with_variant if len(key) < VARIANT_LENGTH else with_variant.filter(properties__variant=key)
 
 
 # A keyword of Python cannot name an attribute.

@@ -130,25 +130,25 @@ def read_batch(raw: bytes, *, at: datetime) -> Sequence[NewEvent | Rejected]:
     if sent is not None and (events := _complete(sent.events, at)):
         return events
     body = decode(raw)
-    return [_judge_one_of_many(each, is_suspect=body.is_suspect, at=at) for each in _events_of(body.value)]
+    return [_judge_one_of_many(event, is_suspect=body.is_suspect, at=at) for event in _events_of(body.value)]
 
 
 def _complete(sent: Sequence[_Event], at: datetime) -> list[NewEvent] | None:
     """Check what the types do not cover, and return the events to store, or None if one of them is
     invalid.
     """
-    properties = [{} if each.properties is msgspec.UNSET else each.properties for each in sent]
-    ids = [str(uuid7()) if each.id is msgspec.UNSET else each.id for each in sent]
+    properties = [{} if event.properties is msgspec.UNSET else event.properties for event in sent]
+    ids = [str(uuid7()) if event.id is msgspec.UNSET else event.id for event in sent]
     try:
         msgspec.convert(properties, list[Reserved])
-        moments = [at if each.timestamp is msgspec.UNSET else parse_timestamp(each.timestamp) for each in sent]
+        moments = [at if event.timestamp is msgspec.UNSET else parse_timestamp(event.timestamp) for event in sent]
     except ValueError:
         return None
     if not all(map(_is_storable, properties)):
         return None
     return [
-        NewEvent(event_id, each.userId, each.event, moment, at, found)
-        for each, event_id, moment, found in zip(
+        NewEvent(event_id, event.userId, event.event, moment, at, values)
+        for event, event_id, moment, values in zip(
             sent, msgspec.convert(ids, list[UUID]), moments, properties, strict=True
         )
     ]

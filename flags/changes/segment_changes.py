@@ -159,16 +159,16 @@ def documents_in(log: ChangeQuerySet, keys: Collection[str]) -> dict[str, Docume
     """
     newest = log.filter(kind=KIND, key__in=keys).order_by().values("key").annotate(newest=Max("revision"))
     whole = {change.key: change for change in Change.objects.filter(revision__in=newest.values("newest"))}
-    found = {key: change.after for key, change in whole.items() if change.after is not None}
-    if found:
-        oldest = min(whole[key].revision for key in found)
-        later = log.filter(kind=MEMBERS_KIND, key__in=found.keys(), revision__gt=oldest).order_by("revision")
+    documents = {key: change.after for key, change in whole.items() if change.after is not None}
+    if documents:
+        oldest = min(whole[key].revision for key in documents)
+        later = log.filter(kind=MEMBERS_KIND, key__in=documents.keys(), revision__gt=oldest).order_by("revision")
         for change in later.iterator(chunk_size=10):
             if change.revision > whole[change.key].revision:
-                document = found[change.key]
+                document = documents[change.key]
                 user_ids = Members.of(change).applied_to(document["userIds"])
-                found[change.key] = {**document, "userIds": user_ids}
-    return found
+                documents[change.key] = {**document, "userIds": user_ids}
+    return documents
 
 
 def changed_since(keys: Collection[str], revision: int) -> list[str]:

@@ -182,9 +182,9 @@ def _check_rule(rule: object, field: str, variants: Collection[str]) -> Iterator
     special = _REQUIRED.get(sent) if isinstance(sent, str) else None
     # A rule of an unknown type may have the fields of all types, so that one answer lists all other
     # mistakes.
-    known = [*_COMMON, *(name for name in _SPECIAL if special in (name, None))]
+    accepted = [*_COMMON, *(name for name in _SPECIAL if special in (name, None))]
     required = ["type"] if special is None or _is_ramped(rule, special) else ["type", special]
-    details = list(check_object(rule, field, checks=_CHECKS, known=known, required=required, example=_EXAMPLE))
+    details = list(check_object(rule, field, checks=_CHECKS, known=accepted, required=required, example=_EXAMPLE))
     yield from details
     if not isinstance(rule, dict):
         return
