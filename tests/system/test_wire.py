@@ -215,7 +215,7 @@ def test_reason__with_bytes_beyond_ascii__is_refused_and_percent_encoded_is_kept
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_parameter")
     [detail] = refused.json()["error"]["details"]
     assert detail["field"] == "X-Change-Reason"
-    assert "percent-encoded" in detail["message"]
+    assert "percent-encode" in detail["message"]
 
     assert server.ask("PATCH", path, json=change, headers={"X-Change-Reason": quote("Größer")}).status_code == 200
     assert server.ask("GET", f"{path}/history").json()["data"][0]["reason"] == "Größer"
