@@ -7,13 +7,13 @@ from typing import Any
 from urllib.parse import quote, quote_from_bytes
 
 import pytest
-from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.config.api.conftest import World
 from tests.config.api.malformed.cases import FORM, LISTS, OPERATIONS, Operation
 from tests.config.api.wire import Answer, failure, send
+from tests.transactions import undone
 
 pytestmark = pytest.mark.broad
 
@@ -58,7 +58,7 @@ _OUTER_NAMES = ["id", "key", "type", "variants", "schema", "prerequisites", "tag
 def try_out(world: World, method: str, target: str, body: bytes = b"", **headers: str | None) -> Answer:
     """Send a request, hold its answer to the promises that all answers keep, and take back what it did."""
     before = world.stored()
-    with transaction.atomic():
+    with undone():
         answer = send(method, target, body, headers or None, key=world.key)
         if answer.status >= 400:
             error = failure(answer)
@@ -66,7 +66,6 @@ def try_out(world: World, method: str, target: str, body: bytes = b"", **headers
             assert world.stored() == before
         else:
             assert answer.status == 204 or answer.json().keys() == {"data"}
-        transaction.set_rollback(True)
     assert "x-request-id" in answer.headers
     return answer
 
