@@ -54,8 +54,10 @@ class Scope(models.TextChoices):
     MANAGE = "manage", "manage: server, and write"
 
     def includes(self, other: Scope) -> bool:
-        order = list(Scope)
-        return order.index(self) >= order.index(other)
+        return _RANKS[self] >= _RANKS[other]
+
+
+_RANKS = {scope: rank for rank, scope in enumerate(Scope)}
 
 
 class ApiKey(models.Model):

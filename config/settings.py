@@ -26,6 +26,7 @@ CORS_ALLOWED_ORIGINS = env.list("CORS_ALLOWED_ORIGINS", default=[])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 STREAM_URL = env.str("STREAM_URL", default="")
 THREADS = env.int("THREADS", default=8)  # per worker: one computes while others wait, mostly for a commit
+FAST_LANE = env.bool("FAST_LANE", default=True)  # answers what clients ask most without Django's own handling
 EVENT_RETENTION_DAYS = env.int("EVENT_RETENTION_DAYS", default=None)  # `maintain` purges older events
 TIME_ZONE = env.time_zone("TIME_ZONE", default="UTC")
 LOG_LEVEL = env.log_level("LOG_LEVEL", default="INFO")

@@ -11,7 +11,7 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -30,10 +30,13 @@ State = TypeVar("State")
 class Table(Generic[State]):
     """One app's compiled configuration, which depends on changes of some kinds.
 
-    `state` is immutable by convention: `apply` returns a new one.
+    `state` is immutable by convention: `apply` returns a new one. It gets all changes of these kinds since the state
+    at once, in order, so that it need not copy the state for each of them.
     """
 
-    def __init__(self, *kinds: str, load: Callable[[], State], apply: Callable[[State, Change], State]) -> None:
+    def __init__(
+        self, *kinds: str, load: Callable[[], State], apply: Callable[[State, Sequence[Change]], State]
+    ) -> None:
         self.kinds = frozenset(kinds)
         self._load = load
         self._apply = apply
@@ -52,9 +55,10 @@ class Table(Generic[State]):
     def load(self) -> None:
         self._state = self._load()
 
-    def apply(self, change: Change) -> None:
+    def apply(self, changes: Sequence[Change]) -> None:
         assert self._state is not None  # noqa: S101 (a snapshot with a revision has loaded every table)
-        self._state = self._apply(self._state, change)
+        if own := [change for change in changes if change.kind in self.kinds]:
+            self._state = self._apply(self._state, own)
 
     def reset(self) -> None:
         self._state = None
@@ -77,11 +81,10 @@ class _Snapshot:
                 for table in self.tables:
                     table.load()
             self.revision = revision
-        for change in Change.objects.since(self.revision):
+        if changes := list(Change.objects.since(self.revision)):
             for table in self.tables:
-                if change.kind in table.kinds:
-                    table.apply(change)
-            self.revision = change.revision
+                table.apply(changes)
+            self.revision = changes[-1].revision
 
 
 _snapshot = _Snapshot()

@@ -82,6 +82,8 @@ urlpatterns = [
     path("v1/experiments/<str:experiment_key>/stop", ExperimentViewSet.as_view({"post": "stop"})),
     path("v1/experiments/<str:experiment_key>/phases", ExperimentViewSet.as_view({"post": "open_phase"})),
     path("v1/experiments/<str:experiment_key>/reopen", ExperimentViewSet.as_view({"post": "reopen"})),
+    path("v1/experiments/<str:experiment_key>/archive", ExperimentViewSet.as_view({"post": "archive"})),
+    path("v1/experiments/<str:experiment_key>/unarchive", ExperimentViewSet.as_view({"post": "unarchive"})),
     path("v1/experiments/<str:experiment_key>/results", ResultViewSet.as_view({"get": "retrieve"})),
     path("v1/experiments/<str:experiment_key>/results/explain", ResultViewSet.as_view({"get": "explain"})),
     path("v1/planner", PlannerViewSet.as_view({"get": "retrieve"})),
@@ -103,6 +105,7 @@ urlpatterns = [
     path("guide/", show_page, name="guide"),
     path("guide/search.json", show_search_index, name="guide-search"),
     path("guide/<path:address>", show_page, name="guide-page"),
+    path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]

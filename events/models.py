@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.expressions import RawSQL
 
 from config.database.commit_order import ArrivalField
 from config.documents import StoredJSONDecoder
@@ -19,6 +20,11 @@ EXPERIMENT_LENGTH = VARIANT_LENGTH = KEY_LENGTH + 1
 """One more than the length of any key or id. A longer text is cut to this, so it still matches
 nothing that exists.
 """
+
+
+# SQLite uses the partial indexes only for statements that repeat their condition, without a
+# parameter.
+_NAMES_AN_EXPERIMENT = RawSQL("NOT (experiment = '')", [], output_field=models.BooleanField())
 
 
 class EventQuerySet(models.QuerySet["Event"]):
@@ -36,7 +42,8 @@ class EventQuerySet(models.QuerySet["Event"]):
         """Filter to events whose `experimentId` is one of these. The empty text means events
         without one.
         """
-        return self.filter(experiment__in=references)
+        events = self.filter(experiment__in=references)
+        return events if "" in references else events.filter(_NAMES_AN_EXPERIMENT)
 
 
 class Event(models.Model):

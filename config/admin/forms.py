@@ -27,6 +27,7 @@ from config.timestamps import format_timestamp, parse_timestamp
 
 _LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?)?", re.ASCII)
 _MOST_ERRORS = 20
+_DECIMAL_COMMA = re.compile(r"-?\d+,(\d{1,2}|\d{4,})", re.ASCII)
 _NOT_A_NUMBER = "Must be a number such as 24 or 99.5."
 _head = re.compile(r"[A-Za-z]+")
 _capital = re.compile(r"[A-Z]")
@@ -149,6 +150,25 @@ class NumberField(TextField):
         if isinstance(number, bool) or not isinstance(number, (int, float)):
             raise forms.ValidationError(_NOT_A_NUMBER)
         return number
+
+
+class DecimalField(NumberField):
+    """A number whose decimals may also follow a comma: `12,5`. In `1,000` the comma could mean either."""
+
+    def to_python(self, value: Any) -> str:
+        text = super().to_python(value).strip()
+        return text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text) else text
+
+
+class PercentField(DecimalField):
+    """A share, shown and typed in percent."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return super().prepare_value(float(f"{100 * value:.15g}") if isinstance(value, float) else value)
+
+    def clean(self, value: Any) -> Any:
+        number = super().clean(value)
+        return None if number is None else float(f"{number / 100:.15g}")
 
 
 class MomentInput(UnfoldAdminTextInputWidget):

@@ -5,6 +5,7 @@ anonymous.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -45,22 +46,30 @@ class KeyAuthentication(BaseAuthentication):
     """`Authorization: Bearer <key>` or `X-API-Key: <key>`."""
 
     def authenticate(self, request: Request) -> Authenticated | None:
-        secret = _secret(request.META)
-        if secret is None:
-            return None
-        key = live_keys.state.get(digest(secret))
-        if key is None or not key.is_live(_now(request)):
-            raise AuthenticationFailed("This API key is unknown, expired or revoked; ask for a new one.")
-        if request.META.get("HTTP_X_ENVIRONMENT", key.environment.key) != key.environment.key:
-            raise _wrong_environment(DetailCode.INVALID_VALUE, "This API key belongs to another environment.")
-        actor = Actor(f"key {key.name}", Source.API, key.may_change_common)
-        return _nobody, Caller(key.environment, actor, Scope(key.scope), str(key.pk))
+        caller = caller_with_key(request.META, _now(request))
+        return None if caller is None else (_nobody, caller)
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
 
 
-def _secret(headers: dict[str, Any]) -> str | None:
+def caller_with_key(headers: Mapping[str, Any], at: datetime) -> Caller | None:
+    """Return the caller whose key is in a WSGI environment, or None if there is no key.
+
+    Raises AuthenticationFailed, or ValidationFailed for a key of another environment.
+    """
+    secret = _secret(headers)
+    if secret is None:
+        return None
+    key = live_keys.state.get(digest(secret))
+    if key is None or not key.is_live(at):
+        raise AuthenticationFailed("This API key is unknown, expired or revoked; ask for a new one.")
+    if "HTTP_X_ENVIRONMENT" in headers and headers["HTTP_X_ENVIRONMENT"] != key.environment.key:
+        raise _wrong_environment(DetailCode.INVALID_VALUE, "This API key belongs to another environment.")
+    return Caller(key.environment, key.actor, key.scope, key.id)
+
+
+def _secret(headers: Mapping[str, Any]) -> str | None:
     authorization = headers.get("HTTP_AUTHORIZATION")
     if authorization is None:
         secret: str | None = headers.get("HTTP_X_API_KEY")
@@ -81,19 +90,28 @@ class AdminSessionAuthentication(SessionAuthentication):
         if not isinstance(user, User) or not user.is_active or not user.is_staff:
             return None
         self.enforce_csrf(request)
-        return user, Caller(_environment(request), Actor(f"user {user.get_username()}", Source.API), None)
+        return user, Caller(_environment(request.META), Actor(f"user {user.get_username()}", Source.API), None)
 
 
 class AnonymousAuthentication(BaseAuthentication):
     """Give callers without credentials ANONYMOUS_SCOPE, if they are on this machine."""
 
     def authenticate(self, request: Request) -> Authenticated | None:
-        scope = settings.ANONYMOUS_SCOPE
-        if scope == "none":
-            return None
-        if why := _why_not_local(request.META):
-            raise AuthenticationFailed(f"Send an API key: without one, {why}.")
-        return _nobody, Caller(_environment(request), Actor("anonymous", Source.API), Scope(scope))
+        caller = anonymous_caller(request.META)
+        return None if caller is None else (_nobody, caller)
+
+
+def anonymous_caller(headers: Mapping[str, Any]) -> Caller | None:
+    """Return the caller of a WSGI environment without credentials, or None if settings allow none.
+
+    Raises AuthenticationFailed, or ValidationFailed for an unknown environment.
+    """
+    scope = settings.ANONYMOUS_SCOPE
+    if scope == "none":
+        return None
+    if why := _why_not_local(headers):
+        raise AuthenticationFailed(f"Send an API key: without one, {why}.")
+    return Caller(_environment(headers), Actor("anonymous", Source.API), Scope(scope))
 
 
 _FORWARDING_HEADERS = (
@@ -111,7 +129,7 @@ _FORWARDING_HEADERS = (
 )
 
 
-def _why_not_local(meta: dict[str, Any]) -> str | None:
+def _why_not_local(meta: Mapping[str, Any]) -> str | None:
     if not _is_loopback(meta.get("REMOTE_ADDR", "")):
         return "only requests from this machine itself are answered"
     if any(header in meta for header in _FORWARDING_HEADERS):
@@ -131,8 +149,8 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _environment(request: Request) -> Environment:
-    key = request.META.get("HTTP_X_ENVIRONMENT")
+def _environment(headers: Mapping[str, Any]) -> Environment:
+    key = headers.get("HTTP_X_ENVIRONMENT")
     if key is None:
         return known.state.default
     environment = known.state.by_key.get(key)

@@ -7,13 +7,13 @@ Pages of other web sites may only send the requests of clients, to the paths tha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from corsheaders.middleware import CorsMiddleware
 from django.http import HttpRequest, HttpResponse
 from rest_framework.response import Response
-from uuid_utils.compat import uuid7
+from uuid_utils import uuid7
 
 from config.api.failures import payload, reshape
 from config.errors import DomainError
@@ -28,13 +28,18 @@ VARIES_BY = "Authorization, Cookie, X-API-Key, X-Environment"
 _acceptable_id = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 
+def request_id_of(headers: Mapping[str, Any]) -> str:
+    """Return the id that a request brings in its WSGI environment, or a new one if that is not acceptable."""
+    sent = headers.get("HTTP_X_REQUEST_ID")
+    return sent if sent is not None and _acceptable_id.fullmatch(sent) else str(uuid7())
+
+
 class EdgeMiddleware:
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        sent = request.META.get("HTTP_X_REQUEST_ID", "")
-        request_id = sent if _acceptable_id.fullmatch(sent) else str(uuid7())
+        request_id = request_id_of(request.META)
         request.request_id = request_id  # type: ignore[attr-defined]  # ours, read back by failures.request_id
         response = self.get_response(request)
         if response.status_code >= 400 and not _is_json(response) and (shape := _shape(request.path_info)):

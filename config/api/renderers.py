@@ -33,7 +33,12 @@ class EnvelopeRenderer(BaseRenderer):
         status = renderer_context["response"].status_code if renderer_context else 200
         if status in (204, 304):
             return b""
-        return orjson.dumps(data if status >= 400 else {"data": data})
+        return orjson.dumps(data) if status >= 400 else envelope(data)
+
+
+def envelope(data: Any) -> bytes:
+    """Return the body of a success."""
+    return orjson.dumps({"data": data})
 
 
 class AlwaysJSON(BaseContentNegotiation):
@@ -42,16 +47,22 @@ class AlwaysJSON(BaseContentNegotiation):
     """
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
-        media_type, _, parameters = request.content_type.lower().partition(";")
-        if "charset" in parameters and not _is_utf8.search(parameters):
-            return None
-        return next((parser for parser in parsers if parser.media_type == media_type.strip()), None)
+        media_type = media_type_of(request.content_type)
+        return next((parser for parser in parsers if parser.media_type == media_type), None)
 
     def select_renderer(
         self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
     ) -> tuple[BaseRenderer, str]:
         renderer = next(iter(renderers))
         return renderer, renderer.media_type
+
+
+def media_type_of(content_type: str) -> str | None:
+    """Return the media type of a body, or None if it is text in another encoding than UTF-8."""
+    media_type, _, parameters = content_type.lower().partition(";")
+    if "charset" in parameters and not _is_utf8.search(parameters):
+        return None
+    return media_type.strip()
 
 
 _JSON = ("application/json", "application/*", "*/*")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from typing import NamedTuple
@@ -53,11 +54,17 @@ class SchemaView(APIView):
             "Content-Disposition": f'inline; filename="halyard.{"json" if form == JSON else "yaml"}"',
         }
         if is_known(request.META, written.etag):
-            return HttpResponse(status=304, headers=headers)
+            return _not_modified(headers)
         kind = JSON if form == JSON else YAML
         if not takes_gzip(request.META):
             return HttpResponse(gzip.decompress(written.zipped), content_type=kind, headers=headers)
         return HttpResponse(written.zipped, content_type=kind, headers={**headers, "Content-Encoding": "gzip"})
+
+
+def _not_modified(headers: Mapping[str, str]) -> HttpResponse:
+    response = HttpResponse(status=304, headers=headers)
+    del response["Content-Type"]  # without a body, Django's default would claim HTML
+    return response
 
 
 def _json_if_named(request: Request) -> str:

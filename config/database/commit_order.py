@@ -116,3 +116,40 @@ def arrived_since(mark: str, column: str) -> tuple[str, list[Any]]:
     return (
         (f"({later} OR {column} = ANY (%s))", [int(following), unseen]) if unseen else (f"({later})", [int(following)])
     )
+
+
+def arrived_by(mark: str, column: str) -> tuple[str, list[Any]]:
+    """Return a condition in SQL and its parameters: the row was visible when the mark was taken.
+
+    All rows of the transaction that took the mark count as visible then, because their arrival is the same.
+    """
+    condition, parameters = arrived_since(mark, column)
+    if connection.vendor != "postgresql":
+        return f"NOT {condition}", parameters
+    return f"({column} = %s OR NOT {condition})", [int(mark.split(" ")[2]), *parameters]
+
+
+def can_tell_new_rows(mark: str, ahead: int | None) -> bool:
+    """Return whether `arrived_by` is right for this mark; `ahead` is what `find_foreign_arrival` returned with it.
+
+    It cannot tell the rows of the transaction that took the mark, and those of another database, from new ones.
+    """
+    if connection.vendor != "postgresql":
+        return True
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT COALESCE(pg_current_xact_id_if_assigned()::text, '0'), {_NEWEST}")
+        [own, newest] = cursor.fetchone()
+    return mark.split(" ")[2] not in {own} - {"0"} and (ahead is None or newest < ahead)
+
+
+def find_foreign_arrival(table: str) -> int | None:
+    """Return the first arrival in a table that is ahead of the transactions of this database, or None.
+
+    Only rows that were restored from another database have one.
+    """
+    if connection.vendor != "postgresql":
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT MIN(arrival) FROM {table} WHERE arrival > {_NEWEST}")  # noqa: S608 (no data)
+        [arrival] = cursor.fetchone()
+    return None if arrival is None else int(arrival)

@@ -84,13 +84,14 @@ def lock_rows(rank: Rank, rows: QuerySet[Any, Row], *, no_key: bool = False) -> 
     return list(rows.select_for_update(no_key=no_key))
 
 
-def share_rows(
-    rank: Rank, rows: QuerySet[Any, Any], strength: Literal["KEY SHARE", "SHARE"]
-) -> Sequence[tuple[Any, ...]]:
-    """Return the values of the rows, kept as they are for this transaction; others may share them.
+Strength = Literal["KEY SHARE", "SHARE", "NO KEY UPDATE"]
 
-    KEY SHARE prevents deletion alone, SHARE every change. The ORM has neither. Needs
-    `values_list()`.
+
+def share_rows(rank: Rank, rows: QuerySet[Any, Any], strength: Strength) -> Sequence[tuple[Any, ...]]:
+    """Return the values of the rows, kept as they are for this transaction.
+
+    KEY SHARE prevents deletion alone, SHARE every change; others may share the rows. The ORM has
+    neither. NO KEY UPDATE is for rows that this transaction changes. Needs `values_list()`.
     """
     take(rank)
     if connection.vendor != "postgresql":  # SQLite has one writer at a time

@@ -96,6 +96,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "decisions/databases.md",
             "decisions/no-redis.md",
             "decisions/granian.md",
+            "decisions/fast-lane.md",
             "decisions/group-commit.md",
             "decisions/batches.md",
             "decisions/commit-order.md",

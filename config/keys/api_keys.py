@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
-from config.models import ApiKey, Change, Environment, Scope
+from config.models import ApiKey, Change, Environment, Scope, Source
 from config.slugs import NAME_LENGTH
 from config.snapshot import Table
 from config.timestamps import format_timestamp
@@ -136,14 +139,45 @@ def _check(name: str, expires_at: datetime | None, at: datetime) -> list[Detail]
     return details
 
 
-def _load() -> Mapping[str, ApiKey]:
-    return {key.digest: key for key in ApiKey.objects.select_related("environment").filter(revoked_at=None)}
+@dataclass(frozen=True, slots=True)
+class LiveKey:
+    """A key that is not revoked, prepared for the requests that carry it."""
+
+    id: str
+    environment: Environment
+    scope: Scope
+    actor: Actor
+    expires_at: datetime | None
+
+    def is_live(self, at: datetime) -> bool:
+        return self.expires_at is None or at < self.expires_at
 
 
-def _apply(keys: Mapping[str, ApiKey], change: Change) -> Mapping[str, ApiKey]:
-    kept = {known: key for known, key in keys.items() if str(key.pk) != change.object_id}
-    key = ApiKey.objects.select_related("environment").filter(pk=change.object_id, revoked_at=None).first()
-    return kept if key is None else {**kept, key.digest: key}
+LiveKeys = Mapping[str, LiveKey]
+"""Keys by the digests of their secrets."""
 
 
-live_keys: Table[Mapping[str, ApiKey]] = Table(KIND, load=_load, apply=_apply)
+def _load() -> LiveKeys:
+    return _prepare(ApiKey.objects.filter(revoked_at=None))
+
+
+def _apply(keys: LiveKeys, changes: Sequence[Change]) -> LiveKeys:
+    changed = {change.object_id for change in changes}
+    kept = {known: key for known, key in keys.items() if key.id not in changed}
+    return {**kept, **_prepare(ApiKey.objects.filter(pk__in=changed, revoked_at=None))}
+
+
+def _prepare(keys: QuerySet[ApiKey]) -> LiveKeys:
+    return {
+        key.digest: LiveKey(
+            str(key.pk),
+            key.environment,
+            Scope(key.scope),
+            Actor(f"key {key.name}", Source.API, key.may_change_common),
+            key.expires_at,
+        )
+        for key in keys.select_related("environment")
+    }
+
+
+live_keys: Table[LiveKeys] = Table(KIND, load=_load, apply=_apply)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -116,7 +116,7 @@ def _load() -> Known:
     return Known({environment.key: environment for environment in Environment.objects.all()})
 
 
-def _apply(_known: Known, _change: Change) -> Known:
+def _apply(_known: Known, _changes: Sequence[Change]) -> Known:
     return _load()
 
 

@@ -53,7 +53,7 @@ _PROPERTIES = OpenApiParameter(
     "spells. The name must be exactly the same, including dots. Requires `event` or `userId`.",
 )
 
-_CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "Another event already has this id; use a new one.")
+CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "Another event already has this id; use a new one.")
 
 
 class EventPagination(KeysetPagination):
@@ -116,8 +116,8 @@ class EventViewSet(ApiViewSet):
         event = read_event(_body(request), at=self.now)
         outcome = record_one(event, self.environment)
         if outcome is Outcome.CONFLICT:
-            raise ValidationFailed([_CONFLICT])
-        return Response(_acknowledgement(event, outcome), status=202)
+            raise ValidationFailed([CONFLICT])
+        return Response(acknowledgement(event, outcome), status=202)
 
     @operation(
         "batch_events",
@@ -150,10 +150,10 @@ def _body(request: Request) -> bytes:
 
 
 def _judge(event: NewEvent, outcome: Outcome) -> dict[str, Any] | Rejected:
-    return Rejected(str(event.id), [_CONFLICT]) if outcome is Outcome.CONFLICT else _acknowledgement(event, outcome)
+    return Rejected(str(event.id), [CONFLICT]) if outcome is Outcome.CONFLICT else acknowledgement(event, outcome)
 
 
-def _acknowledgement(event: NewEvent, outcome: Outcome) -> dict[str, Any]:
+def acknowledgement(event: NewEvent, outcome: Outcome) -> dict[str, Any]:
     return {"id": event.id, "status": outcome}
 
 

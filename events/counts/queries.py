@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from django.db import connection
 from django.db.models import Case, CharField, Expression, F, IntegerField, QuerySet, Sum, Value, When
 
 from config.models import Environment
 from events.counts.intervals import Intervals, Run
+from events.counts.storage import quarter_of
 from events.models import EventCount
 
 MOST_NAMES = 200
 """The most frequent names, which are counted one by one. All others are counted together."""
+# One search of the primary key for each name, however many rows a name has.
+_MISSING = f"""
+    SELECT wanted.value FROM {{names}} AS wanted WHERE NOT EXISTS (
+        SELECT 1 FROM {EventCount._meta.db_table} AS counted
+        WHERE counted.environment_id = %s AND counted.name = wanted.value AND counted.count > 0
+    )
+"""  # noqa: S608 (no data)
+_NAMES = {"postgresql": "jsonb_array_elements_text(%s::jsonb)", "sqlite": "json_each(%s)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,25 @@ def count_events(environment: Environment, intervals: Intervals, *, name: str | 
         counted[index][listed_name] = int(count)  # PostgreSQL returns sums of large integers as decimals
     overall = sum(counted, Counter[str | None]())
     return EventCounts(_occurrences(overall), [_occurrences(counts) for counts in counted])
+
+
+def missing_names(environment: Environment, names: Iterable[str]) -> set[str]:
+    """Return the names of which the environment has no event, with one query."""
+    wanted = sorted({*names})
+    if not wanted:
+        return set()
+    with connection.cursor() as cursor:
+        # Text beyond ASCII is not escaped, because PostgreSQL refuses an escaped zero byte.
+        parameters: list[Any] = [json.dumps(wanted, ensure_ascii=False), environment.pk]
+        cursor.execute(_MISSING.format(names=_NAMES[connection.vendor]), parameters)
+        return {name for (name,) in cursor.fetchall()}
+
+
+def frequent_names(environment: Environment, since: datetime) -> list[str]:
+    """Return the names of the most frequent events since then, in alphabetical order."""
+    rows = EventCount.objects.filter(environment=environment, quarter__gte=quarter_of(since))
+    sums = rows.values("name").annotate(sum=Sum("count")).filter(sum__gt=0).order_by("-sum", "name")
+    return sorted(sums.values_list("name", flat=True)[:MOST_NAMES])
 
 
 def _sums(rows: QuerySet[EventCount], runs: Sequence[Run]) -> QuerySet[EventCount, tuple[Any, ...]]:

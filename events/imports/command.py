@@ -1,17 +1,16 @@
-"""The base class of commands that import a file: options, a progress bar in bytes, and reports of
+"""The base class of commands that import a file: options, its progress in bytes, and reports of
 problems.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 from django.core.management.base import CommandError, CommandParser
-from tqdm import tqdm
 
 from config.management.operator import OperatorCommand
+from config.management.progress import show_progress
 from events.imports.files import FORMS, File, FileRefused, opened
 from events.imports.running import InvalidLines, Problems
 
@@ -30,7 +29,7 @@ class ImportCommand(OperatorCommand):
     def import_file(self, name: str, form: str | None, run: Callable[[File, Callable[[int], object]], Done]) -> Done:
         """Open the file and import it with `run`, which reads it twice."""
         try:
-            with opened(name, form) as file, _bar(2 * file.size) as on_progress:
+            with opened(name, form) as file, show_progress(self.stderr, 2 * file.size, "Import", "B") as on_progress:
                 return run(file, on_progress)
         except FileRefused as error:
             raise CommandError(f"{name}: {error}") from error
@@ -44,9 +43,3 @@ class ImportCommand(OperatorCommand):
 
 def were(number: int) -> str:
     return "was" if number == 1 else "were"
-
-
-@contextmanager
-def _bar(size: int) -> Iterator[Callable[[int], object]]:
-    with tqdm(total=size, desc="Import", unit="B", unit_scale=True, disable=None) as bar:
-        yield bar.update

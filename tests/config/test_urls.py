@@ -17,3 +17,15 @@ def test_documentation__any__loads_only_files_that_are_shipped(client, page):
         assert address.startswith("/static/"), address
         assert finders.find(address.removeprefix("/static/")), address
     assert "/v1/schema" in html
+
+
+def test_schema__unchanged__is_not_modified_and_has_no_type(client):
+    etag = client.get("/v1/schema")["ETag"]
+    unchanged = client.get("/v1/schema", HTTP_IF_NONE_MATCH=etag)
+    assert unchanged.status_code == 304
+    assert unchanged["ETag"] == etag
+    assert "Content-Type" not in unchanged
+
+
+def test_admin__without_the_slash__leads_there(client):
+    assert client.get("/admin").url == "/admin/"

@@ -93,25 +93,25 @@ class TestEraseUser:
 class TestPurgeEvents:
     def test_purge_events__dry_run__tells_what_would_go_and_why_the_rest_stays_and_deletes_nothing(self, production):
         ExperimentFactory(key="checkout", running=True)
-        EventFactory(timestamp=NOON - timedelta(days=15))
+        EventFactory(timestamp=NOON - timedelta(days=30))
         see("checkout", "u", 0.5)
         EventFactory(timestamp=NOON + timedelta(days=1))
 
         assert run("purge_events", "--before", "2026-02-01", "--dry-run") == [
-            "production: would delete 1 event from before 2026-01-17T12:00:00.000000Z.",
-            "production: Experiment checkout keeps 1 older event, from 2026-01-17T12:00:00.000000Z on.",
+            "production: would delete 1 event from before 2026-01-03T12:00:00.000000Z.",
+            "production: Experiment checkout keeps 1 older event, from 2026-01-03T12:00:00.000000Z on.",
             "staging: would delete 0 events from before 2026-02-01T00:00:00.000000Z.",
         ]
         assert Event.objects.count() == 3
 
     def test_purge_events__for_good__deletes_that_and_tells_the_same(self, production):
         ExperimentFactory(key="checkout", stopped=True)
-        EventFactory(timestamp=NOON - timedelta(days=15))
+        EventFactory(timestamp=NOON - timedelta(days=30))
         see("checkout", "u", 0.5)
 
         assert run("purge_events", "--before", "2026-02-01T00:00:00+01:00") == [
-            "production: deleted 1 event from before 2026-01-17T12:00:00.000000Z.",
-            "production: Experiment checkout keeps 1 older event, from 2026-01-17T12:00:00.000000Z on.",
+            "production: deleted 1 event from before 2026-01-03T12:00:00.000000Z.",
+            "production: Experiment checkout keeps 1 older event, from 2026-01-03T12:00:00.000000Z on.",
             "staging: deleted 0 events from before 2026-01-31T23:00:00.000000Z.",
         ]
         assert Event.objects.get().user_id == "u"

@@ -76,6 +76,7 @@ def test_client__generated__compiles_and_has_every_operation(generated: Path) ->
     experiments = {"list_experiments", "create_experiment", "get_experiment", "update_experiment", "delete_experiment"}
     transitions = {"start_experiment", "stop_experiment", "get_variant", "get_results", "explain_results"}
     transitions |= {"get_variants", "open_phase", "reopen_experiment", "plan_experiment", "check_experiment"}
+    transitions |= {"archive_experiment", "unarchive_experiment"}
     events = {"track_event", "batch_events", "query_events", "count_events"}
     segments |= {"change_segment_users"}
     environments = {"list_environments", "create_environment", "get_environment", "update_environment"}

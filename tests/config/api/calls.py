@@ -77,6 +77,8 @@ CALLS = (
     Call("POST", "/v1/experiments/running/stop", None, Scope.MANAGE, "experiments.change_experiment"),
     Call("POST", "/v1/experiments/running/phases", _PHASE, Scope.MANAGE, "experiments.change_experiment", 201),
     Call("POST", "/v1/experiments/stopped/reopen", None, Scope.MANAGE, "experiments.change_experiment"),
+    Call("POST", "/v1/experiments/stopped/archive", None, Scope.MANAGE, "experiments.change_experiment"),
+    Call("POST", "/v1/experiments/stopped/unarchive", None, Scope.MANAGE, "experiments.change_experiment"),
     Call("POST", "/v1/experiments/running/variant", {"userId": "u"}, Scope.CLIENT, "experiments.add_exposure"),
     Call("POST", "/v1/variants", {"userId": "u"}, Scope.CLIENT, "experiments.add_exposure"),
     Call("POST", "/v1/events", _EVENT, Scope.CLIENT, "events.add_event", 202),

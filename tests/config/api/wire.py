@@ -44,20 +44,21 @@ def send(
         sent["Authorization"] = f"Bearer {key}"
     sent |= headers or {}
     began: list[Any] = []
-    with _test_s_own_connection():
+    with own_connection():
         parts = application(
-            _environ(method, target, body, sent, address), lambda status, found, *_: began.extend((status, found))
+            environ_of(method, target, body, sent, address), lambda status, found, *_: began.extend((status, found))
         )
         try:
             content = b"".join(parts)
         finally:
-            parts.close()
+            if hasattr(parts, "close"):
+                parts.close()
     status, found = began
     return Answer(int(status.split()[0]), {name.lower(): value for name, value in found}, content)
 
 
 @contextmanager
-def _test_s_own_connection() -> Iterator[None]:
+def own_connection() -> Iterator[None]:
     """Requests end by closing connections in doubt, such as one within the transaction of a test."""
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
@@ -68,7 +69,9 @@ def _test_s_own_connection() -> Iterator[None]:
             signal.connect(close_old_connections)
 
 
-def _environ(method: str, target: str, body: bytes, headers: Mapping[str, str | None], address: str) -> dict[str, Any]:
+def environ_of(
+    method: str, target: str, body: bytes, headers: Mapping[str, str | None], address: str
+) -> dict[str, Any]:
     path, _, query = target.partition("?")
     environ = {
         "REQUEST_METHOD": method,

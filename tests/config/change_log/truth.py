@@ -38,6 +38,8 @@ NO_CONFIGURATION: Mapping[str, str] = {
     "experiments.Exposure": "what happened, not what is to happen",
     "experiments.AggregateState": "worked out from what happened",
     "experiments.UserTotal": "worked out from what happened",
+    "experiments.DailyChange": "worked out from what happened",
+    "experiments.SeriesUser": "worked out from what happened",
     "experiments.Calibration": "worked out from what happened",
     "experiments.VariantSums": "worked out from what happened",
     "auth.User": "people, and what they may do here",

@@ -14,7 +14,15 @@ from pathlib import Path
 import pytest
 from django.db import connection, transaction
 
-from config.database.commit_order import CURRENT, arrived_since, is_mark_of_this_database, take_mark
+from config.database.commit_order import (
+    CURRENT,
+    arrived_by,
+    arrived_since,
+    can_tell_new_rows,
+    find_foreign_arrival,
+    is_mark_of_this_database,
+    take_mark,
+)
 from config.models import Environment
 from events.models import Event
 from events.recording.ingest import new_id, record, record_one
@@ -241,3 +249,69 @@ def test_arrival__row_of_the_orm__is_current(production: Environment, save: Call
     mark = look()
     Event.objects.get().save(update_fields=["name", "arrival"])
     assert seen_since(mark) == ["a"]
+
+
+def seen_by(mark: str) -> list[str]:
+    """The users of the events that were visible at the mark."""
+    condition, parameters = arrived_by(mark, "arrival")
+    return sorted(Event.objects.extra(where=[condition], params=parameters).values_list("user_id", flat=True))
+
+
+def test_arrived_by__rows_before_and_after_the_mark__are_the_earlier_ones(production: Environment) -> None:
+    record(happen("a", "b"), production)
+    first = look()
+    record(happen("c"), production)
+    second = look()
+    record(happen("d"), production)
+
+    assert seen_by(first) == ["a", "b"]
+    assert seen_by(second) == ["a", "b", "c"]
+    assert can_tell_new_rows(first, find_foreign_arrival("events_event"))
+
+
+@on_postgresql
+def test_arrived_by__transaction_that_ends_after_the_mark__is_not_among_them(
+    production: Environment, threads: Threads
+) -> None:
+    gate = Gate()
+
+    def record_and_wait() -> None:
+        with transaction.atomic():
+            record(happen("late"), production)
+            gate.pass_through()
+
+    recording: Future[None] = threads.start(record_and_wait)
+    gate.wait_for_arrival()
+    record(happen("early"), production)
+    mark = look()
+    gate.open()
+    recording.result(SECONDS)
+
+    assert seen_by(mark) == ["early"]
+    assert seen_since(mark) == ["late"]
+
+
+def test_arrived_by__rows_of_the_transaction_that_took_the_mark__are_among_them(production: Environment) -> None:
+    with transaction.atomic():
+        record(happen("a"), production)
+        mark = take_mark()
+        assert seen_by(mark) == ["a"]
+        assert can_tell_new_rows(mark, None) == (connection.vendor != "postgresql")
+    assert seen_by(mark) == ["a"]
+    assert can_tell_new_rows(mark, None)
+
+
+@on_postgresql
+def test_can_tell_new_rows__rows_restored_from_another_database__until_transactions_reach_them(
+    production: Environment,
+) -> None:
+    record(happen("a", "b"), production)
+    mark = look()
+    newest = Event.objects.latest("arrival").arrival
+    Event.objects.filter(user_id="a").update(arrival=newest + 1_000_000)
+    Event.objects.filter(user_id="b").update(arrival=newest + 2_000_000)
+    ahead = find_foreign_arrival("events_event")
+
+    assert ahead == newest + 1_000_000
+    assert can_tell_new_rows(mark, ahead)
+    assert not can_tell_new_rows(mark, newest)

@@ -18,6 +18,8 @@ from tests.answers import data, error, next_page
 from tests.conftest import NOON
 from tests.factories import EventFactory
 
+pytestmark = pytest.mark.both_lanes
+
 FIELDS = ["id", "event", "userId", "timestamp", "receivedAt", "properties"]
 ID = "01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59"
 VIEW = {"event": "view", "userId": "u"}

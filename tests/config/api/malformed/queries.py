@@ -156,6 +156,7 @@ def numbers() -> Iterator[Case]:
         "usersPerDay",
         "variants",
         "tuningSampleSize",
+        "varianceReduction",
     ):
         for text in ("x", "nan", "Infinity", "1e999", "0x1", "1_0", "%D9%A3", "+1", "", "9" * 31, "%00", "%ED%A0%80"):
             yield _refused("/v1/planner", f"{name} is {text[:10]!r}", f"{name}={text}", name)

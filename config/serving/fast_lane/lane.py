@@ -1,0 +1,163 @@
+"""The WSGI application that serves what it understands, and passes everything else on to Django."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from django.conf import settings
+from django.core.signals import setting_changed
+
+from config import snapshot
+from config.api.authentication import Caller, anonymous_caller, caller_with_key
+from config.api.edge import request_id_of
+from config.serving.fast_lane.bodies import ReplayedInput
+from config.serving.fast_lane.kinds import Headers, Kind, Middleware, NotServed
+from config.serving.fast_lane.operations import Call, Failed, Operation, Operations, Reply
+
+MOST_BYTES = 2**16
+"""Longer bodies are left to Django, which takes their time anyway."""
+_MOST_DIGITS = 6
+_MOST_KINDS, _LONGEST_TRAIT = 1000, 300
+"""Clients choose their origins, and may choose the host."""
+_STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+
+_TRAITS = ("HTTP_HOST", "HTTP_ORIGIN", "CONTENT_TYPE", "wsgi.url_scheme", "SCRIPT_NAME")
+"""What may differ between two requests for one operation and change what the middleware does."""
+_UNDERSTOOD = {
+    # who calls, and from where
+    "HTTP_AUTHORIZATION", "HTTP_HOST", "HTTP_ORIGIN", "HTTP_X_API_KEY", "HTTP_X_ENVIRONMENT", "HTTP_X_REQUEST_ID",
+    # what the caller takes, and has already
+    "HTTP_ACCEPT", "HTTP_ACCEPT_CHARSET", "HTTP_ACCEPT_ENCODING", "HTTP_ACCEPT_LANGUAGE", "HTTP_CACHE_CONTROL",
+    "HTTP_CONNECTION", "HTTP_IF_NONE_MATCH", "HTTP_KEEP_ALIVE", "HTTP_PRAGMA", "HTTP_PRIORITY", "HTTP_TE",
+    # of browsers
+    "HTTP_DNT", "HTTP_REFERER", "HTTP_SEC_CH_UA", "HTTP_SEC_CH_UA_MOBILE", "HTTP_SEC_CH_UA_PLATFORM",
+    "HTTP_SEC_FETCH_DEST", "HTTP_SEC_FETCH_MODE", "HTTP_SEC_FETCH_SITE", "HTTP_SEC_FETCH_USER", "HTTP_SEC_GPC",
+    "HTTP_USER_AGENT", "HTTP_X_REQUESTED_WITH",
+    # of proxies and tracing
+    "HTTP_BAGGAGE", "HTTP_CDN_LOOP", "HTTP_CF_CONNECTING_IP", "HTTP_CF_IPCOUNTRY", "HTTP_CF_RAY", "HTTP_CF_VISITOR",
+    "HTTP_FORWARDED", "HTTP_PROXY", "HTTP_TRACEPARENT", "HTTP_TRACESTATE", "HTTP_TRUE_CLIENT_IP", "HTTP_VIA",
+    "HTTP_X_AMZN_TRACE_ID", "HTTP_X_CLIENT_IP", "HTTP_X_CLOUD_TRACE_CONTEXT", "HTTP_X_FORWARDED_FOR",
+    "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PORT", "HTTP_X_FORWARDED_PROTO", "HTTP_X_FORWARDED_SERVER",
+    "HTTP_X_REAL_IP",
+}  # fmt: skip
+"""The headers that a request may have: each is handled, or changes nothing in these operations."""
+
+
+class Application(Middleware, Protocol):
+    """Django's application."""
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]: ...
+
+
+class FastLane:
+    """Serves the operations that it knows, in front of Django's application."""
+
+    def __init__(self, application: Application, operations: Operations) -> None:
+        self._application = application
+        self._operations = operations
+        self._forget()
+        setting_changed.connect(self._forget)
+
+    def _forget(self, **_: object) -> None:
+        """Learn again what depends on settings, which change in tests only."""
+        proxy_header = getattr(settings, "SECURE_PROXY_SSL_HEADER", None)
+        self._traits = (*_TRAITS, *([proxy_header[0]] if proxy_header else []))
+        self._names = {*_UNDERSTOOD, *self._traits}
+        self._kinds: dict[tuple[Any, ...], Kind] = {}
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        served = self.serve(environ)
+        if served is None:
+            return self._application(environ, start_response)
+        status, headers, body = served
+        start_response(status, headers)
+        return [body]
+
+    def serve(self, environ: dict[str, Any]) -> tuple[str, Headers, bytes] | None:
+        """Return the status, headers and body of an answer, or None if Django must answer."""
+        length = _length(environ)
+        if length == 0 or not (environ.keys() <= self._names or self._understands(environ)):
+            return None
+        found = self._operations.find(environ["PATH_INFO"])
+        if found is None:
+            return None
+        operation, key = found
+        admitted = self._admit(operation.path, environ)
+        if admitted is None:
+            return None
+        kind, caller, now = admitted
+        body = _read(environ, length)
+        # A body that ends early comes from a client that is gone.
+        is_whole = len(body) == length
+        reply = _attempt(operation, Call(environ, caller, now, body, key, kind.like)) if is_whole else None
+        if reply is None:
+            environ["wsgi.input"] = ReplayedInput(body, environ["wsgi.input"])
+            return None
+        if isinstance(reply, Failed):
+            response = kind.fail(reply.error, environ)
+            return f"{response.status_code} {response.reason_phrase}", list(response.items()), response.content
+        return _STATUS_LINES[reply.status], kind.headers_of(reply, request_id_of(environ)), reply.body
+
+    def _understands(self, environ: Mapping[str, Any]) -> bool:
+        """Return whether all headers are understood, and learn names that no client can choose: the process's own."""
+        unknown = environ.keys() - self._names
+        if any(name.startswith("HTTP_") for name in unknown):
+            return False
+        self._names = self._names | unknown
+        return True
+
+    def _admit(self, path: str, environ: Mapping[str, Any]) -> tuple[Kind, Caller, datetime] | None:
+        """Return the kind of a request, its caller, and the time of the request, or None if one of them is refused.
+
+        Nothing is learned for callers who are refused.
+        """
+        try:
+            now = datetime.now(UTC)
+            snapshot.refresh()
+            caller = caller_with_key(environ, now) or anonymous_caller(environ)
+            if caller is None:
+                return None
+            kind = self._kind_of(path, environ)
+        except Exception:  # Django meets the same exception, and answers it
+            return None
+        return (kind, caller, now) if kind.admits(caller) else None
+
+    def _kind_of(self, path: str, environ: Mapping[str, Any]) -> Kind:
+        traits = (path, *map(environ.get, self._traits))
+        kind = self._kinds.get(traits)
+        if kind is None:
+            if any(len(trait or "") > _LONGEST_TRAIT for trait in traits):
+                raise NotServed
+            if len(self._kinds) >= _MOST_KINDS:
+                self._kinds.clear()
+            kind = self._kinds[traits] = Kind(self._application, environ)
+        return kind
+
+
+def _length(environ: Mapping[str, Any]) -> int:
+    """Return the length of the body of a request that may be one for the lane, or 0 for any other request."""
+    if environ["REQUEST_METHOD"] != "POST" or environ.get("QUERY_STRING"):
+        return 0
+    announced = environ.get("CONTENT_LENGTH", "")
+    if not announced.isdecimal() or len(announced) > _MOST_DIGITS:
+        return 0
+    length = int(announced)
+    return length if length <= MOST_BYTES else 0
+
+
+def _read(environ: Mapping[str, Any], length: int) -> bytes:
+    try:
+        body: bytes = environ["wsgi.input"].read(length)
+    except OSError:  # Django meets the same error, and answers it
+        return b""
+    return body
+
+
+def _attempt(operation: Operation, call: Call) -> Reply | Failed | None:
+    try:
+        return operation.handle(call)
+    except Exception:  # nothing has been done or counted, so Django can do it all
+        return None

@@ -1,0 +1,102 @@
+"""The operations of the fast lane: what each app registers, and how a path names one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.core.signals import request_finished, request_started
+from django.http import HttpRequest
+
+from config.api.authentication import Caller
+from config.api.bodies import check, decode
+
+
+class Call(NamedTuple):
+    """A request that may be served: its caller has the right to it, and its body is whole.
+
+    `key` is the part of the path that varies. `like` is a request without body and credentials that came to the same
+    host, in the same way.
+    """
+
+    environ: dict[str, Any]
+    caller: Caller
+    now: datetime
+    body: bytes
+    key: str
+    like: HttpRequest
+
+    def json(self) -> Any:
+        """Return the decoded body. Raises DomainError or ValidationFailed."""
+        return check(decode(self.body))
+
+    @contextmanager
+    def using_database(self) -> Iterator[None]:
+        """Tell Django that a request begins and ends, so that it replaces connections that are old or broken."""
+        request_started.send(sender=Call, environ=self.environ)
+        try:
+            yield
+        finally:
+            request_finished.send(sender=Call)
+
+
+class Reply(NamedTuple):
+    """A success: its body, and the headers that the operation itself sets."""
+
+    body: bytes
+    headers: Mapping[str, str] = {}
+    status: int = 200
+
+
+class Failed(NamedTuple):
+    """An exception of a call that must not be repeated. Django's own handling of the request could repeat it."""
+
+    error: Exception
+
+
+Handle = Callable[[Call], Reply | Failed | None]
+"""Serves a call. None, or an exception, means that Django must serve it: nothing has been done or counted yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation at a path such as `/v1/flags/<key>/evaluate`, by POST. The view of the path says who may call it."""
+
+    path: str
+    handle: Handle
+
+
+class Operations:
+    """Operations by their paths."""
+
+    def __init__(self) -> None:
+        self._exact: dict[str, Operation] = {}
+        self._with_key: list[tuple[re.Pattern[str], Operation]] = []
+
+    def register(self, path: str, handle: Handle) -> None:
+        operation = Operation(path, handle)
+        head, key, tail = path.partition("<key>")
+        if key:
+            pattern = re.compile(f"{re.escape(head)}({_KEY}){re.escape(tail)}", re.ASCII)
+            self._with_key.append((pattern, operation))
+        else:
+            self._exact[path] = operation
+
+    def find(self, path: str) -> tuple[Operation, str] | None:
+        """Return the operation at a path, and the key in the path. Paths with unusual keys are left to Django."""
+        if operation := self._exact.get(path):
+            return operation, ""
+        for pattern, operation in self._with_key:
+            if match := pattern.fullmatch(path):
+                return operation, match[1]
+        return None
+
+
+_KEY = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+
+operations = Operations()
+register = operations.register
