@@ -5,12 +5,13 @@ This module loads NumPy and SciPy, so only the command imports it, and no server
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from config.database.consistent_reads import read_consistently
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
@@ -20,9 +21,22 @@ from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
 from experiments.planner.calibration_outcomes import Outcome
+from experiments.planner.event_values import read_event_values
 from experiments.results.to_stats import Study, measure_of
+from experiments.stats.calibration_simulation import GuardrailRates, simulate_guardrails
+from experiments.stats.quantiles import EventValues
 from experiments.stats.sample_ratio import MISMATCH
-from experiments.stats.simulation import Comparison, ErrorRates, Look, Observed, Population, Simulation, simulate
+from experiments.stats.simulation import (
+    Comparison,
+    ErrorRates,
+    Labels,
+    Look,
+    Observed,
+    Population,
+    Simulation,
+    simulate,
+)
+from experiments.stats.types import Plan, Quantile
 
 FEWEST_USERS = 100
 FEWEST_SPLITS = 200
@@ -44,15 +58,33 @@ class CalibrationReport:
     seed: int
     alpha: float
     simulation: Simulation
+    guardrails: Sequence[GuardrailRates]
 
     @property
     def is_as_promised(self) -> bool:
-        """Return whether no always-valid test erred more often than promised, allowing for chance."""
+        """Return whether nothing that always-valid tests decide erred more often than promised, allowing for chance."""
         mismatches = self.simulation.sample_ratio[-1].always_valid
-        errors = ((rates.looks[-1].always_valid, rates.splits) for rates in self.simulation.errors)
-        return _is_at_most(mismatches, MISMATCH, self.rounds) and all(
-            _is_at_most(share, self.alpha, splits) for share, splits in errors
+        return (
+            _is_at_most(mismatches, MISMATCH, self.rounds)
+            and all(self._is_promised(rates) for rates in self.simulation.errors)
+            and all(map(self._is_guardrail_promised, self.guardrails))
+            and all(_is_at_most(share, self.alpha, self.rounds) for share in self.labels)
         )
+
+    @property
+    def labels(self) -> tuple[float, float]:
+        """Return the shares of splits with a wrong label: of the primary metric, and of the other goals."""
+        if not self.simulation.labels:
+            return 0.0, 0.0
+        last = self.simulation.labels[-1]
+        return last.primary, last.others
+
+    def _is_promised(self, rates: ErrorRates) -> bool:
+        shares = (rates.looks[-1].always_valid, rates.lifts[-1].always_valid)
+        return all(_is_at_most(share, self.alpha, rates.splits) for share in shares)
+
+    def _is_guardrail_promised(self, rates: GuardrailRates) -> bool:
+        return all(_is_at_most(share, self.alpha, self.rounds) for share in (rates.harmed, rates.safe_at_margin or 0.0))
 
     def outcomes(self) -> list[Outcome]:
         """Return the outcome of each metric with enough testable splits, for its worst treatment."""
@@ -60,10 +92,35 @@ class CalibrationReport:
         for definition in definitions_of(self.experiment):
             rates = [rates for rates in self.simulation.errors if rates.comparison.measure == definition.key]
             if rates and min(rate.splits for rate in rates) >= FEWEST_SPLITS:
-                shares = [(rate.looks[-1].always_valid, rate.splits) for rate in rates]
-                is_as_promised = all(_is_at_most(share, self.alpha, splits) for share, splits in shares)
-                kept.append(Outcome(definition, self.rounds, max(share for share, _ in shares), is_as_promised))
+                kept.append(self._outcome(definition, rates))
         return kept
+
+    def _outcome(self, definition: Definition, rates: Sequence[ErrorRates]) -> Outcome:
+        guardrails = [guardrail for guardrail in self.guardrails if guardrail.measure == definition.key]
+        family = self._family_of(definition)
+        document = {
+            "difference": _worst(rate.looks[-1] for rate in rates),
+            "lift": _worst(rate.lifts[-1] for rate in rates),
+            "coverage": min(rate.always_valid_coverage for rate in rates),
+            "labels": family,
+            "guardrail": _worst_guardrail(guardrails) if guardrails else None,
+        }
+        shares = [
+            *((look.always_valid, rate.splits) for rate in rates for look in (rate.looks[-1], rate.lifts[-1])),
+            *((share, self.rounds) for rate in guardrails for share in (rate.harmed, rate.safe_at_margin or 0.0)),
+            *(() if family is None else ((family, self.rounds),)),
+        ]
+        is_as_promised = all(_is_at_most(share, self.alpha, splits) for share, splits in shares)
+        return Outcome(definition, self.rounds, max(share for share, _ in shares), is_as_promised, document)
+
+    def _family_of(self, definition: Definition) -> float | None:
+        """Return how often a goal's family of tests had a wrong label; None for metrics that decide nothing."""
+        if not definition.is_registered_goal or not self.simulation.labels:
+            return None
+        measured = {rates.comparison.measure for rates in self.simulation.errors}
+        goals = [goal.key for goal in definitions_of(self.experiment) if goal.is_registered_goal]
+        primary, others = self.labels
+        return primary if definition.key == next((key for key in goals if key in measured), None) else others
 
     def document(self) -> dict[str, Any]:
         """Return the whole report as JSON."""
@@ -77,6 +134,8 @@ class CalibrationReport:
             "isAsPromised": self.is_as_promised,
             "metrics": [_error_rates(rates) for rates in self.simulation.errors],
             "untested": [_comparison(comparison) for comparison in self.simulation.untested],
+            "labels": [_labels(labels) for labels in self.simulation.labels],
+            "guardrails": [_guardrail(rates) for rates in self.guardrails],
             "sampleRatio": {"alpha": MISMATCH, "looks": [_look(look) for look in self.simulation.sample_ratio]},
         }
 
@@ -98,8 +157,9 @@ def calibrate(
     """Split the exposed users of an experiment at random by its weights, and test its metrics on them.
 
     This is done `rounds` times, with `looks` looks at each split, for one metric or for all. The seed
-    draws the salts of the splits. `on_progress` is called with 1 after each split. Raises
-    DomainError for a draft, an unknown metric, fewer than 100 users, and where no test is possible.
+    draws the salts of the splits. The guardrails are judged at as many other splits. `on_progress` is
+    called with 1 after each split, so `total_splits` times. Raises DomainError for a draft, an unknown
+    metric, fewer than 100 users, and where no test is possible.
     """
     if experiment.status == Status.DRAFT:
         raise _refusal("experiment", "Is a draft without exposed users; start it and collect users first.")
@@ -108,15 +168,25 @@ def calibrate(
     metric_indexes = _metric_indexes(definitions, metric)
     bring_up_to_date(experiment, at)
     with read_consistently():  # for all metrics to be of the same users
-        population = Population(*_observe(experiment, definitions, metric_indexes))
+        population = Population(*_observe(experiment, definitions, metric_indexes, at))
     users = len(population.user_ids)
     if users < FEWEST_USERS:
         raise _refusal("experiment", f"Has {users:,} exposed users so far; at least {FEWEST_USERS} are required.")
-    design = Study(experiment, definitions, metric_indexes, experiment.variant_keys[0], "holm").design
+    registered = Study(experiment, definitions, metric_indexes, experiment.variant_keys[0], "holm").design
+    # A fixed analysis is read once; labels at every look are those of a sequential one.
+    design = replace(registered, is_adjusted=True, plan=Plan())
     simulation = simulate(population, design, rounds=rounds, looks=looks, seed=seed, on_progress=on_progress)
     if not simulation.errors:
         raise _refusal("experiment", "Cannot be tested in any split: all or nearly all users have the same value.")
-    return CalibrationReport(experiment, users, rounds, looks, seed, design.alpha, simulation)
+    guardrails = simulate_guardrails(population, design, rounds=rounds, looks=looks, seed=seed, on_progress=on_progress)
+    return CalibrationReport(experiment, users, rounds, looks, seed, design.alpha, simulation, guardrails)
+
+
+def total_splits(experiment: Experiment, metric: str | None, rounds: int) -> int:
+    """Return how many splits a calibration of one metric or of all makes: twice as many where there are guardrails."""
+    definitions = definitions_of(experiment)
+    has_guardrails = any(definition.is_guardrail for definition in definitions if metric in (None, definition.key))
+    return 2 * rounds if has_guardrails else rounds
 
 
 def _check_weights(experiment: Experiment) -> None:
@@ -136,17 +206,36 @@ def _metric_indexes(definitions: Sequence[Definition], metric: str | None) -> li
 
 
 def _observe(
-    experiment: Experiment, definitions: Sequence[Definition], metric_indexes: Sequence[int]
+    experiment: Experiment, definitions: Sequence[Definition], metric_indexes: Sequence[int], at: datetime
 ) -> tuple[list[str], list[Observed]]:
     """Return the ids of the users in the order of their exposures, and the values of each metric."""
     user_ids: list[str] = []
     observed = []
+    until = min(at, experiment.stopped_at or at)
     for metric_index in metric_indexes:
+        definition = definitions[metric_index]
         users = list(read_users(experiment, metric_index))
         user_ids = [user_id for user_id, *_ in users]
-        y, d, x = np.array([values for _, _, *values in users], float).reshape(-1, 3).T
-        observed.append(Observed(measure_of(definitions[metric_index]), y, d, x))
+        span = definition.span or timedelta(0)
+        mature = np.array([definition.span is None or exposed_at + span <= until for _, exposed_at, *_ in users], float)
+        y, d, x, e = np.array([values for _, _, *values in users], float).reshape(-1, 4).T * mature
+        of_metric = Observed(measure_of(definition), y, d, x, e, mature=None if mature.all() else mature)
+        if definition.quantile is not None:
+            exposed = {user_id: exposed_at for user_id, exposed_at, *_ in users}
+            of_metric = replace(of_metric, quantile=_quantile_of(experiment, definition, definition.quantile, exposed))
+        observed.append(of_metric)
     return user_ids, observed
+
+
+def _quantile_of(
+    experiment: Experiment, definition: Definition, share: float, exposed: Mapping[str, datetime]
+) -> Callable[[NDArray[np.intp]], Quantile]:
+    """Return a function that computes the quantile for users at some positions in the order of `exposed`."""
+    positions = {user_id: position for position, user_id in enumerate(exposed)}
+    events = list(read_event_values(experiment, definition, exposed))
+    values = np.array([value for _, value in events], float)
+    owners = np.array([positions[user_id] for user_id, _ in events], np.intp)
+    return EventValues.of(share, len(exposed), values, owners).quantile
 
 
 def _refusal(field: str, message: str) -> ValidationFailed:
@@ -159,7 +248,42 @@ def _error_rates(rates: ErrorRates) -> dict[str, Any]:
         "splits": rates.splits,
         "coverage": {"alwaysValid": rates.always_valid_coverage, "fixedHorizon": rates.fixed_horizon_coverage},
         "looks": [_look(look) for look in rates.looks],
+        "lifts": [_look(look) for look in rates.lifts],
     }
+
+
+def _labels(of: Labels) -> dict[str, Any]:
+    return {
+        "users": of.users,
+        "primary": of.primary,
+        "others": of.others,
+        "guardrails": of.guardrails,
+        "shipped": of.shipped,
+        "rejected": of.rejected,
+    }
+
+
+def _guardrail(of: GuardrailRates) -> dict[str, Any]:
+    return {
+        "metric": of.measure,
+        "variant": of.variant,
+        "harmed": of.harmed,
+        "safe": of.safe,
+        "safeAtMargin": of.safe_at_margin,
+    }
+
+
+def _worst(looks: Iterable[Look]) -> dict[str, float]:
+    last = list(looks)
+    return {
+        "alwaysValid": max(look.always_valid for look in last),
+        "fixedHorizon": max(look.fixed_horizon for look in last),
+    }
+
+
+def _worst_guardrail(rates: Sequence[GuardrailRates]) -> dict[str, float | None]:
+    at_margin = [rate.safe_at_margin for rate in rates if rate.safe_at_margin is not None]
+    return {"harmed": max(rate.harmed for rate in rates), "safeAtMargin": max(at_margin, default=None)}
 
 
 def _comparison(of: Comparison) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from config.models import Environment
 from experiments.metrics.definition import Definition
@@ -16,12 +17,16 @@ from experiments.models import Calibration
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one metric: the share of splits with a false positive, and whether it is as promised."""
+    """The outcome of one metric: the highest share of splits with an error, and whether all are as promised.
+
+    `rates` are the error rates of differences, lifts, labels and guardrails as JSON.
+    """
 
     definition: Definition
     rounds: int
     false_positives: float
     is_as_promised: bool
+    rates: dict[str, Any] | None = None
 
 
 def keep_outcomes(outcomes: Sequence[Outcome], environment: Environment, at: datetime) -> None:
@@ -35,6 +40,7 @@ def keep_outcomes(outcomes: Sequence[Outcome], environment: Environment, at: dat
             rounds=outcome.rounds,
             false_positives=outcome.false_positives,
             is_as_promised=outcome.is_as_promised,
+            outcomes=outcome.rates,
         )
         for outcome in outcomes
     )

@@ -6,26 +6,29 @@ They are read once, so that the users a day, the history and the forecast of a p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
 
 from config.database.consistent_reads import read_consistently
-from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_daily, read_phases
+from experiments.aggregates.mature_sums import read_mature
+from experiments.aggregates.quantiles import read_quantiles
+from experiments.aggregates.variant_sums import EXPOSURES, VariantTotals, read_caps, read_daily
 from experiments.design.phases import comparable_phases
 from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.models import Experiment
+from experiments.results.user_groups import Counted, UserGroup, pooled
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentTotals:
-    """The totals of a started experiment and, by variant, the users exposed on each day.
+    """The users of a started experiment with their sums and, by variant, the users exposed on each day.
 
-    All are of the same moment, and cover the comparable phases, as the results do.
+    All are of the same moment, and cover the comparable phases.
     """
 
     experiment: Experiment
-    totals: Totals
+    users: UserGroup
     exposed: Mapping[str, Mapping[date, VariantTotals]]
 
 
@@ -34,10 +37,30 @@ def read_current_totals(experiment: Experiment, at: datetime) -> CurrentTotals |
     if experiment.started_at is None:
         return None
     bring_up_to_date(experiment, at)
-    phases = comparable_phases(experiment.phases)
     with read_consistently():
-        totals, daily = pool(read_phases(experiment), phases), read_daily(experiment, phases)
-        return CurrentTotals(experiment, totals, daily.get(EXPOSURES, {}))
+        daily = read_daily(experiment, comparable_phases(experiment.phases))
+        return CurrentTotals(experiment, read_counting(experiment, at), daily.get(EXPOSURES, {}))
+
+
+def read_counting(experiment: Experiment, at: datetime) -> UserGroup:
+    """Return the users of the comparable phases. For metrics with a window, those count whose window is over.
+
+    The experiment must be up to date.
+    """
+    reading = read_mature(experiment, at, read_caps(experiment))
+    windowed = [index for index, definition in enumerate(reading.definitions) if definition.counts_mature_users]
+    groups = {
+        phase: UserGroup(
+            totals,
+            {
+                index: Counted(reading.users_of(index, phase), reading.sums.by_phase.get(phase, {}).get(index, {}))
+                for index in windowed
+            },
+        )
+        for phase, totals in reading.everybody.items()
+    }
+    phases = comparable_phases(experiment.phases)
+    return replace(pooled(groups, phases), quantiles=read_quantiles(experiment, at, phases))
 
 
 def variant_shares(experiment: Experiment) -> Mapping[str, Fraction]:

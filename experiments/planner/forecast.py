@@ -22,33 +22,53 @@ Users = Mapping[str, float]
 class DetectableDay:
     """The smallest rise, as a share of the baseline, that is found with the users until the end of a day.
 
-    It is for the treatment with the fewest users, and None where there are too few users.
+    It is for the treatment with the fewest users, and None where there are too few users. `users` are
+    all users exposed by then, and `mature_users` those whose windows are over, who alone count.
     `is_forecast` says that the day lies in the future.
     """
 
     day: date
     users: int
+    mature_users: int
     is_forecast: bool
     fixed_horizon: float | None
     always_valid: float | None
 
 
 def detectable_by_day(
-    current: CurrentTotals, baseline: Baseline, demands: Demands, at: datetime, users_per_day: float | None
+    current: CurrentTotals,
+    baseline: Baseline,
+    demands: Demands,
+    at: datetime,
+    users_per_day: float | None,
+    *,
+    maturity_days: int = 0,
 ) -> list[DetectableDay]:
-    """Return every day since the first exposure and, for a running experiment, the next four weeks."""
-    experiment = current.experiment
-    days = _until_each_day(current, at)
-    forecast = [_detectable(experiment, day, users, baseline, demands, is_forecast=False) for day, users in days]
-    if not forecast or experiment.status != Status.RUNNING or users_per_day is None:
-        return forecast
-    last, users = days[-1]
+    """Return every day since the first exposure and, for a running experiment, the next four weeks.
+
+    Users count from `maturity_days` days after their exposure on.
+    """
+    past = _until_each_day(current, at)
+    days = [*past, *_expected(current.experiment, past, users_per_day)]
+    mature: list[Users] = [{}] * min(maturity_days, len(days)) + [users for _, users in days]
+    return [
+        _detectable(current.experiment, day, users, counted, baseline, demands, is_forecast=index >= len(past))
+        for index, ((day, users), counted) in enumerate(zip(days, mature, strict=False))
+    ]
+
+
+def _expected(
+    experiment: Experiment, past: Sequence[tuple[date, Users]], users_per_day: float | None
+) -> Iterator[tuple[date, Users]]:
+    """Yield the users that a running experiment will have at the end of each of the next days."""
+    if not past or experiment.status != Status.RUNNING or users_per_day is None:
+        return
+    last, users = past[-1]
     shares = variant_shares(experiment)
     for ahead in range(1, DAYS_AHEAD + 1):
         more = {key: users_per_day * ahead * float(share) for key, share in shares.items()}
         expected = {key: users.get(key, 0) + more.get(key, 0) for key in experiment.variant_keys}
-        forecast.append(_detectable(experiment, last + ahead * _DAY, expected, baseline, demands, is_forecast=True))
-    return forecast
+        yield last + ahead * _DAY, expected
 
 
 def _until_each_day(current: CurrentTotals, at: datetime) -> Sequence[tuple[date, Users]]:
@@ -75,14 +95,24 @@ def _days(first: date, last: date) -> Iterator[date]:
 
 
 def _detectable(
-    experiment: Experiment, day: date, users: Users, baseline: Baseline, demands: Demands, *, is_forecast: bool
+    experiment: Experiment,
+    day: date,
+    users: Users,
+    mature: Users,
+    baseline: Baseline,
+    demands: Demands,
+    *,
+    is_forecast: bool,
 ) -> DetectableDay:
     control, *others = experiment.variants
-    fewest = min((users.get(treatment["key"], 0) for treatment in others if treatment["weight"]), default=0)
-    smallest = detectable(baseline, users.get(control["key"], 0), fewest, demands)
-    total = round(sum(users.values()))
+    fewest = min((mature.get(treatment["key"], 0) for treatment in others if treatment["weight"]), default=0)
+    smallest = detectable(baseline, mature.get(control["key"], 0), fewest, demands)
     return DetectableDay(
-        day, total, is_forecast, *(_share(rise, baseline) for rise in (smallest.fixed_horizon, smallest.always_valid))
+        day,
+        round(sum(users.values())),
+        round(sum(mature.values())),
+        is_forecast,
+        *(_share(rise, baseline) for rise in (smallest.fixed_horizon, smallest.always_valid)),
     )
 
 

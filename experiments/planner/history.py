@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import sqrt
 
 from config.database.consistent_reads import read_consistently
 from config.models import Environment
-from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, pool, read_phases
+from experiments.aggregates.quantiles import read_quantiles
 from experiments.design.phases import comparable_phases, comparable_since, mean_reach, reach_of
 from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
-from experiments.planner.current_totals import CurrentTotals
-from experiments.planner.question import Kind, check_measure
+from experiments.planner.current_totals import CurrentTotals, read_counting
+from experiments.planner.question import LARGEST_REDUCTION, Kind, check_measure
 from experiments.planner.sample import sample_events
-from experiments.results.to_stats import measure_of, sums_of
+from experiments.results.to_stats import measure_of
+from experiments.results.user_groups import UserGroup
 from experiments.stats.samples import summarise
-from experiments.stats.types import Reason, Sums
+from experiments.stats.types import Quantile, Reason, Sums
 
 FEWEST_USERS = 100
 """The fewest users of the control for an experiment to serve as history."""
@@ -33,9 +34,10 @@ class History:
 
     `baseline` and `standard_deviation` are those of one user, in an experiment of one user of the
     control. `baseline` is None if it cannot be planned with, for example because nobody did it.
-    `standard_deviation` is None for rates. `users` are the users of all variants, in an experiment
-    those of the phases that its results cover. `reach` is the share of all users (0 to 1) that the
-    experiment let in at that time.
+    `standard_deviation` is None for rates. `variance_reduction` is the share of the variance that CUPED
+    removed in the experiment; None without an experiment, or where its users had no history. `users`
+    are the users of all variants, in an experiment those of the phases that its results cover. `reach`
+    is the share of all users (0 to 1) that the experiment let in at that time.
     """
 
     start: datetime
@@ -45,6 +47,7 @@ class History:
     standard_deviation: float | None
     experiment: Experiment | None = None
     reach: float = 1.0
+    variance_reduction: float | None = None
 
     @property
     def users_per_day(self) -> float:
@@ -68,20 +71,22 @@ def history_of(
     Experiments with few users in the control, or without a usable baseline, are skipped. The answer
     is None where there are no users.
     """
-    for experiment, totals in _measuring(definition, environment, at, current):
-        if history := _in_experiment(definition, experiment, totals, at):
+    for experiment, users in _measuring(definition, environment, at, current):
+        if history := _in_experiment(definition, experiment, users, at):
             return history
     with read_consistently():
         sample = sample_events(definition, environment, at)
     if sample is None:
         return None
-    return History(sample.start, sample.end, sample.users, *_moments(definition, sample.sums))
+    # A sample says nothing of the standard error of a quantile.
+    moments = (None, None) if definition.type == "quantile" else _moments(definition, sample.sums)
+    return History(sample.start, sample.end, sample.users, *moments)
 
 
 def pace_of(current: CurrentTotals, at: datetime) -> float | None:
     """Return the users a day of an experiment, scaled to the share that it lets in now; None without users."""
     experiment = current.experiment
-    users = sum(variant.users for variant in current.totals.get(EXPOSURES, {}).values())
+    users = sum(current.users.users.values())
     begun, end = comparable_since(experiment.phases), experiment.stopped_at or at
     if begun is None or not users:
         return None
@@ -96,38 +101,84 @@ def _pace(users: int, start: datetime, end: datetime) -> float:
 
 def _measuring(
     definition: Definition, environment: Environment, at: datetime, first: CurrentTotals | None
-) -> Iterator[tuple[Experiment, Totals]]:
-    """Yield the started experiments with this very definition of the metric, and their totals."""
+) -> Iterator[tuple[Experiment, UserGroup]]:
+    """Yield the started experiments with this very definition of the metric, and their users."""
     if first is not None and definition in definitions_of(first.experiment):
-        yield first.experiment, first.totals
+        yield first.experiment, first.users
     for experiment in Experiment.objects.in_environment(environment).started().order_by("-started_at", "-id"):
         if definition in definitions_of(experiment) and (first is None or experiment.pk != first.experiment.pk):
             bring_up_to_date(experiment, at)
-            yield experiment, pool(read_phases(experiment), comparable_phases(experiment.phases))
+            with read_consistently():
+                counting = read_counting(experiment, at)
+            yield experiment, counting
 
 
-def _in_experiment(definition: Definition, experiment: Experiment, totals: Totals, at: datetime) -> History | None:
-    """Return the history from an experiment's control; None with few users, or without a usable baseline."""
-    control, exposed = experiment.variant_keys[0], totals.get(EXPOSURES, {})
-    compared = exposed.get(control, VariantTotals()).users
-    begun = comparable_since(experiment.phases)
-    if compared < FEWEST_USERS or begun is None:
-        return None
+def _inputs(
+    definition: Definition, experiment: Experiment, group: UserGroup, at: datetime
+) -> Mapping[str, Sums] | Mapping[str, Quantile]:
+    """Return what the statistics take for the metric, by variant. Quantiles that are not stored come from events."""
     metric_index = definitions_of(experiment).index(definition)
-    counted = totals.get(metric_index, {}).get(control, VariantTotals())
-    mean, deviation = _moments(definition, sums_of(compared, counted))
+    if definition.type != "quantile":
+        return group.sums_of(metric_index)
+    return read_quantiles(experiment, at, comparable_phases(experiment.phases)).get(metric_index, {})
+
+
+def _in_experiment(definition: Definition, experiment: Experiment, group: UserGroup, at: datetime) -> History | None:
+    """Return the history from an experiment's control; None with few users, or without a usable baseline.
+
+    Users whose window is not over do not count for the baseline, but do for the users a day.
+    """
+    sums = _inputs(definition, experiment, group, at)
+    control = sums.get(experiment.variant_keys[0])
+    begun = comparable_since(experiment.phases)
+    if control is None or control.n < FEWEST_USERS or begun is None:
+        return None
+    mean, deviation = _moments(definition, control)
     if mean is None:
         return None
-    users = sum(variant.users for variant in exposed.values())
+    users = sum(group.users.values())
     end = experiment.stopped_at or at
-    return History(begun, end, users, mean, deviation, experiment, mean_reach(experiment, begun, end))
+    return History(
+        start=begun,
+        end=end,
+        users=users,
+        baseline=mean,
+        standard_deviation=deviation,
+        experiment=experiment,
+        reach=mean_reach(experiment, begun, end),
+        variance_reduction=_reduction_in(definition, sums),
+    )
 
 
-def _moments(definition: Definition, sums: Sums) -> tuple[float | None, float | None]:
+def _reduction_in(definition: Definition, sums: Mapping[str, Sums] | Mapping[str, Quantile]) -> float | None:
+    """Return the share of the variance that CUPED removes, over all variants, as in the results."""
+    from experiments.stats.cuped import adjust  # noqa: PLC0415 (NumPy costs memory that not every worker needs)
+
+    adjustment = adjust(measure_of(definition).kind, [sums])
+    return None if isinstance(adjustment, Reason) else min(adjustment.variance_reduction, LARGEST_REDUCTION)
+
+
+def reduction_for(history: History, experiment: Experiment | None) -> float:
+    """Return the reduction of the variance to expect in an experiment, or in a new one with the default plan.
+
+    It is 0 where nothing is known of it, and where the experiment does not look back.
+    """
+    return (history.variance_reduction or 0.0) if experiment is None or _looks_back(experiment) else 0.0
+
+
+def _looks_back(experiment: Experiment) -> bool:
+    """Return whether CUPED decides: a start registers it, and an experiment from before that does not use it."""
+    if experiment.started_at is None:
+        return experiment.lookback_days > 0
+    return bool((experiment.registration or {}).get("lookbackDays", 0))
+
+
+def _moments(definition: Definition, sums: Sums | Quantile) -> tuple[float | None, float | None]:
     """Return the mean and the standard deviation of one user, as in the results.
 
-    The deviation of a rate is None. Both are None where they cannot be planned with, because nobody
-    or everybody did it, or all values are equal.
+    That of a quantile is its standard error times the root of the number of users. The deviation of a
+    rate is None. Both are None where they cannot be planned with, because nobody or everybody did it,
+    or all values are equal.
     """
     sample = summarise(measure_of(definition).kind, sums)
     if isinstance(sample, Reason):

@@ -7,24 +7,31 @@ Values that the question leaves out come from the history of the metric. The for
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
-from math import ceil
 
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Environment
-from experiments.metrics.definition import Definition
+from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import current_definitions, definitions_of
 from experiments.models import Experiment
 from experiments.planner.current_totals import CurrentTotals, read_current_totals, variant_shares
 from experiments.planner.forecast import DetectableDay, detectable_by_day
-from experiments.planner.history import History, history_of, kind_of, pace_of
-from experiments.planner.question import Assumptions, Kind, Question, check_effect, check_measure, check_question
-from experiments.stats.planning import Baseline, Demands, always_valid_users, fixed_horizon_users
-from experiments.stats.types import TUNING_SIZE
+from experiments.planner.guardrails import MOST_USERS, GuardrailPlan, plan_guardrails
+from experiments.planner.history import History, history_of, kind_of, pace_of, reduction_for
+from experiments.planner.question import (
+    Assumptions,
+    Kind,
+    Question,
+    check_effect,
+    check_measure,
+    check_question,
+    missing_mde,
+)
+from experiments.planner.sizes import Size, baseline_of, demands_of, maturity_days_of, size_of, tuning_size_for
+from experiments.stats.planning import Baseline, Demands, always_valid_users, fixed_horizon_users, tuned_users
 
-MOST_USERS = 10**12
 SMALLEST_SHARE = Fraction(1, 10**6)
 POWER = 0.8
 ALPHA = 0.05
@@ -32,38 +39,27 @@ VARIANTS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """The users that are needed until each variant has enough.
-
-    `days` is None where the number of users a day is not known.
-    """
-
-    users_per_variant: int
-    users: int
-    days: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """The answer of the planner.
 
-    `history` is None if nothing is known of the metric. `detectable` is None unless the question
-    names a started experiment.
+    `history` is None if nothing is known of the metric. `guardrails` are those of the experiment that
+    the question names. `detectable` is None unless it names a started experiment.
     """
 
     fixed_horizon: Size
     always_valid: Size
     assumptions: Assumptions
     history: History | None
+    guardrails: Sequence[GuardrailPlan]
     detectable: Sequence[DetectableDay] | None
 
     @property
     def baseline(self) -> Baseline:
-        return _baseline(self.assumptions)
+        return baseline_of(self.assumptions)
 
     @property
     def demands(self) -> Demands:
-        return _demands(self.assumptions)
+        return demands_of(self.assumptions)
 
 
 def plan(question: Question, environment: Environment, at: datetime) -> Plan:
@@ -74,14 +70,17 @@ def plan(question: Question, environment: Environment, at: datetime) -> Plan:
     _refuse(check_question(question))
     experiment = _experiment(question, environment)
     definition = _definition(question, experiment)
+    question = replace(question, mde=_effect(question, experiment, definition))
     current = read_current_totals(experiment, at) if experiment else None
     history = history_of(definition, environment, at, current) if definition else None
     pace = pace_of(current, at) if current else None
-    assumptions = _assume(question, experiment, definition, history, pace)
+    assumptions, shares = _assume(question, experiment, definition, history, pace)
+    assumptions = _tuned(assumptions, shares)
     return Plan(
         *_sizes(assumptions),
         assumptions,
         history,
+        [] if experiment is None else plan_guardrails(experiment, assumptions, environment, at, current),
         None if current is None else _detectable(current, assumptions, at),
     )
 
@@ -104,16 +103,27 @@ def _experiment(question: Question, environment: Environment) -> Experiment | No
 
 
 def _definition(question: Question, experiment: Experiment | None) -> Definition | None:
-    """Return the metric that the question names, or the first one of the experiment."""
+    """Return the metric that the question names, or the first goal of the experiment, or its first metric."""
     if experiment is None:
         return None if question.metric is None else current_definitions([question.metric])[0]
     definitions = {definition.key: definition for definition in definitions_of(experiment)}
     if question.metric is None:
-        return next(iter(definitions.values()), None)
+        return primary_of(definitions.values()) or next(iter(definitions.values()), None)
     if question.metric not in definitions:
         message = f"Must be one of the experiment's metrics: {', '.join(definitions) or 'it has none'}."
         _refuse([Detail("metric", DetailCode.UNKNOWN_REFERENCE, message)])
     return definitions[question.metric]
+
+
+def _effect(question: Question, experiment: Experiment | None, definition: Definition | None) -> float:
+    """Return the effect to find: as asked, or else the smallest effect of interest, in the direction that is good."""
+    if question.mde is not None:
+        return question.mde
+    minimum = None if experiment is None else experiment.minimum_effect
+    if minimum is None:
+        _refuse([missing_mde()])
+    assert minimum is not None  # noqa: S101 (refused above)
+    return -minimum if definition is not None and definition.is_decrease_good and minimum < 1 else minimum
 
 
 def _assume(
@@ -122,8 +132,11 @@ def _assume(
     definition: Definition | None,
     history: History | None,
     pace: float | None,
-) -> Assumptions:
-    """Complete the question from the history, then from defaults. `pace` is the experiment's users a day."""
+) -> tuple[Assumptions, Sequence[Fraction]]:
+    """Complete the question from the history, then from defaults. `pace` is the experiment's users a day.
+
+    The answer has the shares of users by variant, too. The tuning size is 0 where it follows from the plan.
+    """
     kind = _kind(question, definition)
     baseline, deviation = question.baseline, question.standard_deviation
     if history is not None:
@@ -135,7 +148,7 @@ def _assume(
     assert question.mde is not None  # noqa: S101 (checked)
     _refuse(check_effect(kind, baseline, question.mde))
     shares = _shares(question, experiment or (history.experiment if history else None))
-    return Assumptions(
+    assumptions = Assumptions(
         kind=kind,
         baseline=baseline,
         standard_deviation=deviation,
@@ -145,8 +158,35 @@ def _assume(
         variants=len(shares),
         smallest_share=min(shares),
         users_per_day=question.users_per_day or pace,
-        tuning_size=question.tuning_size or (experiment.tuning_size if experiment else TUNING_SIZE),
+        tuning_size=question.tuning_size or _registered_tuning_size(experiment),
+        variance_reduction=_reduction(question, experiment, history),
+        maturity_days=maturity_days_of(definition),
     )
+    return assumptions, shares
+
+
+def _registered_tuning_size(experiment: Experiment | None) -> int:
+    """Return the tuning size of an experiment whose plan decides it already, or 0."""
+    if experiment is None:
+        return 0
+    is_decided = experiment.started_at or experiment.planned_size or experiment.given_tuning_size
+    return experiment.tuning_size if is_decided else 0
+
+
+def _reduction(question: Question, experiment: Experiment | None, history: History | None) -> float:
+    if question.variance_reduction is not None:
+        return question.variance_reduction
+    return reduction_for(history, experiment) if history else 0.0
+
+
+def _tuned(assumptions: Assumptions, shares: Sequence[Fraction]) -> Assumptions:
+    """Tune a plan to its own users: those of the control and one treatment together, at the size that it asks for."""
+    if assumptions.tuning_size:
+        return assumptions
+    baseline, demands, difference = _terms(assumptions)
+    _check_size(fixed_horizon_users(baseline, difference, demands), assumptions)
+    users = tuned_users(baseline, difference, demands, lambda users: tuning_size_for(users, shares))
+    return replace(assumptions, tuning_size=tuning_size_for(users, shares))
 
 
 def _shares(question: Question, like: Experiment | None) -> Sequence[Fraction]:
@@ -172,39 +212,35 @@ def _kind(question: Question, definition: Definition | None) -> Kind:
     return kind
 
 
+def _terms(assumptions: Assumptions) -> tuple[Baseline, Demands, float]:
+    """Return what the formulas take: the baseline, the demands, and the difference of the means to find."""
+    return baseline_of(assumptions), demands_of(assumptions), assumptions.baseline * assumptions.mde
+
+
 def _sizes(assumptions: Assumptions) -> tuple[Size, Size]:
-    baseline, demands = _baseline(assumptions), _demands(assumptions)
-    difference = assumptions.baseline * assumptions.mde
+    baseline, demands, difference = _terms(assumptions)
     fixed = fixed_horizon_users(baseline, difference, demands)
-    # An always-valid test needs less than a hundred times as many, so this also bounds its search.
+    _check_size(fixed, assumptions)
+    always_valid = always_valid_users(baseline, difference, demands)
+    days = assumptions.maturity_days
+    return size_of(fixed, assumptions, days), size_of(always_valid, assumptions, days)
+
+
+def _check_size(fixed: int, assumptions: Assumptions) -> None:
+    """Refuse a plan that no experiment could carry out.
+
+    An always-valid test needs less than a hundred times the users of a single look, so this bounds its search as well.
+    """
     if fixed > MOST_USERS:
         message = f"Would need more than {MOST_USERS:,} users per variant; send a larger effect."
         _refuse([Detail("mde", DetailCode.OUT_OF_RANGE, message)])
     if assumptions.smallest_share < SMALLEST_SHARE:
         message = "Is required, because one variant would get almost no users by its weight; send 2 for equal shares."
         _refuse([Detail("variants", DetailCode.REQUIRED, message)])
-    return _size(fixed, assumptions), _size(always_valid_users(baseline, difference, demands), assumptions)
-
-
-def _size(users_per_variant: int, assumptions: Assumptions) -> Size:
-    users = ceil(users_per_variant / assumptions.smallest_share)
-    days = ceil(users / assumptions.users_per_day) if assumptions.users_per_day else None
-    return Size(users_per_variant, users, days)
-
-
-def _baseline(assumptions: Assumptions) -> Baseline:
-    return Baseline(assumptions.baseline, assumptions.standard_deviation)
-
-
-def _demands(assumptions: Assumptions) -> Demands:
-    return Demands(
-        alpha=assumptions.alpha,
-        power=assumptions.power,
-        treatments=assumptions.variants - 1,
-        tuning_size=assumptions.tuning_size,
-    )
 
 
 def _detectable(current: CurrentTotals, assumptions: Assumptions, at: datetime) -> list[DetectableDay]:
-    baseline, demands = _baseline(assumptions), _demands(assumptions)
-    return detectable_by_day(current, baseline, demands, at, assumptions.users_per_day)
+    baseline, demands, _ = _terms(assumptions)
+    return detectable_by_day(
+        current, baseline, demands, at, assumptions.users_per_day, maturity_days=assumptions.maturity_days
+    )

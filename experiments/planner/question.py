@@ -8,13 +8,15 @@ from enum import StrEnum
 from fractions import Fraction
 
 from config.errors import Detail, DetailCode
-from experiments.design.checks import MOST_VARIANTS, check_tuning_size
+from experiments.design.checks import MOST_VARIANTS
+from experiments.design.plan import check_tuning_size
 
 SMALLEST_MDE = 0.0001
 LARGEST_MDE = 10.0
 SMALLEST_RATE = 0.000001
 SMALLEST_MEAN, LARGEST_MEAN = 1e-9, 1e12
 SMALLEST_ALPHA, LARGEST_ALPHA = 0.000001, 0.2
+LARGEST_REDUCTION = 0.99
 SMALLEST_POWER, LARGEST_POWER = 0.5, 0.9999
 FEWEST_USERS_PER_DAY, MOST_USERS_PER_DAY = 0.01, 1e9
 
@@ -30,7 +32,9 @@ class Kind(StrEnum):
 class Question:
     """The parameters of a question. None means the value from the metric's history, or the default.
 
-    `mde` is the minimum detectable effect as a share of the baseline: 0.05 is a rise of 5 %.
+    `mde` is the minimum detectable effect as a share of the baseline: 0.05 is a rise of 5 %. None means
+    the experiment's smallest effect of interest. `variance_reduction` is the share of the variance that
+    CUPED removes.
     """
 
     mde: float | None = None
@@ -42,6 +46,7 @@ class Question:
     variants: int | None = None
     users_per_day: float | None = None
     tuning_size: int | None = None
+    variance_reduction: float | None = None
     metric: str | None = None
     experiment: str | None = None
 
@@ -51,7 +56,7 @@ class Assumptions:
     """The values that a plan is computed from. Without `users_per_day` it gives no days.
 
     `variants` is the number of variants with users, and `smallest_share` the share of users of the
-    smallest one.
+    smallest one. `maturity_days` are the days until the windows of the last users are over.
     """
 
     kind: Kind
@@ -64,6 +69,8 @@ class Assumptions:
     smallest_share: Fraction
     users_per_day: float | None
     tuning_size: int
+    variance_reduction: float
+    maturity_days: int
 
     @property
     def are_alike(self) -> bool:
@@ -73,22 +80,33 @@ class Assumptions:
 
 def check_question(question: Question) -> Iterator[Detail]:
     """Yield what is wrong with a question, as far as it does not depend on the metric's history."""
-    if question.mde is None:
-        yield Detail("mde", DetailCode.REQUIRED, "Is missing; add the smallest effect to find, such as 0.05 for 5 %.")
-    elif not SMALLEST_MDE <= abs(question.mde) <= LARGEST_MDE or question.mde <= -1:
-        message = (
-            f"Must be from {SMALLEST_MDE} to {LARGEST_MDE:g}, such as 0.05 for a rise of 5 %; "
-            "for a fall, below 0 and above -1."
-        )
-        yield Detail("mde", DetailCode.OUT_OF_RANGE, message)
+    if question.mde is not None:
+        yield from _check_mde(question.mde)
+    elif question.experiment is None:
+        yield missing_mde()
     yield from _check_range("power", question.power, SMALLEST_POWER, LARGEST_POWER)
     yield from _check_range("alpha", question.alpha, SMALLEST_ALPHA, LARGEST_ALPHA)
+    yield from _check_range("varianceReduction", question.variance_reduction, 0, LARGEST_REDUCTION)
     yield from _check_range("variants", question.variants, 2, MOST_VARIANTS)
     yield from _check_range("usersPerDay", question.users_per_day, FEWEST_USERS_PER_DAY, MOST_USERS_PER_DAY)
     if question.tuning_size is not None:
         yield from check_tuning_size(question.tuning_size)
     if question.metric is None and question.experiment is None:
         yield from check_measure(question.kind or Kind.RATE, question.baseline, question.standard_deviation)
+
+
+def missing_mde() -> Detail:
+    """Return the refusal of a question without an effect, about an experiment without one or about none."""
+    return Detail("mde", DetailCode.REQUIRED, "Is missing; add the smallest effect to find, such as 0.05 for 5 %.")
+
+
+def _check_mde(mde: float) -> Iterator[Detail]:
+    if not SMALLEST_MDE <= abs(mde) <= LARGEST_MDE or mde <= -1:
+        message = (
+            f"Must be from {SMALLEST_MDE} to {LARGEST_MDE:g}, such as 0.05 for a rise of 5 %; "
+            "for a fall, below 0 and above -1."
+        )
+        yield Detail("mde", DetailCode.OUT_OF_RANGE, message)
 
 
 def check_measure(

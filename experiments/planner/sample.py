@@ -6,9 +6,10 @@ This is for plans only, where no experiment has measured the metric yet. Results
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from math import inf
 from operator import itemgetter
@@ -20,6 +21,7 @@ from django.db.models.functions import MD5
 from config.models import Environment
 from events.models import Event, EventQuerySet
 from experiments.aggregates.update import percentile_cap
+from experiments.metrics.conditions import meets
 from experiments.metrics.definition import REVENUE, Definition, Quantity
 from experiments.stats.types import Sums
 
@@ -30,6 +32,9 @@ _USERS_A_QUERY = 500
 
 Row = tuple[str, str, datetime, Mapping[str, Any]]
 """The user id, name, timestamp and properties of an event."""
+
+Happened = tuple[str, datetime, Mapping[str, Any]]
+"""The same of one user's event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ def _events_of(since: EventQuerySet, definition: Definition, user_ids: Sequence[
     columns = ("user_id", "name", "timestamp", "properties")
     for first in range(0, len(user_ids), _USERS_A_QUERY):
         chunk = since.filter(name__in=definition.events, user_id__in=user_ids[first : first + _USERS_A_QUERY])
-        yield from chunk.order_by("user_id").values_list(*columns)
+        # Users in order for grouping, and their events for the steps of funnels.
+        yield from chunk.order_by("user_id", "timestamp", "id").values_list(*columns)
 
 
 def _measure(definition: Definition, exposed_at: datetime, rows: Iterable[Row]) -> tuple[float, float]:
@@ -78,28 +84,58 @@ def _measure(definition: Definition, exposed_at: datetime, rows: Iterable[Row]) 
     begin = exposed_at + definition.delay
     end = begin + definition.window if definition.window else None
     counted = [
-        (name, properties)
+        (name, timestamp, properties)
         for _, name, timestamp, properties in rows
         if begin <= timestamp and (end is None or timestamp < end)
     ]
-    values = _values(definition.quantity, counted)
+    if definition.type == "funnel":
+        return float(_passes(definition.steps, counted)), 0.0
+    if definition.type == "distinct":
+        return float(len({*_distinct(definition.quantity, counted)})), 0.0
+    values = values_of(definition.quantity, counted)
     if definition.is_share:
         return float(bool(values)), 0.0
     if definition.type == "mean":
         return (sum(values) / len(values) if values else 0.0), 0.0
-    return sum(values), sum(_values(definition.denominator, counted)) if definition.denominator else 0.0
+    return sum(values), sum(values_of(definition.denominator, counted)) if definition.denominator else 0.0
 
 
-def _values(quantity: Quantity, counted: Iterable[tuple[str, Mapping[str, Any]]]) -> list[float]:
-    of_name = (properties for name, properties in counted if name == quantity.event)
+def _passes(steps: Sequence[Quantity], counted: Iterable[Happened]) -> bool:
+    """Return whether events pass all steps in order. An event serves one step alone."""
+    events = iter(counted)
+    return all(any(_is_of(step, event) for event in events) for step in steps)
+
+
+def _distinct(quantity: Quantity, counted: Iterable[Happened]) -> Iterator[str]:
+    """Yield the values of a property as JSON, or the days in UTC without a property."""
+    for event in counted:
+        _, timestamp, properties = event
+        if _is_of(quantity, event):
+            value = properties.get(quantity.property) if quantity.property else str(timestamp.astimezone(UTC).date())
+            if isinstance(value, str | int | float):
+                yield json.dumps(value)
+
+
+def _is_of(quantity: Quantity, event: Happened) -> bool:
+    name, _, properties = event
+    return name == quantity.event and meets(properties, quantity.where)
+
+
+def values_of(quantity: Quantity, counted: Iterable[Happened]) -> list[float]:
+    """Return the number that each event adds to a quantity, for the events that add one."""
+    of_quantity = (event[-1] for event in counted if _is_of(quantity, event))
     if not quantity.property:
-        return [1.0 for _ in of_name]
+        return [1.0 for _ in of_quantity]
     return [
         float(properties[quantity.property])
-        for properties in of_name
+        for properties in of_quantity
         if _is_number(properties.get(quantity.property))
-        and (quantity.property != REVENUE or properties.get(_CURRENCY) == quantity.currency)
+        and (quantity.property != REVENUE or _currency(properties) == quantity.currency)
     ]
+
+
+def _currency(properties: Mapping[str, Any]) -> str:
+    return str(properties.get(_CURRENCY, "")).upper()
 
 
 def _is_number(value: object) -> bool:

@@ -6,8 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.stats import bayes, cuped, effects, intervals, multiplicity, sample_ratio
-from experiments.stats.samples import OUT_OF_RANGE, Sample, summarise
+from experiments.stats import bayes, effects, guardrails, intervals, multiplicity, sample_ratio
+from experiments.stats.cuped import NOT_REGISTERED
+from experiments.stats.effects import Contrast, Levels
+from experiments.stats.plans import is_fixed_reading, primary_index
+from experiments.stats.samples import OUT_OF_RANGE, Sample
+from experiments.stats.strata import Arms, Strata, active_keys, usable
 from experiments.stats.types import (
     Analysis,
     Comparison,
@@ -16,138 +20,336 @@ from experiments.stats.types import (
     Estimate,
     Inputs,
     Interval,
+    Label,
     Measure,
     MeasureAnalysis,
+    Quantile,
     Reason,
+    SingleLook,
     Split,
     Sums,
+    Test,
     VariantEstimate,
 )
 from experiments.stats.verdict import decide, find_harmed
 
-NOBODY = Sums()
 
-
-def analyse(inputs: Inputs) -> Analysis:
+def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
     """Analyse every measure in every variant, check the sample ratio and the guardrails, and decide.
 
     Every number in the answer is finite; a `Reason` takes the place of a number that cannot be
-    computed. The control must be one of the design's variants.
+    computed. The control must be one of the design's variants. Without `is_exact`, the chances to
+    beat the control in shares are those of the normal distribution, which saves half of the time.
     """
-    analyses = [
-        _analyse_measure(measure, sums, inputs.design)
-        for measure, sums in zip(inputs.measures, inputs.sums, strict=True)
-    ]
-    measures = _adjust(inputs, analyses)
-    ratio = sample_ratio.check_phases(inputs.splits or [Split(inputs.design.variants, inputs.users)])
+    is_fixed = is_fixed_reading(inputs)
+    compared = [_compare(inputs, index, is_fixed=is_fixed) for index in range(len(inputs.measures))]
+    corrections = _correct(inputs.design, [compared], primary_index(inputs))
+    measures = [_analyse_measure(of_measure, corrections[0], is_exact=is_exact) for of_measure in compared]
+    splits = inputs.splits or [Split(stratum.variants, stratum.users) for stratum in inputs.strata]
+    ratio = sample_ratio.check_phases(splits)
     return Analysis(measures, ratio, find_harmed(inputs, measures), decide(inputs, measures, ratio))
 
 
-def _analyse_measure(measure: Measure, given: Mapping[str, Sums], design: Design) -> MeasureAnalysis:
-    sums = {variant.key: given.get(variant.key, NOBODY) for variant in design.variants}
-    control = sums[design.control]
-    against = _Control(measure, design, control, summarise(measure.kind, control), cuped.adjust(measure.kind, sums))
-    return MeasureAnalysis(measure.key, [_estimate(key, of_variant, against) for key, of_variant in sums.items()])
+def analyse_parts(parts: Sequence[Inputs]) -> Sequence[Sequence[MeasureAnalysis]]:
+    """Analyse the parts of an experiment's users, such as those with one value of an attribute.
+
+    All parts have the same design and measures. The tests are corrected over all parts together, and
+    rest on the always-valid test.
+    """
+    compared = [[_compare(part, index, is_fixed=False) for index in range(len(part.measures))] for part in parts]
+    if not compared:
+        return []
+    corrections = _correct(parts[0].design, compared, primary_index(parts[0]))
+    return [
+        [_analyse_measure(of_measure, of_part, is_exact=True) for of_measure in measures]
+        for measures, of_part in zip(compared, corrections, strict=True)
+    ]
+
+
+def uncorrected_effects(
+    inputs: Inputs, index: int, *, is_adjusted: bool
+) -> Mapping[str, tuple[Estimate | Reason, Estimate | Reason]]:
+    """Return the difference and the lift of one measure by treatment, with tests not corrected for others.
+
+    The answers are reasons where values are to be adjusted but cannot be.
+    """
+    design = replace(inputs.design, is_adjusted=is_adjusted)
+    compared = _compare(replace(inputs, design=design), index, is_fixed=False)
+    effects_of: dict[str, tuple[Estimate | Reason, Estimate | Reason]] = {}
+    for key, sides in compared.variants.items():
+        cause = sides.strata.cuped if is_adjusted else None
+        if isinstance(cause, Reason):
+            effects_of[key] = cause, cause
+        elif isinstance(sides.contrast, Reason):
+            effects_of[key] = sides.contrast, sides.contrast
+        else:
+            effects_of[key] = _effects(compared, sides.contrast, effects.uncorrected(sides.contrast, design))
+    return {key: effect for key, effect in effects_of.items() if key != design.control}
 
 
 @dataclass(frozen=True, slots=True)
-class _Control:
-    """The control's side of every comparison of one measure."""
+class _Sides:
+    """One variant and the control: the strata in which both are compared, and their comparison."""
 
+    strata: Strata
+    arms: Arms
+    contrast: Contrast | Reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """One measure, with all variants compared with the control but not yet corrected for one another."""
+
+    index: int
     measure: Measure
     design: Design
-    sums: Sums
-    sample: Sample | Reason
-    adjustment: cuped.Adjustment | Reason
+    is_fixed: bool
+    variants: Mapping[str, _Sides]
+    users: Mapping[str, int]
+    left_out: Sequence[int]
 
 
-def _estimate(key: str, sums: Sums, against: _Control) -> VariantEstimate:
-    sample = summarise(against.measure.kind, sums)
-    comparison = None if key == against.design.control else _compare(key, sums, sample, against)
+@dataclass(frozen=True, slots=True)
+class _Correction:
+    """What the family of a test makes of it: alpha and p-value, and the number of tests in the family."""
+
+    alpha: float
+    p_value: float
+    family: int
+
+
+_Corrections = Mapping[tuple[int, str], _Correction]
+
+
+def _compare(inputs: Inputs, index: int, *, is_fixed: bool) -> _Compared:
+    design, measure = inputs.design, inputs.measures[index]
+    strata = [stratum.sums[index] for stratum in inputs.strata]
+    active = active_keys(design)
+    used = usable(strata, active)
+    common = Strata(measure, [strata[number] for number in used])
+    variants = {}
+    for variant in design.variants:
+        key = variant.key
+        # A variant that gets no users any more is compared in the strata in which it had some.
+        pair = used if key in active else usable(strata, (design.control, key))
+        of_pair = common if pair == used else Strata(measure, [strata[number] for number in pair])
+        variants[key] = _sides(of_pair, key, design)
+    users = {
+        variant.key: sum(stratum[variant.key].n for stratum in strata if variant.key in stratum)
+        for variant in design.variants
+    }
+    left_out = [number for number in range(len(strata)) if number not in used]
+    return _Compared(index, measure, design, is_fixed, variants, users, left_out)
+
+
+def _sides(strata: Strata, key: str, design: Design) -> _Sides:
+    arms = (strata.adjusted if design.is_adjusted else None) or strata.raw
+    return _Sides(strata, arms, _contrast(arms, key, design))
+
+
+def _contrast(arms: Arms, key: str, design: Design) -> Contrast | Reason:
+    treatment, control = arms.of(key), arms.of(design.control)
+    if isinstance(treatment, Reason):
+        return treatment
+    if isinstance(control, Reason):
+        return control
+    return effects.contrast(treatment, control, design, arms.shared)
+
+
+def _correct(design: Design, parts: Sequence[Sequence[_Compared]], primary: int | None) -> Sequence[_Corrections]:
+    """Correct the primary metric over its treatments as one family, and all other goals as another."""
+    tests = [
+        (
+            part,
+            of_measure.index,
+            key,
+            _deciding_p(sides.contrast, is_fixed=of_measure.is_fixed),
+        )
+        for part, measures in enumerate(parts)
+        for of_measure in measures
+        if of_measure.measure.is_registered_goal
+        for key, sides in of_measure.variants.items()
+        if key != design.control and isinstance(sides.contrast, Contrast)
+    ]
+    corrections: list[dict[tuple[int, str], _Correction]] = [{} for _ in parts]
+    for family in ([test for test in tests if (test[1] == primary) == is_primary] for is_primary in (True, False)):
+        p_values = [p for *_, p in family]
+        adjusted = multiplicity.adjust(p_values, design.correction)
+        alphas = multiplicity.alphas(p_values, design.correction, design.alpha)
+        for (part, index, key, _), alpha, p in zip(family, alphas, adjusted, strict=True):
+            corrections[part][index, key] = _Correction(alpha, p, len(family))
+    return corrections
+
+
+def _deciding_p(contrast: Contrast, *, is_fixed: bool) -> float:
+    return contrast.fixed_horizon_p if is_fixed else contrast.always_valid_p
+
+
+def _analyse_measure(compared: _Compared, corrections: _Corrections, *, is_exact: bool) -> MeasureAnalysis:
+    variants = [
+        _estimate(compared, key, corrections.get((compared.index, key)), is_exact=is_exact) for key in compared.variants
+    ]
+    before = {key: _before(compared, key) for key in compared.variants if key != compared.design.control}
+    return MeasureAnalysis(compared.measure.key, variants, before, compared.left_out)
+
+
+def _estimate(compared: _Compared, key: str, correction: _Correction | None, *, is_exact: bool) -> VariantEstimate:
+    sides = compared.variants[key]
+    is_control = key == compared.design.control
+    comparison = None if is_control else _comparison(compared, sides, key, correction, is_exact=is_exact)
+    estimate = _variant(compared, sides.arms, key, comparison)
+    if sides.arms is sides.strata.raw:
+        return estimate
+    raw = _Sides(sides.strata, sides.strata.raw, _contrast(sides.strata.raw, key, compared.design))
+    raw_comparison = None if is_control else _comparison(compared, raw, key, None, is_exact=False)
+    return replace(estimate, raw=_variant(compared, raw.arms, key, raw_comparison))
+
+
+def _variant(compared: _Compared, arms: Arms, key: str, comparison: Comparison | None) -> VariantEstimate:
+    users, sample = compared.users[key], arms.of(key)
     if isinstance(sample, Reason):
-        return VariantEstimate(key, sums.n, None, None, sample, comparison)
-    interval = _interval(sample, sums, against)
+        return VariantEstimate(key, users, None, None, sample, comparison)
+    interval = _interval(compared, arms, key, sample)
     if isinstance(interval, Reason):
-        return VariantEstimate(key, sums.n, sample.mean, None, interval, comparison)
-    return VariantEstimate(key, sums.n, sample.mean, interval, None, comparison)
+        return VariantEstimate(key, users, sample.mean, None, interval, comparison)
+    return VariantEstimate(key, users, sample.mean, interval, None, comparison)
 
 
-def _interval(sample: Sample, sums: Sums, against: _Control) -> Interval | Reason:
-    alpha = against.design.alpha
-    if against.measure.kind == "share":
+def _interval(compared: _Compared, arms: Arms, key: str, sample: Sample) -> Interval | Reason:
+    alpha, sums = compared.design.alpha, arms.sums[key] if arms.sums else None
+    is_share = compared.measure.kind == "share"
+    if is_share and isinstance(sums, Sums):
         return intervals.wilson(sums.y, sums.n, alpha)
     if sample.n < 2:
         return effects.ONE_USER
     if sample.variance == 0:
         return effects.NO_VARIANCE
-    interval = intervals.student(sample.mean, math.sqrt(sample.squared_error), sample.n, alpha)
+    error = math.sqrt(sample.squared_error + arms.shared)
+    if is_share:
+        interval = intervals.normal_share(sample.mean, error, alpha)
+    else:
+        interval = intervals.student(sample.mean, error, sample.freedom, alpha)
     return interval if math.isfinite(interval.lower) and math.isfinite(interval.upper) else OUT_OF_RANGE
 
 
-def _compare(key: str, sums: Sums, sample: Sample | Reason, against: _Control) -> Comparison:
-    control = against.sample
-    if isinstance(sample, Reason):
-        return _nothing(sample)
-    if isinstance(control, Reason):
-        return _nothing(control)
-    difference = effects.difference(sample, control, against.design)
-    choice = _choose(sums, difference, against)
+def _comparison(
+    compared: _Compared, sides: _Sides, key: str, correction: _Correction | None, *, is_exact: bool
+) -> Comparison:
+    measure, design, contrast = compared.measure, compared.design, sides.contrast
+    cuped = sides.strata.cuped if design.is_adjusted else NOT_REGISTERED
+    choice = _choose(compared, sides, key, is_exact=is_exact)
+    if isinstance(contrast, Reason):
+        comparison = _untested(contrast, cuped, choice)
+    else:
+        comparison = _tested(compared, contrast, correction, cuped, choice)
+    if not measure.is_guardrail:
+        return comparison
+    of_arms = sides.arms.of(key), sides.arms.of(design.control)
+    is_silent = _is_silent(sides.strata.strata, key, design.control)
+    users = compared.users[key], compared.users[design.control]
+    judged = guardrails.judge(measure, guardrails.Sides(*of_arms, contrast, is_silent, users), comparison, design)
+    return replace(comparison, guardrail=judged)
+
+
+def _untested(reason: Reason, cuped: Cuped | Reason, choice: bayes.Choice | Reason) -> Comparison:
+    single_look = _single_look(choice, reason, reason)
+    return Comparison(reason, reason, "unclear", None, None, single_look, cuped)
+
+
+def _tested(
+    compared: _Compared,
+    contrast: Contrast,
+    correction: _Correction | None,
+    cuped: Cuped | Reason,
+    choice: bayes.Choice | Reason,
+) -> Comparison:
+    design, is_fixed = compared.design, compared.is_fixed
+    corrected = (correction.alpha, correction.p_value) if correction else None
+    levels = Levels(
+        effects.always_valid_level(contrast, design, None if is_fixed else corrected),
+        effects.fixed_horizon_level(contrast, design, corrected if is_fixed else None),
+    )
+    difference, lift = _effects(compared, contrast, levels)
+    if isinstance(difference, Reason):
+        return _untested(difference, cuped, choice)
+    is_corrected = is_fixed and correction and correction.family > 1
+    alone = _effects(compared, contrast, effects.uncorrected(contrast, design)) if is_corrected else (difference, lift)
     return Comparison(
         difference,
-        effects.lift(sample, control, against.design),
-        choice if isinstance(choice, Reason) else choice.chance_to_beat,
-        choice if isinstance(choice, Reason) else choice.expected_loss,
-        _compare_adjusted(key, against),
+        lift,
+        _label(compared.measure, difference.fixed_horizon if is_fixed else difference.always_valid),
+        contrast.fixed_horizon_p if is_fixed else contrast.always_valid_p,
+        correction.family if correction else None,
+        _single_look(choice, *map(_fixed_horizon, alone)),
+        cuped,
+        is_fixed=is_fixed,
     )
 
 
-def _nothing(reason: Reason) -> Comparison:
-    return Comparison(reason, reason, reason, reason, reason)
+def _single_look(choice: bayes.Choice | Reason, difference: Test | Reason, lift: Test | Reason) -> SingleLook:
+    if isinstance(choice, Reason):
+        return SingleLook(choice, choice, difference, lift)
+    return SingleLook(choice.chance_to_beat, choice.expected_loss, difference, lift)
 
 
-def _choose(sums: Sums, difference: Estimate | Reason, against: _Control) -> bayes.Choice | Reason:
-    is_decrease_good = against.measure.is_decrease_good
-    if against.measure.kind == "share":
-        treatment = bayes.Beta.after(sums.y, sums.n)
-        control = bayes.Beta.after(against.sums.y, against.sums.n)
-        return bayes.choose_share(treatment, control, is_decrease_good=is_decrease_good)
+def _effects(compared: _Compared, contrast: Contrast, levels: Levels) -> tuple[Estimate | Reason, Estimate | Reason]:
+    difference = effects.difference(contrast, levels)
     if isinstance(difference, Reason):
-        return difference
-    return bayes.choose_mean(difference.estimate, difference.standard_error, is_decrease_good=is_decrease_good)
+        return difference, difference
+    is_non_negative = compared.measure.is_non_negative or compared.measure.kind == "share"
+    return difference, effects.lift(contrast, levels, difference, is_non_negative=is_non_negative)
 
 
-def _compare_adjusted(key: str, against: _Control) -> Cuped | Reason:
-    adjustment = against.adjustment
-    if isinstance(adjustment, Reason):
-        return adjustment
-    treatment, control = adjustment.samples[key], adjustment.samples[against.design.control]
-    difference = effects.difference(treatment, control, against.design)
-    if isinstance(difference, Reason):
-        return difference
-    lift = effects.lift(treatment, control, against.design)
-    return Cuped(adjustment.theta, adjustment.variance_reduction, treatment.mean, difference, lift)
+def _fixed_horizon(estimate: Estimate | Reason) -> Test | Reason:
+    return estimate if isinstance(estimate, Reason) else estimate.fixed_horizon
 
 
-def _adjust(inputs: Inputs, analyses: Sequence[MeasureAnalysis]) -> Sequence[MeasureAnalysis]:
-    """Adjust the p-values of all registered goals and treatments as one family."""
-    family = [
-        (measure.key, variant.key, variant.comparison.difference.always_valid.p_value)
-        for given, measure in zip(inputs.measures, analyses, strict=True)
-        for variant in measure.variants
-        if given.is_registered_goal and variant.comparison and isinstance(variant.comparison.difference, Estimate)
-    ]
-    adjusted = multiplicity.adjust([p for _, _, p in family], inputs.design.correction)
-    by_comparison = {(measure, variant): p for (measure, variant, _), p in zip(family, adjusted, strict=True)}
-    return [
-        replace(
-            measure,
-            variants=[_with_p(variant, by_comparison.get((measure.key, variant.key))) for variant in measure.variants],
-        )
-        for measure in analyses
-    ]
+def _label(measure: Measure, test: Test) -> Label:
+    if test.sign == 0:
+        return "unclear"
+    return "better" if (test.sign < 0) == measure.is_decrease_good else "worse"
 
 
-def _with_p(variant: VariantEstimate, adjusted: float | None) -> VariantEstimate:
-    if adjusted is None or variant.comparison is None:
-        return variant
-    return replace(variant, comparison=replace(variant.comparison, adjusted_p=adjusted))
+def _choose(compared: _Compared, sides: _Sides, key: str, *, is_exact: bool) -> bayes.Choice | Reason:
+    measure, design, contrast = compared.measure, compared.design, sides.contrast
+    sums = sides.arms.sums or {}
+    treatment, control = sums.get(key), sums.get(design.control)
+    if is_exact and measure.kind == "share" and isinstance(treatment, Sums) and isinstance(control, Sums):
+        if not treatment.n or not control.n:
+            return contrast if isinstance(contrast, Reason) else OUT_OF_RANGE
+        posteriors = bayes.Beta.after(treatment.y, treatment.n), bayes.Beta.after(control.y, control.n)
+        return bayes.choose_share(*posteriors, is_decrease_good=measure.is_decrease_good)
+    if isinstance(contrast, Reason):
+        return contrast
+    return bayes.choose_mean(contrast.difference, contrast.error, is_decrease_good=measure.is_decrease_good)
+
+
+def _before(compared: _Compared, key: str) -> Estimate | Reason:
+    """Return the difference from the control before the exposure, where no variant could have an effect."""
+    arms = compared.variants[key].strata.before
+    if isinstance(arms, Reason):
+        return arms
+    contrast = _contrast(arms, key, compared.design)
+    if isinstance(contrast, Reason):
+        return contrast
+    return effects.difference(contrast, effects.uncorrected(contrast, compared.design))
+
+
+def _is_silent(strata: Sequence[Mapping[str, Sums | Quantile]], key: str, control: str) -> bool:
+    """Return whether both variants have users and none of them did what the measure counts.
+
+    Then there can be no harm.
+    """
+    both = [[stratum[variant] for stratum in strata if variant in stratum] for variant in (key, control)]
+    has_users = all(sum(sums.n for sums in of_variant) > 1 for of_variant in both)
+    return has_users and not any(map(any, (map(_has_events, of_variant) for of_variant in both))) and _is_alike(both)
+
+
+def _has_events(sums: Sums | Quantile) -> bool:
+    return sums.events > 0 if isinstance(sums, Quantile) else bool(sums.y or sums.yy)
+
+
+def _is_alike(both: Sequence[Sequence[Sums | Quantile]]) -> bool:
+    """Return whether both or neither of the variants have a denominator."""
+    first, second = (any(isinstance(sums, Sums) and sums.d for sums in of_variant) for of_variant in both)
+    return first == second

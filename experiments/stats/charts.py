@@ -21,11 +21,25 @@ _STEPS = (5.0, 2.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """An estimate within an interval, which may be wide."""
+    """An estimate within an interval, which may be wide. A side without a bound is None.
 
-    lower: float
+    `mark` is a value to compare the interval with, such as the margin of a guardrail.
+    """
+
+    lower: float | None
     estimate: float
-    upper: float
+    upper: float | None
+    mark: float | None = None
+
+    @property
+    def needed(self) -> list[float]:
+        """Return the values that every drawing shows."""
+        return [self.estimate] if self.mark is None else [self.estimate, self.mark]
+
+    @property
+    def reach(self) -> float:
+        """Return the distance of the farthest end from zero."""
+        return max(abs(value) for value in (self.lower, self.estimate, self.upper) if value is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +70,24 @@ class Scale:
 
 
 def scale_for(ranges: Sequence[Range | None]) -> Scale:
-    """Return a scale that shows zero, every estimate, and as much of every interval as is legible.
+    """Return a scale that shows zero, every estimate and mark, and as much of every interval as is legible.
 
     The interval of a few users may be a hundred times as wide as the others. All intervals are cut at
-    five times the reach of the narrowest.
+    five times the reach of the narrowest. An open side ends at the edge.
     """
     intervals = [interval for interval in ranges if interval is not None]
     if not intervals:
         return Scale(-1.0, 1.0)
-    narrowest = min(max(abs(interval.lower), abs(interval.upper)) for interval in intervals)
-    limit = max([_TIMES_THE_NARROWEST * narrowest, *(abs(interval.estimate) for interval in intervals)])
-    low = min(0.0, max(-limit, min(interval.lower for interval in intervals)))
-    high = max(0.0, min(limit, max(interval.upper for interval in intervals)))
+    needed = [0.0, *(value for interval in intervals for value in interval.needed)]
+    limit = max(_TIMES_THE_NARROWEST * min(interval.reach for interval in intervals), *map(abs, needed))
+    lowest = [_or_edge(interval.lower, -limit) for interval in intervals]
+    highest = [_or_edge(interval.upper, limit) for interval in intervals]
+    low, high = min(*needed, max(-limit, min(lowest))), max(*needed, min(limit, max(highest)))
     return _with_room(low, high, _MARGIN)
+
+
+def _or_edge(bound: float | None, edge: float) -> float:
+    return edge if bound is None else bound
 
 
 def _with_room(low: float, high: float, share: float) -> Scale:
@@ -89,13 +108,19 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An interval as a line that begins at `start` and is `length` long, with its estimate as a point."""
+    """An interval as a line that begins at `start` and is `length` long, with its estimate as a point.
+
+    An end is cut where the interval goes on beyond the drawing, and open where it has no end.
+    """
 
     start: float
     length: float
     point: float
     is_cut_below: bool
     is_cut_above: bool
+    is_open_below: bool = False
+    is_open_above: bool = False
+    mark: float | None = None
 
     @property
     def end(self) -> float:
@@ -110,6 +135,11 @@ class IntervalPlot:
     ticks: Sequence[Tick]
     bars: Sequence[Bar | None]
 
+    @property
+    def is_drawn(self) -> bool:
+        """Return whether there is any bar; without one, the scale means nothing."""
+        return any(self.bars)
+
 
 def plot_intervals(ranges: Sequence[Range | None], label: Callable[[float], str]) -> IntervalPlot:
     """Return one bar for each range. `label` formats the numbers below the chart."""
@@ -121,13 +151,16 @@ def plot_intervals(ranges: Sequence[Range | None], label: Callable[[float], str]
 
 
 def _bar(scale: Scale, interval: Range) -> Bar:
-    start, end = scale.at(interval.lower), scale.at(interval.upper)
+    start, end = scale.at(_or_edge(interval.lower, scale.low)), scale.at(_or_edge(interval.upper, scale.high))
     return Bar(
         start=start,
         length=round(end - start, 2),
         point=scale.at(interval.estimate),
-        is_cut_below=interval.lower < scale.low,
-        is_cut_above=interval.upper > scale.high,
+        is_cut_below=interval.lower is not None and interval.lower < scale.low,
+        is_cut_above=interval.upper is not None and interval.upper > scale.high,
+        is_open_below=interval.lower is None,
+        is_open_above=interval.upper is None,
+        mark=None if interval.mark is None else scale.at(interval.mark),
     )
 
 
@@ -154,9 +187,14 @@ class SeriesPlot:
     series: Sequence[Series]
 
 
-def plot_series(days: Sequence[Sequence[Range | None]], label: Callable[[float], str]) -> SeriesPlot:
-    """Return one series for each sequence of days. `label` formats the numbers at the side."""
-    scale = _scale_for_days(days)
+def plot_series(
+    days: Sequence[Sequence[Range | None]], label: Callable[[float], str], *, is_last_best: bool = True
+) -> SeriesPlot:
+    """Return one series for each sequence of days. `label` formats the numbers at the side.
+
+    `is_last_best` says that the last day is known best, so the scale is made for it.
+    """
+    scale = _scale_for_days(days) if is_last_best else scale_for([interval for series in days for interval in series])
     ticks = [Tick(label(value), _height(scale, value)) for value in scale.ticks()]
     return SeriesPlot(_height(scale, 0.0), ticks, [_series(scale, series) for series in days])
 
@@ -179,8 +217,8 @@ def _series(scale: Scale, days: Sequence[Range | None]) -> Series:
         # A single day has two points, at its edges, so that it is drawn as wide as it is.
         drawn = [day for day in run for _ in range(2 if len(run) == 1 else 1)]
         points = [(x, _height(scale, day.estimate)) for x, day in zip(positions, drawn, strict=True)]
-        upper = [(x, _height(scale, day.upper)) for x, day in zip(positions, drawn, strict=True)]
-        lower = [(x, _height(scale, day.lower)) for x, day in zip(positions, drawn, strict=True)]
+        upper = [(x, _height(scale, _or_edge(day.upper, scale.high))) for x, day in zip(positions, drawn, strict=True)]
+        lower = [(x, _height(scale, _or_edge(day.lower, scale.low))) for x, day in zip(positions, drawn, strict=True)]
         lines.append(_path(points))
         bands.append(_path([*upper, *reversed(lower)]) + "Z")
     return Series("".join(lines), "".join(bands), round(column, 4))

@@ -1,43 +1,175 @@
-"""The effect of a treatment: the difference of two means and the relative lift, each with both tests."""
+"""The effect of a treatment: the difference of two means and the relative lift, both from the same tests."""
 
 from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
 
-from experiments.stats.fixed_horizon import degrees_of_freedom, welch
+from experiments.stats import fieller, fixed_horizon, sequential
 from experiments.stats.samples import OUT_OF_RANGE, Sample
-from experiments.stats.sequential import always_valid
-from experiments.stats.types import Design, Estimate, Reason, ReasonCode
+from experiments.stats.types import Design, Estimate, Reason, ReasonCode, Test
 
 ONE_USER = Reason(ReasonCode.TOO_FEW_USERS, "A comparison needs at least two users in both variants.")
 NO_VARIANCE = Reason(
     ReasonCode.NO_VARIANCE, "All users have the same value, so the uncertainty of a difference cannot be estimated."
 )
 CONTROL_IS_ZERO = Reason(ReasonCode.CONTROL_IS_ZERO, "The control's value is 0, or too close to 0 to divide by.")
+OPEN = Reason(
+    ReasonCode.OPEN_INTERVAL,
+    "The control's value may be 0, so the lift has no bound on this side. The difference has both.",
+)
 
 
-def difference(treatment: Sample, control: Sample, design: Design) -> Estimate | Reason:
-    """Return the treatment's mean minus the control's, in units of the measure."""
-    return _estimate(
-        treatment.mean - control.mean, (treatment.squared_error, control.squared_error), treatment, control, design
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Two variants, the difference of their means in units of the measure, and its standard error.
+
+    `shared` is a squared error that both means have alike (see `cuped.AdjustedStratum`). The p-values
+    are not adjusted for other tests.
+    """
+
+    treatment: Sample
+    control: Sample
+    shared: float
+    difference: float
+    error: float
+    freedom: float
+    always_valid_p: float
+    fixed_horizon_p: float
+
+    @property
+    def users(self) -> int:
+        return self.treatment.n + self.control.n
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How one test is shown: its alpha, its p-value, and the half-width of its interval in standard errors."""
+
+    alpha: float
+    p_value: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The levels of the two tests of one row of the results."""
+
+    always_valid: Level
+    fixed_horizon: Level
+
+
+def contrast(treatment: Sample, control: Sample, design: Design, shared: float = 0.0) -> Contrast | Reason:
+    """Compare two variants. The answer is a reason where the comparison cannot be tested."""
+    if min(treatment.n, control.n) < 2:
+        return ONE_USER
+    squared = treatment.squared_error + control.squared_error
+    amount = treatment.mean - control.mean
+    if squared == 0:
+        return NO_VARIANCE
+    if not math.isfinite(squared) or not math.isfinite(amount):
+        return OUT_OF_RANGE
+    error = math.sqrt(squared)
+    freedom = fixed_horizon.degrees_of_freedom(
+        treatment.squared_error, control.squared_error, treatment.freedom, control.freedom
+    )
+    z, users = amount / error, treatment.n + control.n
+    always_valid_p = sequential.p_value(z, users, tuning_size=design.tuning_size, alpha=design.alpha)
+    fixed_horizon_p = fixed_horizon.p_value(z, freedom)
+    return Contrast(
+        treatment, control, shared, amount, error, float(freedom), float(always_valid_p), float(fixed_horizon_p)
     )
 
 
-def lift(treatment: Sample, control: Sample, design: Design) -> Estimate | Reason:
+def always_valid_level(compared: Contrast, design: Design, corrected: tuple[float, float] | None = None) -> Level:
+    """Return the level of the always-valid test. `corrected` are its alpha and its adjusted p-value."""
+    alpha, p = corrected or (design.alpha, compared.always_valid_p)
+    tuning = {"tuning_size": design.tuning_size, "alpha": design.alpha}
+    return Level(
+        alpha, p, float(sequential.half_width(1.0, compared.users, **tuning, comparisons=design.alpha / alpha))
+    )
+
+
+def fixed_horizon_level(compared: Contrast, design: Design, corrected: tuple[float, float] | None = None) -> Level:
+    """Return the level of the fixed-horizon test. `corrected` are its alpha and its adjusted p-value."""
+    alpha, p = corrected or (design.alpha, compared.fixed_horizon_p)
+    return Level(alpha, p, float(fixed_horizon.half_width(1.0, compared.freedom, alpha)))
+
+
+def uncorrected(compared: Contrast, design: Design) -> Levels:
+    return Levels(always_valid_level(compared, design), fixed_horizon_level(compared, design))
+
+
+def difference(compared: Contrast, levels: Levels) -> Estimate | Reason:
+    """Return the treatment's mean minus the control's, in units of the measure."""
+    tests = [_test_of_difference(compared, level) for level in (levels.always_valid, levels.fixed_horizon)]
+    always_valid, fixed = tests
+    if isinstance(always_valid, Reason) or isinstance(fixed, Reason):
+        return OUT_OF_RANGE
+    return Estimate(compared.difference, compared.error, always_valid, fixed)
+
+
+def lift(compared: Contrast, levels: Levels, of_difference: Estimate, *, is_non_negative: bool) -> Estimate | Reason:
     """Return the difference as a share of the control's mean: 0.1 is 10 % more.
 
     The divisor is the absolute value of the mean, so that an increase stays positive where the mean
-    is negative. The standard error is by the delta method (Deng, Knoblich & Lu 2018):
-    s² = v_t / (n_t m_c²) + v_c m_t² / (n_c m_c⁴). The test of the lift is not the test of the
-    difference, and the two p-values differ.
+    is negative.
     """
-    if _is_zero(control):
+    mean, size = compared.control.mean, abs(compared.control.mean)
+    if _is_zero(compared.control) or (is_non_negative and mean < 0):
         return CONTROL_IS_ZERO
-    ratio, size = treatment.mean / control.mean, abs(control.mean)
-    errors = (treatment.squared_error / size / size, control.squared_error / size * ratio / size * ratio)
-    estimate = _estimate((treatment.mean - control.mean) / size, errors, treatment, control, design)
-    return CONTROL_IS_ZERO if estimate is OUT_OF_RANGE else estimate
+    if not compared.treatment.mean and not compared.treatment.variance:
+        return NO_VARIANCE  # a loss of everything, without an error to judge it by
+    quotient = fieller.Quotient(
+        compared.difference / size,
+        math.copysign(1.0, mean),
+        math.sqrt(compared.treatment.squared_error) / size,
+        math.sqrt(compared.control.squared_error) / size,
+        math.sqrt(compared.shared) / size,
+    )
+    always_valid, fixed = (
+        _test_of_lift(quotient, level, test, is_non_negative)
+        for level, test in (
+            (levels.always_valid, of_difference.always_valid),
+            (levels.fixed_horizon, of_difference.fixed_horizon),
+        )
+    )
+    if isinstance(always_valid, Reason) or isinstance(fixed, Reason):
+        return CONTROL_IS_ZERO
+    estimate = max(quotient.difference, fieller.LOWEST) if is_non_negative else quotient.difference
+    return Estimate(estimate, None, always_valid, fixed)
+
+
+def _test_of_difference(compared: Contrast, level: Level) -> Test | Reason:
+    half = level.width * compared.error
+    lower, upper = compared.difference - half, compared.difference + half
+    if not math.isfinite(lower) or not math.isfinite(upper):
+        return OUT_OF_RANGE
+    return Test(lower, upper, level.p_value, 1 - level.alpha)
+
+
+def _test_of_lift(
+    quotient: fieller.Quotient, level: Level, of_difference: Test, is_non_negative: bool
+) -> Test | Reason:
+    bounds = fieller.bounds(quotient, level.width, is_non_negative=is_non_negative)
+    if bounds is None:
+        return CONTROL_IS_ZERO
+    lower, upper = _in_agreement(bounds, of_difference.sign)
+    is_open = lower is None or upper is None
+    return Test(lower, upper, level.p_value, 1 - level.alpha, OPEN if is_open else None)
+
+
+def _in_agreement(bounds: fieller.Bounds, sign: int) -> fieller.Bounds:
+    """Return the bounds on the same side of 0 as the difference, where rounding put one beside it."""
+    lower, upper = bounds
+    if sign > 0 and lower is not None:
+        lower = max(lower, sys.float_info.min)
+    elif sign < 0 and upper is not None:
+        upper = min(upper, -sys.float_info.min)
+    elif sign == 0:
+        lower, upper = lower and min(lower, 0.0), upper and max(upper, 0.0)
+    return lower, upper
 
 
 def _is_zero(sample: Sample) -> bool:
@@ -47,26 +179,3 @@ def _is_zero(sample: Sample) -> bool:
     then n times the variance.
     """
     return abs(sample.mean) <= sample.n * sys.float_info.epsilon * math.sqrt(sample.variance)
-
-
-def _estimate(
-    estimate: float, squared_errors: tuple[float, float], treatment: Sample, control: Sample, design: Design
-) -> Estimate | Reason:
-    """Return an estimate with both tests, given the squared errors of the treatment and of the control.
-
-    The two are independent, so the squared error of the estimate is their sum.
-    """
-    if min(treatment.n, control.n) < 2:
-        return ONE_USER
-    squared = sum(squared_errors)
-    if squared == 0:
-        return NO_VARIANCE
-    if not math.isfinite(squared):
-        return OUT_OF_RANGE
-    error = math.sqrt(squared)
-    freedom = degrees_of_freedom(*squared_errors, treatment.n, control.n)
-    fixed = welch(estimate, error, float(freedom), design.alpha)
-    users, tuning = treatment.n + control.n, design.tuning_size
-    always = always_valid(estimate, error, users, tuning_size=tuning, alpha=design.alpha)
-    bounds = (fixed.lower, fixed.upper, always.lower, always.upper)
-    return Estimate(estimate, error, always, fixed) if all(map(math.isfinite, bounds)) else OUT_OF_RANGE

@@ -28,7 +28,16 @@ def wilson(positive: float, n: int, alpha: float) -> Interval:
     return Interval(lower, upper)
 
 
-def student(mean: float, standard_error: float, n: int, alpha: float) -> Interval:
-    """Return the 1 - alpha interval of a mean of n >= 2 users by Student's t, in units of the mean."""
-    half = float(stdtrit(n - 1, 1 - alpha / 2)) * standard_error
+def student(mean: float, standard_error: float, freedom: float, alpha: float) -> Interval:
+    """Return the 1 - alpha interval of a mean by Student's t, in units of the mean."""
+    half = float(stdtrit(freedom, 1 - alpha / 2)) * standard_error
     return Interval(mean - half, mean + half)
+
+
+def normal_share(share: float, standard_error: float, alpha: float) -> Interval:
+    """Return the 1 - alpha interval of a share that is not a plain count of users, cut at 0 and 1.
+
+    The estimate itself may lie outside, where it is adjusted; the interval reaches up to it then.
+    """
+    half = -float(ndtri(alpha / 2)) * standard_error
+    return Interval(min(share, max(0.0, share - half)), max(share, min(1.0, share + half)))

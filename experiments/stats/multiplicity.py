@@ -1,4 +1,4 @@
-"""Adjust the p-values of a family of tests for their number. The order of the p-values stays."""
+"""Adjust the p-values and levels of a family of tests for their number. The order of the tests stays."""
 
 from __future__ import annotations
 
@@ -11,6 +11,25 @@ from experiments.stats.types import Correction
 def adjust(p_values: Sequence[float], correction: Correction) -> Sequence[float]:
     """Return adjusted p-values, each at most 1. Compare each with alpha as if its test were the only one."""
     return holm(p_values) if correction == "holm" else benjamini_hochberg(p_values)
+
+
+def alphas(p_values: Sequence[float], correction: Correction, alpha: float) -> Sequence[float]:
+    """Return the level of each test's interval, as an alpha.
+
+    With it, an interval excludes 0 exactly where the adjusted p-value is below alpha. Holm's i-th
+    smallest p-value of m has alpha / (m - i + 1); those that are not rejected share the level at
+    which the first of them failed. Of R that Benjamini-Hochberg rejects, each has alpha R / m, and the
+    others alpha (R + 1) / m (Benjamini & Yekutieli 2005, JASA 100:71, for the rejected ones).
+    """
+    total, adjusted = len(p_values), adjust(p_values, correction)
+    rejected = sum(p < alpha for p in adjusted)
+    if correction == "benjamini-hochberg":
+        within, others = alpha * rejected / max(total, 1), alpha * min(rejected + 1, total) / max(total, 1)
+        return [within if p < alpha else others for p in adjusted]
+    order = sorted(range(total), key=p_values.__getitem__)
+    smallest = [p_values[index] for index in order]
+    # Equal p-values share the level of the first of them, so that their order does not matter.
+    return _in_place(order, [alpha / (total - min(smallest.index(p), rejected)) for p in smallest])
 
 
 def holm(p_values: Sequence[float]) -> Sequence[float]:

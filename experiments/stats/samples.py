@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.stats.types import Kind, Reason, ReasonCode, Sums
+from experiments.stats.types import Kind, Quantile, Reason, ReasonCode, Sums
 
-NO_USERS = Reason(ReasonCode.TOO_FEW_USERS, "No user has been exposed to this variant yet.")
+NO_USERS = Reason(ReasonCode.TOO_FEW_USERS, "No user of this variant counts yet.")
 NO_DENOMINATOR = Reason(ReasonCode.NO_DENOMINATOR, "The denominator is 0 over all users of this variant.")
+NO_EVENTS = Reason(ReasonCode.NO_EVENTS, "No event of this variant has a value.")
 OUT_OF_RANGE = Reason(ReasonCode.OUT_OF_RANGE, "The values are too large, or too different in size, to compute with.")
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The number of users `n`, their mean, and the variance of one user.
+    """The number of users `n`, the estimate of the variant (`mean`), and the variance of one user.
 
     The variance divides by n - 1 and is 0 for a single user. For a ratio, it is the variance of the
-    linearised ratio.
+    linearised ratio, and for a quantile n times the squared error. `freedom` are the degrees of
+    freedom of the variance.
     """
 
     n: int
     mean: float
     variance: float
+    freedom: float
 
     @property
     def squared_error(self) -> float:
@@ -31,7 +35,7 @@ class Sample:
         return self.variance / self.n
 
 
-def summarise(kind: Kind, sums: Sums) -> Sample | Reason:
+def summarise(kind: Kind, sums: Sums | Quantile) -> Sample | Reason:
     """Return the number, mean and variance of the users behind `sums`, in units of the measure.
 
     A ratio is linearised by the delta method: with R = Σy / Σd, its variance is that of
@@ -40,20 +44,40 @@ def summarise(kind: Kind, sums: Sums) -> Sample | Reason:
     """
     if sums.n < 1:
         return NO_USERS
-    match kind:
-        case "share":
-            mean = sums.y / sums.n
-            squares = sums.y * (1 - mean)
-        case "mean":
-            mean = sums.y / sums.n
-            squares = centred(sums.n, sums.y, sums.yy)
-        case "ratio":
-            if sums.d == 0:
-                return NO_DENOMINATOR
-            mean = sums.y / sums.d
-            squares = _squares_of_ratio(sums, mean)
-    sample = Sample(sums.n, mean, squares / max(sums.n - 1, 1))
-    return sample if math.isfinite(mean) and math.isfinite(sample.variance) else OUT_OF_RANGE
+    if isinstance(sums, Quantile):
+        return sample(sums.n, sums.value, sums.squared_error * sums.n) if sums.events else NO_EVENTS
+    if kind == "ratio":
+        if sums.d == 0:
+            return NO_DENOMINATOR
+        mean = sums.y / sums.d
+        squares = squares_of_ratio(sums.n, (sums.d, sums.yy, sums.yd, sums.dd), mean)
+    else:
+        mean = sums.y / sums.n
+        squares = sums.y * (1 - mean) if kind == "share" else centred(sums.n, sums.y, sums.yy)
+    return sample(sums.n, mean, squares / max(sums.n - 1, 1))
+
+
+def sample(n: int, mean: float, variance: float) -> Sample | Reason:
+    """Return the sample of n users, if its numbers are finite."""
+    return Sample(n, mean, variance, n - 1) if math.isfinite(mean) and math.isfinite(variance) else OUT_OF_RANGE
+
+
+def combine(strata: Sequence[tuple[float, Sample]]) -> Sample | Reason:
+    """Combine one variant's samples of several strata by the weights of the strata, which add up to 1.
+
+    The degrees of freedom are Satterthwaite's (1946, Biometrics Bulletin 2:110).
+    """
+    if len(strata) == 1:
+        return strata[0][1]
+    n = sum(part.n for _, part in strata)
+    mean = math.fsum(weight * part.mean for weight, part in strata)
+    errors = [(weight * weight * part.squared_error, part.freedom) for weight, part in strata]
+    squared_error = math.fsum(error for error, _ in errors)
+    if not math.isfinite(mean) or not math.isfinite(squared_error * n):
+        return OUT_OF_RANGE
+    shares = ((error / squared_error, freedom) for error, freedom in errors if error)
+    freedom = 1 / sum(share * share / freedom for share, freedom in shares) if squared_error else n - len(strata)
+    return Sample(n, mean, squared_error * n, freedom)
 
 
 def centred(n: int, total: float, squares: float) -> float:
@@ -72,9 +96,9 @@ def without_rounding(value: float, n: int, magnitude: float) -> float:
     return value if value > n * sys.float_info.epsilon * magnitude else 0.0
 
 
-def _squares_of_ratio(sums: Sums, ratio: float) -> float:
-    """Return Σ(y - R d)² / mean(d)²."""
-    denominator = sums.d / sums.n
+def squares_of_ratio(n: int, sums: tuple[float, float, float, float], ratio: float) -> float:
+    """Return Σ(y - R d)² / mean(d)², from Σd (other than 0), Σy², Σyd and Σd²."""
+    denominator = sums[0] / n
     # Divide first: the squares of large values over small ones would overflow.
-    yy, yd, dd = (total / denominator / denominator for total in (sums.yy, sums.yd, sums.dd))
-    return without_rounding(yy - 2 * ratio * yd + ratio * ratio * dd, sums.n, yy + ratio * ratio * dd)
+    yy, yd, dd = (total / denominator / denominator for total in sums[1:])
+    return without_rounding(yy - 2 * ratio * yd + ratio * ratio * dd, n, yy + ratio * ratio * dd)

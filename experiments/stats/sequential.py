@@ -14,8 +14,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.stats.types import Test
-
 Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
 
@@ -26,7 +24,7 @@ def mixture_variance(tuning_size: float, alpha: float) -> float:
 
 
 def half_width(
-    standard_error: Numbers, users: Numbers, *, tuning_size: float, alpha: float, comparisons: int = 1
+    standard_error: Numbers, users: Numbers, *, tuning_size: float, alpha: float, comparisons: float = 1
 ) -> Numbers:
     """Return half the width of the 1 - alpha interval, in the units of the standard error.
 
@@ -50,10 +48,3 @@ def p_value(z: Numbers, users: Numbers, *, tuning_size: float, alpha: float) -> 
     exponent = np.log1p(information) / 2 - information / (information + 1) * z * z / 2
     p: Numbers = np.exp(np.minimum(0.0, exponent))
     return p
-
-
-def always_valid(estimate: float, standard_error: float, users: int, *, tuning_size: float, alpha: float) -> Test:
-    """Return the interval and the p-value of one estimate, whose standard error is above 0."""
-    half = float(half_width(standard_error, users, tuning_size=tuning_size, alpha=alpha))
-    p = float(p_value(estimate / standard_error, users, tuning_size=tuning_size, alpha=alpha))
-    return Test(estimate - half, estimate + half, p)

@@ -2,23 +2,33 @@
 
 No split changes anything for the users, so every difference that a test finds is a false positive.
 Each split uses the same code as a real experiment: the published hash, the sums over users, and the
-tests of the results.
+whole analysis of the results.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.stats import sample_ratio
-from experiments.stats.cuped import Adjustment, adjust
-from experiments.stats.effects import difference
-from experiments.stats.samples import NO_USERS, Sample, summarise
-from experiments.stats.types import Design, Estimate, Measure, Reason, Sums
+from experiments.stats.analysis import analyse, uncorrected_effects
+from experiments.stats.sample_ratio import MISMATCH
+from experiments.stats.types import (
+    Analysis,
+    Decision,
+    Design,
+    Estimate,
+    Inputs,
+    Measure,
+    Quantile,
+    Reason,
+    SampleRatio,
+    Stratum,
+    Sums,
+)
 from flags.engine.bucketing import bucket, split_bounds
 
 Numbers = NDArray[np.float64]
@@ -27,28 +37,46 @@ Detections = NDArray[np.bool_]
 
 The tests are the always-valid and the fixed-horizon one, in this order.
 """
+BySums = Mapping[str, Sums | Quantile]
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The values of one measure: y, d and x as in `Sums`, one number for each user, in their order."""
+    """The values of one measure: y, d, x and e as in `Sums`, one number for each user, in their order.
+
+    `mature` is 1 for the users who count, and 0 for those whose window is not over; without it all count.
+    The values of users who do not count are 0.
+
+    For a quantile, `quantile` returns it for the users at these positions, and y says how many events
+    each user has. The other values are not read then.
+    """
 
     measure: Measure
     y: Numbers
     d: Numbers
     x: Numbers
+    e: Numbers = field(default_factory=lambda: np.zeros(0))
+    quantile: Callable[[NDArray[np.intp]], Quantile] | None = None
+    mature: Numbers | None = None
+
+    @property
+    def is_counted(self) -> Numbers:
+        """Return 1 for each user who counts, and 0 for the others."""
+        return np.ones(len(self.y)) if self.mature is None else self.mature
 
     @property
     def has_history(self) -> bool:
-        """Return whether CUPED can be tried: not for a ratio, and only if some user was active before."""
-        return self.measure.kind != "ratio" and bool(self.x.any())
+        """Return whether CUPED can be tried: only if some user was active before."""
+        return self.measure.kind != "quantile" and bool((self.e if self.measure.kind == "ratio" else self.x).any())
 
     def products(self) -> Iterator[tuple[str, Numbers]]:
         """Yield the values that the tests need sums of, with the name of each sum in `Sums`."""
-        y, d, x = self.y, self.d, self.x
+        y, d, x, e = self.y, self.d, self.x, self.e
         yield from {"y": y, "yy": y * y, "x": x, "xx": x * x, "xy": x * y}.items()
         if self.measure.kind == "ratio":
             yield from {"d": d, "dd": d * d, "yd": y * d}.items()
+            if e.any():
+                yield from {"e": e, "ee": e * e, "xe": x * e, "ye": y * e, "dx": d * x, "de": d * e}.items()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +113,34 @@ class Look:
 class ErrorRates:
     """The error rates of one comparison over the `splits` that can be tested at the last look.
 
-    The coverages are the shares (0 to 1) of these splits in which the last interval contains 0.
+    `looks` are those of the difference, and `lifts` those of the lift. No test is corrected for the
+    others here. The coverages are the shares (0 to 1) of these splits in which the last interval of
+    the difference contains 0.
     """
 
     comparison: Comparison
     splits: int
     looks: Sequence[Look]
+    lifts: Sequence[Look]
     always_valid_coverage: float
     fixed_horizon_coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The share of splits (0 to 1) in which the results were wrong by a look: at it, or at an earlier one.
+
+    `primary` and `others` are the labels of the two families of goals: at least one treatment better or
+    worse, after the correction. `guardrails` are guardrails that were called harmed, and `shipped` and
+    `rejected` the verdicts to ship a treatment, or none.
+    """
+
+    users: int
+    primary: float
+    others: float
+    guardrails: float
+    shipped: float
+    rejected: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +154,7 @@ class Simulation:
     errors: Sequence[ErrorRates]
     untested: Sequence[Comparison]
     sample_ratio: Sequence[Look]
+    labels: Sequence[Labels]
 
 
 def simulate(
@@ -119,19 +168,23 @@ def simulate(
 ) -> Simulation:
     """Split the users `rounds` times, and look `looks` times at each split (at most once per user).
 
-    The same seed gives the same splits. `on_progress` is called with 1 after each of them.
+    The same seed gives the same splits. `on_progress` is called with 1 after each of them. If the
+    design is adjusted, the comparisons with CUPED are those that the labels rest on.
     """
     salts = random.Random(seed)  # noqa: S311 (no secret)
-    detections, tested, mismatched = [], [], []
+    detections, tested, mismatched, labelled = [], [], [], []
+    measures = [observed.measure for observed in population.observed]
     for _ in range(rounds):
         at_looks = split(population, design, salt=f"{salts.getrandbits(64):016x}", looks=looks)
         by_look = [estimates(population, design, sums) for sums in at_looks]
-        detections.append([[_finds(estimate, design) for estimate in look] for look in by_look])
-        tested.append([not isinstance(estimate, Reason) for estimate in by_look[-1]])
-        mismatched.append([_finds_mismatch(sums[0], design) for sums in at_looks])
+        analyses = [analyse(inputs_of(measures, design, sums), is_exact=False) for sums in at_looks]
+        detections.append([[_finds(effect, design) for effect in look] for look in by_look])
+        tested.append([isinstance(effect[0], Estimate) for effect in by_look[-1]])
+        mismatched.append([_finds_mismatch(analysis) for analysis in analyses])
+        labelled.append([_labels(measures, analysis) for analysis in analyses])
         on_progress(1)
     seen = population.seen_at(looks)
-    # From (split, look, comparison, test) to one array of Detections for each comparison.
+    # From (split, look, comparison, test) to one array of (split, look, test) for each comparison.
     by_comparison = np.array(detections).transpose(2, 0, 1, 3)
     rows = list(zip(comparisons(population, design), by_comparison, np.array(tested).T, strict=True))
     return Simulation(
@@ -142,97 +195,148 @@ def simulate(
         ],
         [comparison for comparison, _, testable in rows if not testable.any()],
         _looks(np.array(mismatched), seen),
+        [Labels(users, *rates) for users, rates in zip(seen, _until_then(np.array(labelled)), strict=True)],
     )
 
 
-def split(population: Population, design: Design, *, salt: str, looks: int) -> list[list[Mapping[str, Sums]]]:
+def split(population: Population, design: Design, *, salt: str, looks: int) -> list[list[BySums]]:
     """Assign each user by the hash with this salt, and return the sums that each look sees.
 
     The outer list has one entry for each look, the inner one a mapping for each measure, with the
     sums by variant key.
     """
-    keys = [variant.key for variant in design.variants]
     buckets = [bucket(f"{salt}:variant", user_id) for user_id in population.user_ids]
     variants = np.searchsorted(split_bounds(variant.weight for variant in design.variants), buckets, side="right")
-    first_look = np.searchsorted(population.seen_at(looks), np.arange(len(buckets)), side="right")
+    return sums_at(population, design, variants, population.seen_at(looks))
+
+
+def sums_at(
+    population: Population, design: Design, variants: NDArray[np.intp], seen_at: Sequence[int]
+) -> list[list[BySums]]:
+    """Return the sums that each look sees. `variants` has the index of each user's variant in the design.
+
+    `seen_at` has the number of users at each look, all users at the last.
+    """
+    keys, looks = [variant.key for variant in design.variants], len(seen_at)
+    first_look = np.searchsorted(seen_at, np.arange(len(variants)), side="right")
     cells = first_look * len(keys) + variants
 
     def seen(values: Numbers | None = None) -> Numbers:
         return np.bincount(cells, values, looks * len(keys)).reshape(looks, len(keys)).cumsum(axis=0)
 
     users = seen().astype(int).tolist()
-    totals = [{name: seen(values).tolist() for name, values in measured.products()} for measured in population.observed]
-    return [
-        [
+
+    def of_measure(observed: Observed) -> list[BySums]:
+        if observed.quantile:
+            group = np.where(observed.is_counted > 0, variants, -1)
+            return [
+                {key: observed.quantile(np.flatnonzero(group[:count] == index)) for index, key in enumerate(keys)}
+                for count in seen_at
+            ]
+        totals = {name: seen(values).tolist() for name, values in observed.products()}
+        positive = seen((observed.y > 0).astype(float)).astype(int).tolist()
+        counted = users if observed.mature is None else seen(observed.mature).astype(int).tolist()
+        return [
             {
-                key: Sums(users[look][index], **{name: total[look][index] for name, total in of_measure.items()})
+                key: Sums(
+                    counted[look][index],
+                    positive[look][index],
+                    **{name: total[look][index] for name, total in totals.items()},
+                )
                 for index, key in enumerate(keys)
             }
-            for of_measure in totals
+            for look in range(looks)
         ]
-        for look in range(looks)
-    ]
+
+    return [list(of_look) for of_look in zip(*map(of_measure, population.observed), strict=True)]
 
 
-def estimates(population: Population, design: Design, sums: Sequence[Mapping[str, Sums]]) -> list[Estimate | Reason]:
-    """Return the estimate of each of the `comparisons` at one look.
+def inputs_of(measures: Sequence[Measure], design: Design, sums: Sequence[BySums]) -> Inputs:
+    """Return what an analysis reads at one look. `sums` has one mapping for each measure."""
+    users = {key: of_variant.n for key, of_variant in sums[0].items()}
+    return Inputs(design, measures, [Stratum(design.variants, users, sums)], users)
+
+
+def estimates(
+    population: Population, design: Design, sums: Sequence[BySums]
+) -> list[tuple[Estimate | Reason, Estimate | Reason]]:
+    """Return the difference and the lift of each of the `comparisons` at one look, not corrected for others.
 
     `sums` has one mapping for each measure, with the sums by variant key.
     """
-    results: list[Estimate | Reason] = []
-    for observed, of_measure in zip(population.observed, sums, strict=True):
-        samples = {key: summarise(observed.measure.kind, of_variant) for key, of_variant in of_measure.items()}
-        results += _differences(samples, design)
-        if observed.has_history:
-            adjusted = adjust(observed.measure.kind, of_measure)
-            results += _differences(adjusted.samples if isinstance(adjusted, Adjustment) else {}, design)
-    return results
+    inputs = inputs_of([observed.measure for observed in population.observed], design, sums)
+    return [
+        effect
+        for index, observed in enumerate(population.observed)
+        for is_cuped in _kinds(observed, design)
+        for effect in uncorrected_effects(inputs, index, is_adjusted=is_cuped).values()
+    ]
 
 
 def comparisons(population: Population, design: Design) -> list[Comparison]:
     """Return the comparison of every measure and treatment, and one with CUPED where it can be tried."""
     return [
-        Comparison(observed.measure.key, variant, is_cuped)
+        Comparison(observed.measure.key, variant.key, is_cuped)
         for observed in population.observed
-        for is_cuped in ((False, True) if observed.has_history else (False,))
-        for variant in _treatments(design)
+        for is_cuped in _kinds(observed, design)
+        for variant in design.variants
+        if variant.key != design.control
     ]
 
 
-def _differences(samples: Mapping[str, Sample | Reason], design: Design) -> list[Estimate | Reason]:
-    control = samples.get(design.control, NO_USERS)
-    treatments = [samples.get(key, NO_USERS) for key in _treatments(design)]
+def _kinds(observed: Observed, design: Design) -> tuple[bool, ...]:
+    return (False, True) if design.is_adjusted and observed.has_history else (False,)
+
+
+def _finds(effect: tuple[Estimate | Reason, Estimate | Reason], design: Design) -> list[bool]:
+    """Return what the two tests of the difference find, and those of the lift."""
+    difference, lift = effect
+    found = [False, False] if isinstance(difference, Reason) else _below(difference, design)
+    if isinstance(lift, Reason):
+        return [*found, False, False]
+    return [*found, bool(lift.always_valid.sign), bool(lift.fixed_horizon.sign)]
+
+
+def _below(difference: Estimate, design: Design) -> list[bool]:
+    return [difference.always_valid.p_value < design.alpha, difference.fixed_horizon.p_value < design.alpha]
+
+
+def _finds_mismatch(analysis: Analysis) -> tuple[bool, bool]:
+    ratio = analysis.sample_ratio
+    if not isinstance(ratio, SampleRatio):
+        return False, False
+    return ratio.is_mismatch, ratio.chi_square_p < MISMATCH
+
+
+def _labels(measures: Sequence[Measure], analysis: Analysis) -> list[bool]:
+    """Return whether the results of one look are wrong, in the order of the fields of `Labels`."""
+    labelled = [
+        any(variant.comparison and variant.comparison.label != "unclear" for variant in measure.variants)
+        for measure in analysis.measures
+    ]
+    goals = [found for measure, found in zip(measures, labelled, strict=True) if measure.is_registered_goal]
+    decision = analysis.verdict.decision
     return [
-        NO_USERS
-        if isinstance(treatment, Reason) or isinstance(control, Reason)
-        else difference(treatment, control, design)
-        for treatment in treatments
+        any(goals[:1]),
+        any(goals[1:]),
+        any(analysis.harmed.values()),
+        decision == Decision.SHIP,
+        decision == Decision.DO_NOT_SHIP,
     ]
-
-
-def _treatments(design: Design) -> list[str]:
-    return [variant.key for variant in design.variants if variant.key != design.control]
-
-
-def _finds(estimate: Estimate | Reason, design: Design) -> tuple[bool, bool]:
-    if isinstance(estimate, Reason):
-        return False, False
-    return estimate.always_valid.p_value < design.alpha, estimate.fixed_horizon.p_value < design.alpha
-
-
-def _finds_mismatch(sums: Mapping[str, Sums], design: Design) -> tuple[bool, bool]:
-    ratio = sample_ratio.check(design.variants, {key: of_variant.n for key, of_variant in sums.items()})
-    if isinstance(ratio, Reason):
-        return False, False
-    return ratio.is_mismatch, ratio.chi_square_p < sample_ratio.MISMATCH
 
 
 def _error_rates(comparison: Comparison, detected: Detections, seen: Sequence[int]) -> ErrorRates:
     # An interval contains 0 exactly where its test finds nothing.
-    always_valid, fixed_horizon = (1 - detected[:, -1].mean(axis=0)).tolist()
-    return ErrorRates(comparison, len(detected), _looks(detected, seen), always_valid, fixed_horizon)
+    always_valid, fixed_horizon = (1 - detected[:, -1, :2].mean(axis=0)).tolist()
+    of_differences, of_lifts = _looks(detected[..., :2], seen), _looks(detected[..., 2:], seen)
+    return ErrorRates(comparison, len(detected), of_differences, of_lifts, always_valid, fixed_horizon)
 
 
 def _looks(detected: Detections, seen: Sequence[int]) -> list[Look]:
-    until_then = np.logical_or.accumulate(detected, axis=1).mean(axis=0)
-    return [Look(users, *rates) for users, rates in zip(seen, until_then.tolist(), strict=True)]
+    return [Look(users, *rates) for users, rates in zip(seen, _until_then(detected), strict=True)]
+
+
+def _until_then(found: Detections) -> list[list[float]]:
+    """Return the share of splits with a finding at each look or before it."""
+    rates: list[list[float]] = np.logical_or.accumulate(found, axis=1).mean(axis=0).tolist()
+    return rates

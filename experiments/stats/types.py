@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Literal
 
-Kind = Literal["share", "mean", "ratio"]
+Kind = Literal["share", "mean", "ratio", "quantile"]
 Correction = Literal["holm", "benjamini-hochberg"]
+Procedure = Literal["sequential", "fixed"]
+Label = Literal["better", "worse", "unclear"]
+GuardrailStatus = Literal["safe", "harmed", "undecided", "silent"]
 
 TUNING_SIZE = 5_000
 """The default N*: the number of users at which always-valid intervals are narrowest."""
@@ -19,12 +23,12 @@ TUNING_SIZE = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums over the exposed users of one variant. Users without an event count too, with zeros.
+    """Sums over the users of one variant. Users without an event count too, with zeros.
 
     For each user, `y` is the value of the measure (for a ratio, its numerator) and `d` is the
-    denominator of a ratio. `x` is the value that `y` had before the exposure. A doubled letter is a
-    sum of squares or products: `yd` is Σ y·d. `n` is the number of users, and `positive` the number
-    of users with y > 0.
+    denominator of a ratio. `x` and `e` are the values that `y` and `d` had before the exposure. Two
+    letters are a sum of squares or products: `yd` is Σ y·d. `n` is the number of users, and
+    `positive` the number of users with y > 0.
     """
 
     n: int = 0
@@ -37,15 +41,47 @@ class Sums:
     x: float = 0.0
     xx: float = 0.0
     xy: float = 0.0
+    e: float = 0.0
+    ee: float = 0.0
+    xe: float = 0.0
+    ye: float = 0.0
+    dx: float = 0.0
+    de: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """A quantile of the values of the events of `n` users, who are clusters of events.
+
+    `squared_error` is the square of its standard error. Without `events` there is no `value`.
+    """
+
+    n: int = 0
+    events: int = 0
+    value: float = 0.0
+    squared_error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """How much worse than the control a treatment may be in a guardrail.
+
+    `relative` is a share of the control's value, and `absolute` an amount in units of the measure.
+    """
+
+    relative: float | None = None
+    absolute: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A metric as the statistics see it.
 
-    `kind` is "share" (y is 0 or 1), "mean" (of y over users) or "ratio" (Σy / Σd). `is_post_hoc`
-    marks a metric that was added after the start, when there was already something to see. Such a
-    metric decides nothing, and the p-values of other metrics are not adjusted for it.
+    `kind` is "share" (y is 0 or 1), "mean" (of y over users), "ratio" (Σy / Σd) or "quantile".
+    `is_post_hoc` marks a metric that was added after the start, when there was already something to
+    see. Such a metric decides nothing, and the p-values of other metrics are not adjusted for it.
+    `margin` is that of a guardrail: None stands for 10 %. `is_non_negative` says that no user can
+    have a value below 0.
     """
 
     key: str
@@ -53,6 +89,8 @@ class Measure:
     is_decrease_good: bool = False
     is_guardrail: bool = False
     is_post_hoc: bool = False
+    margin: Margin | None = None
+    is_non_negative: bool = False
 
     @property
     def is_registered_goal(self) -> bool:
@@ -69,11 +107,29 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    """What was registered at the start.
+
+    `size` is the planned number of users in all variants together. `minimum_effect` is the smallest
+    lift of interest. With the "fixed" analysis, the results are read once, when every variant has its
+    planned number of users. `remaining` is the time until the shortest run is over, or 0 or less.
+    `variants` have the weights of the start; where it is empty, those of the design are in force.
+    """
+
+    size: int | None = None
+    minimum_effect: float | None = None
+    analysis: Procedure = "sequential"
+    remaining: timedelta = timedelta(0)
+    variants: Sequence[Weight] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Design:
     """The variants of an experiment and the settings of its tests.
 
     `tuning_size` is the number of users, in the two compared variants together, at which
-    always-valid intervals are narrowest.
+    always-valid intervals are narrowest. `is_adjusted` says whether CUPED was registered, so that the
+    adjusted values decide.
     """
 
     variants: Sequence[Weight]
@@ -82,6 +138,8 @@ class Design:
     tuning_size: int = 5000
     alpha: float = 0.05
     correction: Correction = "holm"
+    plan: Plan = Plan()
+    is_adjusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +151,34 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class Stratum:
+    """The users who were assigned by the same weights: all exposed users, by variant key.
+
+    `sums` has one mapping for each measure, in the order of the measures, with the sums by variant
+    key. These may be of fewer users: only of those who are mature for the measure. A variant that is
+    missing from a mapping has no users.
+    """
+
+    variants: Sequence[Weight]
+    users: Mapping[str, int]
+    sums: Sequence[Mapping[str, Sums | Quantile]]
+
+
+@dataclass(frozen=True, slots=True)
 class Inputs:
     """Everything that an analysis reads.
 
-    `sums` has one mapping for each measure, in the same order, with the sums by variant key. `users`
-    are the exposed users by variant key. A variant that is missing from either has no users.
-    `several` is the number of users who were seen in several variants.
-
-    `splits` are the users of each phase. It is empty where there is one phase with the design's
-    weights. `is_mixed` says that the phases have different weights, so that a difference between
-    their times looks like an effect.
+    `strata` has one stratum for each split of weights, and at least one. `users` are all exposed
+    users by variant key, and `several` is the number of those who were seen in several variants.
+    `splits` are the users of each phase; where it is empty, those of the strata are checked.
     """
 
     design: Design
     measures: Sequence[Measure]
-    sums: Sequence[Mapping[str, Sums]]
+    strata: Sequence[Stratum]
     users: Mapping[str, int]
     several: int = 0
     splits: Sequence[Split] = ()
-    is_mixed: bool = False
 
 
 class ReasonCode(StrEnum):
@@ -121,20 +188,26 @@ class ReasonCode(StrEnum):
     TOO_FEW_CONVERSIONS = "too_few_conversions"
     NO_VARIANCE = "no_variance"
     NO_DENOMINATOR = "no_denominator"
+    NO_EVENTS = "no_events"
     NO_HISTORY = "no_history"
-    NOT_FOR_RATIOS = "not_for_ratios"
+    NOT_REGISTERED = "not_registered"
+    NOT_FOR_QUANTILES = "not_for_quantiles"
     CONTROL_IS_ZERO = "control_is_zero"
+    OPEN_INTERVAL = "open_interval"
     OUT_OF_RANGE = "out_of_range"
     NOT_STARTED = "not_started"
     NO_GOAL = "no_goal"
     SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
-    MIXED_PHASES = "mixed_phases"
     USERS_IN_SEVERAL_VARIANTS = "users_in_several_variants"
+    DIFFERENT_BEFORE = "different_before"
+    STRATUM_LEFT_OUT = "stratum_left_out"
     BETTER = "better"
     WORSE = "worse"
     NOT_SIGNIFICANT = "not_significant"
     GUARDRAIL_HARMED = "guardrail_harmed"
-    GUARDRAIL_UNKNOWN = "guardrail_unknown"
+    GUARDRAIL_UNDECIDED = "guardrail_undecided"
+    SHORTEST_RUN = "shortest_run"
+    PLANNED_SIZE = "planned_size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,68 +228,110 @@ class Interval:
 class Test:
     """The interval and the p-value of one two-sided test.
 
-    The interval excludes 0 exactly where the p-value is below alpha.
+    `level` is the confidence of the interval: 0.95, or more where the correction for several tests
+    demands it. `p_value` is adjusted by the same correction. So the interval excludes 0 exactly where
+    the p-value is below alpha. A side without a bound is None, and `open` says why.
     """
 
-    lower: float
-    upper: float
+    lower: float | None
+    upper: float | None
     p_value: float
+    level: float = 0.95
+    open: Reason | None = None
+
+    @property
+    def sign(self) -> int:
+        """Return 1 where the whole interval is above 0, -1 where it is below, and 0 otherwise."""
+        if self.lower is not None and self.lower > 0:
+            return 1
+        return -1 if self.upper is not None and self.upper < 0 else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimate with its standard error and two tests.
+    """An estimate with two tests. A lift has no standard error: its tests are those of the difference.
 
     `always_valid` holds at every look. `fixed_horizon` holds only for a single look, at a moment
     that was chosen beforehand.
     """
 
     estimate: float
-    standard_error: float
+    standard_error: float | None
     always_valid: Test
     fixed_horizon: Test
 
 
 @dataclass(frozen=True, slots=True)
 class Cuped:
-    """A comparison that is adjusted for what the users did before their exposure.
-
-    `theta` and `variance_reduction` (0 to 1) are computed over all variants together. `value` is the
-    adjusted mean of the treatment.
-    """
+    """How values are adjusted for history: `theta` and `variance_reduction` (0 to 1), over all variants together."""
 
     theta: float
     variance_reduction: float
-    value: float
-    difference: Estimate
-    lift: Estimate | Reason
+
+
+@dataclass(frozen=True, slots=True)
+class SingleLook:
+    """What holds for one look alone, at a moment that was chosen beforehand.
+
+    `chance_to_beat` (0 to 1) is the probability that the treatment is better, in the direction that
+    is good. `expected_loss` is the average cost of choosing the treatment, in units of the measure.
+    The two tests are not corrected for other tests.
+    """
+
+    chance_to_beat: float | Reason
+    expected_loss: float | Reason
+    difference: Test | Reason
+    lift: Test | Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Guardrail:
+    """What is known of a guardrail in one treatment.
+
+    It is "safe" if the whole interval is better than the margin, "harmed" if it is not safe and the
+    whole interval is worse than the control, "silent" if there is no event, and "undecided" otherwise.
+    `margin` has both of its forms where the control's value is known. `users_needed` are the further
+    users, of control and treatment together, after which it would be safe if there were no difference.
+    It is 0 where there are enough of them already, and None where it cannot be computed.
+    """
+
+    status: GuardrailStatus
+    margin: Margin
+    users_needed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A treatment compared with the control.
+    """A treatment compared with the control. Everything but `single_look` comes from one test.
 
     `difference` is in units of the measure. `lift` is the difference as a share of the control's
-    value: 0.1 is 10 % more. `chance_to_beat` (0 to 1) is the probability that the treatment is
-    better, in the direction that is good. `expected_loss` is the average cost of choosing the
-    treatment, in units of the measure. `adjusted_p` is the always-valid p-value of the difference,
-    adjusted for all goals and treatments. It is None for guardrails, for post-hoc metrics, and where
-    there is no difference.
+    value: 0.1 is 10 % more. `label` says what their intervals show. `family` is the number of tests
+    that the row is corrected for, itself included; it is None for guardrails, for post-hoc metrics,
+    and where there is no difference. `unadjusted_p` is the p-value before this correction.
+    `is_fixed` says that the fixed-horizon test decides, in place of the always-valid one.
     """
 
     difference: Estimate | Reason
     lift: Estimate | Reason
-    chance_to_beat: float | Reason
-    expected_loss: float | Reason
+    label: Label
+    unadjusted_p: float | None
+    family: int | None
+    single_look: SingleLook
     cuped: Cuped | Reason
-    adjusted_p: float | None = None
+    guardrail: Guardrail | None = None
+    is_fixed: bool = False
+
+    def deciding(self, estimate: Estimate) -> Test:
+        """Return the test that the label and the verdict rest on."""
+        return estimate.fixed_horizon if self.is_fixed else estimate.always_valid
 
 
 @dataclass(frozen=True, slots=True)
 class VariantEstimate:
     """One measure in one variant of `n` users.
 
-    Where `value` or `interval` is None, `reason` says why. `comparison` is None for the control.
+    Where `value` or `interval` is None, `reason` says why. `comparison` is None for the control. If
+    the value is adjusted, `raw` is the same without adjustment, at the level 0.95.
     """
 
     key: str
@@ -225,22 +340,26 @@ class VariantEstimate:
     interval: Interval | None
     reason: Reason | None
     comparison: Comparison | None
+    raw: VariantEstimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureAnalysis:
-    """One measure in every variant; the variants are in the order of the design."""
+    """One measure in every variant; the variants are in the order of the design.
+
+    `before` has, for each treatment, the difference from the control before the exposure.
+    `left_out` are the indexes of the strata that have too few users in some variant.
+    """
 
     key: str
     variants: Sequence[VariantEstimate]
+    before: Mapping[str, Estimate | Reason]
+    left_out: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRatio:
-    """The check for a sample ratio mismatch (SRM).
-
-    `expected` are the users by variant key that the weights lead one to expect.
-    """
+    """The check for a sample ratio mismatch (SRM). `expected` are the users by variant key by the weights."""
 
     expected: Mapping[str, float]
     chi_square_p: float
@@ -252,6 +371,7 @@ class Decision(StrEnum):
     SHIP = "ship"
     DO_NOT_SHIP = "do_not_ship"
     KEEP_RUNNING = "keep_running"
+    NO_DIFFERENCE = "no_difference"
     INCONCLUSIVE = "inconclusive"
     CHECK_DATA = "check_data"
 

@@ -11,8 +11,11 @@ from config.errors import DomainError
 from experiments.exposures.recording import assign
 from experiments.metrics.changes import create_metric
 from experiments.models import Experiment
-from experiments.planner.calibration import CalibrationReport, calibrate
-from experiments.stats.simulation import Comparison, ErrorRates, Look, Population, Simulation
+from experiments.planner import calibration
+from experiments.planner.calibration import CalibrationReport, calibrate, total_splits
+from experiments.stats.calibration_simulation import GuardrailRates
+from experiments.stats.simulation import Comparison, ErrorRates, Labels, Look, Population, Simulation, split
+from experiments.stats.types import Design, Weight
 from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory, ExperimentFactory
 
@@ -57,7 +60,9 @@ def test_calibrate__users__are_in_the_order_of_their_exposures(experiment: Exper
 
     def take(population: Population, *_: Any, **__: Any) -> Simulation:
         taken.append(population)
-        return Simulation([ErrorRates(Comparison("purchase", "green", is_cuped=False), 1, [], 1.0, 1.0)], [], [])
+        return Simulation(
+            [ErrorRates(Comparison("purchase", "green", is_cuped=False), 1, [], [], 1.0, 1.0)], [], [], []
+        )
 
     monkeypatch.setattr("experiments.planner.calibration.simulate", take)
     calibrate(experiment, at=NOW)
@@ -145,8 +150,104 @@ def test_calibration__more_errors_than_chance_allows__are_not_as_promised(
     always_valid: float, mismatches: float, is_as_promised: bool
 ) -> None:
     """At 1,000 splits three standard errors are 2.07 points of 5 %, and 0.3 points of 0.1 %."""
-    rates = ErrorRates(Comparison("m", "green", is_cuped=False), 1000, [Look(100, always_valid, 0.3)], 1.0, 0.95)
-    simulation = Simulation([rates], [], [Look(100, mismatches, 0.0)])
-    report = CalibrationReport(Experiment(key="e"), 100, 1000, 1, 1, 0.05, simulation)
+    looks, lifts = [Look(100, always_valid, 0.3)], [Look(100, 0.0, 0.3)]
+    rates = ErrorRates(Comparison("m", "green", is_cuped=False), 1000, looks, lifts, 1.0, 0.95)
+    simulation = Simulation([rates], [], [Look(100, mismatches, 0.0)], [])
+    report = CalibrationReport(Experiment(key="e"), 100, 1000, 1, 1, 0.05, simulation, [])
     assert report.is_as_promised is is_as_promised
     assert report.document()["isAsPromised"] is is_as_promised
+
+
+@pytest.mark.parametrize(
+    ("wrong", "is_as_promised"),
+    [
+        ({}, True),
+        ({"lift": 0.08}, False),
+        ({"primary": 0.08}, False),
+        ({"others": 0.08}, False),
+        ({"harmed": 0.08}, False),
+        ({"safe_at_margin": 0.08}, False),
+        ({"safe": 1.0, "shipped": 0.5}, True),
+    ],
+)
+def test_calibration__lifts_labels_and_guardrails__are_promised_too(
+    wrong: dict[str, float], is_as_promised: bool
+) -> None:
+    rates = {
+        "lift": 0.0,
+        "primary": 0.0,
+        "others": 0.0,
+        "harmed": 0.0,
+        "safe": 0.0,
+        "safe_at_margin": 0.0,
+        "shipped": 0.0,
+    }
+    given = {**rates, **wrong}
+    looks, lifts = [Look(100, 0.01, 0.3)], [Look(100, given["lift"], 0.3)]
+    comparison = Comparison("m", "green", is_cuped=False)
+    labels = Labels(100, given["primary"], given["others"], 0.3, given["shipped"], 0.0)
+    simulation = Simulation(
+        [ErrorRates(comparison, 1000, looks, lifts, 1.0, 0.95)], [], [Look(100, 0.0, 0.0)], [labels]
+    )
+    guardrails = [GuardrailRates("m", "green", given["harmed"], given["safe"], given["safe_at_margin"])]
+    report = CalibrationReport(Experiment(key="e"), 100, 1000, 1, 1, 0.05, simulation, guardrails)
+    assert report.is_as_promised is is_as_promised
+
+
+@pytest.fixture
+def guarded(experiment: Experiment) -> Experiment:
+    """The same users and purchases, with purchases as a goal, and money and refunds as guardrails."""
+    create_metric(
+        key="income", type="revenue", event="purchase", currency="EUR", role="guardrail", actor=ACTOR, at=NOON
+    )
+    create_metric(
+        key="refund", type="conversion", event="purchase", role="guardrail", margin_absolute=0.05, actor=ACTOR, at=NOON
+    )
+    guarded = ExperimentFactory(key="guarded", metrics=["income", "purchase", "refund"], running=True)
+    for number in range(120):
+        assign(guarded.pk, f"user-{number}", "control", NOON)
+    return guarded
+
+
+def test_calibrate__guardrails__are_judged_without_a_difference_and_at_their_margin(guarded: Experiment) -> None:
+    progress: list[int] = []
+    found = calibrate(guarded, at=NOW, rounds=200, looks=3, on_progress=progress.append)
+    assert [(rates.measure, rates.variant) for rates in found.guardrails] == [("income", "green"), ("refund", "green")]
+    assert len(progress) == total_splits(guarded, None, 200) == 400
+    assert total_splits(guarded, "purchase", 200) == 200
+
+    income, purchase, _ = found.outcomes()
+    assert purchase.rates is not None
+    assert purchase.rates["guardrail"] is None
+    assert purchase.rates["labels"] == found.simulation.labels[-1].primary
+    assert income.rates is not None
+    assert income.rates["labels"] is None
+    assert income.rates["guardrail"].keys() == {"harmed", "safeAtMargin"}
+    assert income.rates["lift"].keys() == {"alwaysValid", "fixedHorizon"}
+    document = found.document()
+    assert [entry["metric"] for entry in document["guardrails"]] == ["income", "refund"]
+    assert [look["users"] for look in document["labels"]] == [40, 80, 120]
+
+
+def test_calibrate__metric_with_a_window__counts_the_users_whose_window_is_over(
+    experiment: Experiment, monkeypatch: Any
+) -> None:
+    create_metric(key="soon", type="conversion", event="purchase", window_hours=47, actor=ACTOR, at=NOON)
+    windowed = ExperimentFactory(key="w", metrics=["soon"], running=True)
+    for number in range(120):
+        assign(windowed.pk, f"user-{number}", "control", NOON + number * MINUTE)
+    taken: list[Population] = []
+    simulated = calibration.simulate
+
+    def take(population: Population, *given: Any, **settings: Any) -> Simulation:
+        taken.append(population)
+        return simulated(population, *given, **settings)
+
+    monkeypatch.setattr(calibration, "simulate", take)
+    calibrate(windowed, at=NOW, rounds=2, looks=1)
+    [observed] = taken[0].observed
+    assert observed.mature is not None
+    assert observed.mature.tolist() == [1.0] * 61 + [0.0] * 59
+    assert not observed.y[61:].any()
+    [[sums]] = split(taken[0], Design([Weight("a", 1), Weight("b", 1)], "a", is_running=True), salt="s", looks=1)
+    assert sum(part.n for part in sums.values()) == 61

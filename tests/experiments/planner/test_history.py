@@ -31,6 +31,7 @@ def test_metric__that_an_experiment_has_measured__is_known_by_its_control(api: A
         "usersPerDay": 20,
         "baseline": 0.1,
         "standardDeviation": None,
+        "varianceReduction": None,
     }
     assert found["assumptions"]["baseline"] == 0.1
     assert found["assumptions"]["usersPerDay"] == 20
@@ -113,6 +114,7 @@ def test_metric__that_nobody_has_measured__is_known_by_the_users_who_came_lately
         "usersPerDay": 4,
         "baseline": 0.25,
         "standardDeviation": None,
+        "varianceReduction": None,
     }
 
 
@@ -181,3 +183,34 @@ def test_metric__mean__is_known_with_its_spread_alike_from_experiments_and_event
 
 def test_metric__type_that_it_is_not__is_refused(api: Any) -> None:
     assert refused(api, metric="purchase", type="mean", standardDeviation="1")[:2] == ("type", "invalid_value")
+
+
+@pytest.mark.usefixtures("few_suffice")
+def test_metric__with_a_window__is_known_by_the_users_whose_window_is_over(api: Any) -> None:
+    """Half of those who came first bought; nobody of the others has had the time."""
+    create_metric(key="soon", type="conversion", event="purchase", window_hours=48, actor=ACTOR, at=NOON)
+    experiment = ExperimentFactory(key="e", metrics=["soon"], running=True)
+    expose(experiment, 20, at=NOON)
+    expose(experiment, 20, at=NOW - DAY, first=20)
+    for number in (*range(0, 10, 2), *range(20, 24, 2)):
+        EventFactory(purchase=True, user_id=f"user-{number}", timestamp=NOW if number >= 20 else NOON + DAY)
+    found = ask(api, experiment="e")["history"]
+    assert (found["baseline"], found["users"], found["usersPerDay"]) == (0.5, 40, 4)
+
+
+def test_metric__quantile__takes_its_baseline_from_an_experiment(api: Any) -> None:
+    create_metric(key="slow", type="quantile", event="page", property="ms", quantile=0.5, actor=ACTOR, at=NOON)
+    expose(ExperimentFactory(key="e", running=True, metrics=["slow"]), 200, at=NOON)
+    for number in range(0, 200, 2):
+        EventFactory(name="page", user_id=f"user-{number}", timestamp=NOON + DAY, properties={"ms": number})
+    history = ask(api, metric="slow")["history"]
+    assert (history["experiment"], history["users"]) == ("e", 200)
+    assert history["baseline"] == pytest.approx(98, abs=2)
+
+
+def test_metric__quantile__has_no_baseline_in_events(api: Any) -> None:
+    create_metric(key="slow", type="quantile", event="page", property="ms", quantile=0.9, actor=ACTOR, at=NOON)
+    EventFactory(name="page", user_id="u", timestamp=NOON, properties={"ms": 5})
+    sent = {"metric": "slow", "baseline": "300", "standardDeviation": "900"}
+    answer = ask(api, **sent)
+    assert (answer["history"]["baseline"], answer["history"]["users"]) == (None, 1)

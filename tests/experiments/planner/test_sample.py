@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
-from experiments.metrics.definition import Definition, Quantity
+from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.planner import sample
 from experiments.planner.sample import Sample, sample_events
 from tests.conftest import NOON
@@ -72,10 +72,44 @@ def test_sample__mean__is_the_mean_of_each_users_numbers(production: Environment
 
 def test_sample__revenue__adds_up_its_own_currency_alone(production: Environment) -> None:
     come("a")
-    for amount, currency in ((10, "EUR"), (90, "USD"), (5, "EUR")):
+    for amount, currency in ((10, "EUR"), (90, "USD"), (5, "eur")):
         buy("a", revenue=amount, currency=currency)
     buy("a", revenue=7)
     assert sampled(metric("revenue", Quantity("buy", "revenue", "EUR")), production).sums.y == 15
+
+
+def test_sample__conditions__leave_other_events_out(production: Environment) -> None:
+    come("a", "b")
+    for user_id, size in (("a", 1), ("a", 2), ("b", "2")):
+        buy(user_id, size=size)
+    large = Quantity("buy", where=(Condition("size", "greaterThan", 1),))
+    assert sampled(metric("count", large), production).sums.y == 1
+
+
+def test_sample__funnel__is_passed_by_events_in_order(production: Environment) -> None:
+    come("through", "backwards", "stuck", "once")
+    for user_id, sizes in (("through", "1x2"), ("backwards", "21"), ("stuck", "11"), ("once", "2")):
+        for hours, size in enumerate(sizes, start=1):
+            buy(user_id, hours * timedelta(hours=1), size=size)
+    steps = tuple(Quantity("buy", where=(Condition("size", "equals", size),)) for size in "12")
+    found = sampled(metric("funnel", steps[0], steps=steps), production)
+    assert (found.sums.n, found.sums.y, found.sums.yy) == (4, 1, 1)
+
+
+def test_sample__funnel_of_equal_steps__takes_an_event_for_each(production: Environment) -> None:
+    come("once", "twice")
+    for user_id, hours in (("once", 1), ("twice", 1), ("twice", 2)):
+        buy(user_id, hours * timedelta(hours=1))
+    found = sampled(metric("funnel", steps=(Quantity("buy"),) * 2), production)
+    assert found.sums.y == 1
+
+
+def test_sample__distinct__counts_values_or_days(production: Environment) -> None:
+    come("a", "b")
+    for days, size in ((1, 1), (1, "1"), (2, 1), (3, True), (4, None), (5, [2])):
+        buy("a", days * DAY, size=size)
+    assert sampled(metric("distinct", Quantity("buy", "size")), production).sums.y == 3
+    assert sampled(metric("distinct"), production).sums.y == 5
 
 
 def test_sample__percentile__caps_at_the_nearest_rank_of_what_is_not_zero(production: Environment) -> None:

@@ -15,8 +15,9 @@ from django.core.management.base import CommandError
 from config.models import Environment
 from experiments.exposures.recording import assign
 from experiments.management.commands import simulate_aa
+from experiments.metrics.changes import create_metric
 from experiments.models import Calibration, Experiment
-from tests.conftest import NOON
+from tests.conftest import ACTOR, NOON
 from tests.factories import EventFactory, ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -46,10 +47,14 @@ def test_simulate_aa__plain__reports_every_look_and_a_verdict() -> None:
     lines = run("e", "--rounds", "200", "--looks", "4").splitlines()
     assert lines[0].startswith("e: 200 exposed users, split at random 200 times (seed 1), with 4 looks each.")
     assert lines[2] == "purchase, green against control"
-    assert lines[3].split() == ["USERS", "ALWAYS-VALID", "FIXED-HORIZON"]
+    columns = ["ALWAYS-VALID", "FIXED-HORIZON"]
+    assert lines[3].split() == ["USERS", *columns, "LIFT:", *columns]
     assert [line.split()[0] for line in lines[4:9]] == ["50", "100", "150", "200", "COVERAGE"]
     assert [line.split()[2] for line in lines[4:9]] == ["%"] * 5
-    assert lines[10] == "Users by variant (sample ratio), at p < 0.001"
+    assert lines[10] == "Labels of goals, after the correction, and verdicts"
+    assert lines[11].split() == ["USERS", "PRIMARY", "OTHERS", "SHIPPED", "REJECTED"]
+    assert [line.split()[0] for line in lines[12:16]] == ["50", "100", "150", "200"]
+    assert lines[17] == "Users by variant (sample ratio), at p < 0.001"
     assert lines[-1].startswith("As promised: over 4 looks, always-valid tests err in ")
 
 
@@ -70,6 +75,8 @@ def test_simulate_aa__json__is_what_the_report_says(tmp_path: Path) -> None:
             "isAsPromised",
             "metrics",
             "untested",
+            "labels",
+            "guardrails",
             "sampleRatio",
         )
     ]
@@ -80,6 +87,7 @@ def test_simulate_aa__json__is_what_the_report_says(tmp_path: Path) -> None:
     assert [look["users"] for look in metric["looks"]] == [100, 200]
     assert all(0 <= look[test] <= 1 for look in metric["looks"] for test in ("alwaysValid", "fixedHorizon"))
     assert metric["coverage"]["fixedHorizon"] > 0.8
+    assert [look["users"] for look in metric["lifts"]] == [100, 200]
     report = run("e", "--rounds", "50", "--looks", "2", "--seed", "7")
     assert f"{100 * metric['looks'][1]['fixedHorizon']:.1f} %" in report
 
@@ -176,3 +184,22 @@ def test_simulate_aa__environment__finds_its_own_experiment(staging: Environment
     ExperimentFactory(key="e", environment=staging)
     with pytest.raises(CommandError, match="Is a draft"):
         run("e", "--environment", "staging")
+
+
+@pytest.mark.usefixtures("experiment")
+def test_simulate_aa__guardrail__is_reported_and_stored() -> None:
+    create_metric(key="refund", type="conversion", event="purchase", role="guardrail", margin=1, actor=ACTOR, at=NOON)
+    guarded = ExperimentFactory(key="guarded", metrics=["purchase", "refund"], running=True)
+    for number in range(200):
+        assign(guarded.pk, f"user-{number}", "control", NOON + number * MINUTE)
+    lines = run("guarded", "--rounds", "200", "--looks", "2").splitlines()
+    at = lines.index("Guardrails, at any look")
+    assert lines[at + 1].split() == ["HARMED", "SAFE", "SAFE", "AT", "MARGIN"]
+    assert lines[at + 2].endswith("refund, green against control")
+    assert ", guardrails in " in lines[-1]
+    stored = Calibration.objects.get(metric="refund").outcomes
+    assert stored is not None
+    assert stored["guardrail"]["harmed"] <= 0.1
+    assert stored["guardrail"]["safeAtMargin"] == 0  # nobody converts at a margin of 100 %
+    assert {*stored["difference"]} == {*stored["lift"]} == {"alwaysValid", "fixedHorizon"}
+    assert stored["labels"] is None

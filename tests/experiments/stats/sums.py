@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from experiments.stats.types import Design, Inputs, Measure, Sums, Weight
+from experiments.stats import effects
+from experiments.stats.samples import Sample
+from experiments.stats.types import Design, Estimate, Inputs, Measure, Quantile, Reason, Stratum, Sums, Weight
 
 
-def sums_of(y: Sequence[float], x: Sequence[float] = (), d: Sequence[float] = ()) -> Sums:
-    x, d = x or [0.0] * len(y), d or [0.0] * len(y)
+def sums_of(y: Sequence[float], x: Sequence[float] = (), d: Sequence[float] = (), e: Sequence[float] = ()) -> Sums:
+    x, d, e = x or [0.0] * len(y), d or [0.0] * len(y), e or [0.0] * len(y)
+
+    def products(first: Sequence[float], second: Sequence[float]) -> float:
+        return float(sum(a * b for a, b in zip(first, second, strict=True)))
+
     return Sums(
         n=len(y),
         positive=sum(value > 0 for value in y),
         y=float(sum(y)),
-        yy=float(sum(value * value for value in y)),
+        yy=products(y, y),
         d=float(sum(d)),
-        dd=float(sum(value * value for value in d)),
-        yd=float(sum(a * b for a, b in zip(y, d, strict=True))),
+        dd=products(d, d),
+        yd=products(y, d),
         x=float(sum(x)),
-        xx=float(sum(value * value for value in x)),
-        xy=float(sum(a * b for a, b in zip(x, y, strict=True))),
+        xx=products(x, x),
+        xy=products(x, y),
+        e=float(sum(e)),
+        ee=products(e, e),
+        xe=products(x, e),
+        ye=products(y, e),
+        dx=products(d, x),
+        de=products(d, e),
     )
 
 
@@ -42,10 +54,43 @@ def inputs(
 ) -> Inputs:
     """Measures with their sums by variant; the users exposed are those of the first measure."""
     counted = {key: sums.n for key, sums in measured[0][1].items()} if measured else {}
-    return Inputs(
-        design(*(measured[0][1] if measured else ()), **changes),
-        [measure for measure, _ in measured],
-        [sums for _, sums in measured],
-        counted if users is None else users,
-        several,
-    )
+    exposed = counted if users is None else users
+    of_design = design(*(measured[0][1] if measured else ()), **changes)
+    return inputs_of(of_design, [measure for measure, _ in measured], [sums for _, sums in measured], exposed, several)
+
+
+def inputs_of(
+    design: Design,
+    measures: Sequence[Measure],
+    sums: Sequence[Mapping[str, Sums | Quantile]],
+    users: Mapping[str, int],
+    several: int = 0,
+) -> Inputs:
+    """Users who were all assigned by the weights of the design."""
+    return Inputs(design, measures, [Stratum(design.variants, users, sums)], users, several)
+
+
+def estimated(
+    treatment: Sample, control: Sample, design: Design, *, is_non_negative: bool = False
+) -> tuple[Estimate | Reason, Estimate | Reason]:
+    """The difference and the lift of two samples, at the design's level."""
+    compared = effects.contrast(treatment, control, design)
+    if isinstance(compared, Reason):
+        return compared, compared
+    levels = effects.uncorrected(compared, design)
+    difference = effects.difference(compared, levels)
+    if isinstance(difference, Reason):
+        return difference, difference
+    return difference, effects.lift(compared, levels, difference, is_non_negative=is_non_negative)
+
+
+def difference(treatment: Sample, control: Sample, design: Design) -> Estimate | Reason:
+    return estimated(treatment, control, design)[0]
+
+
+def lift(treatment: Sample, control: Sample, design: Design, **options: bool) -> Estimate | Reason:
+    return estimated(treatment, control, design, **options)[1]
+
+
+def sample(n: int, mean: float, variance: float) -> Sample:
+    return Sample(n, mean, variance, n - 1)

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.stats import effects, samples
-from experiments.stats.analysis import analyse
+from experiments.stats.analysis import analyse, analyse_parts
 from experiments.stats.multiplicity import holm
 from experiments.stats.types import Analysis, Design, Estimate, Inputs, Measure, Reason, ReasonCode, Sums, Weight
-from tests.experiments.stats.sums import inputs, share, sums_of
+from tests.experiments.stats.sums import inputs, inputs_of, share, sums_of
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=300)
 VALUES = st.sampled_from([0.0, 0.0, 1.0, 1.0, 0.1, 3.0, -2.5, 1e-100, 1e-320, 1e100, -1e100, 123456.789])
@@ -55,7 +55,7 @@ def any_inputs(draw: st.DrawFn, values: st.SearchStrategy[float] = VALUES) -> In
     )
     users = {key: draw(st.sampled_from([0, 1, 200, 10**7])) for key in "abc"}
     sums = [draw(variants_of_users(kind, values)) for kind in kinds]
-    return Inputs(design, measures, sums, users, several=draw(st.integers(0, 3)))
+    return inputs_of(design, measures, sums, users, several=draw(st.integers(0, 3)))
 
 
 def numbers(value: object) -> Iterator[float]:
@@ -90,11 +90,14 @@ def test_analyse__any_users_at_all__keeps_chances_within_0_and_1_and_values_with
         assert (variant.reason is None) == (variant.interval is not None)
         for estimate in estimates(variant.comparison):
             for test in (estimate.always_valid, estimate.fixed_horizon):
-                assert test.lower <= estimate.estimate <= test.upper
+                assert test.lower is None or test.lower <= estimate.estimate
+                assert test.upper is None or estimate.estimate <= test.upper
                 assert 0 <= test.p_value <= 1
-        if variant.comparison and isinstance(variant.comparison.chance_to_beat, float):
-            assert 0 <= variant.comparison.chance_to_beat <= 1
-            assert variant.comparison.expected_loss >= 0
+                assert (test.open is None) == (test.lower is not None and test.upper is not None)
+        single_look = variant.comparison and variant.comparison.single_look
+        if single_look and isinstance(single_look.chance_to_beat, float):
+            assert 0 <= single_look.chance_to_beat <= 1
+            assert single_look.expected_loss >= 0
 
 
 def estimates(comparison: object) -> Iterator[Estimate]:
@@ -125,16 +128,16 @@ def test_analyse__variants_in_another_order__are_analysed_the_same(given_inputs,
 @given(any_inputs(TAMER), st.sampled_from([0.25, 8.0, 2.0**40]))
 def test_analyse__values_in_another_unit__scale_differences_and_leave_lifts_and_p_values(given_inputs, factor):
     means = replace(given_inputs, measures=[replace(measure, kind="mean") for measure in given_inputs.measures])
-    scaled = replace(
-        means, sums=[{key: in_unit(of_variant, factor) for key, of_variant in sums.items()} for sums in means.sums]
-    )
+    [stratum] = means.strata
+    sums = [{key: in_unit(of_variant, factor) for key, of_variant in sums.items()} for sums in stratum.sums]
+    scaled = replace(means, strata=[replace(stratum, sums=sums)])
     for first, second in zip(analyse(means).measures, analyse(scaled).measures, strict=True):
         for before, after in zip(first.variants, second.variants, strict=True):
             if before.comparison is None:
                 continue
             assert after.comparison.lift == before.comparison.lift
-            assert after.comparison.chance_to_beat == before.comparison.chance_to_beat
-            assert after.comparison.adjusted_p == before.comparison.adjusted_p
+            assert after.comparison.single_look.chance_to_beat == before.comparison.single_look.chance_to_beat
+            assert after.comparison.unadjusted_p == before.comparison.unadjusted_p
             if isinstance(before.comparison.difference, Estimate):
                 one, two = before.comparison.difference, after.comparison.difference
                 assert two.estimate == one.estimate * factor
@@ -155,28 +158,49 @@ def test_analyse__interval_of_any_estimate__excludes_0_where_its_p_value_is_belo
     for variant in (variant for measure in analyse(given_inputs).measures for variant in measure.variants):
         for estimate in estimates(variant.comparison):
             for test in (estimate.always_valid, estimate.fixed_horizon):
-                if abs(test.p_value - 0.05) > 1e-9:
+                if abs(test.p_value - 0.05) > 1e-9 and test.open is None:
                     assert (test.p_value < 0.05) == (test.lower > 0 or test.upper < 0)
 
 
-def test_analyse__goals_and_guardrails__adjusts_the_goals_as_one_family():
+@FIXED
+@given(any_inputs(TAMER), st.booleans())
+def test_analyse__any_users__label_and_interval_and_p_value_of_a_row_say_the_same(given_inputs, is_adjusted):
+    given_inputs = replace(given_inputs, design=replace(given_inputs.design, is_adjusted=is_adjusted))
+    for metric, measure in zip(given_inputs.measures, analyse(given_inputs).measures, strict=True):
+        for comparison in (variant.comparison for variant in measure.variants if variant.comparison):
+            if isinstance(comparison.difference, Reason):
+                assert comparison.label == "unclear"
+                continue
+            test = comparison.difference.always_valid
+            sign = {"better": 1, "worse": -1, "unclear": 0}[comparison.label]
+            assert test.sign == (-sign if metric.is_decrease_good else sign)
+            assert abs(test.p_value - 0.05) < 1e-9 or (test.p_value < 0.05) == (comparison.label != "unclear")
+            if isinstance(comparison.lift, Estimate) and comparison.lift.always_valid.open is None:
+                assert comparison.lift.always_valid.sign == test.sign
+
+
+def test_analyse__goals_and_guardrails__corrects_the_primary_one_and_the_others_as_two_families():
     goal, guardrail = Measure("signup", "share"), Measure("errors", "share", is_guardrail=True)
     sums = {"control": share(1000, 9000), "blue": share(1080, 9000), "red": share(1200, 9000)}
     other = {"control": share(300, 9000), "blue": share(390, 9000), "red": share(310, 9000)}
-    analysis = analyse(inputs((goal, sums), (guardrail, sums), (Measure("order", "share"), other)))
-    first, middle, last = (
+    others = [(Measure(key, "share"), other) for key in ("order", "visit")]
+    analysis = analyse(inputs((goal, sums), (guardrail, sums), *others))
+    first, middle, *last = (
         [variant.comparison for variant in measure.variants if variant.comparison] for measure in analysis.measures
     )
-    p_values = [comparison.difference.always_valid.p_value for comparison in (*first, *last)]
-    assert [comparison.adjusted_p for comparison in (*first, *last)] == holm(p_values)
-    assert [comparison.adjusted_p for comparison in middle] == [None, None]
+    for family in (first, [*last[0], *last[1]]):
+        shown = [comparison.difference.always_valid.p_value for comparison in family]
+        assert shown == holm([comparison.unadjusted_p for comparison in family])
+        assert {comparison.family for comparison in family} == {len(family)}
+    assert [comparison.family for comparison in middle] == [None, None]
+    assert all(comparison.difference.always_valid.p_value == comparison.unadjusted_p for comparison in middle)
 
 
 def test_analyse__difference_that_cannot_be_had__does_not_count_in_the_family():
     sums = {"control": share(1000, 9000), "blue": share(1080, 9000), "none": Sums()}
     variants = analyse(inputs((Measure("signup", "share"), sums))).measures[0].variants
-    assert variants[1].comparison.adjusted_p == variants[1].comparison.difference.always_valid.p_value
-    assert variants[2].comparison.adjusted_p is None
+    assert variants[1].comparison.difference.always_valid.p_value == variants[1].comparison.unadjusted_p
+    assert (variants[1].comparison.family, variants[2].comparison.family) == (1, None)
 
 
 def test_analyse__control_named__has_no_comparison_and_the_others_have_one():
@@ -205,20 +229,35 @@ def test_analyse__mean_of_too_few_or_like_users__has_no_interval_and_says_why(su
 def test_analyse__no_conversions_at_all__still_knows_a_chance_but_no_difference():
     nothing = {"control": share(0, 50), "treatment": share(0, 50)}
     comparison = analyse(inputs((Measure("signup", "share"), nothing))).measures[0].variants[1].comparison
-    assert comparison.chance_to_beat == pytest.approx(0.5)
-    assert (comparison.difference.code, comparison.lift.code) == (ReasonCode.NO_VARIANCE, ReasonCode.CONTROL_IS_ZERO)
+    assert comparison.single_look.chance_to_beat == pytest.approx(0.5)
+    assert (comparison.difference.code, comparison.lift.code) == (ReasonCode.NO_VARIANCE, ReasonCode.NO_VARIANCE)
 
 
 def test_analyse__nobody_exposed__is_reasons_throughout():
     analysis: Analysis = analyse(inputs((Measure("signup", "share"), {"control": Sums(), "treatment": Sums()})))
     comparison = analysis.measures[0].variants[1].comparison
     assert isinstance(analysis.sample_ratio, Reason)
-    assert {comparison.difference, comparison.lift, comparison.chance_to_beat, comparison.cuped} == {samples.NO_USERS}
+    assert {comparison.difference, comparison.lift, comparison.single_look.chance_to_beat} == {samples.NO_USERS}
     assert [reason.code for reason in analysis.verdict.reasons] == [ReasonCode.TOO_FEW_USERS] * 2
 
 
 def test_analyse__no_measures__is_the_sample_ratio_and_an_open_verdict():
     design = Design([Weight("a", 1), Weight("b", 1)], "a", True)
-    analysis = analyse(Inputs(design, [], [], {"a": 10, "b": 12}))
+    analysis = analyse(inputs_of(design, [], [], {"a": 10, "b": 12}))
     assert (analysis.measures, analysis.sample_ratio.is_mismatch) == ([], False)
     assert analysis.verdict.reasons[0].code == ReasonCode.NO_GOAL
+
+
+def test_analyse_parts__values_of_an_attribute__are_corrected_over_all_of_them():
+    measure = Measure("signup", "share")
+    parts = [
+        inputs((measure, {"control": share(1000, 9000), "treatment": share(positive, 9000)}))
+        for positive in (1000, 1140, 1300)
+    ]
+    rows = [measures[0].variants[1].comparison for measures in analyse_parts(parts)]
+    assert [row.difference.always_valid.p_value for row in rows] == holm([row.unadjusted_p for row in rows])
+    assert [row.family for row in rows] == [3, 3, 3]
+    assert [row.label for row in rows] == ["unclear", "unclear", "better"]
+    alone = analyse(parts[1]).measures[0].variants[1].comparison
+    assert alone.label == "better"  # by itself
+    assert analyse_parts([]) == []

@@ -57,6 +57,30 @@ def test_intervals__on_one_scale__stand_where_their_numbers_are() -> None:
     assert (third.start, third.point, third.end) == (50, 72.32, 94.64)
 
 
+def test_interval__without_an_end__reaches_the_edge_and_is_open_there() -> None:
+    plot = plot_intervals([Range(-0.5, 0.0, None), Range(None, 0.0, 0.5), Range(None, 0.0, None)], PERCENT)
+    sides = [(bar.is_open_below, bar.is_open_above, bar.is_cut_below, bar.is_cut_above) for bar in plot.bars if bar]
+    assert sides == [(False, True, False, False), (True, False, False, False), (True, True, False, False)]
+    above, below, both = plot.bars
+    assert above is not None
+    assert below is not None
+    assert both is not None
+    assert (above.end, below.start, both.start, both.end) == (100, 0, 0, 100)
+
+
+def test_interval__with_a_mark__is_drawn_with_it_however_far_it_is() -> None:
+    plot = plot_intervals([Range(0.1, 0.2, 0.3, mark=-1.0)], PERCENT)
+    [bar] = plot.bars
+    assert bar is not None
+    assert bar.mark == pytest.approx(100 * 0.06 / 1.12, abs=0.5)
+    assert not bar.is_cut_below
+    assert plot.is_drawn
+
+
+def test_intervals__of_nothing__are_not_drawn() -> None:
+    assert not plot_intervals([None, None], PERCENT).is_drawn
+
+
 def test_interval__far_wider_than_the_others__is_cut_where_they_stay_legible() -> None:
     wide, narrow = plot_intervals([Range(-40, 0.2, 40), Range(-0.1, 0.1, 0.3)], PERCENT).bars
     assert wide is not None
@@ -121,3 +145,11 @@ def test_series__of_any_numbers__stays_within_its_drawing(days: Sequence[Sequenc
     plot = plot_series(days, PERCENT)
     places = [float(found) for series in plot.series for found in re.findall(r"[\d.e+-]+", series.line + series.band)]
     assert all(0 <= place <= 100 for place in [plot.zero, *places])
+
+
+def test_series__known_best_on_another_day__have_a_scale_for_that_day() -> None:
+    days = [[Range(-0.1, 0.1, 0.3), Range(-50.0, 0.2, 60.0)]]
+    by_last, by_best = plot_series(days, PERCENT), plot_series(days, PERCENT, is_last_best=False)
+    highest = [max(float(tick.label.rstrip("%")) for tick in plot.ticks) for plot in (by_last, by_best)]
+    assert highest[0] > 5_000
+    assert highest[1] <= 150

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.stats.effects import difference
 from experiments.stats.fixed_horizon import degrees_of_freedom, half_width, p_value
 from experiments.stats.samples import summarise
-from tests.experiments.stats.sums import design, sums_of
+from tests.experiments.stats.sums import design, difference, sums_of
 
 # Example 3 of "Welch's t-test", Wikipedia: t = -2.22, 24.5 degrees of freedom, p = 0.036.
 SMALL = [19.8, 20.4, 19.6, 17.8, 18.5, 18.9, 18.3, 18.9, 19.5, 22.0]
@@ -42,13 +41,13 @@ def test_welch__any_sizes_and_spreads__is_scipys(first, second):
     (n, deviation), (m, other) = first, second
     reference = stats.ttest_ind_from_stats(0.75, deviation, n, 0.5, other, m, equal_var=False)
     squared = (deviation**2 / n, other**2 / m)
-    freedom = degrees_of_freedom(*squared, n, m)
+    freedom = degrees_of_freedom(*squared, n - 1, m - 1)
     assert freedom == pytest.approx(reference.df if hasattr(reference, "df") else freedom, rel=1e-9)
     assert p_value(0.25 / math.sqrt(sum(squared)), freedom) == pytest.approx(reference.pvalue, rel=1e-6)
 
 
 def test_degrees_of_freedom__one_variant_without_variance__are_those_of_the_other():
-    assert degrees_of_freedom(0.5, 0.0, 11, 400) == pytest.approx(10)
+    assert degrees_of_freedom(0.5, 0.0, 10, 399) == pytest.approx(10)
 
 
 def test_test__arrays__are_tested_element_by_element():

@@ -49,12 +49,12 @@ def test_wilson__any_level__is_scipys(positive, alpha):
 
 def test_student__example_of_statsmodels__agrees():
     # The first sample of test_fixed_horizon's example; statsmodels 0.15.0, DescrStatsW(sample).tconfint_mean()
-    interval = student(19.37, (1.4490 / 10) ** 0.5, 10, 0.05)
+    interval = student(19.37, (1.4490 / 10) ** 0.5, 9, 0.05)
     assert (interval.lower, interval.upper) == pytest.approx((18.508893302934553, 20.23110669706545), rel=1e-6)
 
 
 @pytest.mark.parametrize("n", [2, 3, 30, 10**7])
 def test_student__any_number_of_users__is_scipys(n):
     lower, upper = stats.t.interval(0.95, n - 1, loc=-3.5, scale=0.25)
-    interval = student(-3.5, 0.25, n, 0.05)
+    interval = student(-3.5, 0.25, n - 1, 0.05)
     assert (interval.lower, interval.upper) == pytest.approx((lower, upper), rel=1e-9)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from experiments.stats.multiplicity import adjust, benjamini_hochberg, holm
+from experiments.stats.multiplicity import adjust, alphas, benjamini_hochberg, holm
 
 # Benjamini & Hochberg 1995, JRSS B 57:289-300, section 3.2: fifteen p-values of a study of myocardial infarction.
 STUDY = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528]
@@ -55,3 +55,34 @@ def test_adjust__another_order__gives_the_same_to_each(p_values, random):
 @pytest.mark.parametrize("p_values", [[], [0.02]])
 def test_adjust__at_most_one_value__changes_nothing(p_values, correction):
     assert adjust(p_values, correction) == p_values
+
+
+def test_alphas__holm__are_those_of_its_steps_until_the_first_that_fails():
+    assert alphas(STUDY, "holm", 0.05) == pytest.approx([0.05 / 15, 0.05 / 14, 0.05 / 13] + [0.05 / 12] * 12)
+
+
+def test_alphas__benjamini_hochberg__are_those_of_the_rejected_and_of_one_more():
+    # Benjamini & Yekutieli 2005, JASA 100:71: the intervals of R selected parameters of m have the level alpha R / m.
+    assert alphas(STUDY, "benjamini-hochberg", 0.05) == pytest.approx([0.05 * 4 / 15] * 4 + [0.05 * 5 / 15] * 11)
+
+
+@pytest.mark.parametrize("correction", ["holm", "benjamini-hochberg"])
+def test_alphas__all_rejected_or_alone__are_at_most_alpha(correction):
+    assert alphas([0.001], correction, 0.05) == [0.05]
+    assert alphas([0.9], correction, 0.05) == [0.05]
+    assert max(alphas([1e-9, 1e-8, 1e-7], correction, 0.05)) == pytest.approx(0.05)
+    assert alphas([], correction, 0.05) == []
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    st.lists(st.one_of(st.floats(0, 1), st.floats(0, 0.05), st.sampled_from([0.01, 0.0125, 0.02])), max_size=8),
+    st.sampled_from(["holm", "benjamini-hochberg"]),
+)
+def test_alphas__any_p_values__reject_exactly_those_whose_adjusted_p_value_is_below_alpha(p_values, correction):
+    for p, adjusted, alpha in zip(
+        p_values, adjust(p_values, correction), alphas(p_values, correction, 0.05), strict=True
+    ):
+        assert 0 < alpha <= 0.05 * (1 + 1e-12)
+        if abs(adjusted - 0.05) > 1e-12:
+            assert (p < alpha) == (adjusted < 0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
@@ -16,16 +17,21 @@ from experiments.stats.simulation import (
     Simulation,
     comparisons,
     estimates,
+    inputs_of,
     simulate,
     split,
 )
-from experiments.stats.types import Cuped, Design, Inputs, Measure, Reason, Weight
+from experiments.stats.types import Design, Measure, Quantile, Reason, Weight
 from flags.engine.bucketing import compile_split
 
-HALVES = Design([Weight("control", 50), Weight("green", 50)], control="control", is_running=True, tuning_size=500)
-THIRDS = Design([Weight("a", 1), Weight("b", 1), Weight("none", 0), Weight("c", 1)], control="b", is_running=True)
+HALVES = Design(
+    [Weight("control", 50), Weight("green", 50)], control="control", is_running=True, tuning_size=500, is_adjusted=True
+)
+THIRDS = Design(
+    [Weight("a", 1), Weight("b", 1), Weight("none", 0), Weight("c", 1)], control="b", is_running=True, is_adjusted=True
+)
 LOOKS = 20
-ROUNDS = 1000
+ROUNDS = 300
 
 
 def population(users: int = 1000) -> Population:
@@ -66,6 +72,49 @@ def test_simulate__fixed_horizon__errs_as_promised_at_one_look_and_far_more_ofte
     for rates in calibrated.errors:
         assert rates.fixed_horizon_coverage == pytest.approx(1 - HALVES.alpha, abs=0.02), rates.comparison
         assert rates.looks[-1].fixed_horizon > 0.18
+
+
+def test_simulate__lifts__err_as_differences_do(calibrated: Simulation) -> None:
+    for rates in calibrated.errors:
+        assert [look.always_valid for look in rates.lifts] == [look.always_valid for look in rates.looks]
+        assert rates.lifts[-1].fixed_horizon > 0.18
+
+
+def test_simulate__labels_and_verdicts__are_wrong_at_most_as_often_as_promised(calibrated: Simulation) -> None:
+    assert [look.users for look in calibrated.labels] == [look.users for look in calibrated.sample_ratio]
+    last = calibrated.labels[-1]
+    assert max(last.primary, last.others) > 0
+    assert max(last.primary, last.others) <= HALVES.alpha
+    assert last.shipped + last.rejected <= last.primary
+    assert last.guardrails == 0  # as there are none
+
+
+def test_simulate__guardrails__are_called_harmed_at_most_half_as_often_as_differences_are_found() -> None:
+    users = population(400)
+    guarded = [
+        replace(observed, measure=replace(observed.measure, is_guardrail=True)) for observed in users.observed[:1]
+    ]
+    simulation = simulate(replace(users, observed=guarded), replace(HALVES, alpha=0.5), rounds=60, looks=5, seed=1)
+    last, [rates] = simulation.labels[-1], simulation.errors
+    assert 0 < last.guardrails < rates.looks[-1].always_valid
+    assert (last.primary, last.others) == (0, 0)
+
+
+def test_simulate__quantile__is_tested_with_the_quantile_of_each_variants_users() -> None:
+    random = np.random.default_rng(4)
+    values = random.lognormal(0, 1, 300)
+
+    def median(of: np.ndarray) -> Quantile:
+        return Quantile(len(of), len(of), float(np.median(values[of])), 0.025) if len(of) else Quantile()
+
+    nothing = np.zeros(300)
+    observed = Observed(Measure("wait", "quantile"), np.ones(300), nothing, nothing, quantile=median)
+    users = Population([f"user-{number}" for number in range(300)], [observed])
+    [last] = split(users, HALVES, salt="s", looks=1)
+    assert sum(of_variant.n for of_variant in last[0].values()) == 300
+    assert comparisons(users, HALVES) == [Comparison("wait", "green", is_cuped=False)]
+    [rates] = simulate(users, HALVES, rounds=20, looks=2, seed=1).errors
+    assert (rates.splits, len(rates.looks)) == (20, 2)
 
 
 def test_simulate__sample_ratio__hardly_ever_seems_mismatched(calibrated: Simulation) -> None:
@@ -129,28 +178,27 @@ def test_split__every_user__has_the_variant_that_the_hash_gives(design: Design) 
 
 @pytest.mark.parametrize("design", [HALVES, THIRDS], ids=["two variants", "four variants"])
 @pytest.mark.parametrize("salt", ["a", "b", "c"])
-def test_estimates__of_any_split__are_exactly_those_of_the_results(design: Design, salt: str) -> None:
+def test_estimates__of_any_split__are_those_of_the_results_of_one_metric_and_treatment(
+    design: Design, salt: str
+) -> None:
     users = population(300)
     measures = [observed.measure for observed in users.observed]
     for sums in split(users, design, salt=salt, looks=4):
-        exposed = {key: of_variant.n for key, of_variant in sums[0].items()}
-        analysis = analyse(Inputs(design, measures, sums, exposed))
         found = dict(zip(comparisons(users, design), estimates(users, design, sums), strict=True))
-        compared = {
-            (measure.key, variant.key): variant.comparison
-            for measure in analysis.measures
-            for variant in measure.variants
-            if variant.comparison is not None
-        }
-        assert len(found) == (len(measures) + 1) * len(compared) // len(measures)
-        for which, estimate in found.items():
-            of_results = compared[which.measure, which.variant]
-            if which.is_cuped and isinstance(of_results.cuped, Cuped):
-                assert estimate == of_results.cuped.difference
-            elif isinstance(of_results.difference, Reason):
-                assert isinstance(estimate, Reason)
-            else:
-                assert estimate == of_results.difference
+        for measure, of_measure in zip(measures, sums, strict=True):
+            results = analyse(inputs_of([measure], design, [of_measure])).measures[0]
+            for variant in (variant for variant in results.variants if variant.comparison):
+                raw = variant.raw.comparison if variant.raw else variant.comparison
+                difference, lift = found[Comparison(measure.key, variant.key, is_cuped=False)]
+                if isinstance(difference, Reason):
+                    assert (raw.difference, raw.lift) == (difference, lift)
+                else:
+                    assert raw.unadjusted_p == difference.always_valid.p_value
+                    assert raw.single_look.lift == lift.fixed_horizon
+                if variant.raw:
+                    difference, _ = found[Comparison(measure.key, variant.key, is_cuped=True)]
+                    if not isinstance(difference, Reason):
+                        assert variant.comparison.unadjusted_p == difference.always_valid.p_value
 
 
 def test_comparisons__any__adjust_only_where_there_is_history() -> None:

@@ -9,9 +9,9 @@ import pytest
 from experiments.stats.analysis import analyse
 from experiments.stats.effects import NO_VARIANCE, ONE_USER
 from experiments.stats.samples import NO_DENOMINATOR, NO_USERS
-from experiments.stats.types import Decision, Design, Inputs, Measure, ReasonCode, Split, Sums, Weight
+from experiments.stats.types import Decision, Design, Margin, Measure, ReasonCode, Split, Sums, Weight
 from experiments.stats.verdict import NO_GOAL
-from tests.experiments.stats.sums import inputs, share, sums_of
+from tests.experiments.stats.sums import inputs, inputs_of, share, sums_of
 
 SIGNUP = Measure("signup", "share")
 ERRORS = Measure("errors", "share", is_decrease_good=True, is_guardrail=True)
@@ -68,7 +68,7 @@ def test_verdict__difference_that_may_be_chance__is_open_while_it_runs(is_runnin
 
 def test_verdict__significant_by_the_test_for_one_look_alone__stays_open():
     analysis = analyse(inputs(signups(control=1000, treatment=1100)))
-    assert analysis.measures[0].variants[1].comparison.difference.fixed_horizon.p_value < 0.05
+    assert analysis.measures[0].variants[1].comparison.single_look.difference.p_value < 0.05
     assert analysis.verdict.decision == Decision.KEEP_RUNNING
 
 
@@ -76,7 +76,6 @@ def test_verdict__other_goals_beside_the_first__do_not_weigh_on_it():
     first = signups(control=1000, treatment=1150)
     others = [(Measure(f"other {at}", "share"), first[1] | {"treatment": share(1000, 10_000)}) for at in range(9)]
     analysis = analyse(inputs(first, *others))
-    assert analysis.measures[0].variants[1].comparison.adjusted_p > 0.05
     assert analysis.verdict == decide(first)
     assert analysis.verdict.decision == Decision.SHIP
 
@@ -110,10 +109,11 @@ def test_verdict__better_but_a_guardrail_is_harmed__is_not_to_ship():
     assert verdict.reasons[1].message.endswith("): a guardrail is harmed.")
 
 
-@pytest.mark.parametrize("treatment", [300, 540])
-def test_verdict__guardrail_better_or_the_same_within_chance__does_not_stand_in_the_way(treatment):
-    verdict = decide(signups(control=1000, treatment=1200), errors(control=500, treatment=treatment))
-    assert verdict.decision == Decision.SHIP
+@pytest.mark.parametrize(("treatment", "margin"), [(300, 0.01), (500, 0.3), (500, 1.0)])
+def test_verdict__guardrail_shown_safe_by_its_margin__does_not_stand_in_the_way(treatment, margin):
+    measure, sums = errors(control=500, treatment=treatment)
+    verdict = decide(signups(control=1000, treatment=1200), (replace(measure, margin=Margin(margin)), sums))
+    assert (verdict.decision, codes(verdict)) == (Decision.SHIP, [ReasonCode.BETTER])
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,8 @@ def test_harmed__guardrails_by_treatment__are_told_whatever_else_decides(users):
         (CRASHES, {key: sums_of([amount] * 200) for key, amount in {"control": 0.0, "treatment": 1.0}.items()}),
         (replace(LOADED, is_post_hoc=True), errors(control=700, treatment=500, other=500)[1]),
     )
-    analysis = analyse(replace(given, users=users or given.users))
+    [stratum] = given.strata
+    analysis = analyse(replace(given, strata=[replace(stratum, users=users or given.users)]))
     assert (analysis.verdict.decision == Decision.CHECK_DATA) is bool(users)
     assert analysis.harmed == {"treatment": ["errors", "crashes"], "other": []}
 
@@ -165,7 +166,7 @@ def test_verdict__guardrail_cannot_be_compared__keeps_a_winner_from_being_shippe
 ):
     verdict = decide(GOOD, (guardrail, {"control": control, "treatment": treatment}), is_running=is_running)
     assert (verdict.decision, verdict.variant) == (decision, None)
-    assert codes(verdict) == [ReasonCode.BETTER, ReasonCode.GUARDRAIL_UNKNOWN]
+    assert codes(verdict) == [ReasonCode.BETTER, ReasonCode.GUARDRAIL_UNDECIDED]
     assert verdict.reasons[1].message == (
         f"{guardrail.key} of treatment cannot be compared with control's: {cause.message}"
     )
@@ -200,7 +201,8 @@ def test_verdict__guardrail_that_got_no_worse_for_any_user__does_not_stand_in_th
 
 def test_verdict__guardrail_unknown_for_the_best__is_to_ship_the_best_of_those_it_is_known_for():
     good = {key: sums_of([0.0, 1.0] * 100) for key in ("control", "good")}
-    verdict = decide(signups(control=1000, good=1200, best=1300), (CRASHES, good | {"best": Sums()}))
+    crashes = replace(CRASHES, margin=Margin(1.0))
+    verdict = decide(signups(control=1000, good=1200, best=1300), (crashes, good | {"best": Sums()}))
     assert (verdict.decision, verdict.variant) == (Decision.SHIP, "good")
 
 
@@ -223,7 +225,8 @@ def test_verdict__guardrail_named_first__does_not_decide():
 
 def test_verdict__several_treatments_better__is_the_best_of_those_that_do_no_harm():
     goal = signups(control=1000, good=1200, best=1300, harmful=1500)
-    verdict = decide(goal, errors(control=500, good=500, best=480, harmful=800))
+    measure, sums = errors(control=500, good=500, best=480, harmful=800)
+    verdict = decide(goal, (replace(measure, margin=Margin(0.4)), sums))
     assert (verdict.decision, verdict.variant) == (Decision.SHIP, "best")
     assert codes(verdict) == [ReasonCode.BETTER] * 3 + [ReasonCode.GUARDRAIL_HARMED]
 
@@ -280,14 +283,15 @@ def test_verdict__values_below_0__need_no_conversions():
 def test_verdict__variant_of_weight_0__is_neither_waited_for_nor_judged():
     variants = [Weight("control", 1), Weight("treatment", 1), Weight("off", 0)]
     _, sums = signups(control=1000, treatment=1200)
-    given = Inputs(Design(variants, "control", True), [SIGNUP], [sums], {"control": 10_000, "treatment": 10_000})
+    users = {"control": 10_000, "treatment": 10_000}
+    given = inputs_of(Design(variants, "control", True), [SIGNUP], [sums], users)
     assert analyse(given).verdict.variant == "treatment"
 
 
 def test_verdict__no_weight_but_for_control__is_open_and_says_so():
     variants = [Weight("control", 1), Weight("off", 0)]
     _, sums = signups(control=1000)
-    verdict = analyse(Inputs(Design(variants, "control", True), [SIGNUP], [sums], {"control": 10_000})).verdict
+    verdict = analyse(inputs_of(Design(variants, "control", True), [SIGNUP], [sums], {"control": 10_000})).verdict
     assert (verdict.decision, codes(verdict)) == (Decision.KEEP_RUNNING, [ReasonCode.TOO_FEW_USERS])
 
 
@@ -308,7 +312,7 @@ def test_verdict__goal_added_post_hoc__decides_nothing_and_weighs_on_no_other():
     analysis = analyse(inputs(first, added))
     assert analysis.verdict == decide(first)
     assert analysis.measures[0] == analyse(inputs(first)).measures[0]
-    assert analysis.measures[1].variants[1].comparison.adjusted_p is None
+    assert analysis.measures[1].variants[1].comparison.family is None
     assert decide(added).reasons == [NO_GOAL]
 
 
@@ -317,12 +321,6 @@ def test_verdict__guardrail_added_post_hoc__does_not_stand_in_the_way():
     assert decide(signups(control=1000, treatment=1200), (measure, sums)).decision == Decision.DO_NOT_SHIP
     added = replace(measure, is_post_hoc=True), sums
     assert decide(signups(control=1000, treatment=1200), added).decision == Decision.SHIP
-
-
-def test_verdict__phases_of_other_weights_together__is_to_check_the_data():
-    given = replace(inputs(signups(control=1000, treatment=1200)), is_mixed=True)
-    verdict = analyse(given).verdict
-    assert (verdict.decision, codes(verdict)) == (Decision.CHECK_DATA, [ReasonCode.MIXED_PHASES])
 
 
 def test_verdict__users_of_two_phases_as_their_weights_say__is_by_the_goal():

@@ -1,0 +1,170 @@
+"""Simulations of guardrails: how often they are called harmed without a difference, and safe at their margin.
+
+The first is an A/A simulation. For the second, the values of all treatments are made worse, so that
+the truth lies exactly at the margin: then "safe" is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import starmap
+from math import copysign
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.stats.analysis import analyse
+from experiments.stats.guardrails import DEFAULT_MARGIN
+from experiments.stats.simulation import Observed, Population, inputs_of, sums_at
+from experiments.stats.types import Design, GuardrailStatus, Measure, Quantile
+
+Flags = NDArray[np.bool_]
+Statuses = Sequence[Sequence[GuardrailStatus | None]]
+"""The status of each comparison at each look."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardrailRates:
+    """How often a guardrail was judged in one treatment: shares (0 to 1) of the splits, at any of the looks.
+
+    Without a difference, it was called `harmed` and `safe`. With the truth at the margin, it was called
+    `safe_at_margin`; this is None where no values have such a truth, such as rates above 1.
+    """
+
+    measure: str
+    variant: str
+    harmed: float
+    safe: float
+    safe_at_margin: float | None
+
+
+def simulate_guardrails(
+    population: Population,
+    design: Design,
+    *,
+    rounds: int,
+    looks: int,
+    seed: int,
+    on_progress: Callable[[int], object] = lambda _: None,
+) -> list[GuardrailRates]:
+    """Split the users `rounds` times by random numbers, and judge the guardrails `looks` times at each split.
+
+    `on_progress` is called with 1 after each split. The same seed gives the same splits.
+    """
+    guardrails = [observed for observed in population.observed if observed.measure.is_guardrail]
+    if not guardrails:
+        return []
+    random, judged = np.random.default_rng(seed), []
+    shares = np.array([variant.weight for variant in design.variants], float)
+    bounds = np.cumsum(shares / shares.sum())[:-1]
+    control = [variant.key for variant in design.variants].index(design.control)
+    for _ in range(rounds):
+        variants = np.searchsorted(bounds, random.random(len(population.user_ids)), side="right")
+        worse = [at_margin(observed, variants != control, random) for observed in guardrails]
+        changed = [other or observed for observed, other in zip(guardrails, worse, strict=True)]
+        judged.append(
+            [
+                _judge(Population(population.user_ids, observed), design, variants, looks)
+                for observed in (guardrails, changed)
+            ]
+        )
+        on_progress(1)
+    found = np.array(judged)  # by split, truth, look and comparison
+    can_be_worse = [at_margin(observed, np.ones(0, bool), random) is not None for observed in guardrails]
+    treatments = [variant.key for variant in design.variants if variant.key != design.control]
+    rows = [
+        (observed.measure, key, is_possible)
+        for observed, is_possible in zip(guardrails, can_be_worse, strict=True)
+        for key in treatments
+    ]
+    return list(starmap(_rates, ((found[..., index], *row) for index, row in enumerate(rows))))
+
+
+def _judge(population: Population, design: Design, variants: NDArray[np.intp], looks: int) -> Statuses:
+    measures = [observed.measure for observed in population.observed]
+    at_looks = sums_at(population, design, variants, population.seen_at(looks))
+    analyses = [analyse(inputs_of(measures, design, sums), is_exact=False) for sums in at_looks]
+    return [
+        [
+            variant.comparison.guardrail.status if variant.comparison.guardrail else None
+            for measure in analysis.measures
+            for variant in measure.variants
+            if variant.comparison
+        ]
+        for analysis in analyses
+    ]
+
+
+def _rates(statuses: NDArray[np.object_], measure: Measure, key: str, is_possible: bool) -> GuardrailRates:
+    without, at_the_margin = statuses[:, 0], statuses[:, 1]
+    return GuardrailRates(
+        measure.key,
+        key,
+        harmed=_share(without == "harmed"),
+        safe=_share(without == "safe"),
+        safe_at_margin=_share(at_the_margin == "safe") if is_possible else None,
+    )
+
+
+def _share(found: Flags) -> float:
+    return float(found.any(axis=1).mean())
+
+
+def at_margin(observed: Observed, is_treated: Flags, random: np.random.Generator) -> Observed | None:
+    """Return the values with those of treated users made worse by exactly the margin, on average over all users.
+
+    Rates lose or gain converted users at random. Other values are multiplied for a relative margin, and
+    shifted for an absolute one. The answer is None where no values have such a mean.
+    """
+    mean = _mean(observed)
+    margin = observed.measure.margin or DEFAULT_MARGIN
+    size = margin.absolute if margin.relative is None else margin.relative * abs(mean)
+    if not mean or not size:
+        return None
+    shift = copysign(size, 1 if observed.measure.is_decrease_good else -1)
+    if observed.measure.kind == "share":
+        return _thinned(observed, mean, shift, is_treated, random)
+    ratio = (mean + shift) / mean
+    if observed.quantile:
+        return replace(observed, quantile=_moved(observed.quantile, is_treated, margin.absolute and shift, ratio))
+    if not len(is_treated):
+        return observed
+    if margin.relative is not None:
+        return replace(observed, y=np.where(is_treated, ratio * observed.y, observed.y))
+    unit = observed.d if observed.measure.kind == "ratio" else observed.is_counted
+    return replace(observed, y=observed.y + np.where(is_treated, shift * unit, 0.0))
+
+
+def _mean(observed: Observed) -> float:
+    if observed.quantile:
+        return observed.quantile(np.flatnonzero(observed.is_counted)).value
+    users = observed.d.sum() if observed.measure.kind == "ratio" else observed.is_counted.sum()
+    return float(observed.y.sum() / users) if users else 0.0
+
+
+def _thinned(
+    observed: Observed, mean: float, shift: float, is_treated: Flags, random: np.random.Generator
+) -> Observed | None:
+    changing = -shift / mean if shift < 0 else shift / (1 - mean) if mean < 1 else 2.0
+    if changing > 1:
+        return None
+    if not len(is_treated):
+        return observed
+    value = float(shift > 0)
+    can_change = is_treated & (observed.y != value) & observed.is_counted.astype(bool)
+    return replace(observed, y=np.where(can_change & (random.random(len(is_treated)) < changing), value, observed.y))
+
+
+def _moved(
+    quantile: Callable[[NDArray[np.intp]], Quantile], is_treated: Flags, shift: float | None, ratio: float
+) -> Callable[[NDArray[np.intp]], Quantile]:
+    def moved(users: NDArray[np.intp]) -> Quantile:
+        found = quantile(users)
+        if not len(users) or not is_treated[users[0]]:
+            return found
+        if shift:
+            return replace(found, value=found.value + shift)
+        return replace(found, value=ratio * found.value, squared_error=ratio * ratio * found.squared_error)
+
+    return moved

@@ -1,0 +1,180 @@
+"""What the verdict rests on, in words: findings of goals and guardrails, the plan, and warnings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from experiments.stats.guardrails import DEFAULT_MARGIN
+from experiments.stats.types import (
+    Comparison,
+    Estimate,
+    Guardrail,
+    Inputs,
+    Label,
+    Measure,
+    MeasureAnalysis,
+    Plan,
+    Reason,
+    ReasonCode,
+    Test,
+    VariantEstimate,
+)
+
+SUSPICIOUS = 0.001
+"""A difference before the exposure is a warning if its always-valid p-value is below this."""
+_DAY = timedelta(days=1)
+_FINDINGS: Mapping[Label, tuple[ReasonCode, str]] = {
+    "better": (ReasonCode.BETTER, "better"),
+    "worse": (ReasonCode.WORSE, "worse"),
+    "unclear": (ReasonCode.NOT_SIGNIFICANT, "this may be chance"),
+}
+
+
+def find(inputs: Inputs, measure: Measure, key: str, comparison: Comparison) -> Reason:
+    """Return the finding of the first goal for one treatment."""
+    code, words = _FINDINGS[comparison.label]
+    if isinstance(comparison.difference, Reason):
+        return Reason(code, _incomparable(inputs, measure, key, comparison.difference))
+    p = f"p = {comparison.deciding(comparison.difference).p_value:.2g}"
+    if (family := comparison.family or 1) > 1:
+        correction = "Holm" if inputs.design.correction == "holm" else "Benjamini-Hochberg"
+        p = f"{p} after {correction} over {family} treatments"
+    return Reason(code, f"{_describe(inputs, measure, key, comparison, comparison.difference)}, {p}: {words}.")
+
+
+def describe_guardrail(
+    inputs: Inputs, measure: Measure, variants: tuple[VariantEstimate, VariantEstimate], comparison: Comparison
+) -> Reason | None:
+    """Describe a guardrail that is harmed or undecided; None for any other. The second variant is the control."""
+    guardrail, key = comparison.guardrail, variants[0].key
+    if guardrail is None or guardrail.status in ("safe", "silent"):
+        return None
+    if guardrail.status == "harmed":
+        harm = _harm(inputs, measure, variants, comparison)
+        return Reason(ReasonCode.GUARDRAIL_HARMED, f"{harm}: a guardrail is harmed.")
+    if isinstance(comparison.difference, Reason) and guardrail.users_needed:
+        users = count(guardrail.users_needed, "more user")
+        message = f"Guardrail {measure.key} of {key} has too few users: it needs {users} in {inputs.design.control}"
+        return Reason(ReasonCode.GUARDRAIL_UNDECIDED, f"{message} and {key} together.")
+    if isinstance(comparison.difference, Reason):
+        message = _incomparable(inputs, measure, key, comparison.difference)
+        return Reason(ReasonCode.GUARDRAIL_UNDECIDED, message)
+    change = "rise" if measure.is_decrease_good else "fall"
+    shown = f"Guardrail {measure.key} of {key} may {change} by more than its margin of {_margin(measure)}"
+    return Reason(ReasonCode.GUARDRAIL_UNDECIDED, f"{shown}: {_needed(guardrail, inputs.design.control, key)}.")
+
+
+def _harm(
+    inputs: Inputs, measure: Measure, variants: tuple[VariantEstimate, VariantEstimate], comparison: Comparison
+) -> str:
+    treatment, control = variants
+    if isinstance(comparison.difference, Estimate):
+        return _describe(inputs, measure, treatment.key, comparison, comparison.difference)
+    change = _distance(inputs, measure, treatment.key, (treatment.value or 0.0) - (control.value or 0.0))
+    return f"{change}, and all users of a variant have the same value"
+
+
+def _margin(measure: Measure) -> str:
+    margin = measure.margin or DEFAULT_MARGIN
+    if margin.relative is not None:
+        return f"{100 * margin.relative:.3g} %"
+    scale, unit = _unit(measure)
+    return f"{scale * (margin.absolute or 0.0):.3g}{unit}"
+
+
+def _needed(guardrail: Guardrail, control: str, key: str) -> str:
+    if guardrail.users_needed is None:
+        return "the users that it needs cannot be computed yet"
+    if guardrail.users_needed == 0:
+        return "there are enough users to show that it is safe, so it may be harmed"
+    users = count(guardrail.users_needed, "more user")
+    return f"it needs {users} in {control} and {key} together if there is no difference"
+
+
+def describe_remaining(plan: Plan) -> Reason | None:
+    """Say how long the shortest run still lasts, if it is not over."""
+    if plan.remaining <= timedelta(0):
+        return None
+    left = count(math.ceil(plan.remaining / _DAY), "day")
+    return Reason(ReasonCode.SHORTEST_RUN, f"The shortest run that was planned is not over: {left} left.")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Whether the planned size is reached, in words as well."""
+
+    is_reached: bool
+    reason: Reason
+
+
+def describe_size(inputs: Inputs, counted: Mapping[str, int]) -> Size | None:
+    """Compare the users that count with the planned size; None where none was planned."""
+    plan, users = inputs.design.plan, sum(counted.values())
+    if plan.size is None:
+        return None
+    if plan.analysis == "sequential" and users < plan.size:
+        return Size(False, Reason(ReasonCode.PLANNED_SIZE, f"{users:,} of {plan.size:,} planned users are counted."))
+    reached = f"The planned size of {count(plan.size, 'user')} is reached"
+    if plan.minimum_effect is None:
+        return Size(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}."))
+    least = f"{100 * plan.minimum_effect:.3g} %"
+    return Size(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}; the smallest effect of interest is {least}."))
+
+
+def find_left_out(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:
+    """Yield a warning for each measure without the users of some strata."""
+    for index, analysis in enumerate(measures):
+        users = [sum(sums.n for sums in inputs.strata[number].sums[index].values()) for number in analysis.left_out]
+        if any(users):
+            message = (
+                f"{analysis.key}: {count(sum(users), 'user')} assigned by other weights are left out, "
+                "because some variant had fewer than 2 users then."
+            )
+            yield Reason(ReasonCode.STRATUM_LEFT_OUT, message)
+
+
+def find_before(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:
+    """Yield a warning for each measure that differed before the exposure already."""
+    for analysis in measures:
+        for key, before in analysis.before.items():
+            if isinstance(before, Estimate) and before.always_valid.p_value < SUSPICIOUS:
+                message = (
+                    f"{analysis.key} of {key} differed from {inputs.design.control} before the exposure already "
+                    f"(p = {before.always_valid.p_value:.2g}): look for the cause before you trust the results."
+                )
+                yield Reason(ReasonCode.DIFFERENT_BEFORE, message)
+
+
+def _incomparable(inputs: Inputs, measure: Measure, key: str, cause: Reason) -> str:
+    return f"{measure.key} of {key} cannot be compared with {inputs.design.control}'s: {cause.message}"
+
+
+def _describe(inputs: Inputs, measure: Measure, key: str, comparison: Comparison, difference: Estimate) -> str:
+    """Describe the difference of a treatment from the control, with its interval."""
+    (scale, _), test = _unit(measure), comparison.deciding(difference)
+    name = "fixed-horizon" if comparison.is_fixed else "always-valid"
+    interval = f"{100 * test.level:.4g} % {name} interval {_interval(test, scale)}"
+    return f"{_distance(inputs, measure, key, difference.estimate)} ({interval})"
+
+
+def _interval(test: Test, scale: int) -> str:
+    lower, upper = test.lower or 0.0, test.upper or 0.0  # those of differences are never open
+    return f"{lower * scale:.3g} to {upper * scale:.3g}"
+
+
+def _distance(inputs: Inputs, measure: Measure, key: str, amount: float) -> str:
+    scale, unit = _unit(measure)
+    side = "above" if amount > 0 else "below"
+    return f"{measure.key} of {key} is {abs(amount) * scale:.3g}{unit} {side} {inputs.design.control}"
+
+
+def _unit(measure: Measure) -> tuple[int, str]:
+    """Return the factor and the unit in which values are shown to people."""
+    return (100, " percentage points") if measure.kind == "share" else (1, "")
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

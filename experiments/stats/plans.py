@@ -1,0 +1,48 @@
+"""How far an experiment is on its plan: the planned numbers of users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+
+from experiments.stats.types import Design, Inputs, Weight
+
+
+def planned_users(design: Design) -> Mapping[str, int]:
+    """Return the planned number of users of each variant that gets users; none without a planned size."""
+    return {} if design.plan.size is None else split_size(design.plan.size, design.plan.variants or design.variants)
+
+
+def split_size(size: int, variants: Sequence[Weight]) -> Mapping[str, int]:
+    """Return each variant's part of a number of users, rounded up, for the variants that get users.
+
+    Weights are the decimals as which they are written: with floats, 60 % of 1,000 users would be 601.
+    """
+    weights = {variant.key: Fraction(str(variant.weight)) for variant in variants if variant.weight}
+    total = sum(weights.values())
+    return {key: ceil(size * weight / total) for key, weight in weights.items()}
+
+
+def counted_users(inputs: Inputs, measure: int) -> Mapping[str, int]:
+    """Return the users that a measure counts, by variant key: those who are mature for it."""
+    return {
+        variant.key: sum(
+            stratum.sums[measure][variant.key].n for stratum in inputs.strata if variant.key in stratum.sums[measure]
+        )
+        for variant in inputs.design.variants
+    }
+
+
+def primary_index(inputs: Inputs) -> int | None:
+    """Return the index of the measure that decides: the first goal that was registered before the start."""
+    return next((index for index, measure in enumerate(inputs.measures) if measure.is_registered_goal), None)
+
+
+def is_fixed_reading(inputs: Inputs) -> bool:
+    """Return whether a fixed analysis has its planned number of users in every variant, and can be read."""
+    primary, planned = primary_index(inputs), planned_users(inputs.design)
+    if inputs.design.plan.analysis != "fixed" or primary is None or not planned:
+        return False
+    counted = counted_users(inputs, primary)
+    return all(counted[key] >= users for key, users in planned.items())

@@ -1,0 +1,135 @@
+"""Users who were assigned by different weights: each variant's mean is combined over the strata.
+
+A stratum has the weight of its users among all users, of all variants together. So the mix of strata
+is the same in every variant, and a difference between the times of the strata is no effect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from experiments.stats import cuped
+from experiments.stats.samples import NO_USERS, Sample, combine, summarise
+from experiments.stats.types import Cuped, Design, Kind, Measure, Quantile, Reason, ReasonCode, Sums
+
+BySums = Mapping[str, Sums | Quantile]
+NOBODY = Sums()
+ALL_LEFT_OUT = Reason(ReasonCode.TOO_FEW_USERS, "No stratum has at least two users in every variant.")
+NO_HISTORY = cuped.NO_HISTORY
+
+
+@dataclass(frozen=True, slots=True)
+class Arms:
+    """The samples of one measure by variant key, and the squared error that all means share.
+
+    `sums` are those behind the samples where these are plain sums, and None where they are adjusted or
+    combined from several strata.
+    """
+
+    samples: Mapping[str, Sample | Reason]
+    shared: float = 0.0
+    sums: BySums | None = None
+    missing: Reason = NO_USERS
+
+    def of(self, key: str) -> Sample | Reason:
+        return self.samples.get(key, self.missing)
+
+
+@dataclass(frozen=True)
+class Strata:
+    """One measure in the strata that are compared."""
+
+    measure: Measure
+    strata: Sequence[BySums]
+
+    @cached_property
+    def weights(self) -> Sequence[float]:
+        users = [sum(sums.n for sums in stratum.values()) for stratum in self.strata]
+        return [count / max(sum(users), 1) for count in users]
+
+    @cached_property
+    def raw(self) -> Arms:
+        return self._plain(self.measure.kind, lambda sums: sums)
+
+    @cached_property
+    def before(self) -> Arms | Reason:
+        """Return the same before the exposure, where users have a history."""
+        if self.measure.kind == "quantile":
+            return cuped.NOT_FOR_QUANTILES
+        if not any(_history(sums).yy or _history(sums).dd for stratum in self.strata for sums in stratum.values()):
+            return NO_HISTORY
+        kind: Kind = "ratio" if self.measure.kind == "ratio" else "mean"
+        return self._plain(kind, _history)
+
+    @cached_property
+    def adjustment(self) -> cuped.Adjustment | Reason:
+        return cuped.adjust(self.measure.kind, self.strata)
+
+    @property
+    def cuped(self) -> Cuped | Reason:
+        adjustment = self.adjustment
+        if isinstance(adjustment, Reason):
+            return adjustment
+        return Cuped(adjustment.theta, adjustment.variance_reduction)
+
+    @cached_property
+    def adjusted(self) -> Arms | None:
+        """Return the adjusted samples, or None where they cannot be adjusted."""
+        if isinstance(self.adjustment, Reason):
+            return None
+        strata = self.adjustment.strata
+        pairs = list(zip(self.weights, strata, strict=True))
+        shared = math.fsum(weight * weight * stratum.shared for weight, stratum in pairs)
+        return Arms(self._combined([stratum.samples for stratum in strata]), shared)
+
+    def _plain(self, kind: Kind, select: Callable[[Sums | Quantile], Sums | Quantile]) -> Arms:
+        if len(self.strata) == 1:
+            sums = {key: select(of_variant) for key, of_variant in self.strata[0].items()}
+            return Arms({key: summarise(kind, of_variant) for key, of_variant in sums.items()}, sums=sums)
+        if not self.strata:
+            return Arms({}, missing=ALL_LEFT_OUT)
+        return Arms(
+            self._combined(
+                [{key: summarise(kind, select(sums)) for key, sums in stratum.items()} for stratum in self.strata]
+            )
+        )
+
+    def _combined(self, strata: Sequence[Mapping[str, Sample | Reason]]) -> Mapping[str, Sample | Reason]:
+        return {
+            key: _combine(
+                [(weight, samples.get(key, NO_USERS)) for weight, samples in zip(self.weights, strata, strict=True)]
+            )
+            for key in dict.fromkeys(key for samples in strata for key in samples)
+        }
+
+
+def _combine(parts: Sequence[tuple[float, Sample | Reason]]) -> Sample | Reason:
+    for _, part in parts:
+        if isinstance(part, Reason):
+            return part
+    return combine([(weight, part) for weight, part in parts if isinstance(part, Sample)])
+
+
+def _history(sums: Sums | Quantile) -> Sums:
+    """Return the sums as they were before the exposure."""
+    if isinstance(sums, Quantile):
+        return NOBODY
+    return Sums(n=sums.n, y=sums.x, yy=sums.xx, d=sums.e, dd=sums.ee, yd=sums.xe)
+
+
+def usable(strata: Sequence[BySums], keys: Collection[str]) -> list[int]:
+    """Return the indexes of the strata with at least two users in each of the variants.
+
+    A single stratum is always usable: whatever is missing there is missing altogether.
+    """
+    if len(strata) == 1:
+        return [0]
+    return [index for index, stratum in enumerate(strata) if all(stratum.get(key, NOBODY).n >= 2 for key in keys)]
+
+
+def active_keys(design: Design) -> list[str]:
+    """Return the variants that get users, and the control."""
+    return [variant.key for variant in design.variants if variant.weight or variant.key == design.control]

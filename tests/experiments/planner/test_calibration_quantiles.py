@@ -1,0 +1,100 @@
+"""Calibration of quantiles: which events count, and that their tests keep their promise."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from experiments.aggregates.refresh import refresh
+from experiments.aggregates.variant_sums import read_users
+from experiments.exposures.recording import assign
+from experiments.metrics.changes import create_metric
+from experiments.metrics.documents import definitions_of
+from experiments.models import Experiment
+from experiments.planner.calibration import calibrate
+from experiments.planner.event_values import read_event_values
+from tests.conftest import ACTOR, NOON
+from tests.factories import EventFactory, ExperimentFactory
+
+pytestmark = pytest.mark.django_db
+
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+
+
+def define(key: str, **values: Any) -> None:
+    create_metric(
+        **{"key": key, "type": "quantile", "event": "page", "property": "ms", "quantile": 0.75, "actor": ACTOR},
+        at=NOON,
+        **values,
+    )
+
+
+def view(user_id: str, at: timedelta, **properties: Any) -> None:
+    EventFactory(name="page", user_id=user_id, timestamp=NOON + at, properties=properties)
+
+
+def test_read_event_values__any__are_those_that_the_totals_count() -> None:
+    define("all")
+    define("soon", window_hours=24, delay_hours=1, where=[{"property": "path", "operator": "equals", "value": "/"}])
+    experiment = ExperimentFactory(key="e", metrics=["all", "soon"], running=True, stopped_at=NOON + 3 * DAY)
+    other = ExperimentFactory(key="other", running=True)
+    for user_id in ("u", "v"):
+        assign(experiment.pk, user_id, "green", NOON + timedelta(seconds=10.5))
+    for hours in (-2, 0, 1, 2, 24, 25, 26, 71, 73):
+        view("u", timedelta(hours=hours, seconds=10.2), ms=hours, path="/")
+        view("v", timedelta(hours=hours, seconds=11), ms=hours, path="/x")
+    view("nobody", 2 * DAY, ms=9)
+    view("u", DAY, ms="9", path="/")
+    view("u", DAY, path="/")
+    view("u", DAY, ms=True, path="/")
+    view("u", 2 * DAY, ms=7, experimentId="e")
+    view("u", 2 * DAY, ms=8, experimentId=other.key)
+    refresh(experiment, NOON + 3 * DAY)
+
+    found = {}
+    for metric_index, definition in enumerate(definitions_of(experiment)):
+        users = list(read_users(experiment, metric_index))
+        exposed = {user_id: exposed_at for user_id, exposed_at, *_ in users}
+        events = list(read_event_values(experiment, definition, exposed))
+        numbers = Counter(user_id for user_id, _ in events)
+        assert {user_id: numbers[user_id] for user_id in exposed} == {user_id: y for user_id, _, y, *_ in users}
+        found[definition.key] = sorted(value for user_id, value in events if user_id == "u")
+    assert found == {"all": [0, 1, 2, 7, 24, 25, 26, 71], "soon": [1, 2, 24]}
+
+
+@pytest.fixture
+def experiment() -> Experiment:
+    """300 users with some pages each, whose times resemble each other; the guardrail is the same quantile."""
+    define("slow")
+    define("slow-guard", role="guardrail", direction="decrease", margin=0.9)
+    experiment = ExperimentFactory(key="e", metrics=["slow", "slow-guard"], running=True)
+    chance = random.Random(5)
+    for number in range(300):
+        assign(experiment.pk, f"user-{number}", "control", NOON + number * MINUTE)
+        usual = chance.lognormvariate(5, 0.5)
+        for page in range(chance.randrange(4)):
+            view(f"user-{number}", (number + page + 1) * MINUTE, ms=usual * chance.uniform(0.8, 1.2))
+    return experiment
+
+
+def test_calibrate__quantile__seldom_finds_a_difference(experiment: Experiment) -> None:
+    found = calibrate(experiment, at=NOON + DAY, rounds=200, looks=4)
+    [goal, guard] = found.simulation.errors
+    assert (goal.comparison.measure, guard.comparison.measure) == ("slow", "slow-guard")
+    assert goal.splits == 200
+    assert goal.looks == guard.looks
+    assert goal.looks[-1].always_valid <= 0.05
+    assert goal.lifts[-1].always_valid <= 0.05
+    assert 0 < goal.looks[-1].fixed_horizon < 0.4
+    assert goal.fixed_horizon_coverage > 0.85
+    [rates] = found.guardrails
+    assert rates.harmed <= 0.05
+    assert rates.safe > 0.5
+    assert rates.safe_at_margin is not None
+    assert rates.safe_at_margin <= 0.05
+    assert [outcome.definition.key for outcome in found.outcomes()] == ["slow", "slow-guard"]
