@@ -1,15 +1,15 @@
 """The compiled flags and segments of every environment, as this process evaluates them.
 
-A change compiles one flag or segment again, and copies the dictionaries that have it. All else
-stays in place.
+Changes compile only the flags and segments that they name, and copy the dictionaries that have
+these once. All else stays in place.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import Max
@@ -90,64 +90,99 @@ def _compile(document: Document, environment_keys: Mapping[str, object]) -> Mapp
     }
 
 
-def _apply(now: Compiled, change: Change) -> Compiled:
-    return _APPLY[change.kind](now, change)
+def _apply(now: Compiled, changes: Sequence[Change]) -> Compiled:
+    """Return the state after these changes, with one copy of it however many they are."""
+    draft = _Draft(now)
+    for change in _without_overwritten(changes):
+        draft.add(change)
+    return draft.compiled()
 
 
-def _apply_flag(now: Compiled, change: Change) -> Compiled:
-    compiled_anew = _compile(change.after, now.configurations) if change.after else {}
-    configurations = {
-        key: replace(
-            old, flags=_with(old.flags, change.key, compiled_anew.get(key)), revision=_revision(key, old, change)
-        )
-        for key, old in now.configurations.items()
-    }
-    is_archived = change.after is not None and "archivedAt" in change.after
-    return Compiled(configurations, now.archived - {change.key} | ({change.key} if is_archived else set()))
+def _without_overwritten(changes: Sequence[Change]) -> Iterator[Change]:
+    """Yield the changes in order, leaving out those of flags that change again: a change has the whole flag."""
+    newest = {change.key: change.revision for change in changes if change.kind == flag_changes.KIND}
+    for change in changes:
+        if change.kind != flag_changes.KIND or newest[change.key] == change.revision:
+            yield change
 
 
-def _apply_segment(now: Compiled, change: Change) -> Compiled:
-    return _with_segment(now, change, compile_segment(change.after) if change.after else None)
+class _Draft:
+    """A state that changes are added to. What it was made from stays as it is."""
 
+    def __init__(self, now: Compiled) -> None:
+        self._now = now
+        self._flags = {key: own.flags for key, own in now.configurations.items()}
+        self._revisions = {key: own.revision for key, own in now.configurations.items()}
+        self._copies: dict[str, dict[str, Flag]] = {}
+        self._segments: dict[str, Mapping[str, Any] | None] = {}
+        self._archived = set(now.archived)
 
-def _apply_members(now: Compiled, change: Change) -> Compiled:
-    segment = now.configurations[_ANYWHERE].segments.get(change.key)
-    if segment is None:  # it has been deleted since, as a later change will say
-        return now
-    user_ids = segment_changes.Members.of(change).applied_to(segment.source["userIds"])
-    return _with_segment(now, change, compile_segment({**segment.source, "userIds": user_ids}))
+    def add(self, change: Change) -> None:
+        _ADD[change.kind](self, change)
 
+    def add_flag(self, change: Change) -> None:
+        compiled_anew = _compile(change.after, self._flags) if change.after else {}
+        for key in self._flags:
+            self._set_flag(key, change.key, compiled_anew.get(key))
+        self._archived.discard(change.key)
+        if change.after is not None and "archivedAt" in change.after:
+            self._archived.add(change.key)
+        self._advance(change)
 
-def _with_segment(now: Compiled, change: Change, segment: Segment | None) -> Compiled:
-    changed = _with(now.configurations[_ANYWHERE].segments, change.key, segment)
-    configurations = {
-        key: replace(configuration, segments=changed, revision=_revision(key, configuration, change))
-        for key, configuration in now.configurations.items()
-    }
-    return replace(now, configurations=configurations)
+    def _set_flag(self, environment_key: str, flag_key: str, flag: Flag | None) -> None:
+        own = self._copies.get(environment_key)
+        if own is None:
+            own = self._flags[environment_key] = self._copies[environment_key] = dict(self._flags[environment_key])
+        if flag is None:
+            own.pop(flag_key, None)
+        else:
+            own[flag_key] = flag
 
+    def add_segment(self, change: Change) -> None:
+        self._segments[change.key] = change.after or None
+        self._advance(change)
 
-def _revision(environment_key: str, old: Configuration, change: Change) -> int:
-    """Return the revision of an environment after a change. A change of another environment leaves it."""
-    is_concerned = change.environment in ("", environment_key)
-    return max(old.revision, change.revision) if is_concerned else old.revision
+    def add_members(self, change: Change) -> None:
+        document = self._segments[change.key] if change.key in self._segments else self._stored_segment(change.key)
+        if document is None:  # it has been deleted since, as a later change will say
+            return
+        user_ids = segment_changes.Members.of(change).applied_to(document["userIds"])
+        self._segments[change.key] = {**document, "userIds": user_ids}
+        self._advance(change)
 
+    def _stored_segment(self, key: str) -> Mapping[str, Any] | None:
+        segment = self._now.configurations[_ANYWHERE].segments.get(key)
+        return None if segment is None else segment.source
 
-def _apply_environment(now: Compiled, change: Change) -> Compiled:
-    # A change may be applied more than once, so an environment that is present stays as it is.
-    configurations = {change.key: now.configurations[_ANYWHERE], **now.configurations}
-    return replace(now, configurations=configurations)
+    def add_environment(self, change: Change) -> None:
+        # A change may be applied more than once, so an environment that is present stays as it is.
+        if change.key not in self._flags:
+            self._flags[change.key] = dict(self._flags[_ANYWHERE])
+            self._revisions[change.key] = self._revisions[_ANYWHERE]
 
+    def _advance(self, change: Change) -> None:
+        """Raise the revisions. A change of one environment leaves those of the others."""
+        for key, revision in self._revisions.items():
+            if change.environment in ("", key):
+                self._revisions[key] = max(revision, change.revision)
 
-def _with(entries: Mapping[str, Entry], key: str, entry: Entry | None) -> Mapping[str, Entry]:
-    """Return a copy with one entry set or, if it is None, removed."""
-    changed = dict(entries)
-    if entry is None:
-        changed.pop(key, None)
-        return changed
-    is_new = key not in changed
-    changed[key] = entry
-    return _in_order(changed) if is_new else changed
+    def compiled(self) -> Compiled:
+        flags = {key: _in_order(own) if self._has_new_keys(key, own) else own for key, own in self._flags.items()}
+        segments = self._compiled_segments()
+        configurations = {key: Configuration(own, segments, self._revisions[key]) for key, own in flags.items()}
+        return Compiled(configurations, frozenset(self._archived))
+
+    def _has_new_keys(self, environment_key: str, flags: Mapping[str, Flag]) -> bool:
+        before = self._now.configurations.get(environment_key)
+        return before is None or not flags.keys() <= before.flags.keys()
+
+    def _compiled_segments(self) -> Mapping[str, Segment]:
+        before = self._now.configurations[_ANYWHERE].segments
+        if not self._segments:
+            return before
+        kept = {key: segment for key, segment in before.items() if key not in self._segments}
+        changed = {key: compile_segment(document) for key, document in self._segments.items() if document is not None}
+        return _in_order({**kept, **changed})
 
 
 def _in_order(entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
@@ -155,11 +190,11 @@ def _in_order(entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
     return dict(sorted(entries.items()))
 
 
-_APPLY = {
-    flag_changes.KIND: _apply_flag,
-    segment_changes.KIND: _apply_segment,
-    segment_changes.MEMBERS_KIND: _apply_members,
-    environments.KIND: _apply_environment,
+_ADD = {
+    flag_changes.KIND: _Draft.add_flag,
+    segment_changes.KIND: _Draft.add_segment,
+    segment_changes.MEMBERS_KIND: _Draft.add_members,
+    environments.KIND: _Draft.add_environment,
 }
 
-compiled: Table[Compiled] = Table(*_APPLY, load=_load, apply=_apply)
+compiled: Table[Compiled] = Table(*_ADD, load=_load, apply=_apply)

@@ -17,6 +17,7 @@ from config import signal_file, snapshot
 from config.change_log.writing import Actor
 from config.keys.api_keys import create_key
 from config.models import Environment, Scope, Source
+from tests.fast_lane import FastLaneHandler
 
 pytest_plugins = ["tests.chromium", "tests.selection"]
 
@@ -42,8 +43,29 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests of what the fast lane serves both with it and without it."""
+    if metafunc.definition.get_closest_marker("both_lanes"):
+        metafunc.parametrize("fast_lane", [False, True], ids=["django", "fast"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def fast_lane(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether clients go through the fast lane."""
+    CommittingClient.uses_fast_lane = getattr(request, "param", False)
+    yield CommittingClient.uses_fast_lane
+    CommittingClient.uses_fast_lane = False
+
+
 class CommittingClient(APIClient):
     """A client whose requests end as in production: commits are announced before the next request."""
+
+    uses_fast_lane = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if self.uses_fast_lane:
+            self.handler = FastLaneHandler(enforce_csrf_checks=False)
 
     def request(self, **kwargs: Any) -> Any:
         with TestCase.captureOnCommitCallbacks(execute=True):

@@ -41,7 +41,7 @@ def _flags(environment: Environment) -> dict[str, int]:
 
 def _experiments(environment: Environment) -> dict[str, Any]:
     experiments = Experiment.objects.in_environment(environment).select_related("environment")
-    counts = experiments.order_by().values_list("status").annotate(Count("pk"))
+    counts = experiments.current().order_by().values_list("status").annotate(Count("pk"))
     at = timezone.now()
     running = experiments.filter(status=Status.RUNNING)[:_MOST_EXPERIMENTS]
     return {

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from django import forms
 from django.forms.widgets import Script
+from unfold.widgets import UnfoldAdminSelectWidget
 
-from config.admin.forms import DescriptionField, EnvironmentalForm, JSONField, NumberField, TextField
+from config.admin.forms import DescriptionField, EnvironmentalForm, JSONField, NumberField, PercentField, TextField
+from config.errors import Detail, DomainError
+from experiments.design.plan import MOST_EFFECT
+from experiments.models import AnalysisMethod
+from experiments.stats.types import TUNING_SIZE
 
 TWO_EQUAL_VARIANTS = [{"key": "control", "weight": 50}, {"key": "treatment", "weight": 50}]
 
@@ -12,7 +18,11 @@ TWO_EQUAL_VARIANTS = [{"key": "control", "weight": 50}, {"key": "treatment", "we
 class ExperimentForm(EnvironmentalForm):
     """The fields that can change at any time."""
 
-    description = DescriptionField(help_text="What you want to find out, and why.")
+    description = DescriptionField(help_text="What is tested, for people who find the experiment later.")
+    hypothesis = DescriptionField(
+        help_text="What the change should cause, and why: such as a shorter form brings more sign-ups."
+    )
+    owner = TextField(help_text="The person or team to ask about the experiment.")
     forced_variants = JSONField(
         name="forcedVariants",
         editor="testers",
@@ -81,10 +91,29 @@ class DraftForm(ExperimentForm):
         help_text="The number of users, in all variants together, to reach before a decision. Shipping a "
         "variant earlier requires a reason.",
     )
+    minimum_effect = PercentField(
+        label="Smallest effect of interest, in percent",
+        help_text="Such as 5, for 5 % more or less than the control. If the interval of the lift lies within it at "
+        "the planned size, the verdict is that there is no difference that matters.",
+    )
+    analysis = forms.ChoiceField(
+        choices=AnalysisMethod.choices,
+        initial=AnalysisMethod.SEQUENTIAL,
+        widget=UnfoldAdminSelectWidget(),
+        help_text="A fixed analysis finds smaller effects, but decides only once, at the planned size.",
+    )
+    minimum_days = NumberField(
+        label="Shortest run in days",
+        help_text="No variant is recommended before. A whole number of weeks includes each day of the week as often.",
+    )
+    lookback_days = NumberField(
+        label="Look-back in days",
+        help_text="What users did in these days before their exposure makes the intervals narrower. 0: not used.",
+    )
     tuning_sample_size = NumberField(
-        required=True,
         label="Tuning sample size",
-        help_text="The number of users at which you expect to decide. Always-valid intervals are narrowest there.",
+        help_text="The number of users, in the control and one treatment, at which always-valid intervals are "
+        f"narrowest. Empty: it follows from the planned size; {TUNING_SIZE:,} without one.",
     )
 
     class Media:
@@ -93,6 +122,10 @@ class DraftForm(ExperimentForm):
             Script("experiments/driven_flag.js", type="module"),
         )
 
+    def add_refusal(self, refusal: DomainError) -> None:
+        details = [_in_percent(detail) for detail in refusal.details]
+        super().add_refusal(DomainError(refusal.code, refusal.message, details))
+
 
 class NewDraftForm(DraftForm):
     """All fields of an experiment that does not exist yet."""
@@ -100,3 +133,10 @@ class NewDraftForm(DraftForm):
     key = TextField(
         required=True, help_text="The name in the code, such as checkout-button. It cannot be changed later."
     )
+
+
+def _in_percent(detail: Detail) -> Detail:
+    """Return the error of the smallest effect in the unit of the form."""
+    if detail.field != "minimumEffect":
+        return detail
+    return Detail(detail.field, detail.code, f"Must be above 0 and at most {100 * MOST_EFFECT:,} percent.")

@@ -14,10 +14,11 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from config.admin.current_environment import current_environment
-from config.admin.site import ChoiceFilter, column, in_two_lines, moment, writer_here
+from config.admin.site import ChoiceFilter, MenuFilter, column, in_two_lines, moment, writer_here
 from config.change_log.descriptions import value_describers
 from experiments.admin.experiment_forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, MeasuredForm, NewDraftForm
 from experiments.admin.metrics import MetricAdmin, known_metrics
+from experiments.admin.plan_words import describe_plan
 from experiments.admin.planner import PlannerPage
 from experiments.admin.results.pages import ResultPages
 from experiments.admin.results.panel import Panel, build_panel
@@ -32,11 +33,11 @@ from experiments.admin.words import (
 )
 from experiments.api.permissions import require_flag
 from experiments.design.groups import free_in
+from experiments.design.plan import new_plan
 from experiments.lifecycle import changes
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.results.computing import analyse_experiment
-from experiments.stats.types import TUNING_SIZE
 from flags.changes.flag_changes import get_flag
 from flags.models import Flag, Segment
 from flags.words.rules import operator_choices
@@ -44,15 +45,18 @@ from flags.words.rules import operator_choices
 admin.site.register(Metric, MetricAdmin)
 value_describers[changes.KIND] = describe_experiment_value
 
-_FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_planned_size", "shown_tuning_size")
+_FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_plan")
 _MOMENTS = ("shown_creation", "shown_start", "shown_end")
 _WRITTEN = {
     **{name: name for name in ("description", "variants", "metrics", "percentage", "conditions", "group", "flag")},
     "forced_variants": "forced_variants",
+    **{name: name for name in ("owner", "hypothesis", "minimum_effect", "analysis", "minimum_days", "lookback_days")},
     "planned_sample_size": "planned_size",
-    "tuning_sample_size": "tuning_size",
+    "tuning_sample_size": "given_tuning_size",
 }
-_TONES = {Status.DRAFT: "info", Status.RUNNING: "success", Status.STOPPED: "default"}
+_ABOUT = ("description", "hypothesis", "owner")
+_PLAN = ("planned_sample_size", "minimum_effect", "analysis", "minimum_days", "lookback_days", "tuning_sample_size")
+_TONES = {"archived": "default", Status.DRAFT: "info", Status.RUNNING: "success", Status.STOPPED: "default"}
 
 
 class StatusFilter(ChoiceFilter):
@@ -66,17 +70,44 @@ class StatusFilter(ChoiceFilter):
         return queryset.filter(status=self.value()) if self.value() else queryset
 
 
+class ShelfFilter(ChoiceFilter):
+    """Experiments in use, unless the archived ones are chosen."""
+
+    title = "shelf"
+    parameter_name = "shelf"
+    otherwise = "In use"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("archived", "Archived")]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.archived() if self.value() == "archived" else queryset.current()
+
+
+class OwnerFilter(MenuFilter):
+    title = "owner"
+    parameter_name = "owner"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        owned = Experiment.objects.in_environment(current_environment(request)).exclude(owner="")
+        names = owned.order_by("owner").values_list("owner", flat=True).distinct()
+        return [(name, name) for name in names]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(owner=self.value()) if self.value() else queryset
+
+
 @admin.register(Experiment)
 class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
     kind = changes.KIND
     is_common = False
     is_environmental = True
     list_display = ("shown_key", "shown_status", "shown_variants", "shown_metrics", "shown_start", "shown_creation")
-    list_filter = (StatusFilter,)
-    search_fields = ("key", "description")
-    search_help_text = "Key or description"
+    list_filter = (StatusFilter, ShelfFilter, OwnerFilter)
+    search_fields = ("key", "description", "hypothesis")
+    search_help_text = "Key, description or hypothesis"
     ordering = ("-created_at", "-id")
-    actions_detail = ("start", "ship", "new_phase", "stop", "reopen")
+    actions_detail = ("start", "ship", "new_phase", "stop", "reopen", "archive", "unarchive")
     change_form_outer_before_template = "admin/experiments/experiment/results.html"
     change_form_after_template = "admin/experiments/experiment/known.html"
 
@@ -88,11 +119,12 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
 
     @column("Experiment", ordering="key")
     def shown_key(self, experiment: Experiment) -> SafeString:
-        return in_two_lines(experiment.key, experiment.description[:100])
+        about = " · ".join(filter(None, (experiment.owner, experiment.description[:100])))
+        return in_two_lines(experiment.key, about)
 
     @column("Status", ordering="status", label=_TONES)
     def shown_status(self, experiment: Experiment) -> str:
-        return experiment.status
+        return experiment.status if experiment.archived_at is None else "archived"
 
     @column("Variants")
     def shown_variants(self, experiment: Experiment) -> str:
@@ -118,17 +150,17 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         is_on = get_flag(experiment.flag["key"], experiment.environment).enabled
         return served if is_on else f"{served}. The flag is off, so no user sees a variant"
 
-    @column("Planned sample size")
-    def shown_planned_size(self, experiment: Experiment) -> str:
-        return f"{experiment.planned_size:,} users" if experiment.planned_size else "none"
+    @column("Plan")
+    def shown_plan(self, experiment: Experiment) -> str:
+        return describe_plan(experiment)
+
+    @column("Owner", ordering="owner", empty_value="none")
+    def shown_owner(self, experiment: Experiment) -> str | None:
+        return experiment.owner or None
 
     @column("Decision")
     def shown_decision(self, experiment: Experiment) -> str:
         return describe_decision(experiment)
-
-    @column("Tuning sample size")
-    def shown_tuning_size(self, experiment: Experiment) -> str:
-        return f"{experiment.tuning_size:,} users"
 
     @column("Created", ordering="created_at")
     def shown_creation(self, experiment: Experiment) -> SafeString | None:
@@ -153,20 +185,20 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
     def get_fieldsets(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
         if obj is None or (_is_draft_page(request, obj) and self.has_change_permission(request, obj)):
             return [
-                (None, {"fields": ["key", "description", "variants", "metrics"]}),
+                (None, {"fields": ["key", "description", "hypothesis", "owner", "variants", "metrics"]}),
                 ("Audience", {"fields": ["percentage", "conditions", "group", "forced_variants"]}),
                 ("Flag", {"fields": ["flag"]}),
-                ("Sample size", {"fields": ["planned_sample_size", "tuning_sample_size", "reason"]}),
+                ("Plan", {"fields": [*_PLAN, "reason"]}),
             ]
         moments = {"shown_creation": obj.created_at, "shown_start": obj.started_at, "shown_end": obj.stopped_at}
         past = [name for name, at in moments.items() if at is not None]
         facts = ["key", "shown_status", *(["shown_decision"] if obj.stopped_at else []), *_FACTS, *past]
         if self.has_change_permission(request, obj):
             measured = ["metrics"] if _form_of(request, obj) is MeasuredForm else []
-            editable = ["description", *measured, "forced_variants", "reason"]
+            editable = [*_ABOUT, *measured, "forced_variants", "reason"]
             facts = [name for name in facts if not (measured and name == "shown_metrics")]
         else:
-            editable, facts = ["description"], [*facts, "shown_testers"]
+            editable, facts = [*_ABOUT], [*facts, "shown_testers"]
         title = None if obj.status == Status.DRAFT else "Fixed since the start"
         return [(None, {"fields": editable}), (title, {"fields": facts})]
 
@@ -180,8 +212,8 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
     def loaded(self, request: HttpRequest, obj: Experiment | None) -> dict[str, Any]:
         initial = super().loaded(request, obj)
         if obj is None:
-            return {**initial, "variants": TWO_EQUAL_VARIANTS, "tuning_sample_size": TUNING_SIZE}
-        return {**initial, "tuning_sample_size": obj.tuning_size, "planned_sample_size": obj.planned_size}
+            return {**initial, **new_plan(), "variants": TWO_EQUAL_VARIANTS}
+        return {**initial, "tuning_sample_size": obj.given_tuning_size, "planned_sample_size": obj.planned_size}
 
     def changeform_view(
         self,

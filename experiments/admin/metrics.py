@@ -2,139 +2,45 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Set
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from django import forms
-from django.db.models import TextChoices
-from django.forms.widgets import Script
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import path
+from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
 from config.admin.current_environment import current_environment
-from config.admin.forms import DescriptionField, DomainForm, NumberField, TextField
 from config.admin.site import Confirmation, DomainAdmin, column, in_two_lines, moment, writer
 from config.documents import is_same
-from config.errors import Detail, DomainError
-from experiments.admin.words import describe_definition
+from config.models import Environment
+from config.slugs import NAME_LENGTH
+from events.counts.queries import frequent_names, missing_names
+from experiments.admin.metric_form import DENOMINATOR_FIELDS, MetricForm, denominator_of, loaded_denominator
+from experiments.admin.words import describe_definition, describe_margin
 from experiments.metrics import changes
 from experiments.metrics.changes import experiments_measuring, name_experiments, uses_of
-from experiments.metrics.checks import QUANTITY, types_with
+from experiments.metrics.conditions import OPERATORS
 from experiments.metrics.documents import definition_of
-from experiments.models import Direction, Experiment, Metric, MetricType, Role
+from experiments.metrics.reception import never_received, seen_properties
+from experiments.models import Experiment, Metric, MetricType, Role
+from flags.words.rules import operator_choices
 
-_DENOMINATOR = "denominator"
-# Advice in messages of the API that does not apply to a form.
-_ADVICE_FOR_JSON = re.compile("(?:, (?:and|or)|;) send [^.]+")
 _TYPES = {kind: kind.label.split(":")[0] for kind in MetricType}
-_DENOMINATOR_FIELDS = tuple(f"{_DENOMINATOR}_{name}" for name in QUANTITY)
+_MEASUREMENT = ("type", "event", "where", "steps", "property", "quantile", "currency", *DENOMINATOR_FIELDS)
 _CAPS = ("cap_value", "cap_percentile")
-_WRITTEN = ("description", "type", *QUANTITY, "window_hours", "from_day", "to_day", *_CAPS, "direction", "role")
-
-
-def _choice(choices: type[TextChoices], label: str) -> forms.ChoiceField:
-    """A select of a few choices, with the first one as default."""
-    widget = UnfoldAdminSelectWidget()
-    return forms.ChoiceField(choices=choices.choices, initial=choices.values[0], label=label, widget=widget)
-
-
-class MetricForm(DomainForm):
-    """All fields of a metric. A script hides those that its type does not use."""
-
-    key = TextField(
-        required=True, help_text="The name in experiments, such as revenue-a-week. It cannot be changed later."
-    )
-    description = DescriptionField(help_text="What the metric measures, and why it matters.")
-    type = _choice(MetricType, "Type")
-    event = TextField(required=True, help_text="The name of the events to measure, such as purchase.")
-    property = TextField(help_text="The numeric property to add up. Empty in a ratio: the number of events.")
-    currency = TextField(help_text="Such as EUR. Required for revenue: only amounts in this currency are added.")
-    denominator_event = TextField(
-        label="Denominator event", help_text="The name of the events to divide by, such as page_view."
-    )
-    denominator_property = TextField(label="Denominator property", help_text="Empty: the number of these events.")
-    denominator_currency = TextField(
-        label="Denominator currency", help_text="Required if the denominator property is revenue."
-    )
-    window_hours = NumberField(
-        label="Window in hours",
-        help_text="How long events of a user count; 168 is a week. Empty: until the experiment stops.",
-    )
-    delay_hours = NumberField(
-        label="Delay in hours", help_text="The time between the exposure and the start of the window."
-    )
-    from_day = NumberField(label="From day", help_text="The first day that counts. Day 0 starts with the exposure.")
-    to_day = NumberField(
-        label="To day", help_text="The first day that no longer counts. From 7 to 14 is the second week."
-    )
-    cap_value = NumberField(
-        label="Cap at value",
-        help_text="Higher values of a user count as this value, so that a few users do not decide the result.",
-    )
-    cap_percentile = NumberField(
-        label="Cap at percentile",
-        help_text="Instead of a value: a percentile of the users who have a value, such as 99.",
-    )
-    direction = _choice(Direction, "Direction")
-    role = _choice(Role, "Role")
-    new_version = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget())
-    # The version that the page showed; if the metric has changed since, the edit is refused.
-    seen = forms.CharField(required=False, widget=forms.HiddenInput())
-
-    class Media:
-        js = (Script("experiments/metric.js", type="module"),)
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        for name, field in self.fields.items():
-            types = types_with(_property_of(name))
-            if types != types_with("event"):
-                field.widget.attrs["data-types"] = " ".join(types)
-            if isinstance(field.widget, UnfoldAdminTextInputWidget):
-                field.widget.attrs["autocomplete"] = "off"
-
-    def add_refusal(self, refusal: DomainError) -> None:
-        details = [
-            Detail(_field_of(detail.field), detail.code, self._for_people(detail.message)) for detail in refusal.details
-        ]
-        super().add_refusal(DomainError(refusal.code, refusal.message, details))
-
-    def _for_people(self, message: str) -> str:
-        """Reword a message of the API for a form: labels instead of JSON names, no advice on JSON."""
-        for name, field in self.fields.items():
-            # A name of one word may be an ordinary word of the message.
-            if field.label and (name_in_json := _property_of(name)) not in (name, _DENOMINATOR):
-                message = message.replace(name_in_json, f'"{field.label}"')
-        return _ADVICE_FOR_JSON.sub("", message).replace("leave it out", "leave it empty")
-
-
-def denominator_of(values: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the denominator from its three fields; None if all are empty."""
-    denominator = {name: values[f"{_DENOMINATOR}_{name}"] for name in QUANTITY}
-    return denominator if any(denominator.values()) else None
-
-
-def loaded_denominator(denominator: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the values of the three fields of a denominator."""
-    return {f"{_DENOMINATOR}_{name}": value for name, value in (denominator or {}).items()}
-
-
-def _property_of(field: str) -> str:
-    """Return `windowHours` for `window_hours`, and `denominator` for each of its three fields."""
-    first, *more = field.split("_")
-    return _DENOMINATOR if first == _DENOMINATOR else first + "".join(word.capitalize() for word in more)
-
-
-def _field_of(path: str) -> str:
-    """Return the name of the field for a path of the domain, such as `denominator.event`."""
-    first, _, inner = path.partition(".")
-    if first != _DENOMINATOR:
-        return path
-    return first + (inner if inner in QUANTITY else "event").capitalize()
+_MARGINS = ("margin", "margin_absolute")
+_WRITTEN = (
+    *("description", "type", "event", "where", "steps", "property", "quantile", "currency"),
+    *("window_hours", "from_day", "to_day", *_CAPS, "direction", "role", *_MARGINS),
+)
+_SEEN_WITHIN = timedelta(days=30)
+_SHOWN = ["shown_type", "shown_meaning", "shown_role", "shown_margin", "shown_direction", "version", "shown_update"]
 
 
 class MetricAdmin(DomainAdmin):
@@ -145,24 +51,36 @@ class MetricAdmin(DomainAdmin):
     search_help_text = "Key, description or event"
     ordering = ("key",)
     change_form_outer_before_template = "admin/experiments/metric/used.html"
+    change_form_after_template = "admin/experiments/metric/known.html"
 
     # the list
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         request.uses = _count_uses()  # type: ignore[attr-defined]  # ours, for all rows of the list
+        definitions = map(definition_of, Metric.objects.all())
+        request.missing = never_received(definitions, current_environment(request))  # type: ignore[attr-defined]
         answer: HttpResponse = super().changelist_view(request, extra_context)
         return answer
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         uses: Counter[str] = getattr(request, "uses", None) or Counter()
 
+        missing: set[str] = getattr(request, "missing", set())
+
+        @column("What it computes", ordering="event")
+        def shown_computation(metric: Metric) -> SafeString:
+            definition = definition_of(metric)
+            warning = _describe_missing(definition.events & missing, current_environment(request))
+            error = format_html('<em class="hy-error">{}</em>', warning) if warning else ""
+            return format_html("{}{}", describe_definition(definition), error)
+
         @column("Used by", empty_value="no experiments yet")
         def shown_use(metric: Metric) -> str | None:
             number = uses[metric.key]
             return f"{number:,} experiment{'' if number == 1 else 's'}" if number else None
 
-        *first, version, update = self.list_display
-        return [*first, shown_use, version, update]
+        key, kind, _meaning, role, version, update = self.list_display
+        return [key, kind, shown_computation, role, shown_use, version, update]
 
     @column("Metric", ordering="key")
     def shown_key(self, metric: Metric) -> SafeString:
@@ -180,6 +98,10 @@ class MetricAdmin(DomainAdmin):
     def shown_role(self, metric: Metric) -> str:
         return metric.role
 
+    @column("Margin")
+    def shown_margin(self, metric: Metric) -> str:
+        return describe_margin(definition_of(metric))
+
     @column("Direction", ordering="direction")
     def shown_direction(self, metric: Metric) -> str:
         return metric.get_direction_display()
@@ -192,13 +114,12 @@ class MetricAdmin(DomainAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Metric | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
-            shown = ["shown_type", "shown_meaning", "shown_role", "shown_direction", "version", "shown_update"]
-            return [(None, {"fields": ["key", "description", *shown]})]
+            return [(None, {"fields": ["key", "description", *_SHOWN]})]
         period = ["window_hours", "delay_hours", "from_day", "to_day"]
         confirmation = ["new_version"] if obj is not None and experiments_measuring(obj) else []
         return [
-            (None, {"fields": ["key", "description", "role", "direction"]}),
-            ("Measurement", {"fields": ["type", *QUANTITY, *_DENOMINATOR_FIELDS]}),
+            (None, {"fields": ["key", "description", "role", *_MARGINS, "direction"]}),
+            ("Measurement", {"fields": _MEASUREMENT}),
             ("Window and cap", {"fields": [*period, *_CAPS]}),
             (None, {"fields": [*confirmation, "reason"]}),
         ]
@@ -206,7 +127,7 @@ class MetricAdmin(DomainAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Metric | None = None) -> Any:
         if obj is None or self.has_change_permission(request, obj):
             return [] if obj is None else ["key"]
-        return ["key", "shown_type", "shown_meaning", "shown_role", "shown_direction", "version", "shown_update"]
+        return ["key", *_SHOWN]
 
     def get_form(self, request: HttpRequest, obj: Metric | None = None, change: bool = False, **options: Any) -> Any:
         form = super().get_form(request, obj, change, **options)
@@ -228,12 +149,51 @@ class MetricAdmin(DomainAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> Any:
         # Functions, which the template calls only when the metric exists.
-        context = {"uses": partial(self._uses, request, object_id), "environment": current_environment(request)}
+        context = {
+            "uses": partial(self._uses, request, object_id),
+            "missing": partial(self._missing, request, object_id),
+            "environment": current_environment(request),
+        }
         return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        environment = current_environment(request)
+        known = {
+            "operator_choices": _operator_choices(),
+            "event_names": frequent_names(environment, timezone.now() - _SEEN_WITHIN),
+            "event_page": {"address": self.address_of("event"), "environment": environment.name},
+        }
+        return super().changeform_view(request, object_id, form_url, {**known, **(extra_context or {})})
 
     def _uses(self, request: HttpRequest, object_id: str) -> Any:
         metric = self.find(request, object_id)
         return [] if metric is None else uses_of(metric.key)
+
+    def _missing(self, request: HttpRequest, object_id: str) -> str:
+        metric, environment = self.find(request, object_id), current_environment(request)
+        missing = set() if metric is None else never_received([definition_of(metric)], environment)
+        return _describe_missing(missing, environment)
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view(self.event_view)
+        return [path("event/", view, name="experiments_metric_event"), *super().get_urls()]
+
+    def event_view(self, request: HttpRequest) -> HttpResponse:
+        """Answer whether an event was ever received, and which properties it lately had, for the form."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        name, environment = request.GET.get("name", ""), current_environment(request)
+        if not 0 < len(name) <= NAME_LENGTH or "\0" in name:
+            return JsonResponse({"isReceived": False, "properties": []})
+        properties = [{"name": seen.name, "kind": seen.kind} for seen in seen_properties(environment, name)]
+        is_received = bool(properties) or not missing_names(environment, [name])
+        return JsonResponse({"isReceived": is_received, "properties": properties})
 
     # the domain
 
@@ -271,6 +231,23 @@ class MetricAdmin(DomainAdmin):
 def known_metrics() -> dict[str, str]:
     """Return the keys of all metrics, each with what it computes, for suggestions in forms."""
     return {metric.key: describe_definition(definition_of(metric)) for metric in Metric.objects.all()}
+
+
+def _describe_missing(missing: Set[str], environment: Environment) -> str:
+    """Say which events were never received: `The event buy was never received in Production.`"""
+    if not missing:
+        return ""
+    names = ", ".join(sorted(missing))
+    subject = f"The event {names} was" if len(missing) == 1 else f"The events {names} were"
+    return f"{subject} never received in {environment.name}."
+
+
+def _operator_choices() -> list[Any]:
+    """Return the operators of metrics as a form offers them, in named groups."""
+    groups = [
+        (group, [choice for choice in choices if choice[0] in OPERATORS]) for group, choices in operator_choices()
+    ]
+    return [(group, choices) for group, choices in groups if choices]
 
 
 def _count_uses() -> Counter[str]:

@@ -5,7 +5,7 @@ It writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -23,15 +23,16 @@ from config.admin.forms import NumberField, StrictForm, TextField
 from config.admin.site import DomainAdmin
 from config.errors import DomainError
 from experiments.admin.metrics import known_metrics
-from experiments.admin.words import NO_FIGURE, format_number, format_percent
+from experiments.admin.numbers import NO_FIGURE, format_number, format_percent
 from experiments.models import Experiment
 from experiments.planner.curve import Curve, Point, draw, points_over_users, users_shown
 from experiments.planner.forecast import DetectableDay
+from experiments.planner.guardrails import GuardrailPlan
 from experiments.planner.history import History
-from experiments.planner.plan import ALPHA, POWER, VARIANTS, Plan, Size, plan
+from experiments.planner.plan import ALPHA, POWER, VARIANTS, Plan, plan
 from experiments.planner.question import Assumptions, Kind, Question
+from experiments.planner.sizes import Size
 from experiments.stats.charts import Scale, Tick
-from experiments.stats.types import TUNING_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +81,25 @@ class DaysChart:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardrailRow:
+    """A guardrail, and the users that each test needs until it is shown safe."""
+
+    metric: str
+    margin: str
+    always_valid: str
+    fixed_horizon: str
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
-    """What the page shows of a plan. `history` says which past data the plan is based on."""
+    """What the page shows of a plan. `history` says which past data it is based on, `notes` what else it assumes."""
 
     question: str
     fixed_horizon: Answer
     always_valid: Answer
     history: str | None
+    notes: Sequence[str]
+    guardrails: Sequence[GuardrailRow]
     by_users: UsersChart
     by_days: DaysChart | None
 
@@ -104,6 +117,8 @@ def build_panel(plan: Plan) -> Panel:
         fixed_horizon=_answer(plan.fixed_horizon, assumed),
         always_valid=_answer(plan.always_valid, assumed),
         history=None if plan.history is None else _describe_history(plan.history, assumed),
+        notes=list(_notes(assumed)),
+        guardrails=[_guardrail_row(guardrail) for guardrail in plan.guardrails],
         by_users=_by_users(plan),
         by_days=_by_days(plan.detectable, assumed) if plan.detectable else None,
     )
@@ -142,6 +157,24 @@ def _describe_history(history: History, assumed: Assumptions) -> str:
     spread = "" if deviation is None else f", standard deviation {format_number(deviation)}"
     whose = "the control has" if is_experiment else "their baseline is"
     return f"Based on {source}, {period}: {users}; {whose} {value}{spread}."
+
+
+def _notes(assumed: Assumptions) -> Iterator[str]:
+    if assumed.variance_reduction:
+        yield f"CUPED is expected to remove {percent(assumed.variance_reduction)} of the variance."
+    if assumed.maturity_days and assumed.users_per_day:
+        days = f"{assumed.maturity_days} day{'' if assumed.maturity_days == 1 else 's'}"
+        yield f"The days include {days} at the end, until the windows of the last users are over."
+
+
+def _guardrail_row(guardrail: GuardrailPlan) -> GuardrailRow:
+    tolerance = guardrail.tolerance
+    margin = f"{tolerance.absolute:g}" if tolerance.relative is None else percent(tolerance.relative)
+    sizes = (
+        "no past data" if guardrail.baseline is None else "too many" if size is None else f"{size.users:,} users"
+        for size in (guardrail.always_valid, guardrail.fixed_horizon)
+    )
+    return GuardrailRow(guardrail.definition.key, margin, *sizes)
 
 
 def _by_users(plan: Plan) -> UsersChart:
@@ -200,7 +233,8 @@ class PlannerForm(StrictForm, forms.Form):
     )
     mde = NumberField(
         label="Effect to detect",
-        help_text="Relative to the baseline: 0.05 for an increase of 5 %, -0.05 for a decrease.",
+        help_text="Relative to the baseline: 0.05 for an increase of 5 %, -0.05 for a decrease. Empty: the smallest "
+        "effect of interest of the experiment.",
     )
     type = forms.ChoiceField(
         choices=_KINDS,
@@ -222,9 +256,14 @@ class PlannerForm(StrictForm, forms.Form):
         help_text=f"The probability to report an effect if there is none. Empty: {ALPHA}.",
     )
     tuning_sample_size = WholeNumberField(
-        help_text=f"The number of users at which always-valid intervals are narrowest. Empty: {TUNING_SIZE:,}."
+        help_text="The number of users at which always-valid intervals are narrowest. Empty: as in the experiment, or "
+        "the users of the control and one treatment in this plan."
     )
-    more = ("power", "alpha", "tuning_sample_size")
+    variance_reduction = NumberField(
+        label="Expected variance reduction",
+        help_text="The share of the variance that CUPED removes: 0.3 for 30 %. Empty: as in the past data.",
+    )
+    more = ("power", "alpha", "variance_reduction", "tuning_sample_size")
 
     def __init__(self, data: Any = None) -> None:
         super().__init__(data, initial={"mde": _USUAL_EFFECT}, label_suffix="")

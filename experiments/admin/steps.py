@@ -23,6 +23,7 @@ from experiments.admin.results.panel import build_panel
 from experiments.admin.words import describe_served, describe_split
 from experiments.api.permissions import may_write_flag, require_flag
 from experiments.lifecycle import changes
+from experiments.lifecycle.archive import archive_experiment, unarchive_experiment
 from experiments.lifecycle.checklist import check_experiment
 from experiments.lifecycle.decisions import is_reopenable
 from experiments.lifecycle.new_phase import open_phase
@@ -141,7 +142,11 @@ def _weight(index: int) -> str:
 
 
 _TEMPLATES = "admin/experiments/experiment"
-_FITTING = {Status.DRAFT: ("start",), Status.RUNNING: ("ship", "new_phase", "stop"), Status.STOPPED: ("reopen",)}
+_FITTING: Mapping[Status, tuple[str, ...]] = {
+    Status.DRAFT: ("start",),
+    Status.RUNNING: ("ship", "new_phase", "stop"),
+    Status.STOPPED: ("reopen",),
+}
 
 
 class StepPages(DomainAdmin):
@@ -149,11 +154,7 @@ class StepPages(DomainAdmin):
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         experiment = self.find(request, str(object_id))
-        fitting = _FITTING.get(experiment.status, ()) if experiment else ()
-        if experiment and experiment.status == Status.STOPPED and not is_reopenable(experiment, timezone.now()):
-            fitting = ()
-        if experiment and not may_write_flag(request.user, experiment):
-            fitting = ()
+        fitting = [*_fitting_steps(request, experiment), *_fitting_shelves(experiment)] if experiment else []
         names = [f"experiments_experiment_{name}" for name in fitting]
         actions = {action.action_name: action for action in super().get_actions_detail(request, object_id)}
         return [actions[name] for name in names if name in actions]
@@ -167,8 +168,8 @@ class StepPages(DomainAdmin):
             f"Start {experiment.key}?",
             (
                 f"Users are assigned to variants from now on: {describe_split(experiment.variants)}.",
-                "Variants, audience and the definitions of metrics are fixed from then on. Only a new phase can change "
-                "the audience and the weights. You can add metrics, but the verdict ignores them.",
+                "Variants, audience, plan and the definitions of metrics are fixed from then on. Only a new phase can "
+                "change the audience and the weights. You can add metrics, but the verdict ignores them.",
                 *_about_flag(experiment, "gets a rule that serves each user their variant. Nobody can edit this rule"),
                 "The experiment runs until you stop it.",
             ),
@@ -259,6 +260,39 @@ class StepPages(DomainAdmin):
         done = f"A new phase of {experiment.key} has started."
         return self._fill_in(request, experiment, f"New phase of {experiment.key}", act, done, context, "new_phase")
 
+    @button("Archive", permission="change", icon="archive")
+    def archive(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        experiment = self.find(request, object_id)
+        if experiment is None:
+            return self.missing(request, object_id)
+        gives_back = ("Its share of the group is free for other experiments.",) if experiment.group else ()
+        confirmation = Confirmation(
+            f"Archive {experiment.key}?",
+            (
+                "Lists no longer show it. Its results and its history are kept.",
+                *(gives_back if experiment.status == Status.DRAFT else ()),
+                "You can take it out of the archive at any time.",
+            ),
+            "Archive the experiment",
+            is_dangerous=False,
+        )
+        act = partial(_move, request, experiment, archive_experiment)
+        return self.confirm(request, experiment, confirmation, act, f"{experiment.key} is archived.")
+
+    @button("Unarchive", permission="change", icon="unarchive")
+    def unarchive(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        experiment = self.find(request, object_id)
+        if experiment is None:
+            return self.missing(request, object_id)
+        confirmation = Confirmation(
+            f"Take {experiment.key} out of the archive?",
+            ("Lists show it again.",),
+            "Take it out of the archive",
+            is_dangerous=False,
+        )
+        act = partial(_move, request, experiment, unarchive_experiment)
+        return self.confirm(request, experiment, confirmation, act, f"{experiment.key} is no longer archived.")
+
     def _find_for_step(self, request: HttpRequest, object_id: str) -> Experiment | None:
         """Return the experiment, or None.
 
@@ -294,6 +328,20 @@ class StepPages(DomainAdmin):
                 return HttpResponseRedirect(back)
         shared = {"original": experiment, "title": title, "back": back}
         return self.page(request, f"{_TEMPLATES}/{template}.html", {**shared, **context})
+
+
+def _fitting_steps(request: HttpRequest, experiment: Experiment) -> tuple[str, ...]:
+    """Return the steps that the experiment can take, and that the user may make it take."""
+    is_too_late = experiment.status == Status.STOPPED and not is_reopenable(experiment, timezone.now())
+    if experiment.archived_at is not None or is_too_late or not may_write_flag(request.user, experiment):
+        return ()
+    return _FITTING[Status(experiment.status)]
+
+
+def _fitting_shelves(experiment: Experiment) -> tuple[str, ...]:
+    if experiment.status == Status.RUNNING:
+        return ()
+    return ("archive",) if experiment.archived_at is None else ("unarchive",)
 
 
 def _move(request: HttpRequest, experiment: Experiment, move: Callable[..., object]) -> None:

@@ -1,108 +1,26 @@
-"""Experiments, metrics and figures in words, as the pages of the admin show them.
+"""Experiments and metrics in words, as the pages of the admin show them.
 
 Pure: no page, no database.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from config.documents import Document
+from experiments.admin.numbers import format_count, format_number
+from experiments.admin.plan_words import describe_registration
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import WHOLE, Experiment
 from flags.words.rules import describe_condition
 
-MINUS = "\N{MINUS SIGN}"
-NO_FIGURE = "\N{EN DASH}"
-
 _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
 _MOST_USERS = 5
-
-
-# numbers
-
-
-def format_number(value: float) -> str:
-    """Return a number with about four digits: `12,346`, `312.50`, `1.234`, `0.001234`."""
-    size = abs(value)
-    if size >= 1e15:
-        return _with_minus_sign(f"{value:.3g}")
-    if value == round(value) or size >= 10_000:
-        # Adding zero turns a negative zero into a positive one.
-        return _with_minus_sign(f"{value + 0.0:,.0f}")
-    return _with_minus_sign(f"{value:,.2f}" if size >= 10 else _significant(value, 4))
-
-
-def format_percent(share: float) -> str:
-    """Return a share in percent: with two decimals, `33.33 %`, or two digits, `0.0012 %`."""
-    value = 100 * share
-    if abs(value) >= 1_000:
-        return f"{format_number(float(round(value)))} %"
-    is_small = 0 < abs(value) < 0.01
-    return _with_minus_sign(_significant(value, 2) if is_small else f"{value + 0.0:.2f}") + " %"
-
-
-def format_points(difference: float) -> str:
-    """Return a difference of two shares in percentage points, with its sign: `+1.20 points`."""
-    return f"{with_sign(format_percent(difference).removesuffix(' %'))} points"
-
-
-def with_sign(text: str) -> str:
-    """Put a plus before a formatted number that is greater than zero."""
-    is_positive = not text.startswith(MINUS) and any(digit in text for digit in "123456789")
-    return f"+{text}" if is_positive else text
-
-
-def format_p_value(p: float) -> str:
-    """Return a p-value with the digits that matter: `0.031`, or `< 0.001`."""
-    if p < 0.001:
-        return "< 0.001"
-    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
-
-
-def equate_p_value(p: float) -> str:
-    """Return `p = 0.031`, or `p < 0.001`."""
-    shown = format_p_value(p)
-    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
-
-
-def format_probability(probability: float) -> str:
-    """Return a probability in percent that is never shown as certain: `97.3 %`, `> 99.9 %`."""
-    if probability < 0.001:
-        return "< 0.1 %"
-    return "> 99.9 %" if probability > 0.999 else f"{100 * probability:.1f} %"
-
-
-def format_count(count: int, noun: str) -> str:
-    """Return `1 user`, `2,000 users`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
-def format_short_number(value: float) -> str:
-    """Return a round number for the axis of a chart."""
-    return _with_minus_sign(f"{value:,.6g}" if abs(value) < 1e6 else f"{value:.3g}")
-
-
-def format_short_percent(share: float) -> str:
-    """Return a round percentage with its sign for the axis of a chart."""
-    return f"{with_sign(format_short_number(100 * share))} %"
-
-
-def _significant(value: float, digits: int) -> str:
-    """Return this many significant digits, with an exponent only for tiny numbers."""
-    if abs(value) < 1e-9:
-        return f"{value:.{digits - 1}e}"
-    return f"{value:.{digits - 1 - math.floor(math.log10(abs(value)))}f}"
-
-
-def _with_minus_sign(text: str) -> str:
-    """Replace a leading hyphen by a minus sign, which is as wide as a plus."""
-    return MINUS + text[1:] if text.startswith("-") else text
+_MOST_CONDITIONS = 3
 
 
 # metrics
@@ -119,10 +37,12 @@ def describe_definition(definition: Definition, cap: float | None = None) -> str
 def describe_unit(definition: Definition) -> str:
     """Name one value of the metric, for the head of a column: `Share of users`, `EUR per user`."""
     match definition.type:
-        case "conversion" | "retention":
+        case "conversion" | "retention" | "funnel":
             return "Share of users"
         case "mean":
             return "Mean per user"
+        case "quantile":
+            return _describe_quantile(definition)
         case "ratio":
             return "Ratio"
         case "revenue":
@@ -130,13 +50,32 @@ def describe_unit(definition: Definition) -> str:
     return "Per user"
 
 
+def describe_margin(definition: Definition) -> str:
+    """Say how much worse a guardrail may get: `at most 10 % worse`. It is empty for a goal."""
+    if not definition.is_guardrail:
+        return ""
+    if definition.relative_margin is not None:
+        return f"at most {100 * definition.relative_margin:.4g} % worse"
+    margin = definition.margin_absolute or 0.0
+    return f"at most {f'{100 * margin:.4g} points' if definition.is_share else format_number(margin)} worse"
+
+
 def _describe_value(definition: Definition) -> str:
     quantity = definition.quantity
     match definition.type:
         case "conversion" | "retention":
-            return f"Share of users with {quantity.event}"
+            return f"Share of users with {_describe_events(quantity)}"
+        case "funnel":
+            return f"Share of users with {', then '.join(map(_describe_events, definition.steps))}"
         case "mean":
-            return f"Mean {quantity.property} of {quantity.event} per user"
+            return f"Mean {quantity.property} of {_describe_events(quantity)} per user"
+        case "distinct":
+            if not quantity.property:
+                return f"Number of days with {_describe_events(quantity)} per user"
+            return f"Number of different values of {quantity.property} of {_describe_events(quantity)} per user"
+        case "quantile":
+            measured = quantity.property + (f" in {quantity.currency}" if quantity.currency else "")
+            return f"{_describe_quantile(definition)} of {measured} of {_describe_events(quantity)}"
         case "ratio":
             assert definition.denominator is not None  # noqa: S101 (that is what a ratio is)
             denominator = _describe_sum(definition.denominator)
@@ -147,10 +86,30 @@ def _describe_value(definition: Definition) -> str:
 def _describe_sum(quantity: Quantity) -> str:
     """Say what is added up, for one user or for all."""
     if not quantity.property:
-        return f"Number of {quantity.event} events"
+        return f"Number of {quantity.event} events{_describe_where(quantity)}"
     if quantity.currency:
-        return f"Revenue in {quantity.currency} of {quantity.event}"
-    return f"Sum of {quantity.property} of {quantity.event}"
+        return f"Revenue in {quantity.currency} of {_describe_events(quantity)}"
+    return f"Sum of {quantity.property} of {_describe_events(quantity)}"
+
+
+def _describe_events(quantity: Quantity) -> str:
+    """Name the events that count: `purchase where country equals CH`."""
+    return quantity.event + _describe_where(quantity)
+
+
+def _describe_where(quantity: Quantity) -> str:
+    conditions = [
+        describe_condition({**condition.document(), "attribute": condition.property})
+        for condition in quantity.where[:_MOST_CONDITIONS]
+    ]
+    more = len(quantity.where) - len(conditions)
+    listed = [*conditions, *([f"{more} more"] if more else [])]
+    return f" where {' and '.join(listed)}" if listed else ""
+
+
+def _describe_quantile(definition: Definition) -> str:
+    percentile = round(100 * (definition.quantile or 0), 10)
+    return "Median" if percentile == 50 else f"{_ordinal(percentile)} percentile"
 
 
 def _describe_window(definition: Definition) -> str:
@@ -159,10 +118,10 @@ def _describe_window(definition: Definition) -> str:
     if definition.type == "retention" and window is not None:
         return f" from day {delay // _DAY} to day {(delay + window) // _DAY} after exposure"
     if window is None:
-        return f", starting {_describe_span(delay)} after exposure" if delay else " after exposure"
+        return f", starting {describe_span(delay)} after exposure" if delay else " after exposure"
     if delay:
-        return f" from {_describe_span(delay)} to {_describe_span(delay + window)} after exposure"
-    return f" within {_describe_span(window)} of exposure"
+        return f" from {describe_span(delay)} to {describe_span(delay + window)} after exposure"
+    return f" within {describe_span(window)} of exposure"
 
 
 def _describe_cap(definition: Definition, cap: float | None) -> str:
@@ -174,7 +133,7 @@ def _describe_cap(definition: Definition, cap: float | None) -> str:
     return percentile if cap is None else f"{percentile} ({format_number(cap)})"
 
 
-def _describe_span(length: timedelta) -> str:
+def describe_span(length: timedelta) -> str:
     """Return `7 days`, `36 hours`, `1 hour`."""
     if length % _DAY == timedelta(0):
         return format_count(length // _DAY, "day")
@@ -253,7 +212,6 @@ def _key_or_switch(served: str | bool) -> str:
 # the history of an experiment
 
 _index = re.compile(r"\[\d+\]$")
-_DIRECTIONS = {"increase": "more is better", "decrease": "less is better"}
 
 
 def describe_experiment_value(path: str, value: Any) -> str | None:
@@ -297,13 +255,6 @@ def _forced_variants(forced: Mapping[str, str]) -> str:
     return ", ".join(f"{user_id} sees {variant}" for user_id, variant in forced.items())
 
 
-def _registration(registration: Document) -> str:
-    primary, planned = registration["primaryMetric"], registration["plannedSampleSize"]
-    direction = _DIRECTIONS[registration["direction"]] if primary else ""
-    text = f"primary metric {primary}, {direction}" if primary else "no primary metric"
-    return f"{text}, {planned:,} users planned" if planned else text
-
-
 def _decision(decision: Document) -> str:
     if "winner" not in decision:
         return "no winner"
@@ -329,6 +280,8 @@ _PROPERTIES: Mapping[str, Callable[[Any], str]] = {
     "group": _group,
     "flag": _flag,
     "forcedVariants": _forced_variants,
-    "registration": _registration,
+    "registration": describe_registration,
+    "minimumEffect": lambda effect: f"{100 * effect:.4g} %",
+    "analysis": str,
     "decision": _decision,
 }

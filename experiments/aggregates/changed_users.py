@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import BooleanField, QuerySet
+from django.db.models import BooleanField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from config.database.commit_order import arrived_since
@@ -30,8 +30,11 @@ def find_changed_users(experiment: Experiment, mark: str) -> set[str]:
 
 
 def find_beyond(experiment: Experiment, stop: datetime) -> set[str]:
-    """Return the users who were exposed or have events after the stop; both counted until the stop was known."""
-    exposed = _exposures(experiment).filter(exposed_at__gt=stop)
+    """Return the users who were exposed, saw another variant or have events after the stop.
+
+    All of these counted until the stop was known.
+    """
+    exposed = _exposures(experiment).filter(Q(exposed_at__gt=stop) | Q(in_several_since__gt=stop))
     later = "environment_id = %s AND timestamp > %s AND received_at > %s"
     late = _exposed_users_of(experiment, later, [experiment.environment_id, stop, stop])
     return set(exposed.values_list("user_id", flat=True)).union(user_id for (user_id,) in late)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime, timedelta
 from math import isclose
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from django.db import OperationalError, connection, transaction
 
 from config.database.group_commit import is_conflict
 from experiments.aggregates.dialects import planned
+from experiments.aggregates.mature_sums import boundaries_of, indexes_of, read_mature
+from experiments.aggregates.quantiles import compute_quantiles, read_quantiles, stored_sets
 from experiments.aggregates.refresh import refresh_locked
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
 from experiments.aggregates.update import AggregateUpdater
@@ -23,13 +25,17 @@ from experiments.aggregates.variant_sums import (
     VariantTotals,
     counted,
     read_days,
+    step_of,
     sum_by_day,
+    sum_up,
 )
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, Experiment
 from experiments.models.locks import lock_aggregates
 
 Result = TypeVar("Result")
+
+_Sums = dict[tuple[Any, str, int, date | None], VariantTotals]
 
 _MOST_ATTEMPTS = 20
 _NEAR = 1e-9
@@ -38,14 +44,16 @@ _NEAR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A stored number that differs from the one computed again: in the sums, in the sums of the totals, or a cap.
+    """A stored number that differs from the one computed again.
 
-    `whose` is the variant, the phase and the day of the exposures. `metric` is None for counts of the exposures.
+    It is one of the sums, of the sums of the totals, of the sums over mature users, a cap or a quantile. `whose` is the
+    variant, the phase and the day of the exposures; the day is None for mature users, who are of all days. `metric` is
+    None for counts of the exposures.
     """
 
-    where: Literal["sums", "totals", "caps"]
+    where: Literal["sums", "totals", "mature", "caps", "quantiles"]
     metric: str | None
-    whose: tuple[str, int, date] | None
+    whose: tuple[str, int, date | None] | None
     name: str
     kept: float | None
     computed: float | None
@@ -65,7 +73,9 @@ def check_sums(experiment: Experiment, at: datetime) -> list[Difference]:
         return [
             *_other_sums("sums", keys, _kept(current), right),
             *_other_sums("totals", keys, updater.sums_of_totals(), right),
+            *_other_sums("mature", keys, *_mature_sums(current, at, updater.caps)),
             *_other_caps(keys, updater.caps, updater.find_caps()),
+            *_other_quantiles(current, at, keys, state.quantiles or {}),
         ]
 
     return _in_one_snapshot(experiment, compare)
@@ -97,18 +107,53 @@ def _in_one_snapshot(experiment: Experiment, work: Callable[[AggregateState], Re
 def sums_from_scratch(experiment: Experiment, caps: Caps) -> DailySums:
     """Return the sums computed in one pass over all events, without writing anything."""
     query = TotalsQuery(experiment)
-    with planned(**IN_ONE_PASS):
+    with transaction.atomic(), planned(**IN_ONE_PASS):  # planner settings last until the transaction ends
         return sum_by_day(f"({query.totals(None)}) AS computed", counted(experiment, caps), query.parameters)
 
 
-def _kept(experiment: Experiment) -> DailySums:
+def _mature_sums(experiment: Experiment, at: datetime, caps: Caps) -> tuple[_Sums, _Sums]:
+    """Return the sums over mature users as they are read, and as one pass over all events gives them.
+
+    The numbers of mature users are in the sums of the exposures, with the span in place of the metric.
+    """
+    read, boundaries = read_mature(experiment, at, caps), boundaries_of(experiment, at, definitions_of(experiment))
+    users: _Sums = {
+        (span, variant, phase, None): VariantTotals(users=number)
+        for span, by_phase in read.mature.items()
+        for phase, by_variant in by_phase.items()
+        for variant, number in by_variant.items()
+    }
+    with_window = [metric for metric in counted(experiment, caps) if metric.definition.span is not None]
+    indexes = {index for metric in with_window for index in indexes_of(metric.label, metric.definition)}
+    sums: _Sums = {
+        (index, variant, phase, None): totals
+        for phase, by_metric in read.sums.by_phase.items()
+        for index, by_variant in by_metric.items()
+        for variant, totals in by_variant.items()
+        if index in indexes
+    }
+    query = TotalsQuery(experiment)
+    mature = [replace(metric, before=boundaries[metric.definition.span or timedelta(0)]) for metric in with_window]
+    with planned(**IN_ONE_PASS):
+        summed = sum_up(f"({query.totals(None)}) AS computed", ["variant", "phase"], mature, query.parameters)
+    computed: _Sums = {}
+    for (label, variant, phase), totals in summed.items():
+        for name in [span for span, before in boundaries.items() if before == label] or [label] * (label in indexes):
+            computed[name, variant, phase, None] = totals
+    return {**users, **sums}, computed
+
+
+def _kept(experiment: Experiment) -> _Sums:
     return {key: sums for key, sums in read_days(experiment) if any(sums.values())}
 
 
 def _other_sums(
-    where: Literal["sums", "totals"], keys: Sequence[str], kept: DailySums, right: DailySums
+    where: Literal["sums", "totals", "mature"],
+    keys: Sequence[str],
+    kept: Mapping[Any, VariantTotals],
+    right: Mapping[Any, VariantTotals],
 ) -> Iterator[Difference]:
-    for key in sorted(kept.keys() | right.keys()):
+    for key in sorted(kept.keys() | right.keys(), key=str):
         both = (sums.get(key, VariantTotals()).values() for sums in (kept, right))
         for name, stored, computed in zip(NAMES, *both, strict=True):
             if not isclose(stored, computed, rel_tol=_NEAR):
@@ -123,7 +168,35 @@ def _other_caps(keys: Sequence[str], kept: Caps, right: Caps) -> Iterator[Differ
             )
 
 
-def _metric(keys: Sequence[str], metric_index: int) -> str | None:
+def _other_quantiles(
+    experiment: Experiment, at: datetime, keys: Sequence[str], stored: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """Yield the stored quantiles that differ, of those that are still in use."""
+    for phases, maturity in stored_sets(stored):
+        kept, right = (
+            {
+                (index, key, name): value
+                for index, by_variant in quantiles.items()
+                for key, quantile in by_variant.items()
+                for name, value in asdict(quantile).items()
+            }
+            for quantiles in (
+                read_quantiles(experiment, at, phases, maturity),
+                compute_quantiles(experiment, at, phases, maturity),
+            )
+        )
+        for index, key, name in sorted(kept.keys() | right.keys()):
+            value, computed = kept.get((index, key, name), 0), right.get((index, key, name), 0)
+            if not isclose(value, computed, rel_tol=_NEAR):
+                yield Difference("quantiles", keys[index], (key, max(phases), None), name, value, computed)
+
+
+def _metric(keys: Sequence[str], metric_index: int | timedelta) -> str | None:
+    """Return the name of a metric or of a step of a funnel. Metrics may be missing where sums are wrong."""
     if metric_index == EXPOSURES:
         return None
+    if isinstance(metric_index, timedelta):
+        return f"users after {metric_index}"
+    if step := step_of(metric_index):
+        return f"step {step[1]} of {_metric(keys, step[0])}"
     return keys[metric_index] if metric_index < len(keys) else f"number {metric_index + 1}"

@@ -16,6 +16,14 @@ _LARGEST, _SMALLEST = "1e100", "1e-100"
 """Greater numbers count as the largest, and smaller ones as 0, so that floats can hold the squares of all values."""
 
 
+JSON_TEXT = """CASE
+    WHEN type IN ('true', 'false') THEN type
+    WHEN type = 'real' AND value = CAST(value AS INTEGER) THEN json_quote(CAST(value AS INTEGER))
+    ELSE json_quote(value)
+END"""
+"""SQLite's JSON of a row of `json_each`, so that `true`, 1 and "1" differ, but 1 and 1.0 do not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """Pieces of SQL for one database. Timestamps on SQLite are texts that sort by time."""
@@ -24,8 +32,18 @@ class Dialect:
     base: str  # the exposure, floored to its second
     later: str  # the base plus a number of seconds
     day: str  # of the exposure, in UTC
+    day_of: str  # of a moment, in UTC
+    effective_day: str  # of an event, in UTC, or of the exposure if that is later
+    days_between: str  # the number of whole days from a moment to a later one
     number: str  # the property with a name if it is a number, else NULL
     text: str  # the property with a name if it is a text, else NULL
+    upper: str  # a text with the letters A to Z in upper case
+    scalar: str  # the property with a name as JSON if it is a text, a number or a boolean, else NULL
+    event_day: str  # the day of an event, in UTC
+    list_of: str  # an aggregate: the list of some values
+    distinct: str  # the number of different values of such a list
+    sort_key: str  # a text of fixed length that sorts by the moment of an event and then by its id
+    letters: str  # such a list in order, as a table with the text after all keys as its column `letters`
     is_chosen: str  # whether a user is in a JSON array
     figures: str  # builds the column `figures` from values
     between_figures: str
@@ -43,10 +61,22 @@ _DIALECTS = {
         base="(exposed_at - interval '0.5 seconds')::timestamptz(0)",
         later="{} + {} * interval '1 second'",
         day="(exposed_at AT TIME ZONE 'UTC')::date",
+        day_of="(({}) AT TIME ZONE 'UTC')::date",
+        effective_day="(GREATEST(LEAST(timestamp, received_at), exposed_at) AT TIME ZONE 'UTC')::date",
+        days_between="FLOOR(EXTRACT(EPOCH FROM ({1}) - ({0})) / 86400)::int",
         number="CASE WHEN jsonb_typeof(properties -> {0}::text) = 'number' THEN "
         f"CASE WHEN ABS((properties -> {{0}}::text)::numeric) < {_SMALLEST} THEN 0 ELSE "
         f"GREATEST(-{_LARGEST}, LEAST({_LARGEST}, (properties -> {{0}}::text)::numeric)) END END",
         text="properties ->> {}::text",
+        upper='upper({} COLLATE "C")',
+        scalar="CASE WHEN jsonb_typeof(properties -> {0}::text) IN ('string', 'number', 'boolean') "
+        "THEN properties -> {0}::text END",
+        event_day="(LEAST(timestamp, received_at) AT TIME ZONE 'UTC')::date",
+        list_of="array_agg({})",
+        distinct="(SELECT COUNT(DISTINCT listed) FROM unnest({}) AS listed)",
+        sort_key="to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || happened.id::text",
+        letters="(SELECT string_agg(substr(listed, 63), '' ORDER BY listed COLLATE \"C\") AS letters "
+        "FROM unnest({}) AS listed) AS ordered",
         is_chosen="{} = ANY (ARRAY(SELECT jsonb_array_elements_text({}::jsonb)))",
         figures="ARRAY[{}]::float8[]",
         between_figures=", ",
@@ -62,10 +92,24 @@ _DIALECTS = {
         base="substr(exposed_at, 1, 19)",
         later="datetime({}, {} || ' seconds')",
         day="substr(exposed_at, 1, 10)",
+        day_of="substr({}, 1, 10)",
+        effective_day="substr(MAX(MIN(timestamp, received_at), exposed_at), 1, 10)",
+        days_between="((CAST(strftime('%%s', substr({1}, 1, 19)) AS INTEGER) - CAST(strftime('%%s', {0}) AS INTEGER)) "
+        "/ 86400)",
         number=f"(SELECT CASE WHEN value > -{_SMALLEST} AND value < {_SMALLEST} THEN 0.0 "  # noqa: S608 (no data)
         f"ELSE CAST(MAX(-{_LARGEST}, MIN({_LARGEST}, value)) AS REAL) END FROM json_each(properties) "
         "WHERE key = {} AND type IN ('integer', 'real'))",
         text="(SELECT value FROM json_each(properties) WHERE key = {} AND type = 'text')",
+        upper="upper({})",
+        # `|| ''` makes it a text: a list would take in the JSON itself, where "true" is the type of a boolean, too.
+        scalar=f"(SELECT {JSON_TEXT} || '' FROM json_each(properties) "  # noqa: S608 (no data)
+        "WHERE key = {} AND type IN ('text', 'integer', 'real', 'true', 'false'))",
+        event_day="substr(MIN(timestamp, received_at), 1, 10)",
+        list_of="json_group_array({})",
+        distinct="(SELECT COUNT(DISTINCT value) FROM json_each({}))",
+        sort_key="substr({} || '.000000', 1, 26) || happened.id",
+        letters="(SELECT group_concat(substr(value, 59), '') AS letters "
+        "FROM (SELECT value FROM json_each({}) ORDER BY value LIMIT -1)) AS ordered",
         is_chosen="{} IN (SELECT value FROM json_each({}))",
         # JSON by concatenation, because json_array() takes too few arguments.
         figures="'[' || {} || ']'",
@@ -84,14 +128,16 @@ def dialect() -> Dialect:
 
 
 class Parameters:
-    """The parameters of a statement, named in the order in which they are added."""
+    """The parameters of a statement, named in the order in which they are added. Equal ones have one name."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
+        self._names: dict[tuple[type, Any], str] = {}
 
     def put(self, value: Any) -> str:
         """Add a parameter and return its placeholder."""
-        name = f"p{len(self._values)}"
+        same = tuple(value) if isinstance(value, list) else value
+        name = self._names.setdefault((type(value), same), f"p{len(self._values)}")
         self._values[name] = value
         return f"%({name})s"
 

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from config.database.commit_order import is_mark_of_this_database, take_mark
+from config.database.commit_order import take_mark
 from experiments.aggregates.changed_users import find_beyond, find_changed_users, has_changes
 from experiments.aggregates.dialects import planned
+from experiments.aggregates.marks import usable_mark, with_version
 from experiments.aggregates.statements import is_quicker_in_one_pass
 from experiments.aggregates.update import AggregateUpdater
 from experiments.models import AggregateState, Experiment
@@ -49,7 +50,7 @@ def refresh_locked(state: AggregateState, at: datetime) -> AggregateState:
         # Compiling so many sums takes longer than computing them, and parallel workers halve the time.
         with planned(jit="off", parallel_tuple_cost="0"):
             _update_changed_users(state, experiment)
-        state.mark, state.folded_at, state.stopped_at = mark, at, experiment.stopped_at
+        state.mark, state.folded_at, state.stopped_at = with_version(mark), at, experiment.stopped_at
         state.save()
     return state
 
@@ -57,19 +58,21 @@ def refresh_locked(state: AggregateState, at: datetime) -> AggregateState:
 def _is_current(stored: AggregateState, experiment: Experiment, at: datetime) -> bool:
     if experiment.frozen_at is not None:
         return True
-    if not stored.mark or stored.stopped_at != experiment.stopped_at or not is_mark_of_this_database(stored.mark):
+    if stored.stopped_at != experiment.stopped_at:
         return False
     if stored.folded_at is None or at - stored.folded_at > _MARK_GROWS_OLD:
         return False
-    return not has_changes(experiment, stored.mark)
+    mark = usable_mark(stored.mark)
+    return mark is not None and not has_changes(experiment, mark)
 
 
 def _update_changed_users(state: AggregateState, experiment: Experiment) -> None:
     updater = AggregateUpdater(state, experiment)
-    if not state.mark or not is_mark_of_this_database(state.mark):  # the first time, or after a restore from elsewhere
+    mark = usable_mark(state.mark)
+    if mark is None:
         updater.compute_all()
         return
-    users = find_changed_users(experiment, state.mark)
+    users = find_changed_users(experiment, mark)
     if experiment.stopped_at is not None and state.stopped_at is None:
         users |= find_beyond(experiment, experiment.stopped_at)
     if is_quicker_in_one_pass(experiment, len(users)):

@@ -10,12 +10,10 @@ from django.db.models import QuerySet, Sum
 from events.counts.storage import quarter_of
 from events.models import Event, EventCount
 from experiments.aggregates.dialects import Parameters, dialect, execute, fetch, figures, is_chosen, planned
-from experiments.aggregates.metric_columns import Figures, since_exposure
+from experiments.aggregates.metric_columns import columns_of, since_exposure
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, UserTotal
 
-LOOKBACK = timedelta(days=14)
-"""How long before the exposure the history of a user counts, for CUPED."""
 _SKEW = timedelta(days=1)
 """By the clock of another host, an exposure may be a little before the start."""
 
@@ -23,10 +21,20 @@ Users = Sequence[str] | None
 """User ids; None means all users."""
 
 
+def lookback_of(experiment: Experiment) -> timedelta:
+    """Return how long before the exposure the history of a user counts, for CUPED: 0 where none is needed.
+
+    It is registered at the start. Experiments that started before it could be chosen need no history.
+    """
+    if experiment.started_at is None:
+        return timedelta(days=experiment.lookback_days)
+    return timedelta(days=(experiment.registration or {}).get("lookbackDays") or 0)
+
+
 def earliest_event(experiment: Experiment) -> datetime:
     """Return the moment before which no event matters to a started experiment."""
     assert experiment.started_at is not None  # noqa: S101 (drafts have no totals)
-    return experiment.started_at - LOOKBACK - _SKEW
+    return experiment.started_at - lookback_of(experiment) - _SKEW
 
 
 def exposed_users(experiment: Experiment) -> QuerySet[Exposure]:
@@ -40,21 +48,35 @@ class TotalsQuery:
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment, self.definitions = experiment, definitions_of(experiment)
+        self.lookback = lookback_of(experiment)
         self.parameters = Parameters()
         self._put = self.parameters.put
 
     def totals(self, users: Users) -> str:
         """Return SQL for user_id, variant, phase, exposed_at, is_in_several_variants and figures of these users."""
-        computed = (column for definition in self.definitions for column in Figures(definition, self._put).all())
-        # The other columns depend on the primary key. PostgreSQL computes equal aggregates once.
+        columns = columns_of(self.definitions, self._put, has_history=bool(self.lookback))
+        named = {column.aggregate: f"aggregate_{at}" for at, column in enumerate(columns) if column.aggregate}
+        aggregates = "".join(f", {aggregate} AS {name}" for aggregate, name in named.items())
+        computed = figures(column.figure.format(named.get(column.aggregate)) for column in columns)
+        # The other columns depend on the primary key. Without the fence, PostgreSQL would build the array once for each
+        # sum of a figure.
         return f"""
-            SELECT exposed.user_id, exposed.variant, phase, exposed_at, is_in_several_variants,
-                {figures(computed)} AS figures
-            FROM {Exposure._meta.db_table} AS exposed LEFT JOIN {Event._meta.db_table} AS happened
-                ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())}
-            WHERE {self._is_exposed(users)}
-            GROUP BY experiment_id, exposed.user_id
+            SELECT user_id, variant, phase, exposed_at, is_in_several_variants, {computed} AS figures FROM (
+                SELECT exposed.user_id, exposed.variant, phase, exposed_at,
+                    {self._is_in_several()} AS is_in_several_variants{aggregates}
+                FROM {Exposure._meta.db_table} AS exposed LEFT JOIN {Event._meta.db_table} AS happened
+                    ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())}
+                WHERE {self._is_exposed(users)}
+                GROUP BY experiment_id, exposed.user_id
+            ) AS aggregated {dialect().fence}
         """  # noqa: S608 (no data)
+
+    def _is_in_several(self) -> str:
+        """Return SQL for whether the user had seen another variant by the stop."""
+        if self.experiment.stopped_at is None:
+            return "is_in_several_variants"
+        until = self._put(self.experiment.stopped_at)
+        return f"is_in_several_variants AND (in_several_since IS NULL OR in_several_since <= {until})"
 
     def _is_exposed(self, users: Users) -> str:
         conditions = [f"experiment_id = {self._put(self.experiment.pk)}"]
@@ -76,7 +98,7 @@ class TotalsQuery:
         yield f"timestamp >= {earliest} AND received_at >= {earliest}"
         if experiment.stopped_at is not None:
             yield f"{own.counted_at} <= {self._put(experiment.stopped_at)}"
-        yield f"{own.counted_at} >= {since_exposure(-LOOKBACK, self._put)}"
+        yield f"{own.counted_at} >= {since_exposure(-self.lookback, self._put)}"
 
     def _each(self, values: Iterable[str]) -> str:
         return ", ".join(map(self._put, values))

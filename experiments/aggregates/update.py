@@ -11,12 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Literal
+from uuid import UUID
 
 from django.db.models import Sum
 
 from config.database.insertion import insert
 from experiments.aggregates.dialects import Parameters, fetch, is_chosen
 from experiments.aggregates.metric_columns import Layout
+from experiments.aggregates.series_users import invalidate_series, note_outdated
 from experiments.aggregates.statements import delete_totals, exposed_users, is_quicker_in_one_pass, write_totals
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
@@ -31,7 +33,7 @@ from experiments.aggregates.variant_sums import (
 )
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
-from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
+from experiments.models import AggregateState, DailyChange, Experiment, UserTotal, VariantSums
 
 
 def find_cap(
@@ -96,6 +98,8 @@ class AggregateUpdater:
 
     def compute_all(self) -> None:
         """Compute all totals from events, and all sums from totals."""
+        invalidate_series(self.state)
+        self._forget_quantiles()
         UserTotal.objects.filter(experiment=self.experiment).delete()
         VariantSums.objects.filter(experiment=self.experiment).delete()
         exposed = exposed_users(self.experiment)
@@ -111,9 +115,11 @@ class AggregateUpdater:
 
     def compute(self, users: Collection[str]) -> None:
         """Compute the totals of these users from events; users who are not exposed have none afterwards."""
+        self._forget_quantiles()
         change = Change()
         for user_ids in _chunks(users):
             change.add(-1, self._sums_of(user_ids))
+            note_outdated(self.state, user_ids)
             write_totals(self.experiment, user_ids)
             change.add(1, self._sums_of(user_ids))
         self._store(change)
@@ -121,11 +127,17 @@ class AggregateUpdater:
 
     def remove(self, user_id: str) -> None:
         """Delete the totals of a user."""
+        self._forget_quantiles()
         change = Change()
         change.add(-1, self._sums_of([user_id]))
         delete_totals(self.experiment, [user_id])
         self._store(change)
         self._move_caps()
+
+    def _forget_quantiles(self) -> None:
+        """Have the quantiles computed again. Those of frozen results stay, because their events may be gone."""
+        if self.experiment.frozen_at is None:
+            self.state.quantiles = None
 
     def find_caps(self) -> Caps:
         """Return the caps that the stored totals give."""
@@ -189,20 +201,7 @@ class AggregateUpdater:
         return sum_by_day(rows, metrics, parameters)
 
     def _store(self, change: Change) -> None:
-        """Add the change to the stored sums, rewriting those of each day that it touches."""
-        if not change.sums:
-            return
-        days = {day for *_, day in change.sums}
-        stored = VariantSums.objects.filter(experiment=self.experiment, day__in=days)
-        for metric_index, variant, phase, day, *sums in stored.values_list(*KEY, *NAMES):
-            change.add(1, {(metric_index, variant, phase, day): VariantTotals(*sums)})
-        stored.delete()
-        rows = [
-            [self.experiment.pk, metric_index, variant, phase, day.isoformat(), *map(str, sums.values())]
-            for (metric_index, variant, phase, day), sums in change.sums.items()
-            if any(sums.values())
-        ]
-        insert(VariantSums, ["experiment_id", *KEY, *NAMES], rows, "")
+        store_change(VariantSums, self.experiment.pk, change)
 
 
 class Change:
@@ -214,6 +213,23 @@ class Change:
     def add(self, sign: Literal[1, -1], sums: DailySums) -> None:
         for key, totals in sums.items():
             self.sums[key] = self.sums.get(key, VariantTotals()) + (totals if sign == 1 else -totals)
+
+
+def store_change(model: type[VariantSums | DailyChange], experiment_id: UUID, change: Change) -> None:
+    """Add the change to the stored sums, rewriting those of each day that it touches."""
+    if not change.sums:
+        return
+    days = {day for *_, day in change.sums}
+    stored = model._default_manager.filter(experiment=experiment_id, day__in=days)
+    for metric_index, variant, phase, day, *sums in stored.values_list(*KEY, *NAMES):
+        change.add(1, {(metric_index, variant, phase, day): VariantTotals(*sums)})
+    stored.delete()
+    rows = [
+        [experiment_id, metric_index, variant, phase, day.isoformat(), *map(str, sums.values())]
+        for (metric_index, variant, phase, day), sums in change.sums.items()
+        if any(sums.values())
+    ]
+    insert(model, ["experiment_id", *KEY, *NAMES], rows, "")
 
 
 def _chunks(users: Collection[str]) -> Iterator[list[str]]:

@@ -18,8 +18,8 @@ from django.db.models import Count, Q, QuerySet, Sum
 
 from config.timestamps import floor_to_second
 from experiments.aggregates.dialects import Parameters, dialect, fetch
-from experiments.aggregates.metric_columns import Layout, names_of
-from experiments.aggregates.statements import exposed_users
+from experiments.aggregates.metric_columns import Layout, later_names_of, names_of
+from experiments.aggregates.statements import exposed_users, lookback_of
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
@@ -47,6 +47,12 @@ class VariantTotals:
     x: Decimal = _ZERO
     xx: Decimal = _ZERO
     xy: Decimal = _ZERO
+    e: Decimal = _ZERO
+    ee: Decimal = _ZERO
+    xe: Decimal = _ZERO
+    ye: Decimal = _ZERO
+    dx: Decimal = _ZERO
+    de: Decimal = _ZERO
     events: int = 0
     foreign: int = 0
 
@@ -85,7 +91,10 @@ def _add(left: Any, right: Any) -> Any:
 
 
 Sums = dict[tuple[Any, ...], VariantTotals]
-"""Sums by the label of what is counted (EXPOSURES for the exposures), followed by the values grouped by."""
+"""Sums by the label of what is counted, followed by the values grouped by.
+
+The label is EXPOSURES for the exposures, and a moment for the users who were exposed before it.
+"""
 
 KEY = ("metric", "variant", "phase", "day")
 """The columns by which the sums of an experiment are stored."""
@@ -99,22 +108,43 @@ Caps = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A metric to sum up under a label, with its cap. `figure` returns SQL for a column by its name."""
+    """A metric to sum up under a label, with its cap. `figure` returns SQL for a column by its name.
+
+    Only users who were exposed before the moment `before` count, or all if it is None. Without history, x and e are 0.
+    """
 
     label: int
     definition: Definition
     cap: float | None
     figure: Callable[[str], str]
+    before: datetime | None = None
+    has_history: bool = True
 
 
 def counted(experiment: Experiment, caps: Caps) -> list[Counted]:
     """Return all metrics of an experiment, with their indexes as labels."""
-    definitions = definitions_of(experiment)
+    definitions, has_history = definitions_of(experiment), bool(lookback_of(experiment))
     figure = Layout(definitions).figure
     return [
-        Counted(index, definition, caps.get(index), partial(figure, index))
+        Counted(index, definition, caps.get(index), partial(figure, index), has_history=has_history)
         for index, definition in enumerate(definitions)
     ]
+
+
+def step_index(metric_index: int, step: int) -> int:
+    """Return the metric index that stands for a step of a funnel, counting from 1.
+
+    Its sums have only `users`: those who passed this step and all steps before it.
+    """
+    return (metric_index + 1) * _STEPS + step
+
+
+def step_of(index: int) -> tuple[int, int] | None:
+    """Return the metric index and the number of the step that an index stands for, or None for a metric."""
+    return (index // _STEPS - 1, index % _STEPS) if index > _STEPS else None
+
+
+_STEPS = 100  # more than an experiment has metrics, and than a funnel has steps
 
 
 def sum_up(rows: str, keys: Sequence[str], counted: Sequence[Counted], parameters: Parameters) -> Sums:
@@ -124,14 +154,18 @@ def sum_up(rows: str, keys: Sequence[str], counted: Sequence[Counted], parameter
     """
     names = [f"key_{at}" for at in range(len(keys))]
     values = {"is_in_several_variants": "is_in_several_variants", **dict(zip(names, keys, strict=True))}
-    sums = {
+    sums: dict[tuple[Any, str], str] = {
         (EXPOSURES, "users"): "COUNT(*)",
         (EXPOSURES, "several"): "COUNT(*) FILTER (WHERE is_in_several_variants)",
     }
+    for before in sorted({metric.before for metric in counted if metric.before is not None}):
+        values["exposed_at"] = "exposed_at"
+        sums[before, "users"] = f"COUNT(*) FILTER (WHERE exposed_at < {parameters.put(before)})"
     for metric in counted:
         measured = Measured(metric, parameters)
         values |= measured.values
         sums |= {(metric.label, name): column for name, column in measured.sums()}
+        sums |= {(step_index(metric.label, step), "users"): column for step, column in measured.steps()}
     # The fence makes PostgreSQL compute each value once for each user, and not once for each sum.
     users = f"SELECT {_named(values)} FROM {rows} {dialect().fence}"  # noqa: S608 (no data)
     grouped = ", ".join(names)
@@ -150,15 +184,17 @@ def _named(values: Mapping[str, str]) -> str:
 def sum_by_day(rows: str, counted: Sequence[Counted], parameters: Parameters) -> DailySums:
     """Return sums over users by variant, and by the phase and day of their exposure."""
     summed = sum_up(rows, ["variant", "phase", dialect().day], counted, parameters)
-    return {
-        (label, variant, phase, day if isinstance(day, date) else date.fromisoformat(day)): sums
-        for (label, variant, phase, day), sums in summed.items()
-    }
+    return {(label, variant, phase, as_day(day)): sums for (label, variant, phase, day), sums in summed.items()}
 
 
-def _by_label(names: Sequence[tuple[int, str]], values: Sequence[Any]) -> Iterator[tuple[int, VariantTotals]]:
+def as_day(day: date | str) -> date:
+    """Return a day as the database returned it: SQLite returns texts."""
+    return day if isinstance(day, date) else date.fromisoformat(day)
+
+
+def _by_label(names: Sequence[tuple[Any, str]], values: Sequence[Any]) -> Iterator[tuple[Any, VariantTotals]]:
     """Yield the sums of each label, without labels whose sums are all 0."""
-    by_label: dict[int, dict[str, Any]] = {}
+    by_label: dict[Any, dict[str, Any]] = {}
     for (label, name), value in zip(names, values, strict=True):
         by_label.setdefault(label, {})[name] = value
     summed = ((label, as_totals(**sums)) for label, sums in by_label.items())
@@ -169,17 +205,20 @@ class Measured:
     """SQL for the values of each user by one metric, and for the sums of these values."""
 
     def __init__(self, counted: Counted, parameters: Parameters) -> None:
-        self._definition = counted.definition
+        self._definition, self._has_history = counted.definition, counted.has_history
         cap = None if counted.cap is None else parameters.put(counted.cap)
-        parts = [part for part in (counted.definition.quantity, counted.definition.denominator) if part]
         # Floats sum whole numbers exactly.
-        self._is_whole = cap is None and not any(part.property for part in parts)
-        self._column = {name: f"{name}_{counted.label}" for name in names_of(counted.definition)}
+        self._is_whole = cap is None and _is_whole(counted.definition)
+        names = (*names_of(counted.definition), *later_names_of(counted.definition))
+        self._column = {name: f"{name}_{counted.label}" for name in names}
         figures = {name: counted.figure(name) for name in self._column}
-        for name in {"y", "x"} & figures.keys():
-            figures[name] = _capped(figures[name], cap)
+        if cap is not None:
+            figures |= {name: _capped(figures[name], cap) for name in {"y", "x"} & figures.keys()}
         if not self._is_whole:
-            figures |= {name: dialect().exact.format(figures[name]) for name in {"y", "d", "x"} & figures.keys()}
+            figures |= {name: dialect().exact.format(figures[name]) for name in {*"ydxe"} & figures.keys()}
+        if counted.before is not None:
+            before = parameters.put(counted.before)
+            figures = {name: f"CASE WHEN exposed_at < {before} THEN {value} END" for name, value in figures.items()}
         self.values = {column: figures[name] for name, column in self._column.items()}
 
     def sums(self) -> Iterator[tuple[str, str]]:
@@ -188,19 +227,40 @@ class Measured:
         yield "positive", f"COUNT(*) FILTER (WHERE {self._column['y']} > 0)"
         if self._definition.cap_percentile is not None:
             yield "measured", f"COUNT(*) FILTER (WHERE {self._column['y']} <> 0)"
-        names = ("y", "yy", "d", "dd", "yd") if self._definition.denominator else ("y", "yy", "x", "xx", "xy")
-        for name in names:
+        for name in self._products():
             yield name, self._add(" * ".join(self._column[factor] for factor in name))
         yield "events", f"SUM({self._column['events']})"
         if "foreign" in self._column:
             yield "foreign", f"SUM({self._column['foreign']})"
 
+    def steps(self) -> Iterator[tuple[int, str]]:
+        """Yield each step of a funnel with SQL for the number of users who passed it."""
+        for step in range(1, len(self._definition.steps) + 1):
+            yield step, f"COUNT(*) FILTER (WHERE {self._column['steps']} >= {step})"
+
+    def _products(self) -> Iterator[str]:
+        """Yield the names of sums of values and of products of two values, of those that the metric has."""
+        for name in _PRODUCTS:
+            if {*name} <= self._column.keys() and (self._has_history or not {*name} & {*"xe"}):
+                yield name
+
     def _add(self, value: str) -> str:
         return f"SUM({value})" if self._is_whole else dialect().exact_sum.format(value)
 
 
-def _capped(value: str, cap: str | None) -> str:
-    return value if cap is None else f"CASE WHEN {value} > {cap} THEN {cap} ELSE {value} END"
+_PRODUCTS = tuple(name for name, kind in _KINDS.items() if kind is Decimal)
+_ALWAYS_WHOLE = ("distinct", "funnel", "quantile")
+
+
+def _is_whole(definition: Definition) -> bool:
+    """Return whether all values of users are whole numbers."""
+    if definition.type in _ALWAYS_WHOLE:
+        return True
+    return not any(part.property for part in (definition.quantity, definition.denominator) if part)
+
+
+def _capped(value: str, cap: str) -> str:
+    return f"CASE WHEN {value} > {cap} THEN {cap} ELSE {value} END"
 
 
 _USERS_AT_ONCE = 2000
@@ -211,6 +271,17 @@ Totals = Mapping[int, Mapping[str, VariantTotals]]
 Phases = Collection[int] | None
 """The numbers of the phases whose exposures count; None means all."""
 
+Mature = Mapping[timedelta, Mapping[int, Mapping[str, int]]]
+"""The number of users who count for the metrics with a window: by the length of delay and window, phase and variant."""
+
+
+@dataclass(frozen=True, slots=True)
+class SumsAsOf:
+    """The sums as of a moment, by phase. Metrics with a window count mature users only, whose number is in `mature`."""
+
+    by_phase: Mapping[int, Totals]
+    mature: Mature
+
 
 def read_sums(experiment: Experiment) -> Totals:
     """Return the sums over all users."""
@@ -219,9 +290,14 @@ def read_sums(experiment: Experiment) -> Totals:
 
 def read_phases(experiment: Experiment) -> Mapping[int, Totals]:
     """Return the sums over the users who were exposed in each phase, by phase number."""
+    return sum_by_phase(_sums(experiment))
+
+
+def sum_by_phase(stored: QuerySet[VariantSums]) -> dict[int, dict[int, dict[str, VariantTotals]]]:
+    """Return the sums over the days of some stored sums, by phase number."""
     summed = {f"sum_{name}": _sum(VariantSums._meta.get_field(name)) for name in NAMES}
     by_phase: dict[int, dict[int, dict[str, VariantTotals]]] = {}
-    rows = _sums(experiment).values_list("phase", "metric", "variant").annotate(**summed)
+    rows = stored.values_list("phase", "metric", "variant").annotate(**summed)
     for phase, metric_index, variant, *values in rows:
         of_metric = by_phase.setdefault(phase, {}).setdefault(metric_index, {})
         of_metric[variant] = as_totals(**dict(zip(NAMES, values, strict=True)))
@@ -287,8 +363,8 @@ def read_caps(experiment: Experiment) -> Mapping[int, float]:
     return {int(metric_index): cap for metric_index, cap in caps.items()}
 
 
-User = tuple[str, datetime, float, float, float]
-"""The id, the moment of the exposure, and y, d and x, capped as in the sums."""
+User = tuple[str, datetime, float, float, float, float]
+"""The id, the moment of the exposure, and y, d, x and e, capped as in the sums."""
 
 
 def read_users(experiment: Experiment, metric_index: int) -> Iterator[User]:
@@ -297,15 +373,15 @@ def read_users(experiment: Experiment, metric_index: int) -> Iterator[User]:
     figure = Layout(definitions_of(experiment)).figure
     parameters = Parameters()
     statement = f"""
-        SELECT user_id, exposed_at, {", ".join(figure(metric_index, name) for name in "ydx")}
+        SELECT user_id, exposed_at, {", ".join(figure(metric_index, name) for name in "ydxe")}
         FROM {UserTotal._meta.db_table} WHERE experiment_id = {parameters.put(experiment.pk)}
         ORDER BY exposed_at, user_id
     """  # noqa: S608 (no data)
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters.stored())
         while rows := cursor.fetchmany(_USERS_AT_ONCE):
-            for user_id, at, y, d, x in rows:
-                yield user_id, at if at.tzinfo else at.replace(tzinfo=UTC), min(y, cap), d, min(x, cap)
+            for user_id, at, y, d, x, e in rows:
+                yield user_id, at if at.tzinfo else at.replace(tzinfo=UTC), min(y, cap), d, min(x, cap), e
 
 
 def _sums(experiment: Experiment) -> QuerySet[VariantSums]:

@@ -43,8 +43,9 @@ class ChecklistViewSet(ApiViewSet):
         "Check an experiment before its start",
         description="Checks whether the metrics have recent events, whether one of them decides, "
         "and whether their tests were calibrated. It also checks the split, the flag, the group, "
-        "running experiments that may share users, and the time until the planned size is "
-        "reached. The findings do not prevent the start. Checks of metrics have a finding for "
+        "running experiments that may share users, the time until the planned size is reached, "
+        "whether that size suffices for the smallest effect and for the guardrails, the shortest "
+        "run and the look-back. The findings do not prevent the start. Checks of metrics have a finding for "
         "each metric.",
         responses={200: answer(schema_of(list[Finding]), "The findings.", [_EXAMPLE])},
     )

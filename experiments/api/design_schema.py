@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from config.answers import KEY, Answer, Key, Moment, Name, described, one_of, shaped
 from config.api.schema import Schema
 from config.api.structs import schema_of
-from experiments.design.audience import MOST_USERS
-from experiments.models import Direction
+from experiments.design.plan import (
+    LEAST_TUNING_SIZE,
+    MOST_DAYS,
+    MOST_EFFECT,
+    MOST_LOOKBACK_DAYS,
+    MOST_TUNING_SIZE,
+    MOST_USERS,
+)
+from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, AnalysisMethod, Direction
 from flags.api.rule_schema import CONDITIONS as CONDITIONS_OF_RULES
 from flags.engine.experiment_rule import MOST_FORCED
 
@@ -52,7 +59,7 @@ class Registration(Answer):
     """What the start fixed, before any results.
 
     Left out if it follows from `metrics`: the first one decides, an increase is good, and there is no window and no
-    planned sample size.
+    plan but the defaults. Experiments that started before plans existed have only the first five properties.
     """
 
     primary_metric: Annotated[str | None, described("The first goal among the metrics.")]
@@ -60,6 +67,11 @@ class Registration(Answer):
     window_hours: int | None
     metrics: list[Name]
     planned_sample_size: int | None
+    minimum_effect: float | UnsetType | None = UNSET
+    analysis: Annotated[str | UnsetType, one_of(AnalysisMethod.values)] = UNSET
+    minimum_days: int | UnsetType = UNSET
+    lookback_days: int | UnsetType = UNSET
+    tuning_sample_size: int | UnsetType = UNSET
 
 
 class Phase(Answer):
@@ -92,6 +104,41 @@ PLANNED: Schema = {
     "minimum": 1,
     "maximum": MOST_USERS,
     "description": "The number of users, in all variants together, that the experiment should have before a decision.",
+}
+MINIMUM_EFFECT: Schema = {
+    "type": "number",
+    "exclusiveMinimum": 0,
+    "maximum": MOST_EFFECT,
+    "description": "The smallest effect that matters, as a share of the control's value: 0.05 is 5 %, up or down. Once "
+    "the planned number of users is reached, an interval of the lift within it means `no_difference`.",
+}
+ANALYSIS: Schema = {
+    "type": "string",
+    "enum": AnalysisMethod.values,
+    "description": "`sequential`, the default, can be read every day. `fixed` is read once, when every variant has its "
+    "planned number of users; it requires `plannedSampleSize`. It is left out if it is the default.",
+}
+MINIMUM_DAYS_OF_RUN: Schema = {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": MOST_DAYS,
+    "description": "The shortest run in days. Before it is over, the verdict recommends no variant. It is left out if "
+    f"it is the default, {MINIMUM_DAYS}.",
+}
+DAYS_OF_LOOKBACK: Schema = {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": MOST_LOOKBACK_DAYS,
+    "description": "How many days before each user's exposure are used to reduce the variance (CUPED); 0 switches "
+    f"that off. It is left out if it is the default, {LOOKBACK_DAYS}.",
+}
+TUNING_SIZE_OF_INTERVALS: Schema = {
+    "type": "integer",
+    "minimum": LEAST_TUNING_SIZE,
+    "maximum": MOST_TUNING_SIZE,
+    "description": "The number of users, in the control and one treatment together, at which the always-valid "
+    "intervals are narrowest. If it is not sent, it follows from `plannedSampleSize` and the weights; without a plan "
+    "it is 5,000, and left out.",
 }
 REGISTRATION = schema_of(Registration)
 PHASES: Schema = {

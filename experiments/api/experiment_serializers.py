@@ -21,33 +21,33 @@ from config.api.serializers import (
     SwitchField,
     TextField,
     TimestampField,
-    WholeNumberField,
 )
 from config.api.structs import Answer, Key, described, one_of
 from config.documents import Document
 from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
 from experiments.api.design_schema import (
+    ANALYSIS,
     CONDITIONS,
+    DAYS_OF_LOOKBACK,
     DRIVEN_FLAG,
     FORCED,
     GROUP,
+    MINIMUM_DAYS_OF_RUN,
+    MINIMUM_EFFECT,
     PERCENTAGE,
     PHASES,
     PLANNED,
     REGISTRATION,
+    TUNING_SIZE_OF_INTERVALS,
     VARIANT,
 )
-from experiments.design.checks import (
-    LEAST_TUNING_SIZE,
-    MOST_METRICS,
-    MOST_TUNING_SIZE,
-    MOST_VARIANTS,
-)
+from experiments.design.checks import MOST_METRICS, MOST_VARIANTS
 from experiments.design.phases import integer_if_whole
+from experiments.design.plan import new_plan, registered_plan
 from experiments.exposures.assignment import REASONS, WINNER
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH, MOST_ATTRIBUTES, TEXT_LENGTH
 from experiments.lifecycle.decisions import MOST_HELD_BACK
-from experiments.models import WHOLE, Experiment, Status
+from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, WHOLE, AnalysisMethod, Experiment, Status
 from experiments.results.computing import compute_results
 from experiments.stats.types import TUNING_SIZE
 
@@ -96,20 +96,31 @@ class ExperimentSerializer(StrictSerializer):
     status = serializers.ChoiceField(choices=Status.choices, read_only=True)
     variants = VariantsField()
     metrics = MetricsField(required=False)
-    tuningSampleSize = WholeNumberField(
-        source="tuning_size",
-        required=False,
-        min_value=LEAST_TUNING_SIZE,
-        max_value=MOST_TUNING_SIZE,
-        help_text="The number of users at which the always-valid intervals are narrowest. It is "
-        f"left out if it is the default, {TUNING_SIZE:,}.",
-    )
+    tuningSampleSize = RawField(TUNING_SIZE_OF_INTERVALS, source="given_tuning_size", required=False, allow_null=True)
     percentage = RawField(PERCENTAGE, required=False, allow_null=True)
     conditions = RawField(CONDITIONS, required=False, allow_null=True)
     group = RawField(GROUP, required=False, allow_null=True)
     forcedVariants = RawField(FORCED, source="forced_variants", required=False, allow_null=True)
     flag = RawField(DRIVEN_FLAG, required=False, allow_null=True)
     plannedSampleSize = RawField(PLANNED, source="planned_size", required=False, allow_null=True)
+    minimumEffect = RawField(MINIMUM_EFFECT, source="minimum_effect", required=False, allow_null=True)
+    analysis = RawField(ANALYSIS, required=False, allow_null=True)
+    minimumDays = RawField(MINIMUM_DAYS_OF_RUN, source="minimum_days", required=False, allow_null=True)
+    lookbackDays = RawField(DAYS_OF_LOOKBACK, source="lookback_days", required=False, allow_null=True)
+    owner = TextField(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        max_length=NAME_LENGTH,
+        help_text="The person or team to ask about the experiment.",
+    )
+    hypothesis = TextField(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        max_length=DESCRIPTION_LENGTH,
+        help_text="What the change should cause, and why.",
+    )
     registration = RawField(REGISTRATION, read_only=True)
     phases = RawField(PHASES, read_only=True)
     winner = KeyField(read_only=True, help_text="The variant that all users see since the stop.")
@@ -120,10 +131,12 @@ class ExperimentSerializer(StrictSerializer):
     createdAt = TimestampField(source="created_at", read_only=True)
     startedAt = TimestampField(source="started_at", read_only=True)
     stoppedAt = TimestampField(source="stopped_at", read_only=True)
+    archivedAt = TimestampField(source="archived_at", read_only=True)
 
     left_out_while_empty = (
         *("tuningSampleSize", "percentage", "conditions", "group", "forcedVariants", "flag", "plannedSampleSize"),
-        *("registration", "phases", "winner", "holdback", "startedAt", "stoppedAt"),
+        *("minimumEffect", "analysis", "minimumDays", "lookbackDays", "owner", "hypothesis"),
+        *("registration", "phases", "winner", "holdback", "startedAt", "stoppedAt", "archivedAt"),
     )
 
     @extend_schema_field(serializers.DictField(child=VariantResultSerializer()))
@@ -135,7 +148,7 @@ class ExperimentSerializer(StrictSerializer):
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
         shown = super().to_representation(instance)
-        shown["tuningSampleSize"] = None if instance.tuning_size == TUNING_SIZE else instance.tuning_size
+        shown |= _plan_beyond_defaults(instance)
         shown["registration"] = None if _is_plain(instance) else instance.registration
         shown["percentage"] = None if instance.percentage == WHOLE else integer_if_whole(instance.percentage)
         shown["phases"] = shown_phases(instance.phases)
@@ -146,19 +159,32 @@ class ExperimentSerializer(StrictSerializer):
         }
 
 
+def _plan_beyond_defaults(experiment: Experiment) -> dict[str, Any]:
+    """Return the properties of the plan that have defaults, with None in place of a default."""
+    is_default_size = experiment.tuning_size == TUNING_SIZE and experiment.planned_size is None
+    values = {
+        "minimumDays": (experiment.minimum_days, MINIMUM_DAYS),
+        "lookbackDays": (experiment.lookback_days, LOOKBACK_DAYS),
+        "analysis": (experiment.analysis, AnalysisMethod.SEQUENTIAL),
+    }
+    beyond = {name: None if value == default else value for name, (value, default) in values.items()}
+    return {**beyond, "tuningSampleSize": None if is_default_size else experiment.tuning_size}
+
+
 def _is_plain(experiment: Experiment) -> bool:
-    """Return whether the registration says no more than the list of metrics."""
+    """Return whether the registration says no more than the list of metrics, apart from defaults."""
     primary = experiment.metrics[0] if experiment.metrics else None
-    return bool(
-        experiment.registration
-        == {
-            "primaryMetric": primary,
-            "direction": primary and "increase",
-            "windowHours": None,
-            "metrics": experiment.metrics,
-            "plannedSampleSize": None,
-        }
-    )
+    plain = {
+        "primaryMetric": primary,
+        "direction": primary and "increase",
+        "windowHours": None,
+        "metrics": experiment.metrics,
+        **_PLAIN_PLAN,
+    }
+    return experiment.registration is None or {**_PLAIN_PLAN, **experiment.registration} == plain
+
+
+_PLAIN_PLAN = registered_plan({**new_plan(), "variants": []})
 
 
 def shown_phases(phases: list[Document]) -> list[Document]:

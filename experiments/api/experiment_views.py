@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.api.bodies import Name, convert
-from config.api.filters import ChoiceFilter, StrictFilterBackend, TextFilter, refuse_parameters
+from config.api.filters import ChoiceFilter, StrictFilterBackend, SwitchFilter, TextFilter, refuse_parameters
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
@@ -22,9 +22,10 @@ from config.api.schema import answer, operation
 from config.api.serializers import NoBodySerializer
 from config.api.structs import schema_of
 from config.api.views import ApiViewSet
-from config.documents import is_same
+from config.documents import Document, is_same
 from config.errors import ErrorCode
 from config.models import Scope
+from config.slugs import NAME_LENGTH
 from experiments.api.experiment_serializers import (
     Assignment,
     AssignmentRequestSerializer,
@@ -38,9 +39,10 @@ from experiments.api.experiment_serializers import (
     StopSerializer,
 )
 from experiments.api.permissions import require_flag
+from experiments.exposures.assignment import Assignment as UserAssignment
 from experiments.exposures.assignment import get_variant, get_variants
+from experiments.lifecycle import archive, new_phase
 from experiments.lifecycle import changes as lifecycle
-from experiments.lifecycle import new_phase
 from experiments.lifecycle.new_phase import MOST_PHASES
 from experiments.models import REOPENABLE_FOR, Experiment, ExperimentQuerySet, Status
 
@@ -51,9 +53,21 @@ class ExperimentFilter(django_filters.FilterSet):
     status = ChoiceFilter(Status.values, label="Only experiments of this status.")
     search = TextFilter(method="search_text", label="Part of the key or the description, in any case.")
 
+    owner = TextFilter(field_name="owner", max_length=NAME_LENGTH, label="The owner of the experiment, exactly.")
+    archived = SwitchFilter(
+        method="choose_archived", label="`true`: only archived experiments. `false`, as by default: only the others."
+    )
+
     class Meta:
         model = Experiment
         fields = ()
+
+    def filter_queryset(self, queryset: ExperimentQuerySet) -> Any:
+        has_archived = self.form.cleaned_data["archived"] is not None
+        return super().filter_queryset(queryset if has_archived else queryset.current())
+
+    def choose_archived(self, experiments: ExperimentQuerySet, _name: str, is_archived: bool) -> ExperimentQuerySet:
+        return experiments.archived() if is_archived else experiments.current()
 
     def search_text(self, experiments: ExperimentQuerySet, _name: str, text: str) -> ExperimentQuerySet:
         return experiments.filter(Q(key__icontains=text) | Q(description__icontains=text))
@@ -72,6 +86,12 @@ class AssignmentsRequest(AssignmentRequest, forbid_unknown_fields=True):
     record: bool = False
 
 
+def assignment_answer(assignment: UserAssignment) -> Document:
+    """Return the answer of Get Variant."""
+    in_experiment = UNSET if assignment.reason is None else False
+    return Assignment.of(assignment, in_experiment=in_experiment).document()
+
+
 @extend_schema(tags=["Experiments"])
 class ExperimentViewSet(ApiViewSet):
     access = {
@@ -83,6 +103,8 @@ class ExperimentViewSet(ApiViewSet):
         "start": Access(Scope.MANAGE, "experiments.change_experiment"),
         "stop": Access(Scope.MANAGE, "experiments.change_experiment"),
         "reopen": Access(Scope.MANAGE, "experiments.change_experiment"),
+        "archive": Access(Scope.MANAGE, "experiments.change_experiment"),
+        "unarchive": Access(Scope.MANAGE, "experiments.change_experiment"),
         "open_phase": Access(Scope.MANAGE, "experiments.change_experiment"),
         "variant": Access(Scope.CLIENT, "experiments.add_exposure"),
         "variants": Access(Scope.CLIENT, "experiments.add_exposure"),
@@ -104,8 +126,8 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "list_experiments",
         "List experiments",
-        description="The experiments of the environment, newest first. Without `limit` the answer holds all of "
-        "them; with it, the `Link` header names the next page.",
+        description="The experiments of the environment that are not archived, newest first. Without `limit` the "
+        "answer holds all of them; with it, the `Link` header names the next page.",
         responses={200: answer(ExperimentEntrySerializer(many=True), "The experiments.")},
     )
     def list(self, request: Request) -> Response:
@@ -130,8 +152,8 @@ class ExperimentViewSet(ApiViewSet):
         description="`key` and at least two `variants` with distinct keys are required. It starts as "
         "a draft. The first of `metrics` is the one that `results` reports: the share of exposed "
         "users with an event of that name. /v1/metrics defines what each name computes, and the start "
-        "fixes these definitions. `tuningSampleSize` is the number of users at which the always-valid "
-        "intervals are narrowest; it is fixed before the first look. Of the users who meet all "
+        "fixes these definitions. The start also fixes the plan: `plannedSampleSize`, `minimumEffect`, "
+        "`analysis`, `minimumDays`, `lookbackDays` and `tuningSampleSize`. Of the users who meet all "
         "`conditions` and whose bucket is in the experiment's share of a `group`, a `percentage` "
         "takes part. The request is refused if the share overlaps that of another draft or running "
         "experiment, or if a `flag` has no `serves`.",
@@ -150,10 +172,10 @@ class ExperimentViewSet(ApiViewSet):
         "update_experiment",
         "Change an experiment",
         description="Properties that you send replace the old ones, the others stay, and null removes a property. "
-        "After the start, only the description and `forcedVariants` can be changed, and `metrics` can be added at the "
-        "end. Adding a user to `forcedVariants` removes them from the results, past events included, unless the "
-        "results are frozen. Added metrics are post hoc and decide nothing. You may edit what you read and send it "
-        "back: properties that cannot be changed are accepted unchanged.",
+        "After the start, only the description, `owner`, `hypothesis` and `forcedVariants` can be changed, and "
+        "`metrics` can be added at the end. Adding a user to `forcedVariants` removes them from the results, past "
+        "events included, unless the results are frozen. Added metrics are post hoc and decide nothing. You may edit "
+        "what you read and send it back: properties that cannot be changed are accepted unchanged.",
         request=ExperimentUpdateSerializer,
         responses={200: answer(ExperimentSerializer, "The changed experiment.")},
         errors=[ErrorCode.EXPERIMENT_LOCKED, ErrorCode.IN_USE],
@@ -210,9 +232,9 @@ class ExperimentViewSet(ApiViewSet):
         "`winner`, all of this happens in one transaction: the experiment stops, its results freeze, "
         "all users get the winner, and the rules of its flag serve it. The flag is not switched on or "
         "off. A `reason` is required if the users are not split by the weights, if the winner harms a "
-        "guardrail, if fewer users came than planned, or if the verdict is not to ship that variant. "
-        "Shipping the control requires no reason if the verdict is `do_not_ship`. The body may be "
-        "left out or empty.",
+        "guardrail or a guardrail is undecided, if the shortest run is not over, if fewer users came than "
+        "planned, or if the verdict is not to ship that variant. Shipping the control requires no reason if the "
+        "verdict is `do_not_ship`. The body may be left out or empty.",
         request=StopSerializer,
         responses={200: answer(ExperimentSerializer, "The stopped experiment.")},
         errors=[ErrorCode.INVALID_TRANSITION],
@@ -239,6 +261,36 @@ class ExperimentViewSet(ApiViewSet):
         refuse_parameters(request)
         values = self.validated(self.optional_body(request), ReopenSerializer)
         return self._answer(lifecycle.reopen_experiment(**self._step(request, experiment_key) | values))
+
+    @operation(
+        "archive_experiment",
+        "Archive an experiment",
+        description="Lists no longer show the experiment. Its results and history stay, and a draft gives its share of "
+        "a group back. A running experiment is refused, and an archived one stays as it is. An archived experiment "
+        "cannot start or be reopened. Send no body, an empty one or `{}`.",
+        request=NoBodySerializer,
+        responses={200: answer(ExperimentSerializer, "The archived experiment.")},
+        errors=[ErrorCode.INVALID_TRANSITION],
+    )
+    def archive(self, request: Request, experiment_key: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        return self._answer(archive.archive_experiment(**self._write(experiment_key)))
+
+    @operation(
+        "unarchive_experiment",
+        "Take an experiment out of the archive",
+        description="Lists show the experiment again. It is refused if another experiment now has a draft's share of "
+        "its group. An experiment that is not archived stays as it is; a running one is refused. Send no body, an "
+        "empty one or `{}`.",
+        request=NoBodySerializer,
+        responses={200: answer(ExperimentSerializer, "The experiment.")},
+        errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.IN_USE],
+    )
+    def unarchive(self, request: Request, experiment_key: str) -> Response:
+        refuse_parameters(request)
+        self.refuse_body(request)
+        return self._answer(archive.unarchive_experiment(**self._write(experiment_key)))
 
     @operation(
         "open_phase",
@@ -287,8 +339,7 @@ class ExperimentViewSet(ApiViewSet):
             attributes=body.attributes,
             at=self.now,
         )
-        in_experiment = UNSET if assignment.reason is None else False
-        return Response(Assignment.of(assignment, in_experiment=in_experiment).document())
+        return Response(assignment_answer(assignment))
 
     @operation(
         "get_variants",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -69,16 +69,18 @@ def import_exposures(
     lines cannot be imported and `skips_invalid` is false, and FileRefused.
     """
     _check_open(experiment)
-    imported = ImportedExposures()
+    imported, limits = ImportedExposures(), _Limits.of(experiment, at)
 
     def read(document: bytes) -> Exposed:
-        return _read(document, experiment, at)
+        return _read(document, limits)
 
     def write(chunk: Sequence[tuple[int, Exposed]]) -> None:
         with transaction.atomic():
             # The lock keeps others from stopping or freezing it, and from adding a phase or a tester, in the meantime.
             locked = lock_experiment(experiment)
-            exposures = list(_still_acceptable(chunk, locked, at, imported.left_out))
+            exposures = [exposure for _, exposure in chunk]
+            if locked.frozen_at is not None or _Limits.of(locked, at) != limits:
+                exposures = list(_still_acceptable(chunk, locked, at, imported.left_out))
             imported.users += record_imported(locked, exposures)
         imported.lines += len(exposures)
 
@@ -90,11 +92,11 @@ def _still_acceptable(
     chunk: Sequence[tuple[int, Exposed]], experiment: Experiment, at: datetime, left_out: Problems
 ) -> Iterator[Exposed]:
     """Yield the exposures that are valid for the experiment as it is now, and add the others to `left_out`."""
+    limits = _Limits.of(experiment, at)
     for line, exposure in chunk:
         try:
             _check_open(experiment)
-            user_id, report = exposure
-            _check(user_id, report.variant, report.at, experiment, at)
+            _check(exposure, limits)
         except DomainError as error:
             left_out.add(line, message_of(error))
         else:
@@ -110,7 +112,40 @@ def _check_open(experiment: Experiment) -> None:
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
 
 
-def _read(document: bytes, experiment: Experiment, at: datetime) -> Exposed:
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What an exposure to an experiment can be: its variants, its users, and its time."""
+
+    variants: Mapping[str, None]
+    forced: frozenset[str]
+    start: datetime
+    stop: datetime | None
+    now: datetime
+
+    @classmethod
+    def of(cls, experiment: Experiment, now: datetime) -> _Limits:
+        assert experiment.started_at is not None  # noqa: S101 (checked before any line is read)
+        variants = dict.fromkeys(experiment.variant_keys)
+        return cls(variants, frozenset(experiment.forced_variants), experiment.started_at, experiment.stopped_at, now)
+
+    def objections(self, user_id: str, report: Report) -> Iterator[Detail]:
+        """Yield the reasons why it cannot have been an exposure to this experiment."""
+        if report.variant not in self.variants:
+            message = f"Must be one of the experiment's variants: {', '.join(self.variants)}."
+            yield Detail("variant", DetailCode.UNKNOWN_REFERENCE, message)
+        if user_id in self.forced:
+            yield Detail("userId", DetailCode.INVALID_VALUE, "Is in forcedVariants, so the user is not in the results.")
+        if report.at < floor_to_second(self.start):
+            message = f"Is before the start of the experiment, {format_timestamp(self.start)}."
+            yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, message)
+        elif self.stop is not None and report.at > self.stop:
+            message = f"Is after the stop of the experiment, {format_timestamp(self.stop)}."
+            yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, message)
+        elif report.at > self.now:
+            yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, "Is in the future.")
+
+
+def _read(document: bytes, limits: _Limits) -> Exposed:
     """Return the exposure of one line. Raises DomainError."""
     value = check(decode(document))
     sent = convert(value, _Exposure)
@@ -122,28 +157,11 @@ def _read(document: bytes, experiment: Experiment, at: datetime) -> Exposed:
         serializer = ExposureSerializer(data=value)
         details = [] if serializer.is_valid() else list(flatten(serializer.errors))
         raise ValidationFailed(details or [Detail("", DetailCode.INVALID_VALUE, "Is not an exposure.")])
-    _check(sent.userId, sent.variant, moment, experiment, at)
-    return sent.userId, Report(sent.variant, moment, sent.attributes)
+    exposure = sent.userId, Report(sent.variant, moment, sent.attributes)
+    _check(exposure, limits)
+    return exposure
 
 
-def _check(user_id: str, variant: str, moment: datetime, experiment: Experiment, at: datetime) -> None:
-    if details := list(_objections(user_id, variant, moment, experiment, at)):
+def _check(exposure: Exposed, limits: _Limits) -> None:
+    if details := list(limits.objections(*exposure)):
         raise ValidationFailed(details)
-
-
-def _objections(user_id: str, variant: str, moment: datetime, experiment: Experiment, at: datetime) -> Iterator[Detail]:
-    """Yield the reasons why it cannot have been an exposure to this experiment."""
-    assert experiment.started_at is not None  # noqa: S101 (checked before any line is read)
-    if variant not in experiment.variant_keys:
-        message = f"Must be one of the experiment's variants: {', '.join(experiment.variant_keys)}."
-        yield Detail("variant", DetailCode.UNKNOWN_REFERENCE, message)
-    if user_id in experiment.forced_variants:
-        yield Detail("userId", DetailCode.INVALID_VALUE, "Is in forcedVariants, so the user is not in the results.")
-    if moment < floor_to_second(experiment.started_at):
-        message = f"Is before the start of the experiment, {format_timestamp(experiment.started_at)}."
-        yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, message)
-    elif experiment.stopped_at is not None and moment > experiment.stopped_at:
-        message = f"Is after the stop of the experiment, {format_timestamp(experiment.stopped_at)}."
-        yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, message)
-    elif moment > at:
-        yield Detail("exposedAt", DetailCode.OUT_OF_RANGE, "Is in the future.")

@@ -29,7 +29,10 @@ _TYPES = (
     "currencies are not added. `sum` and `mean`: of a numeric `property`. `ratio`: the number of "
     "events, or the sum of their `property`, divided by that of `denominator`, each summed over "
     "all users. `retention`: 1 with an event from `fromDay` on and before `toDay` after the "
-    "exposure. Properties that do not belong to the type are refused."
+    "exposure. `distinct`: the number of different values of `property`, or of days (UTC) without one. "
+    "`funnel`: 1 if the user's events pass all `steps` in their order, else 0. `quantile`: the value below which this "
+    "share of all events' `property` lies, over the events of all users. Events count only if they meet all "
+    "conditions of `where`. Properties that do not belong to the type are refused."
 )
 _VERSIONS = (
     "An experiment takes over its metrics' definitions when it starts. If a started experiment "
@@ -102,7 +105,8 @@ class MetricViewSet(ApiViewSet):
         "create_metric",
         "Create a metric",
         description="Defines what a name in the `metrics` of experiments computes. Without a definition, it is the "
-        f"share of users with at least one event of that name. `key`, `type` and `event` are required. {_TYPES}",
+        f"share of users with at least one event of that name. `key`, `type` and `event` are required, but a funnel "
+        f"has `steps` in place of `event`. {_TYPES}",
         responses={201: answer(MetricSerializer, "The created metric.")},
         errors=[ErrorCode.ALREADY_EXISTS],
     )

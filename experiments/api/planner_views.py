@@ -19,8 +19,10 @@ from config.api.schema import Schema, answer, operation
 from config.api.structs import schema_of
 from config.api.views import ApiViewSet
 from config.models import Scope
-from experiments.design.checks import LEAST_TUNING_SIZE, MOST_TUNING_SIZE, MOST_VARIANTS
+from experiments.design.checks import MOST_VARIANTS
+from experiments.design.plan import LEAST_TUNING_SIZE, MOST_TUNING_SIZE
 from experiments.models import Experiment
+from experiments.planner.guardrails import GuardrailPlan
 from experiments.planner.history import History
 from experiments.planner.plan import ALPHA, POWER, VARIANTS, plan
 from experiments.planner.question import (
@@ -28,6 +30,7 @@ from experiments.planner.question import (
     LARGEST_ALPHA,
     LARGEST_MDE,
     LARGEST_POWER,
+    LARGEST_REDUCTION,
     MOST_USERS_PER_DAY,
     SMALLEST_ALPHA,
     SMALLEST_POWER,
@@ -35,7 +38,6 @@ from experiments.planner.question import (
     Kind,
     Question,
 )
-from experiments.stats.types import TUNING_SIZE
 
 _KIND: Schema = {"type": "string", "enum": [kind.value for kind in Kind]}
 _NUMBER: Schema = {"type": "number"}
@@ -45,6 +47,7 @@ _ALPHA: Schema = {"type": "number", "minimum": SMALLEST_ALPHA, "maximum": LARGES
 _MDE: Schema = {"type": "number", "exclusiveMinimum": -1, "maximum": LARGEST_MDE}
 _VARIANTS: Schema = {"type": "integer", "minimum": 2, "maximum": MOST_VARIANTS}
 _TUNING_SIZE: Schema = {"type": "integer", "minimum": LEAST_TUNING_SIZE, "maximum": MOST_TUNING_SIZE}
+_REDUCTION: Schema = {"type": "number", "minimum": 0, "maximum": LARGEST_REDUCTION}
 _USERS_PER_DAY: Schema = {"type": "number", "minimum": FEWEST_USERS_PER_DAY, "maximum": MOST_USERS_PER_DAY}
 
 _Positive = Annotated[float, Meta(gt=0)]
@@ -55,7 +58,13 @@ class PlannedSize(Answer):
 
     users_per_variant: Annotated[int, Meta(ge=2), described("The least number of users in each variant.")]
     users: Annotated[int, Meta(ge=4), described("Users of all variants together, until the smallest has enough.")]
-    days: Annotated[Annotated[int, Meta(ge=1)] | None, described("null if the number of users a day is unknown.")]
+    days: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        described(
+            "Until the windows of the last users are over, because only users whose window is over count. "
+            "null if the number of users a day is unknown."
+        ),
+    ]
 
 
 class PlannerAssumptions(Answer):
@@ -83,6 +92,14 @@ class PlannerAssumptions(Answer):
     tuning_sample_size: Annotated[
         int, shaped(_TUNING_SIZE), described("The number of users at which always-valid intervals are narrowest.")
     ]
+    variance_reduction: Annotated[
+        float,
+        shaped(_REDUCTION),
+        described("The share of the variance that CUPED is expected to remove: as sent, else as in the history."),
+    ]
+    maturity_days: Annotated[
+        Count, described("The days from the exposure of a user until the metric's window is over; 0 without a window.")
+    ]
 
     @classmethod
     def of(cls, source: Assumptions, **others: Any) -> Self:
@@ -105,10 +122,50 @@ class MetricHistory(Answer):
         described("The mean of the users, or of the control's users in an experiment; null if no value can be used."),
     ]
     standard_deviation: Annotated[Annotated[float, Meta(ge=0)] | None, described("null for rates.")]
+    variance_reduction: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        described(
+            "The share of the variance that CUPED removed in the experiment; null without an experiment, or if its "
+            "users had no history."
+        ),
+    ]
 
     @classmethod
     def of(cls, source: History, **others: Any) -> Self:
         return super().of(source, experiment=source.experiment and source.experiment.key)
+
+
+class PlannedGuardrail(Answer):
+    """How many users it takes to show that a guardrail is safe, if there is no difference.
+
+    Exactly one of the margins is set. The sizes are null if the metric has no past data, or if it would
+    need more users than there can be.
+    """
+
+    metric: Key
+    margin: Annotated[_Positive | None, described("The margin as a share of the control's value.")]
+    margin_absolute: Annotated[_Positive | None, described("The margin in units of the metric.")]
+    baseline: Annotated[float | None, described("The mean of the control's users in the metric's history.")]
+    standard_deviation: Annotated[Annotated[float, Meta(ge=0)] | None, described("null for rates.")]
+    variance_reduction: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        described("The share of the variance that CUPED is expected to remove."),
+    ]
+    fixed_horizon: PlannedSize | None
+    always_valid: PlannedSize | None
+
+    @classmethod
+    def of(cls, source: GuardrailPlan, **others: Any) -> Self:
+        baseline, tolerance = source.baseline, source.tolerance
+        return super().of(
+            source,
+            metric=source.definition.key,
+            margin=tolerance.relative,
+            margin_absolute=tolerance.absolute,
+            baseline=baseline and baseline.mean,
+            standard_deviation=baseline and baseline.standard_deviation,
+            variance_reduction=baseline and baseline.reduction,
+        )
 
 
 class DetectableDay(Answer):
@@ -118,6 +175,7 @@ class DetectableDay(Answer):
 
     day: Annotated[date, described("In UTC.")]
     users: Annotated[Count, described("Users exposed by the end of this day, in all variants together.")]
+    mature_users: Annotated[Count, described("Those of them whose window is over by then, who alone count.")]
     is_forecast: Annotated[bool, described("Whether the day is in the future.")]
     fixed_horizon: Annotated[_Positive | None, described("With a single look, at the end of this day.")]
     always_valid: Annotated[_Positive | None, described("With any number of looks.")]
@@ -130,6 +188,7 @@ class Plan(Answer):
     always_valid: PlannedSize
     assumptions: PlannerAssumptions
     history: MetricHistory | None
+    guardrails: Annotated[list[PlannedGuardrail], described("The guardrails of the given experiment.")]
     detectable: Annotated[
         list[DetectableDay] | None,
         described(
@@ -149,6 +208,7 @@ PARAMETERS = {
     "variants": "variants",
     "usersPerDay": "users_per_day",
     "tuningSampleSize": "tuning_size",
+    "varianceReduction": "variance_reduction",
     "metric": "metric",
     "experiment": "experiment",
 }
@@ -168,9 +228,8 @@ class PlannerFilter(django_filters.FilterSet):
     )
     mde = NumberFilter(
         {**_MDE, "examples": [0.05]},
-        required=True,
         label="The minimum detectable effect, as a share of the baseline: 0.05 for a rise by 5 %. "
-        "Below 0 for a fall; at least 0.0001 either way.",
+        "Below 0 for a fall; at least 0.0001 either way. Required, unless the experiment has a `minimumEffect`.",
     )
     power = NumberFilter(_POWER, initial=POWER, label="The chance to find the effect, if there is one.")
     alpha = NumberFilter(_ALPHA, initial=ALPHA, label="The chance to find an effect if there is none.")
@@ -186,10 +245,17 @@ class PlannerFilter(django_filters.FilterSet):
     )
     tuningSampleSize = NumberFilter(
         _TUNING_SIZE,
-        label="The number of users at which always-valid intervals are narrowest. Default: as in "
-        f"the experiment, else {TUNING_SIZE}.",
+        label="The number of users at which always-valid intervals are narrowest. Default: as in the experiment if "
+        "it has started, or has a plan or a tuning size; else the users of the control and one treatment in this plan.",
     )
-    metric = TextFilter(label="The key of a metric, or the name of an event. Default: the experiment's first.")
+    varianceReduction = NumberFilter(
+        _REDUCTION,
+        label="The share of the variance that CUPED is expected to remove. Default: as in the history, and 0 without "
+        "one or if the experiment does not look back.",
+    )
+    metric = TextFilter(
+        label="The key of a metric, or the name of an event. Default: the experiment's first goal, or first metric."
+    )
     experiment = TextFilter(label="The key of an experiment.")
 
     class Meta:
@@ -212,7 +278,8 @@ class PlannerViewSet(ApiViewSet):
         "that measured the metric for at least 100 users there. Without such an experiment, "
         "10,000 users of the last 28 days are sampled. Unequal weights count, because the "
         "smallest variant needs enough users, too. With `experiment`, `detectable` has the "
-        "effects that it can detect by each day.",
+        "effects that it can detect by each day, and `guardrails` the users that it takes to show each guardrail safe "
+        "if there is no difference.",
         parameters=parameters_of(PlannerFilter),
         responses={200: answer(schema_of(Plan), "The plan.")},
     )

@@ -10,16 +10,24 @@ import orjson
 
 from config.documents import Document
 
-_OF_RESULTS = ("experiment", "status", "asOf", "frozenAt", "correction")
-_OF_VARIANT = ("users", "matureUsers", "immatureUsers", "events", "otherCurrencyEvents", "value")
-_TESTS = ("alwaysValid", "fixedHorizon")
+_OF_RESULTS = ("experiment", "status", "asOf", "frozenAt", "correction", "maturity")
+_OF_METRIC = ("version", "type", "role", "isPrimary", "isPostHoc")
+_OF_VARIANT = (
+    *("users", "matureUsers", "waiting.users", "waiting.halfMatureAt", "cutOffUsers"),
+    *("events", "otherCurrencyEvents", "value", "interval.lower", "interval.upper"),
+)
 _OF_TEST = ("lower", "upper", "pValue")
-_OF_COMPARISON = ("chanceToBeatControl", "expectedLoss", "adjustedPValue")
+_OF_COMPARISON = ("label", "decidedBy", "unadjustedPValue", "familySize")
+_OF_GUARDRAIL = ("status", "margin.relative", "margin.absolute", "usersNeeded")
 
 
-def _of_estimate(name: str) -> list[str]:
-    tests = [f"{name}.{test}.{figure}" for test in _TESTS for figure in _OF_TEST]
-    return [f"{name}.estimate", f"{name}.standardError", *tests]
+def _of_test(path: str) -> list[str]:
+    return [f"{path}.{figure}" for figure in _OF_TEST]
+
+
+def _of_estimate(path: str) -> list[str]:
+    tests = [*_of_test(f"{path}.alwaysValid"), f"{path}.alwaysValid.level", *_of_test(f"{path}.fixedHorizon")]
+    return [f"{path}.estimate", f"{path}.standardError", *tests]
 
 
 COLUMNS = (
@@ -27,23 +35,21 @@ COLUMNS = (
     "attribute",
     "attributeValue",
     "metric",
-    "version",
-    "type",
-    "role",
-    "isPrimary",
-    "isPostHoc",
+    *_OF_METRIC,
     "variant",
     "isControl",
     *_OF_VARIANT,
-    "interval.lower",
-    "interval.upper",
     *_of_estimate("difference"),
     *_of_estimate("lift"),
     *_OF_COMPARISON,
-    "cuped.varianceReduction",
-    "cuped.value",
-    *_of_estimate("cuped.difference"),
-    *_of_estimate("cuped.lift"),
+    *(f"guardrail.{name}" for name in _OF_GUARDRAIL),
+    *("cuped.theta", "cuped.varianceReduction", "cuped.lookbackDays"),
+    *("raw.value", "raw.interval.lower", "raw.interval.upper"),
+    *("raw.difference.estimate", *_of_test("raw.difference.alwaysValid")),
+    *("raw.lift.estimate", *_of_test("raw.lift.alwaysValid")),
+    *("beforeExposure.estimate", *_of_test("beforeExposure.alwaysValid")),
+    *("singleLook.chanceToBeatControl", "singleLook.expectedLoss"),
+    *(*_of_test("singleLook.difference"), *_of_test("singleLook.lift")),
 )
 """The names are paths in the JSON answer. A field is empty if the JSON has null or no such property."""
 
@@ -73,7 +79,7 @@ def _of_metrics(
 ) -> Iterator[Document]:
     for metric in metrics:
         key = metric["key"]
-        of_metric = {name: definitions[key][name] for name in ("version", "type", "role", "isPrimary", "isPostHoc")}
+        of_metric = {name: definitions[key][name] for name in _OF_METRIC}
         for variant in metric["variants"]:
             is_control = variant["key"] == results["control"]
             row = {**shared, **of_metric, "metric": key, "variant": variant["key"], "isControl": is_control}

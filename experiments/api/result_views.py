@@ -19,41 +19,49 @@ from config.api.views import ApiViewSet
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
 from config.models import Scope
 from experiments.aggregates.breakdowns import MOST_VALUES
-from experiments.api.result_answers import ResultExplanation, ResultsOfExperiment, explanation_document
+from experiments.api.result_answers import ResultsOfExperiment
+from experiments.api.result_explanations import ResultExplanation, explanation_document
 from experiments.api.result_table import results_csv
 from experiments.exposures.attributes import ATTRIBUTE_LENGTH
 from experiments.lifecycle import changes
 from experiments.models import Experiment
-from experiments.results.computing import CORRECTIONS, analyse_experiment, explain_metric
+from experiments.results.computing import CORRECTIONS, MATURITIES, analyse_experiment, explain_metric
 
 CSV = "text/csv"
+SERIES = ("daily", "daysSinceExposure")
 
 
 class ResultFilter(django_filters.FilterSet):
-    metric = TextFilter(label="Only this metric; the verdict and adjusted p-values still rest on all.")
+    metric = TextFilter(label="Only this metric; the verdict and the corrections still rest on all.")
     control = TextFilter(label="Compare with this variant. Default: the first one.")
     correction = ChoiceFilter(
         CORRECTIONS,
         initial=CORRECTIONS[0],
-        label="How p-values are adjusted for the number of goals and treatments: `holm` bounds the chance of one false "
-        "discovery, `benjamini-hochberg` the share of false ones among all.",
+        label="How tests are corrected for their number, those of the primary metric and those of other goals each "
+        "among themselves: `holm` bounds the chance of one false discovery, `benjamini-hochberg` the share of "
+        "false ones among all.",
+    )
+    maturity = ChoiceFilter(
+        MATURITIES,
+        initial=MATURITIES[0],
+        label="Which users count for metrics with a window: `mature` counts those whose whole window has passed, "
+        "`all` also those whose window is still open, so that their events are incomplete.",
     )
     series = ChoiceFilter(
-        ["daily"],
-        message="Must be daily; leave it out for no series.",
-        label="Adds to each variant its figures for the users exposed by the end of each day, in UTC.",
+        SERIES,
+        message="Must be daily or daysSinceExposure; leave it out for no series.",
+        label="`daily` adds to each variant its figures as of the end of each day, in UTC. `daysSinceExposure` adds "
+        "the figures of what users did on each day since their exposure.",
     )
     breakdown = TextFilter(
         max_length=ATTRIBUTE_LENGTH,
         label="Adds the figures by the values that this attribute had at the exposure: the "
         f"{MOST_VALUES} values with the most users, all others as one, and the users without a value. "
-        "P-values are adjusted over all of them together.",
+        "The tests are corrected over all of them together.",
     )
     phase = TextFilter(
-        label="Covers the users who were exposed in the phase of this number, or with `all` those "
-        "of every phase. Default: the newest phase and those directly before it with the same "
-        "split. If weights differ between phases, the users of the variants come from "
-        "different times."
+        label="Covers the users who were exposed in the phase of this number. Default: `all`. Phases with other "
+        "weights are combined as strata, so that a change of the weights does not look like an effect."
     )
     audit = SwitchFilter(
         label="`true` adds an audit of all exposures to the guards. It takes seconds for a million users."
@@ -94,9 +102,10 @@ class ResultViewSet(ApiViewSet):
         "get_results",
         "Get the results of an experiment",
         description="The statistics of every metric in every variant, and the verdict. The results "
-        "are exact: they include everything that was acknowledged before the request. The "
-        "`alwaysValid` figures hold for any number of looks, and the `fixedHorizon` figures for a "
-        "single look at a time chosen beforehand. No figure is NaN: a missing one is null, with its "
+        "are exact: they include everything that was acknowledged before the request. Label, "
+        "interval, p-value and lift of a row come from one test, which holds for any number of looks "
+        "and is corrected for several tests. `singleLook` holds for a single look at a time chosen "
+        "beforehand. No figure is NaN: a missing one is null, with its "
         "`reason`. Frozen results (`frozenAt`) no longer change, even if further events arrive. With "
         "`Accept: text/csv` the answer is a table with a row for each metric and variant.",
         parameters=parameters_of(ResultFilter),
@@ -115,7 +124,9 @@ class ResultViewSet(ApiViewSet):
             metric=asked_for["metric"] or None,
             control=asked_for["control"] or None,
             correction=asked_for["correction"] or CORRECTIONS[0],
-            daily=experiment.metrics if asked_for["series"] else (),
+            maturity=asked_for["maturity"] or MATURITIES[0],
+            daily=experiment.metrics if asked_for["series"] == "daily" else (),
+            ages=experiment.metrics if asked_for["series"] == "daysSinceExposure" else (),
             breakdown=asked_for["breakdown"] or None,
             has_assignment_audit=bool(asked_for["audit"]),
             phase=asked_for["phase"] or None,
@@ -141,7 +152,7 @@ class ResultViewSet(ApiViewSet):
         self.refuse_body(request)
         experiment = changes.get_experiment(experiment_key, self.environment)
         metric, variant = asked_for["metric"], asked_for["variant"]
-        explained = explain_metric(experiment, metric, variant, asked_for["phase"] or None)
+        explained = explain_metric(experiment, metric, variant, asked_for["phase"] or None, at=self.now)
         return Response(explanation_document(experiment, metric, variant, explained, self.now))
 
 

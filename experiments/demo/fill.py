@@ -122,6 +122,7 @@ def _write_trial(trial: Trial, environment: Environment, begin: datetime, **writ
         description=trial.description,
         variants=[{"key": arm.key, "weight": arm.weight} for arm in trial.arms],
         metrics=[trial.metric, *trial.more],
+        **trial.plan,
         **which,
     )
     if trial.starts is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -35,12 +35,13 @@ METRICS: Mapping[str, Mapping[str, Any]] = {
         "to_day": 8,
     },
     PAGES_VIEWED: {
-        "description": "Users should not view fewer pages than before.",
+        "description": "Users should not view far fewer pages than before.",
         "type": "count",
         "event": "page_view",
         "window_hours": 72,
         "cap_value": 100.0,
         "role": "guardrail",
+        "margin": 0.25,
     },
 }
 """The columns of each metric, by key."""
@@ -71,7 +72,8 @@ class Trial:
 
     `starts` and `stops` are positions in the history, 0 to 1. `metric` is the event by which users
     convert, and `more` are additional metrics. `exposed` is the share of users who see the
-    experiment, and `usual_rate` the conversion rate of the others.
+    experiment, and `usual_rate` the conversion rate of the others. `plan` has the columns of the plan,
+    the owner and the hypothesis.
     """
 
     key: str
@@ -83,6 +85,7 @@ class Trial:
     stops: float | None = None
     exposed: float = 0.0
     usual_rate: float = 0.0
+    plan: Mapping[str, Any] = field(default_factory=dict)
 
 
 CHECKOUT_BUTTON = Trial(
@@ -94,6 +97,12 @@ CHECKOUT_BUTTON = Trial(
     starts=0.5,
     exposed=0.6,
     usual_rate=0.08,
+    plan={
+        "planned_size": 2_800,
+        "minimum_effect": 0.1,
+        "owner": "Checkout team",
+        "hypothesis": "A green button stands out from the page, so more people find it and buy.",
+    },
 )
 SIGN_UP_FORM = Trial(
     "sign-up-form",
@@ -105,12 +114,22 @@ SIGN_UP_FORM = Trial(
     stops=0.55,
     exposed=0.7,
     usual_rate=0.25,
+    plan={
+        "planned_size": 2_500,
+        "minimum_effect": 0.1,
+        "owner": "Growth team",
+        "hypothesis": "People give up between the steps, so one step brings more sign-ups.",
+    },
 )
 FREE_SHIPPING = Trial(
     "free-shipping-bar",
     "Above which amount should shipping be free?",
     metric="purchase",
     arms=(Arm("none", 50), Arm("from-30", 25), Arm("from-50", 25)),
+    plan={
+        "owner": "Delivery team",
+        "hypothesis": "Free shipping above an amount makes people fill their baskets up to it.",
+    },
 )
 TRIALS = (SIGN_UP_FORM, CHECKOUT_BUTTON, FREE_SHIPPING)
 

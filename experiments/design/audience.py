@@ -1,4 +1,4 @@
-"""The checks of an experiment's audience, forced variants, planned size and flag. Pure.
+"""The checks of an experiment's audience, forced variants and flag. Pure.
 
 Whether the segments and the flag exist, and whether the part of the group is free, is checked in
 `segment_refs`, `groups` and `experiments.lifecycle.flag_rule`.
@@ -16,7 +16,6 @@ from flags.engine.experiment_rule import check_group as check_group_of
 from flags.engine.shapes import check_key, check_object, echo, unknown_variant, variant_keys
 from flags.engine.shapes import check_percentage as check_percentage_of
 
-MOST_USERS = 2_000_000_000
 _FLAG = '{"key": "new-checkout", "serves": {"control": "old", "treatment": "new"}}'
 
 
@@ -41,15 +40,6 @@ def check_salts(key: str, group: Any) -> Iterator[Detail]:
     if isinstance(group, Mapping) and group.get("key") == key:
         message = "Must differ from the experiment's key: both are salts, so the percentage would select other users."
         yield Detail("group.key", DetailCode.INVALID_VALUE, message)
-
-
-def check_planned_size(size: Any) -> Iterator[Detail]:
-    if size is None:
-        return
-    if isinstance(size, bool) or not isinstance(size, int):
-        yield Detail("plannedSampleSize", DetailCode.INVALID_TYPE, "Must be a whole number.")
-    elif not 1 <= size <= MOST_USERS:
-        yield Detail("plannedSampleSize", DetailCode.OUT_OF_RANGE, f"Must be 1 to {MOST_USERS:,} users.")
 
 
 def check_forced_variants(forced: Any, variants: Any) -> Iterator[Detail]:

@@ -1,6 +1,6 @@
 """The checks of an experiment's design, for every caller. Pure.
 
-Description, variants, metrics and tuning size are checked here, everything else in `audience`.
+Description, variants and metrics are checked here, everything else in `audience` and `plan`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Any
 from config.errors import Detail, DetailCode
 from config.slugs import NAME_LENGTH, check_description, check_key
 from experiments.design import audience
+from experiments.design.plan import check_plan
 from flags.engine.shapes import MOST_WEIGHT
 
 MOST_VARIANTS = 50
 MOST_METRICS = 50
-LEAST_TUNING_SIZE = 100
-MOST_TUNING_SIZE = 10_000_000
 _VARIANT_FIELDS = ("key", "weight")
 
 
@@ -29,13 +28,12 @@ def check_design(design: Mapping[str, Any]) -> list[Detail]:
         *check_variants(variants),
         *(check_weights_of_flag(variants) if design["flag"] else ()),
         *check_metrics(design["metrics"]),
-        *check_tuning_size(design["tuning_size"]),
         *audience.check_percentage(design["percentage"]),
         *audience.check_conditions(design["conditions"]),
         *audience.check_group(design["group"]),
         *audience.check_forced_variants(design["forced_variants"], variants),
         *audience.check_flag(design["flag"], variants),
-        *audience.check_planned_size(design["planned_size"]),
+        *check_plan(design),
     ]
 
 
@@ -123,12 +121,3 @@ def check_metrics(metrics: Any) -> Iterator[Detail]:
         if name in seen:
             yield Detail(field, DetailCode.DUPLICATE, "Must appear only once.")
         seen.add(name)
-
-
-def check_tuning_size(size: Any) -> Iterator[Detail]:
-    """Yield what is wrong with a tuning size: the users at which always-valid intervals are narrowest."""
-    if isinstance(size, bool) or not isinstance(size, int):
-        yield Detail("tuningSampleSize", DetailCode.INVALID_TYPE, "Must be a whole number.")
-    elif not LEAST_TUNING_SIZE <= size <= MOST_TUNING_SIZE:
-        message = f"Must be {LEAST_TUNING_SIZE:,} to {MOST_TUNING_SIZE:,} users."
-        yield Detail("tuningSampleSize", DetailCode.OUT_OF_RANGE, message)

@@ -1,7 +1,8 @@
 """Groups of mutually exclusive experiments: each has a part of the users, and no two parts overlap.
 
-An experiment holds its part from its creation until it stops. Every write of an experiment locks the
-change log, so a part that was found free stays free until the write is done.
+An experiment holds its part from its creation until it stops, or until a draft is archived. Every
+write of an experiment locks the change log, so a part that was found free stays free until the
+write is done.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def _free(taken: Sequence[Experiment]) -> str:
 
 
 def _members(environment: Environment, key: str) -> Iterator[Experiment]:
-    """Return the drafts and running experiments of a group."""
-    holding = Experiment.objects.in_environment(environment).exclude(status=Status.STOPPED).order_by("key")
+    """Return the running experiments of a group, and its drafts that are not archived."""
+    holding = Experiment.objects.in_environment(environment).current().exclude(status=Status.STOPPED).order_by("key")
     return (experiment for experiment in holding if experiment.group is not None and experiment.group["key"] == key)
 
 

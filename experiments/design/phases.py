@@ -57,7 +57,16 @@ def number_at(phases: list[Document], moment: datetime) -> int:
 
     A moment before all phases belongs to the first one.
     """
-    starts = [parse_timestamp(phase["startedAt"]) for phase in phases]
+    return number_in(starts_of(phases), moment)
+
+
+def starts_of(phases: Sequence[Document]) -> list[datetime]:
+    """Return the starts of all phases, for callers that ask `number_in` many times."""
+    return [parse_timestamp(phase["startedAt"]) for phase in phases]
+
+
+def number_in(starts: Sequence[datetime], moment: datetime) -> int:
+    """Return the number of the phase of a moment, as `number_at` does, by the starts of the phases."""
     return max(1, bisect_right(starts, moment))
 
 
@@ -84,15 +93,21 @@ def comparable_since(phases: Sequence[Document]) -> datetime | None:
 
 
 def choices(phases: Sequence[Document]) -> list[str]:
-    """Return the choices of phases that results can cover instead: all of them, or a single one."""
+    """Return the choices of phases that results can cover: all of them, or a single one."""
     return [ALL, *map(str, numbers(phases))]
 
 
 def chosen(phases: Sequence[Document], choice: str | None) -> list[int]:
-    """Return the numbers of the phases of a choice. None stands for the comparable phases."""
-    if choice is None:
-        return comparable_phases(phases)
-    return numbers(phases) if choice == ALL else [int(choice)]
+    """Return the numbers of the phases of a choice. None stands for all of them."""
+    return numbers(phases) if choice in (None, ALL) else [int(choice)]
+
+
+def group_by_split(phases: Sequence[Document], covered: Sequence[int]) -> list[list[int]]:
+    """Return the numbers of the covered phases, those with equal splits together."""
+    by_split: dict[tuple[Fraction, ...], list[int]] = {}
+    for number in covered:
+        by_split.setdefault(split_of(phases[number - 1]), []).append(number)
+    return list(by_split.values())
 
 
 def reach_of(experiment: Ranged) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -80,8 +80,8 @@ def get_variant(
     experiment = assigners.state.get((environment.key, key))
     if experiment is None:
         raise DomainError(ErrorCode.EXPERIMENT_NOT_FOUND, f"No experiment has the key {key[:100]!r}.")
-    if experiment.winner:
-        return Assignment(experiment.winner, experiment.id, WINNER)
+    if remembered := _remembered(experiment, user_id):
+        return remembered
     if experiment.status != Status.RUNNING:
         message = f"The experiment is {experiment.status.value}; only a running one assigns variants."
         raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, message)
@@ -90,6 +90,21 @@ def get_variant(
     if not is_new:
         return assignment
     return Assignment(assign(*user.exposure(experiment, assignment.variant)), experiment.id)
+
+
+def get_remembered_variant(*, key: str, environment: Environment, user_id: str) -> Assignment | None:
+    """Return what `get_variant` would return, if this process remembers it. Nothing is read from the database."""
+    experiment = assigners.state.get((environment.key, key))
+    return None if experiment is None else _remembered(experiment, user_id)
+
+
+def _remembered(experiment: Assigner, user_id: str) -> Assignment | None:
+    if experiment.winner:
+        return Assignment(experiment.winner, experiment.id, WINNER)
+    if experiment.status != Status.RUNNING or user_id in experiment.forced:
+        return None
+    variant = assignment_cache.remembered((experiment.id, user_id))
+    return None if variant is None else Assignment(variant, experiment.id)
 
 
 def get_variants(
@@ -198,11 +213,12 @@ def _load() -> Assigners:
     }
 
 
-def _apply(assigners: Assigners, change: Change) -> Assigners:
+def _apply(assigners: Assigners, changes: Sequence[Change]) -> Assigners:
     changed = dict(assigners)
-    changed.pop((change.environment, change.key), None)
-    if change.after is not None:
-        changed[change.environment, change.key] = _compile(change.after)
+    for change in changes:
+        changed.pop((change.environment, change.key), None)
+        if change.after is not None:
+            changed[change.environment, change.key] = _compile(change.after)
     return changed
 
 

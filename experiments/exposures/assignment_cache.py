@@ -55,6 +55,11 @@ class AssignmentCache:
             self._add(stored, signal)
         return variants
 
+    def remembered(self, user: ExposureKey) -> str | None:
+        """Return the final variant of a user if it is in the cache, without a look at the database."""
+        page = self._turned(signal_file.read())
+        return page.entries.get(user) or page.before.get(user)
+
     def _add(self, variants: Mapping[ExposureKey, Stored], signal: int) -> None:
         page = self._page
         if page.signal == signal and not connection.in_atomic_block:  # an open transaction may be rolled back

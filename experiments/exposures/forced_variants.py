@@ -12,8 +12,9 @@ from django.db import transaction
 
 from config.database.locks import Rank, lock_environment, lock_rows
 from events.removal.batches import format_count
+from experiments.aggregates.history import forget_in_series
 from experiments.aggregates.update import AggregateUpdater
-from experiments.models import Experiment, Exposure, Status, UserTotal
+from experiments.models import Experiment, Exposure, Status
 from experiments.models.locks import lock_aggregates
 
 
@@ -35,9 +36,9 @@ def remove_forced_exposures(experiment: Experiment) -> int:
     if not exposed:
         return 0
     theirs.filter(user_id__in=exposed).delete()
-    totals = UserTotal.objects.filter(experiment=experiment, user_id__in=exposed)
     updater = AggregateUpdater(state, experiment)
-    for user_id in list(totals.order_by("user_id").values_list("user_id", flat=True)):
+    for user_id in sorted(exposed):
+        forget_in_series(state, experiment, user_id)
         updater.remove(user_id)
     state.save()  # a refresh that sees the database as it was before fails, instead of restoring the totals
     return len(exposed)

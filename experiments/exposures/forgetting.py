@@ -16,7 +16,8 @@ from config.timestamps import floor_to_second
 from events.models import Event
 from events.removal.erasure import ChangedExperiment, Erased
 from events.removal.retention import Hold
-from experiments.aggregates.statements import LOOKBACK
+from experiments.aggregates.history import forget_in_series
+from experiments.aggregates.statements import lookback_of
 from experiments.aggregates.update import AggregateUpdater
 from experiments.exposures.recording import events_of_unknown_variants
 from experiments.models import AggregateState, Experiment, Exposure, UserTotal
@@ -63,9 +64,9 @@ def _forget_totals(
     )
     by_id = {experiment.pk: experiment for experiment in experiments}
     for state in states:
-        if state.pk in counted:
-            AggregateUpdater(state, by_id[state.pk]).remove(user_id)
         if state.pk in counted or state.pk in exposed:
+            forget_in_series(state, by_id[state.pk], user_id)
+            AggregateUpdater(state, by_id[state.pk]).remove(user_id)
             state.save()
 
 
@@ -99,5 +100,8 @@ def hold_events(*, environment: Environment, **_: Any) -> list[Hold]:
     """
     in_environment = Experiment.objects.in_environment(environment)
     needing = in_environment.measured_by_events() | in_environment.reopenable(timezone.now())
-    starts = needing.values_list("key", "started_at")
-    return [Hold(floor_to_second(at) - LOOKBACK, f"experiment {key}") for key, at in starts if at is not None]
+    return [
+        Hold(floor_to_second(experiment.started_at) - lookback_of(experiment), f"experiment {experiment.key}")
+        for experiment in needing.only("key", "started_at", "registration")
+        if experiment.started_at is not None
+    ]

@@ -20,12 +20,12 @@ from config.timestamps import floor_to_second
 from events.models import Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT
 from events.recording.rows import NewEvent
-from experiments.design.phases import number_at
+from experiments.design.phases import number_in, starts_of
 from experiments.exposures.attributes import attributes_in, kept_of
 from experiments.exposures.reports import Report, Reports, store
-from experiments.exposures.storage import Stored, insert_assigned, stored_variants
+from experiments.exposures.storage import ExposureRow, Stored, insert_assigned, stored_variants
 from experiments.metrics.documents import outcome_names
-from experiments.models import Experiment, Exposure, Origin, Status
+from experiments.models import Experiment, Origin, Status
 from experiments.models.documents import forced_until
 from experiments.models.experiment import is_uuid
 from experiments.models.locks import ExposureKey, share_experiments
@@ -58,14 +58,16 @@ def assign(
 
 def assigned(
     experiment_id: UUID, user_id: str, variant: str, at: datetime, attributes: Mapping[str, Any] | None, phase: int
-) -> Exposure:
+) -> ExposureRow:
     """Return the exposure of a user who was assigned in a phase, to be stored."""
-    return Exposure(
+    return ExposureRow(
         experiment_id=experiment_id,
         user_id=user_id,
         variant=variant,
         exposed_at=at,
         origin=Origin.ASSIGNED,
+        is_in_several_variants=False,
+        in_several_since=None,
         phase=phase,
         attributes=kept_of(attributes or {}),
     )
@@ -76,7 +78,7 @@ def find_stored(users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
     return reads.submit(_STORED, users)
 
 
-def expose(exposures: Sequence[Exposure]) -> dict[ExposureKey, str]:
+def expose(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
     """Store the exposures of users who have none, and return the variant of each user.
 
     Those after a stop are left out. Either all others are committed or none. Simultaneous callers share a transaction.
@@ -89,13 +91,13 @@ def _find_stored(asked: Sequence[Sequence[ExposureKey]]) -> list[dict[ExposureKe
     return [{key: variants[key] for key in keys if key in variants} for keys in asked]
 
 
-def _record_assignments(together: Sequence[Sequence[Exposure]]) -> list[dict[ExposureKey, str]]:
+def _record_assignments(together: Sequence[Sequence[ExposureRow]]) -> list[dict[ExposureKey, str]]:
     first_of = {_key(exposure): exposure for exposures in reversed(together) for exposure in exposures}
     variants = insert_assigned([exposure for _, exposure in sorted(first_of.items())])
     return [{key: variants[key] for key in map(_key, exposures) if key in variants} for exposures in together]
 
 
-def _key(exposure: Exposure) -> ExposureKey:
+def _key(exposure: ExposureRow) -> ExposureKey:
     return exposure.experiment_id, exposure.user_id
 
 
@@ -110,7 +112,8 @@ def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_
 
     A report of a variant that the experiment does not have is not stored; results count it as an anomaly.
     """
-    store(_collect(events, _experiments_named(environment, events)))
+    experiments = _experiments_named(environment, events)
+    _store(_collect(events, experiments), experiments.values())
 
 
 def record_imported(experiment: Experiment, exposures: Iterable[tuple[str, Report]]) -> int:
@@ -118,11 +121,14 @@ def record_imported(experiment: Experiment, exposures: Iterable[tuple[str, Repor
 
     All of them are between the start and the stop of the experiment, whose results are not frozen.
     """
-    reported: dict[tuple[UUID, str], Reports] = {}
+    starts = starts_of(experiment.phases)
+    reported: dict[ExposureKey, Reports] = {}
     for user_id, report in exposures:
-        reports = reported.setdefault((experiment.pk, user_id), Reports(experiment.phases, Origin.IMPORTED))
-        reports.add(report)
-    return store(dict(sorted(reported.items())))
+        key = experiment.pk, user_id
+        if key not in reported:
+            reported[key] = Reports(starts, Origin.IMPORTED)
+        reported[key].add(report)
+    return _store(dict(sorted(reported.items())), [experiment], are_many_changing=True)
 
 
 def record_reported_before_start(experiment: Experiment) -> None:
@@ -157,7 +163,7 @@ def _record_stored(experiment: Experiment, waiting: EventQuerySet, forced_until:
     counting = (event for event in waiting.iterator() if not _was_forced(forced_until.get(event.user_id), event))
     new_events = map(_as_new_event, counting)
     while events := list(islice(new_events, _EVENTS_AT_ONCE)):
-        store(_collect(events, _by_reference([experiment])))
+        _store(_collect(events, _by_reference([experiment])), [experiment])
 
 
 def _was_forced(until: datetime | None, event: Event) -> bool:
@@ -189,9 +195,16 @@ def names_of_experiment(*, environment: Environment, reference: str, **_: Any) -
 
 
 def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
-    """Return the events that report a variant that the experiment does not have."""
+    """Return the events that report a variant that the experiment does not have, from its start until its stop.
+
+    For a draft, these are all such events.
+    """
     naming = Event.objects.filter(environment=experiment.environment_id).referring_to(*experiment.references())
     reporting = naming.filter(properties__has_key=VARIANT)
+    if experiment.started_at is not None:
+        reporting = reporting.counted_from(floor_to_second(experiment.started_at))
+    if experiment.stopped_at is not None:
+        reporting = reporting.counted_until(experiment.stopped_at)
     has_variant = Q()
     for key in experiment.variant_keys:
         has_variant |= Q(**{f"properties__{VARIANT}": key})
@@ -202,9 +215,9 @@ def _as_new_event(event: Event) -> NewEvent:
     return NewEvent(event.pk, event.user_id, event.name, event.timestamp, event.received_at, event.properties)
 
 
-def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> dict[tuple[UUID, str], Reports]:
+def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> dict[ExposureKey, Reports]:
     """Return the reports by experiment and user, sorted so that concurrent batches lock rows in the same order."""
-    reported: dict[tuple[UUID, str], Reports] = {}
+    reported: dict[ExposureKey, Reports] = {}
     started = {
         experiment.pk: _Started(experiment) for experiment in experiments.values() if experiment.started_at is not None
     }
@@ -215,12 +228,36 @@ def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> 
             continue
         if not started[experiment.pk].counts(event, variant):
             continue
-        reports = reported.setdefault((experiment.pk, event.user_id), Reports(experiment.phases))
+        reports = reported.setdefault((experiment.pk, event.user_id), Reports(started[experiment.pk].starts))
         if started[experiment.pk].takes_in(event):
             reports.add(Report(variant, event.counted_at, attributes_in(event.properties)))
         else:
             reports.add_seen(variant, event.counted_at)
     return dict(sorted(reported.items()))
+
+
+def _store(
+    reported: dict[ExposureKey, Reports], experiments: Iterable[Experiment], *, are_many_changing: bool = False
+) -> int:
+    """Store the reports together with what the users of new or earlier exposures saw while outside.
+
+    What users see while outside is no exposure, so nothing was stored of it when it arrived before the exposure.
+    """
+    for experiment in {experiment.pk: experiment for experiment in experiments}.values():
+        if len(experiment.phases) > 1:  # in one phase, a user is either in or out
+            exposing = {user_id: each for (pk, user_id), each in reported.items() if pk == experiment.pk}
+            _add_seen_outside(experiment, {user_id: each for user_id, each in exposing.items() if each.by_variant})
+    return store(reported, are_many_changing=are_many_changing)
+
+
+def _add_seen_outside(experiment: Experiment, reported: Mapping[str, Reports]) -> None:
+    started = _Started(experiment)
+    if not reported or not started.may_leave_out:
+        return
+    for event in map(_as_new_event, _reporting(experiment).filter(user_id__in=list(reported)).iterator()):
+        variant = event.properties[VARIANT]
+        if started.counts(event, variant) and not started.takes_in(event):
+            reported[event.user_id].add_seen(variant, event.counted_at)
 
 
 class _Started:
@@ -229,11 +266,17 @@ class _Started:
     def __init__(self, experiment: Experiment) -> None:
         assert experiment.started_at is not None  # noqa: S101 (drafts have no exposures)
         self._experiment = experiment
+        self.starts = starts_of(experiment.phases)
         self._start = floor_to_second(experiment.started_at)
         self._outcomes = outcome_names(experiment)
         self._ranges = [
             compile_range(experiment.key, phase["percentage"], experiment.group) for phase in experiment.phases
         ]
+
+    @property
+    def may_leave_out(self) -> bool:
+        """Whether the hash leaves any users out."""
+        return any(self._ranges)
 
     def counts(self, event: NewEvent, variant: str) -> bool:
         """Return whether the event reports that a user saw a variant while the experiment ran."""
@@ -252,10 +295,10 @@ class _Started:
         Events do not say whether the user met the conditions. Users outside of the experiment see the control, and many
         clients report that.
         """
-        if not any(self._ranges):
+        if not self.may_leave_out:
             return True
         moments = (event.counted_at, event.counted_at + _SECOND)
-        first, last = (number_at(self._experiment.phases, moment) for moment in moments)
+        first, last = (number_in(self.starts, moment) for moment in moments)
         return any(is_in is None or is_in(event.user_id) for is_in in self._ranges[first - 1 : last])
 
 

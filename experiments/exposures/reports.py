@@ -5,29 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
-
-from config.database.commit_order import CurrentArrival
-from config.documents import Document
-from experiments.design.phases import number_at
+from experiments.design.phases import number_in
 from experiments.exposures.attributes import kept_of
-from experiments.exposures.storage import insert_new
-from experiments.models import Exposure, Origin
-from experiments.models.locks import ExposureKey, share_exposures
+from experiments.exposures.storage import ExposureRow, insert_new, replace, replace_with_attributes
+from experiments.models import Origin
+from experiments.models.locks import ExposureKey, StoredExposure, lock_exposures, share_exposures
 
 _CHANGEABLE = (Origin.REPORTED, Origin.IMPORTED)
 """The origins of exposures whose variant an earlier report replaces. A variant that this service answered is final."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """A report that a user saw a variant at a moment, with the attributes of the user."""
 
     variant: str
@@ -35,101 +30,152 @@ class Report:
     attributes: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reports:
     """The reports on one user and experiment in a batch: the earliest report of each variant."""
 
-    phases: list[Document]
-    """The phases of the experiment."""
+    starts: Sequence[datetime]
+    """The starts of the experiment's phases."""
     origin: Origin = Origin.REPORTED
     by_variant: dict[str, Report] = field(default_factory=dict)
-    seen: dict[str, datetime] = field(default_factory=dict)
-    """By variant, the last moment at which the user saw it while outside of the experiment, which is no exposure."""
+    seen: set[tuple[datetime, str]] = field(default_factory=set)
+    """When the user saw which variant while outside of the experiment, which is no exposure."""
 
     def add(self, report: Report) -> None:
-        earliest = self.by_variant.get(report.variant, report)
-        self.by_variant[report.variant] = min(earliest, report, key=attrgetter("at"))
+        other = self.by_variant.get(report.variant)
+        self.by_variant[report.variant] = report if other is None else self._merged(other, report)
+
+    def _merged(self, *reports: Report) -> Report:
+        earliest, later = sorted(reports, key=attrgetter("at"))
+        # As if the lines came in two imports: the second one gives the attributes that the first one lacks.
+        is_lacking = self.origin == Origin.IMPORTED and kept_of(earliest.attributes) is None
+        return earliest._replace(attributes=later.attributes) if is_lacking else earliest
 
     def add_seen(self, variant: str, at: datetime) -> None:
-        self.seen[variant] = max(self.seen.get(variant, at), at)
+        self.seen.add((at, variant))
 
-    def seen_since(self, at: datetime) -> set[str]:
-        """Return all reported variants, without those that the user last saw before a moment while outside."""
-        return {*self.by_variant, *(variant for variant, last in self.seen.items() if last >= at)}
+    def others(self, variant: str, exposed_at: datetime) -> Iterator[datetime]:
+        """Yield the moments at which the user saw another variant than the one that they count for."""
+        yield from (report.at for report in self.by_variant.values() if report.variant != variant)
+        yield from (at for at, other in self.seen if other != variant and at >= exposed_at)
 
     def first(self) -> Report:
         # For two variants at the same instant the order of keys decides, and not the order of arrival.
         return min(self.by_variant.values(), key=attrgetter("at", "variant"))
 
-    def phase_of(self, report: Report) -> int:
-        return number_at(self.phases, report.at)
+    def phase_at(self, moment: datetime) -> int:
+        return number_in(self.starts, moment)
 
 
-def store(reported: dict[ExposureKey, Reports]) -> int:
-    """Store the reports, and return how many users had no exposure before."""
-    number = 0
+def store(reported: dict[ExposureKey, Reports], *, are_many_changing: bool = False) -> int:
+    """Store the reports, and return how many users had no exposure before.
+
+    Stored exposures are locked at once where many will change; otherwise those that change are read again with a lock.
+    """
+    number, hold = 0, lock_exposures if are_many_changing else share_exposures
     while reported:
-        exposing = ((key, reports) for key, reports in reported.items() if reports.by_variant)
-        inserted = insert_new([_exposure(*key, reports) for key, reports in exposing])
+        inserted = insert_new([_exposure(*key, reports) for key, reports in reported.items() if reports.by_variant])
         number += len(inserted)
         others = {key: reports for key, reports in reported.items() if key not in inserted}
-        stored = {(exposure.experiment_id, exposure.user_id): exposure for exposure in share_exposures(others)}
-        for key, exposure in stored.items():
-            _reconcile(exposure, others[key])
+        stored = hold(others)
+        changes = _changes(stored, others)
+        if changes and not are_many_changing:
+            changes = _changes(lock_exposures(changes), others)
+        _write(changes.values())
         # The remaining ones were stored and then erased by another transaction. They are new now.
-        reported = {key: reports for key, reports in others.items() if key not in stored and reports.by_variant}
+        found = {(exposure.experiment_id, exposure.user_id) for exposure in stored}
+        reported = {key: reports for key, reports in others.items() if key not in found and reports.by_variant}
     return number
 
 
-def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> Exposure:
+def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> ExposureRow:
     first = reports.first()
-    return Exposure(
-        experiment_id=experiment_id,
-        user_id=user_id,
-        variant=first.variant,
-        exposed_at=first.at,
-        origin=reports.origin,
-        is_in_several_variants=len(reports.by_variant) > 1,
-        phase=reports.phase_of(first),
-        attributes=kept_of(first.attributes),
+    since = min(reports.others(first.variant, first.at), default=None)
+    return ExposureRow(
+        experiment_id,
+        user_id,
+        first.variant,
+        first.at,
+        reports.origin,
+        since is not None,
+        since,
+        reports.phase_at(first.at),
+        kept_of(first.attributes),
     )
 
 
-def _reconcile(exposure: Exposure, reports: Reports) -> None:
-    """Update a stored exposure with the reports, whatever other batches do to it at the same time."""
-    this = Exposure.objects.filter(experiment_id=exposure.experiment_id, user_id=exposure.user_id)
-    if reports.seen_since(exposure.exposed_at) - {exposure.variant} and not exposure.is_in_several_variants:
-        _change(this, is_in_several_variants=True)
-    if reports.by_variant:
-        _move(this, exposure, reports)
+class _Change(NamedTuple):
+    """What an exposure becomes. With `keeps_attributes` its stored attributes stay unless there are new ones."""
+
+    row: ExposureRow
+    keeps_attributes: bool = True
 
 
-def _move(this: QuerySet[Exposure], exposure: Exposure, reports: Reports) -> None:
-    """Move the exposure to an earlier moment, and to the variant of that moment where its own is not final."""
-    first = reports.first()
-    at, variant = first.at, first.variant
-    if (at, variant) < (exposure.exposed_at, exposure.variant):
-        is_later = Q(exposed_at__gt=at) | Q(exposed_at=at, variant__gt=variant)
-        changeable = this.filter(is_later, origin__in=_CHANGEABLE)
-        moved = {"variant": variant, "exposed_at": at, "phase": reports.phase_of(first), "origin": reports.origin}
-        _change(changeable, **moved, attributes=kept_of(first.attributes))
-    seen = reports.by_variant.get(exposure.variant)
+def _changes(stored: Sequence[StoredExposure], reported: Mapping[ExposureKey, Reports]) -> dict[ExposureKey, _Change]:
+    """Return what becomes of those of the exposures that the reports change."""
+    keyed = (((exposure.experiment_id, exposure.user_id), exposure) for exposure in stored)
+    changes = ((key, _changed(exposure, reported[key])) for key, exposure in keyed)
+    return {key: change for key, change in changes if change}
+
+
+def _write(changes: Collection[_Change]) -> None:
+    """Write changed exposures, which are locked, with two statements for all of them."""
+    replace([change.row for change in changes if change.keeps_attributes])
+    replace_with_attributes([change.row for change in changes if not change.keeps_attributes])
+
+
+def _changed(stored: StoredExposure, reports: Reports) -> _Change | None:
+    """Return what the reports make of a stored exposure; None if it stays as it is."""
+    before = _row(stored)
+    change = _moved(stored, before, reports) if reports.by_variant else _Change(before)
+    row = _with_others(change.row, stored, reports)
+    return None if row == before else change._replace(row=row)
+
+
+def _with_others(row: ExposureRow, stored: StoredExposure, reports: Reports) -> ExposureRow:
+    """Return the exposure with the first moment at which the user saw another variant."""
+    if stored.is_in_several_variants and stored.in_several_since is None:
+        return row  # that moment is unknown, and stays so
+    moments = [*reports.others(row.variant, row.exposed_at)]
+    if row.variant != stored.variant:
+        moments.append(stored.exposed_at)
+    if stored.in_several_since is not None:
+        moments.append(stored.in_several_since)
+    return row._replace(is_in_several_variants=True, in_several_since=min(moments)) if moments else row
+
+
+def _row(stored: StoredExposure) -> ExposureRow:
+    return ExposureRow(
+        stored.experiment_id,
+        stored.user_id,
+        stored.variant,
+        stored.exposed_at,
+        stored.origin,
+        stored.is_in_several_variants,
+        stored.in_several_since,
+        stored.phase,
+        None,
+    )
+
+
+def _moved(stored: StoredExposure, row: ExposureRow, reports: Reports) -> _Change:
+    """Move an exposure to an earlier moment, and to the variant of that moment if its own is not final."""
+    first, is_import = reports.first(), reports.origin == Origin.IMPORTED
+    if stored.origin in _CHANGEABLE and (first.at, first.variant) < (stored.exposed_at, stored.variant):
+        new = _exposure(stored.experiment_id, stored.user_id, reports)
+        new = new._replace(is_in_several_variants=row.is_in_several_variants, in_several_since=row.in_several_since)
+        return _Change(new, keeps_attributes=is_import)
+    seen = reports.by_variant.get(stored.variant)
     if seen is None:
-        return
-    same_variant = this.filter(variant=exposure.variant)
-    if reports.origin == Origin.IMPORTED and exposure.origin == Origin.ASSIGNED:
+        return _Change(row)
+    is_earlier, began = seen.at < stored.exposed_at, min(seen.at, stored.exposed_at)
+    if not stored.has_attributes and (is_earlier or is_import):
+        row = row._replace(attributes=kept_of(seen.attributes))
+    if is_import and stored.origin == Origin.ASSIGNED:
         # The result is as if it had been imported first: in the phase of that moment.
-        began = min(seen.at, exposure.exposed_at)
-        phase = number_at(reports.phases, began)
-        _change(same_variant.filter(origin=Origin.ASSIGNED), origin=Origin.TOLD, exposed_at=began, phase=phase)
-    if seen.at < exposure.exposed_at:
-        # A final exposure begins earlier, with the attributes of that moment if it has none.
-        _change(same_variant.filter(attributes__isnull=True), attributes=kept_of(seen.attributes))
-        later = same_variant.filter(exposed_at__gt=seen.at)
+        row = row._replace(origin=Origin.TOLD, exposed_at=began, phase=reports.phase_at(began))
+    elif is_earlier:
         # An event does not change the phase in which this service assigned: the client's clock may be slow.
-        _change(later.filter(origin=Origin.ASSIGNED), exposed_at=seen.at)
-        _change(later, exposed_at=seen.at, phase=reports.phase_of(seen))
-
-
-def _change(exposures: QuerySet[Exposure], **values: Any) -> None:
-    exposures.update(**values, arrival=CurrentArrival())
+        is_assigned = stored.origin == Origin.ASSIGNED
+        row = row._replace(exposed_at=began, phase=stored.phase if is_assigned else reports.phase_at(began))
+    return _Change(row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -14,6 +15,10 @@ from experiments.models.locks import DECISIVE, ExposureKey, users_by_experiment
 
 _TABLE = Exposure._meta.db_table
 _COLUMNS = (*DECISIVE, "attributes")
+_CHANGING = ("variant", "exposed_at", "origin", "is_in_several_variants", "in_several_since", "phase", "arrival")
+_REPLACING = "ON CONFLICT (experiment_id, user_id) DO UPDATE SET " + ", ".join(
+    f"{column} = excluded.{column}" for column in _CHANGING
+)
 _FINAL = frozenset({Origin.ASSIGNED, Origin.TOLD})
 
 
@@ -24,17 +29,41 @@ class Stored(NamedTuple):
     is_final: bool
 
 
-def insert_new(exposures: Sequence[Exposure]) -> set[ExposureKey]:
+class ExposureRow(NamedTuple):
+    """An exposure to be stored. A file has many, and creating objects of the ORM takes longer than inserting them."""
+
+    experiment_id: UUID
+    user_id: str
+    variant: str
+    exposed_at: datetime
+    origin: str
+    is_in_several_variants: bool
+    in_several_since: datetime | None
+    phase: int
+    attributes: dict[str, Any] | None
+
+
+def insert_new(exposures: Sequence[ExposureRow]) -> set[ExposureKey]:
     """Insert the exposures of users who have none in the experiment yet, and return the keys of those inserted.
 
     Pass distinct exposures, sorted by experiment and user, so that two transactions with common users do not wait for
     each other in a circle. The ORM can ignore conflicts, but cannot say which rows it wrote.
     """
-    written = _insert(exposures, "ON CONFLICT (experiment_id, user_id) DO NOTHING RETURNING experiment_id, user_id")
-    return {(as_uuid(experiment_id), user_id) for experiment_id, user_id in written}
+    conflict = "ON CONFLICT (experiment_id, user_id) DO NOTHING RETURNING experiment_id, user_id"
+    return {(as_uuid(experiment_id), user_id) for experiment_id, user_id in _insert(exposures, conflict)}
 
 
-def insert_assigned(exposures: Sequence[Exposure]) -> dict[ExposureKey, str]:
+def replace(exposures: Sequence[ExposureRow]) -> None:
+    """Replace stored exposures, which the caller has locked. Without new attributes, the stored ones stay."""
+    _insert(exposures, f"{_REPLACING}, attributes = COALESCE(excluded.attributes, {_TABLE}.attributes)")
+
+
+def replace_with_attributes(exposures: Sequence[ExposureRow]) -> None:
+    """Replace stored exposures, which the caller has locked. Without new attributes, they have none afterwards."""
+    _insert(exposures, f"{_REPLACING}, attributes = excluded.attributes")
+
+
+def insert_assigned(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
     """Insert exposures as `insert_new` does, and return the variant of each user; stored variants become final.
 
     An exposure after a stop is not inserted, and its user is not in the answer. A stop that is under way is waited for.
@@ -82,9 +111,8 @@ _ONLY_COUNTED = {
 """What of an insert counts, as far as a stop matters."""
 
 
-def _insert(exposures: Sequence[Exposure], conflict: str, *, only: str = "") -> list[Any]:
-    rows = [tuple(getattr(exposure, column) for column in _COLUMNS) for exposure in exposures]
-    return insert(Exposure, _COLUMNS, rows, conflict, only=only)
+def _insert(rows: Sequence[ExposureRow], conflict: str, *, only: str = "") -> list[Any]:
+    return insert(Exposure, _COLUMNS, [tuple(row) for row in rows], conflict, only=only)  # no JSON of named tuples
 
 
 def _from_uuid(uuid: UUID) -> UUID | str:

@@ -23,13 +23,14 @@ from experiments.design.audience import check_salts
 from experiments.design.checks import check_design
 from experiments.design.groups import require_free
 from experiments.design.phases import phase_document
+from experiments.design.plan import new_plan, registered_plan, tuning_size_of
 from experiments.design.segment_refs import check_segments
 from experiments.exposures.forced_variants import remove_forced_exposures
 from experiments.exposures.recording import record_reported_before_start
 from experiments.lifecycle.decisions import reopen_experiment as reopen_experiment
 from experiments.lifecycle.decisions import stop_experiment as stop_experiment
 from experiments.lifecycle.flag_rule import check_flag, put_rule
-from experiments.lifecycle.transitions import change_status, log_change
+from experiments.lifecycle.transitions import change_status, log_change, require_current
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import current_definitions, definitions_of
 from experiments.models import WHOLE, Experiment, Status
@@ -37,11 +38,10 @@ from experiments.models.documents import KIND as KIND
 from experiments.models.documents import document as document
 from experiments.models.documents import get_experiment as get_experiment
 from experiments.models.locks import lock_aggregates
-from experiments.stats.types import TUNING_SIZE
 
-CHANGEABLE = frozenset({"description", "forced_variants"})
+CHANGEABLE = frozenset({"description", "forced_variants", "owner", "hypothesis"})
 """The properties that can be changed at any time."""
-_OPTIONAL = frozenset({"metrics", "percentage", "conditions", "group", "forced_variants", "flag", "planned_size"})
+_OPTIONAL = frozenset({"metrics", "percentage", "conditions", "group", "forced_variants", "flag", *new_plan()})
 _OF_A_PHASE = frozenset({"variants", "percentage", "conditions"})
 
 
@@ -60,7 +60,8 @@ def create_experiment(
         if Experiment.objects.in_environment(environment).filter(key=key).exists():
             message = f"An experiment with the key {key} already exists; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
-        experiment = Experiment(key=key, environment=environment, created_at=log.at, **design)
+        tuning_size = tuning_size_of(design)
+        experiment = Experiment(key=key, environment=environment, created_at=log.at, tuning_size=tuning_size, **design)
         _check_surroundings(experiment, design)
         experiment.save(force_insert=True)
         log_change(log, experiment, before=None)
@@ -80,15 +81,15 @@ def update_experiment(
     """Merge `changes` into a draft. None resets a property that is not required.
 
     `changes` are the properties that `create_experiment` takes, except the key. Of a started
-    experiment, only the description, the forced variants and the metrics can be changed, and new
-    metrics can only be added after the existing ones. Raises as `create_experiment` does, or
+    experiment, only the description, owner, hypothesis, forced variants and metrics can be changed,
+    and new metrics can only be added after the existing ones. Raises as `create_experiment` does, or
     DomainError `experiment_not_found` or `experiment_locked`.
     """
-    sent = _without_nulls(changes)
     with writing(actor=actor, at=at, reason=reason) as log:
         experiment = get_experiment(key, environment)
         check_version(experiment, if_match)
-        design = {name: sent.get(name, getattr(experiment, name)) for name in ("variants", *new_design())}
+        sent = _without_nulls(_without_derived(experiment, changes))
+        design = {**_design_of(experiment), **sent}
         new = {name: value for name, value in sent.items() if not is_same(value, getattr(experiment, name))}
         if details := [*check_design(design), *(check_salts(key, design["group"]) if "group" in new else ())]:
             raise ValidationFailed(details)
@@ -102,6 +103,8 @@ def update_experiment(
                 remove_forced_exposures(experiment)  # first, because it uses the metrics from before the change
             if is_measured:
                 new["definitions"] = _add_metrics(experiment, new["metrics"])
+            if experiment.status == Status.DRAFT:
+                new["tuning_size"] = tuning_size_of(design)
             for name, value in new.items():
                 setattr(experiment, name, value)
             _check_surroundings(experiment, new)
@@ -151,12 +154,14 @@ def start_experiment(
         lock_environment(environment)  # a user who is being erased must not be exposed again
         experiment = get_experiment(key, environment)
         check_version(experiment, if_match)
+        require_current(experiment)
         definitions = current_definitions(experiment.metrics)
         begun = started_at or log.at
         fixed = {
             "started_at": begun,
             "definitions": [definition.document() for definition in definitions],
-            "registration": _registration(definitions, experiment.planned_size),
+            "registration": _registration(definitions, experiment),
+            "tuning_size": tuning_size_of(_design_of(experiment)),
             "phases": [phase_document(experiment, begun, reason)],
         }
         change_status(log, experiment, Status.DRAFT, Status.RUNNING, **fixed)
@@ -170,17 +175,21 @@ def new_design() -> dict[str, Any]:
     return {
         "description": "",
         "metrics": [],
-        "tuning_size": TUNING_SIZE,
         "percentage": WHOLE,
         "conditions": [],
         "group": None,
         "forced_variants": {},
         "flag": None,
-        "planned_size": None,
+        **new_plan(),
     }
 
 
-def _registration(definitions: Sequence[Definition], planned_size: int | None) -> Document:
+def _design_of(experiment: Experiment) -> dict[str, Any]:
+    """Return all properties that can be sent, except the key."""
+    return {name: getattr(experiment, name) for name in ("variants", *new_design())}
+
+
+def _registration(definitions: Sequence[Definition], experiment: Experiment) -> Document:
     """Return what an experiment registers at its start, as JSON."""
     primary = primary_of(definitions)
     described = primary.document() if primary else {}
@@ -189,7 +198,7 @@ def _registration(definitions: Sequence[Definition], planned_size: int | None) -
         "direction": described.get("direction"),
         "windowHours": described.get("windowHours"),
         "metrics": [definition.key for definition in definitions],
-        "plannedSampleSize": planned_size,
+        **registered_plan(_design_of(experiment)),
     }
 
 
@@ -214,6 +223,14 @@ def _add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
     state.save(update_fields=["mark"])
     added = [replace(definition, is_post_hoc=True) for definition in current_definitions(metrics[existing:])]
     return [definition.document() for definition in (*definitions_of(experiment), *added)]
+
+
+def _without_derived(experiment: Experiment, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the changes without a tuning size that follows from the plan: a caller sends back what was read."""
+    is_derived = experiment.given_tuning_size is None
+    if is_derived and is_same(changes.get("given_tuning_size"), experiment.tuning_size):
+        return {name: value for name, value in changes.items() if name != "given_tuning_size"}
+    return changes
 
 
 def _without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:

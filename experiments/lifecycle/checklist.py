@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from math import ceil
 
 from django.db.models import Sum
@@ -15,9 +13,21 @@ from config.models import Environment
 from events.counts import storage
 from events.models import EventCount
 from experiments.design.groups import require_free
+from experiments.lifecycle.findings import Check as Check
+from experiments.lifecycle.findings import Finding as Finding
+from experiments.lifecycle.findings import Level as Level
+from experiments.lifecycle.findings import Result
 from experiments.lifecycle.flag_rule import check_flag
+from experiments.lifecycle.plan_checks import (
+    check_analysis,
+    check_guardrails,
+    check_lookback,
+    check_minimum_effect,
+    check_shortest_run,
+)
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import definitions_of
+from experiments.metrics.reception import never_received
 from experiments.models import Calibration, Experiment, Status
 from experiments.planner.calibration_outcomes import newest_calibrations
 from experiments.planner.current_totals import read_current_totals, variant_shares
@@ -31,40 +41,6 @@ MOST_DAYS = 60
 _MOST_NAMED = 5
 
 
-class Check(StrEnum):
-    """The checks, in their order."""
-
-    PRIMARY_METRIC = "primary_metric"
-    METRIC_SEEN = "metric_seen"
-    WEIGHTS = "weights"
-    FLAG = "flag"
-    GROUP = "group"
-    COMMON_USERS = "common_users"
-    PLANNED_SIZE = "planned_size"
-    CALIBRATION = "calibration"
-
-
-class Level(StrEnum):
-    """The status of a check; `unknown` where there is not enough data yet."""
-
-    OK = "ok"
-    WARNING = "warning"
-    PROBLEM = "problem"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A check, its status, and the reason as a sentence."""
-
-    check: Check
-    status: Level
-    message: str
-
-
-Result = tuple[Level, str]
-
-
 def check_experiment(experiment: Experiment, at: datetime) -> list[Finding]:
     """Return the findings of all checks. They do not prevent a start."""
     definitions = definitions_of(experiment)
@@ -76,6 +52,11 @@ def check_experiment(experiment: Experiment, at: datetime) -> list[Finding]:
         Check.GROUP: [_group(experiment)],
         Check.COMMON_USERS: [_common_users(experiment)],
         Check.PLANNED_SIZE: [_planned_size(experiment, definitions, at)],
+        Check.MINIMUM_EFFECT: [check_minimum_effect(experiment, at)],
+        Check.GUARDRAILS: check_guardrails(experiment, definitions, at),
+        Check.ANALYSIS: [check_analysis(experiment)],
+        Check.SHORTEST_RUN: [check_shortest_run(experiment)],
+        Check.LOOKBACK: [check_lookback(experiment, definitions, at)],
         Check.CALIBRATION: _calibrated(experiment, definitions),
     }
     return [Finding(check, *result) for check, of_check in results.items() for result in of_check]
@@ -90,12 +71,17 @@ def _primary(definitions: Sequence[Definition]) -> Result:
 
 
 def _seen(experiment: Experiment, definitions: Sequence[Definition], at: datetime) -> Iterator[Result]:
-    """Check for each metric whether its events happened within the last seven days."""
+    """Check for each metric whether its events happened within the last seven days, or ever."""
     names = {name for definition in definitions for name in definition.events}
     rows = EventCount.objects.filter(environment=experiment.environment, name__in=names)
     lately = rows.filter(quarter__gte=storage.quarter_of(at - SEEN_WITHIN), quarter__lte=storage.quarter_of(at))
     seen = dict(lately.values_list("name").annotate(sum=Sum("count")).filter(sum__gt=0).order_by())
+    never = never_received(definitions, experiment.environment)
     for definition in definitions:
+        if unknown := sorted(never.intersection(definition.events)):
+            message = f"{definition.key}: no event {', '.join(unknown)} was ever received; check the spelling, and that"
+            yield Level.PROBLEM, f"{message} it is tracked."
+            continue
         missing = sorted(name for name in definition.events if name not in seen)
         if missing:
             message = f"{definition.key}: no event {', '.join(missing)} in the last 7 days; check that it is tracked."
@@ -177,7 +163,7 @@ def _planned_size(experiment: Experiment, definitions: Sequence[Definition], at:
     if experiment.percentage == 0:
         return Level.PROBLEM, "The percentage is 0 %, so no users take part; set a percentage above 0."
     if planned is None:
-        return Level.WARNING, "No planned size is set; GET /v1/planner computes the users that an effect needs."
+        return Level.WARNING, "No planned size is set. The planner computes how many users it takes to find an effect."
     pace = _pace(experiment, definitions, at)
     if not pace:
         return Level.UNKNOWN, f"{planned:,} users are planned; the number of users a day is not known yet."
@@ -207,7 +193,7 @@ def _calibrated(experiment: Experiment, definitions: Sequence[Definition]) -> It
     for definition in definitions:
         calibration = newest.get(definition.key)
         if calibration is None:
-            message = f"{definition.key}: not calibrated with its current definition; run manage.py simulate_aa."
+            message = f"{definition.key}: not calibrated with its current definition yet; an operator can do that."
             yield Level.UNKNOWN, message
         else:
             yield Level.OK if calibration.is_as_promised else Level.PROBLEM, _calibration(calibration)

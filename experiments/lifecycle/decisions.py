@@ -22,7 +22,7 @@ from experiments.exposures.recording import record_reported_meanwhile
 from experiments.lifecycle import flag_rule
 from experiments.lifecycle.new_phase import open_phase_after_stop
 from experiments.lifecycle.objections import Objection, find_objections
-from experiments.lifecycle.transitions import change_status, log_change, update_status
+from experiments.lifecycle.transitions import change_status, log_change, require_current, update_status
 from experiments.models import REOPENABLE_FOR, AggregateState, Experiment, Status
 from experiments.models.documents import get_experiment
 from experiments.models.locks import lock_aggregates
@@ -96,6 +96,7 @@ def reopen_experiment(
         lock_environment(environment)  # as at a start, a user who is being erased must not be exposed again
         experiment = get_experiment(key, environment)
         check_version(experiment, if_match)
+        require_current(experiment)
         stopped_at = _require_reopenable(experiment, log.at)
         lock_aggregates([experiment.pk])
         AggregateState.objects.filter(pk=experiment.pk).update(mark="", stopped_at=None, kept=None)
@@ -232,7 +233,7 @@ def _figures(primary: MetricFigures) -> Document:
 def _lift(comparison: Any) -> Document | None:
     if comparison is None or not isinstance(comparison.lift, Estimate):
         return None
-    lift, test = comparison.lift, comparison.lift.always_valid
+    lift, test = comparison.lift, comparison.deciding(comparison.lift)
     return {"estimate": lift.estimate, "lower": test.lower, "upper": test.upper}
 
 

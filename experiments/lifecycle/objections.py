@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
+from math import ceil
 
-from experiments.results.types import Results
-from experiments.stats.types import Decision, SampleRatio
+from experiments.design.plan import remaining_run
+from experiments.results.types import MetricFigures, Results
+from experiments.stats.types import Decision, Guardrail, SampleRatio
 
 
 class Cause(StrEnum):
@@ -15,6 +18,8 @@ class Cause(StrEnum):
 
     SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
     GUARDRAIL_HARMED = "guardrail_harmed"
+    GUARDRAIL_UNDECIDED = "guardrail_undecided"
+    SHORTEST_RUN_NOT_OVER = "shortest_run_not_over"
     PLANNED_SIZE_NOT_REACHED = "planned_size_not_reached"
     NOT_THE_VERDICT = "not_the_verdict"
 
@@ -30,6 +35,7 @@ class Objection:
 _VERDICTS = {
     Decision.DO_NOT_SHIP: "the verdict is to keep the control",
     Decision.KEEP_RUNNING: "the verdict is to keep the experiment running, as there is no clear result yet",
+    Decision.NO_DIFFERENCE: "the verdict is that there is no difference of the size that matters",
     Decision.INCONCLUSIVE: "the verdict is that there is no clear result",
     Decision.CHECK_DATA: "the verdict is to check the data first",
 }
@@ -40,6 +46,7 @@ def find_objections(results: Results, winner: str) -> list[Objection]:
     return [
         *_against_the_data(results),
         *_by_guardrails(results, winner),
+        *_by_shortest_run(results, winner),
         *_by_size(results),
         *_by_verdict(results, winner),
     ]
@@ -52,14 +59,41 @@ def _against_the_data(results: Results) -> Iterator[Objection]:
 
 
 def _by_guardrails(results: Results, winner: str) -> Iterator[Objection]:
-    for key in results.harmed.get(winner, ()):
-        yield Objection(Cause.GUARDRAIL_HARMED, f"it harms the guardrail {key}")
+    """Yield the registered guardrails that the winner harms, or that are not shown safe yet."""
+    for metric in results.metrics:
+        guardrail = _guardrail_of(metric, winner)
+        if guardrail is None:
+            continue
+        if guardrail.status == "harmed":
+            yield Objection(Cause.GUARDRAIL_HARMED, f"it harms the guardrail {metric.key}")
+        elif guardrail.status == "undecided":
+            more = f"; it needs about {guardrail.users_needed:,} more users" if guardrail.users_needed else ""
+            message = f"the guardrail {metric.key} is not shown safe yet{more}"
+            yield Objection(Cause.GUARDRAIL_UNDECIDED, message)
+
+
+def _guardrail_of(metric: MetricFigures, winner: str) -> Guardrail | None:
+    if metric.definition.is_post_hoc:
+        return None
+    comparisons = (variant.comparison for variant in metric.variants if variant.key == winner)
+    return next((comparison.guardrail for comparison in comparisons if comparison), None)
+
+
+def _by_shortest_run(results: Results, winner: str) -> Iterator[Objection]:
+    """Object to a decision before the shortest run is over, except to keeping the control as the verdict says."""
+    experiment = results.experiment
+    remaining = remaining_run(experiment, results.as_of)
+    is_kept = winner == results.control and results.verdict.decision == Decision.DO_NOT_SHIP
+    if experiment.started_at is not None and remaining > timedelta(0) and not is_kept:
+        days = ceil(remaining / timedelta(days=1))
+        message = f"the shortest run is not over before {days} more day{'' if days == 1 else 's'}"
+        yield Objection(Cause.SHORTEST_RUN_NOT_OVER, message)
 
 
 def _by_size(results: Results) -> Iterator[Objection]:
     planned = (results.experiment.registration or {}).get("plannedSampleSize")
-    if planned and results.users < planned:
-        message = f"the results cover {results.users:,} of the {planned:,} planned users"
+    if planned and results.planned_users < planned:
+        message = f"the results cover {results.planned_users:,} of the {planned:,} planned users"
         yield Objection(Cause.PLANNED_SIZE_NOT_REACHED, message)
 
 

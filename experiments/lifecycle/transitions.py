@@ -19,6 +19,13 @@ def change_status(log: Writing, experiment: Experiment, origin: Status, target: 
     log_change(log, experiment, update_status(experiment, origin, target, **columns))
 
 
+def require_current(experiment: Experiment) -> None:
+    """Check that an experiment which is to run is not archived. Raises DomainError `invalid_transition`."""
+    if experiment.archived_at is not None:
+        message = f"The experiment {experiment.key} is archived; take it out of the archive first."
+        raise DomainError(ErrorCode.INVALID_TRANSITION, message)
+
+
 def update_status(experiment: Experiment, origin: Status, target: Status, **columns: Any) -> Document:
     """Do the same without logging the change, and return the document of the experiment before it."""
     before = document(experiment)

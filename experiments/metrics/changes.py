@@ -6,7 +6,7 @@ metric that it took at its start, so a write says which experiments are affected
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,12 +17,14 @@ from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
 from config.slugs import check_description, check_key, is_key
-from experiments.metrics.checks import QUANTITY, check_meaning
+from experiments.metrics.checks import FUNNEL, check_meaning
+from experiments.metrics.definition import Quantity
 from experiments.metrics.documents import COLUMNS, meaning
 from experiments.models import Experiment, Metric, Status
 
 KIND = "metric"
 _MOST_NAMED = 5
+_NUMBERS = ("cap_value", "cap_percentile", "quantile", "margin", "margin_absolute")
 _NEW: Mapping[str, Any] = {
     "description": "",
     "type": "",
@@ -30,6 +32,9 @@ _NEW: Mapping[str, Any] = {
     "property": "",
     "currency": "",
     "denominator": None,
+    "where": [],
+    "steps": [],
+    "quantile": None,
     "window_hours": None,
     "delay_hours": 0,
     "from_day": None,
@@ -38,6 +43,8 @@ _NEW: Mapping[str, Any] = {
     "cap_percentile": None,
     "direction": "increase",
     "role": "goal",
+    "margin": None,
+    "margin_absolute": None,
 }
 
 
@@ -208,16 +215,36 @@ def _checked(
         raise TypeError(f"A metric has no {', '.join(sorted(unknown))}.")
     merged = {**to, **changes}
     described = {name: merged[column] for name, column in COLUMNS.items()}
-    if details := [*key_details, *check_description(merged["description"]), *check_meaning(described)]:
+    details = [*key_details, *check_description(merged["description"]), *check_meaning(described)]
+    if details := details or list(_check_first_step(changes, to["event"], merged)):
         raise ValidationFailed(details)
     return {**merged, **_uniform(merged)}
 
 
+def _check_first_step(changes: Mapping[str, Any], old_event: str, merged: Mapping[str, Any]) -> Iterator[Detail]:
+    """Refuse an event of a funnel that is not that of its first step, unless it is sent back as it was."""
+    if merged["type"] != FUNNEL or changes.get("event", "") in ("", old_event):
+        return
+    first = merged["steps"][0]["event"]
+    if changes["event"] != first:
+        message = f"Must be the event of the first step, {first}; leave it out."
+        yield Detail("event", DetailCode.INVALID_VALUE, message)
+
+
 def _uniform(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns that can be written in several ways, in the form that is stored."""
-    denominator = columns["denominator"]
-    caps = {name: columns[name] for name in ("cap_value", "cap_percentile")}
+    denominator, steps = columns["denominator"], columns["steps"] or []
+    numbers = {name: columns[name] for name in _NUMBERS}
     return {
-        "denominator": denominator and {name: denominator.get(name, "") for name in QUANTITY},
-        **{name: None if value is None else float(value) for name, value in caps.items()},
+        "event": steps[0]["event"] if steps else columns["event"],
+        "currency": columns["currency"].upper(),
+        "denominator": denominator and Quantity.parse(denominator).document(),
+        "where": columns["where"] or [],
+        "steps": [_uniform_step(step) for step in steps],
+        **{name: None if value is None else float(value) for name, value in numbers.items()},
     }
+
+
+def _uniform_step(step: Mapping[str, Any]) -> Document:
+    where = step.get("where")
+    return {"event": step["event"], **({"where": where} if where else {})}

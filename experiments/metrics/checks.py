@@ -9,26 +9,40 @@ from typing import Any
 
 from config.errors import Detail, DetailCode
 from config.slugs import NAME_LENGTH
+from experiments.metrics.conditions import check_where
 from experiments.metrics.definition import REVENUE
+from flags.engine.shapes import Check, check_list, check_object, is_number
 
-TYPES = ("conversion", "count", "revenue", "sum", "mean", "ratio", "retention")
+TYPES = (
+    *("conversion", "count", "revenue", "sum", "mean", "ratio", "retention"),
+    *("distinct", "funnel", "quantile"),
+)
 DIRECTIONS = ("increase", "decrease")
 ROLES = ("goal", "guardrail")
 MOST_HOURS = 8760
 MOST_DAYS = MOST_HOURS // 24
 LEAST_PERCENTILE = 50
 MOST_PERCENTILE = 100
-CURRENCY_PATTERN = "^[A-Z]{3}$"
+CURRENCY_PATTERN = "^[A-Za-z]{3}$"
+LEAST_STEPS = 2
+MOST_STEPS = 10
 QUANTITY = ("event", "property", "currency")
+DENOMINATOR = (*QUANTITY, "where")
 
-_NOTHING: Mapping[str, Any] = {"property": "", "currency": "", "delayHours": 0}
+FUNNEL = "funnel"
+_NOTHING: Mapping[str, Any] = {"property": "", "currency": "", "delayHours": 0, "where": [], "steps": []}
 """The value of a property that a metric does not have; null for properties that are not listed."""
+_NOTHING_IN_WORDS = {"where": "an empty list", "steps": "an empty list", "delayHours": "0"}
+_NOTHING_IN_WORDS |= dict.fromkeys(("property", "currency"), 'an empty text ("")')
 _ALL_BUT_RETENTION = tuple(kind for kind in TYPES if kind != "retention")
 _CAPPED = ("count", "revenue", "sum")
 _TYPES_WITH: Mapping[str, tuple[str, ...]] = {
-    "property": ("sum", "mean", "ratio"),
-    "currency": ("revenue", "sum", "mean", "ratio"),
+    "property": ("sum", "mean", "ratio", "distinct", "quantile"),
+    "currency": ("revenue", "sum", "mean", "ratio", "quantile"),
     "denominator": ("ratio",),
+    "where": tuple(kind for kind in TYPES if kind != "funnel"),
+    "steps": ("funnel",),
+    "quantile": ("quantile",),
     "windowHours": _ALL_BUT_RETENTION,
     "delayHours": _ALL_BUT_RETENTION,
     "fromDay": ("retention",),
@@ -41,7 +55,10 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
     "mean": ("property",),
     "ratio": ("denominator",),
     "retention": ("fromDay", "toDay"),
+    "funnel": ("steps",),
+    "quantile": ("property", "quantile"),
 }
+_SHARES = ("conversion", "retention", "funnel")
 _currency = re.compile(CURRENCY_PATTERN[1:-1], re.ASCII)
 
 Meaning = Mapping[str, Any]
@@ -61,7 +78,8 @@ def check_meaning(meaning: Meaning) -> Iterator[Detail]:
     yield from _check_choice("type", meaning["type"], TYPES)
     yield from _check_choice("direction", meaning["direction"], DIRECTIONS)
     yield from _check_choice("role", meaning["role"], ROLES)
-    yield from _check_name("event", meaning["event"])
+    if meaning["type"] != FUNNEL or meaning["event"] != "":  # a funnel takes it from its first step
+        yield from _check_name("event", meaning["event"])
     if not _is_one_of(meaning["type"], TYPES):
         return
     misplaced = {name for name in _TYPES_WITH if _is_misplaced(meaning, name)}
@@ -74,11 +92,12 @@ def check_meaning(meaning: Meaning) -> Iterator[Detail]:
         if name not in misplaced and not _is_nothing(meaning, name):
             yield from check(name, meaning[name])
     yield from _check_together(meaning, misplaced)
+    yield from _check_margins(meaning)
 
 
 def _check_together(meaning: Meaning, misplaced: Collection[str]) -> Iterator[Detail]:
     """Yield what is wrong with combinations of properties, each of which is valid by itself."""
-    if "currency" not in misplaced:
+    if "currency" not in misplaced and meaning["type"] in types_with("currency"):
         yield from _check_currency("", meaning, needs_one=meaning["type"] == REVENUE)
     if meaning["type"] == "ratio" and isinstance(meaning["denominator"], Mapping):
         yield from _check_one_currency(meaning, meaning["denominator"])
@@ -93,8 +112,10 @@ def _check_together(meaning: Meaning, misplaced: Collection[str]) -> Iterator[De
 
 
 def _is_nothing(meaning: Meaning, name: str) -> bool:
-    value = meaning[name]
     nothing = _NOTHING.get(name)
+    value = meaning.get(name, nothing)
+    if value is None and isinstance(nothing, list):
+        return True
     return value is nothing or (type(value) is type(nothing) and value == nothing)
 
 
@@ -103,8 +124,10 @@ def _is_misplaced(meaning: Meaning, name: str) -> bool:
 
 
 def _misplaced(name: str, kind: str) -> Detail:
-    nothing = {None: "null", "": 'an empty text ("")', 0: "0"}[_NOTHING.get(name)]
+    nothing = _NOTHING_IN_WORDS.get(name, "null")
     message = f"A metric of type {kind} does not have this; leave it out, or send {nothing} to remove it."
+    if kind == FUNNEL and name == "where":
+        message = "A funnel has conditions in each of its steps; send them as where of a step."
     if kind == REVENUE and name == "property":
         message = f"A metric of type {kind} always sums the property {REVENUE}; leave it out."
     return Detail(name, DetailCode.INVALID_VALUE, message)
@@ -143,24 +166,26 @@ def _check_currency(prefix: str, quantity: Meaning, *, needs_one: bool = False) 
         message = f"Requires the property {REVENUE}; leave it out."
         yield Detail(field, DetailCode.INVALID_VALUE, message)
     elif currency and _currency.fullmatch(currency) is None:
-        yield Detail(field, DetailCode.INVALID_VALUE, "Must be three capital letters such as EUR.")
+        yield Detail(field, DetailCode.INVALID_VALUE, "Must be three letters such as EUR.")
 
 
 def _check_one_currency(numerator: Meaning, denominator: Meaning) -> Iterator[Detail]:
     currency, other = numerator["currency"], denominator.get("currency")
-    if currency and other and currency != other:
+    if not isinstance(currency, str) or not isinstance(other, str):
+        return
+    if currency and other and currency.upper() != other.upper():
         message = f"Must be the currency of the numerator, {currency}: amounts in two currencies have no ratio."
         yield Detail("denominator.currency", DetailCode.INVALID_VALUE, message)
 
 
 def _check_denominator(field: str, denominator: Any) -> Iterator[Detail]:
     if not isinstance(denominator, Mapping):
-        message = "Must be an object with event and, optionally, property and currency."
+        message = "Must be an object with event and, optionally, property, currency and where."
         yield Detail(field, DetailCode.INVALID_TYPE, message)
         return
     for name in denominator:
-        if name not in QUANTITY:
-            message = f"Unknown field; use {', '.join(QUANTITY)}."
+        if name not in DENOMINATOR:
+            message = f"Unknown field; use {', '.join(DENOMINATOR)}."
             yield Detail(f"{field}.{str(name)[:50]}", DetailCode.UNKNOWN_FIELD, message)
     if "event" not in denominator:
         yield Detail(f"{field}.event", DetailCode.REQUIRED, "Is missing; add it.")
@@ -169,6 +194,43 @@ def _check_denominator(field: str, denominator: Any) -> Iterator[Detail]:
     if denominator.get("property", "") != "":
         yield from _check_name(f"{field}.property", denominator["property"])
     yield from _check_currency(f"{field}.", denominator)
+    if "where" in denominator:
+        yield from check_where(denominator["where"], f"{field}.where")
+
+
+def _check_steps(field: str, steps: Any) -> Iterator[Detail]:
+    return check_list(steps, field, least=LEAST_STEPS, most=MOST_STEPS, noun="steps", check=_check_step)
+
+
+def _check_step(step: object, field: str) -> Iterator[Detail]:
+    return check_object(step, field, checks=_STEP, required=("event",), example='{"event": "add_to_cart"}')
+
+
+def _check_margins(meaning: Meaning) -> Iterator[Detail]:
+    """Yield what is wrong with the margins, which only guardrails have, at most one of the two."""
+    margins = [name for name in ("margin", "marginAbsolute") if meaning.get(name) is not None]
+    for name in margins:
+        if meaning["role"] == "goal":
+            message = "Only a guardrail has a margin; leave it out, or send null to remove it."
+            yield Detail(name, DetailCode.INVALID_VALUE, message)
+        else:
+            yield from _check_margin(name, meaning[name], is_share=meaning["type"] in _SHARES)
+    if len(margins) > 1 and meaning["role"] != "goal":
+        message = "Cannot be combined with margin; set one of the two, and send null for the other."
+        yield Detail("marginAbsolute", DetailCode.INVALID_VALUE, message)
+
+
+def _check_margin(field: str, value: Any, *, is_share: bool) -> Iterator[Detail]:
+    if not is_number(value):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a number.")
+    elif field == "margin" and not 0 < value <= 1:
+        message = "Must be above 0 and at most 1: 0.1 allows the metric to be 10 % worse than in the control."
+        yield Detail(field, DetailCode.OUT_OF_RANGE, message)
+    elif not (value > 0 and math.isfinite(value)):
+        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be greater than 0.")
+    elif is_share and field == "marginAbsolute" and value >= 1:
+        message = "Must be below 1, because the metric is a share of users: one percentage point is 0.01."
+        yield Detail(field, DetailCode.OUT_OF_RANGE, message)
 
 
 def _whole_number(least: int, most: int, unit: str) -> Callable[[str, Any], Iterable[Detail]]:
@@ -185,8 +247,19 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _check_quantile(field: str, value: Any) -> Iterator[Detail]:
+    if not is_number(value):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a number.")
+    elif not 0 < value < 1:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be above 0 and below 1: 0.5 is the median.")
+
+
+def _check_where(field: str, value: Any) -> Iterator[Detail]:
+    return check_where(value, field)
+
+
 def _check_cap(field: str, value: Any) -> Iterator[Detail]:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not is_number(value):
         yield Detail(field, DetailCode.INVALID_TYPE, "Must be a number.")
     elif field == "capValue" and not (value > 0 and math.isfinite(value)):
         yield Detail(field, DetailCode.OUT_OF_RANGE, "Must be greater than 0.")
@@ -198,6 +271,9 @@ def _check_cap(field: str, value: Any) -> Iterator[Detail]:
 _CHECKS: Mapping[str, Callable[[str, Any], Iterable[Detail]]] = {
     "property": _check_name,
     "denominator": _check_denominator,
+    "where": _check_where,
+    "steps": _check_steps,
+    "quantile": _check_quantile,
     "windowHours": _whole_number(1, MOST_HOURS, "hours"),
     "delayHours": _whole_number(0, MOST_HOURS, "hours"),
     "fromDay": _whole_number(0, MOST_DAYS - 1, "days"),
@@ -205,3 +281,4 @@ _CHECKS: Mapping[str, Callable[[str, Any], Iterable[Detail]]] = {
     "capValue": _check_cap,
     "capPercentile": _check_cap,
 }
+_STEP: Mapping[str, Check] = {"event": lambda value, field: _check_name(field, value), "where": check_where}

@@ -10,25 +10,57 @@ from typing import Any
 REVENUE = "revenue"
 """The event property that holds an amount of money. The event's property `currency` is its currency."""
 
-_SHARES = ("conversion", "retention")
+DEFAULT_MARGIN = 0.1
+"""The margin of a guardrail that has none of its own, as a share of the control's value."""
+
+_SHARES = ("conversion", "retention", "funnel")
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
-    """A quantity of one user's events of one name.
+class Condition:
+    """A condition on a property of an event.
 
-    It is their number, or the sum of a property over the events where it is a number. For the
-    property `revenue`, only amounts in `currency` count.
+    `value` is a text, a number, a boolean, a tuple of these, or None where the operator takes no value.
+    """
+
+    property: str
+    operator: str
+    value: Any = None
+
+    def document(self) -> dict[str, Any]:
+        value = list(self.value) if isinstance(self.value, tuple) else self.value
+        return {"property": self.property, "operator": self.operator} | ({} if value is None else {"value": value})
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> Condition:
+        value = document.get("value")
+        return cls(document["property"], document["operator"], tuple(value) if isinstance(value, list) else value)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A quantity of one user's events of one name that meet all conditions.
+
+    It is their number, or what the metric computes from a property. For the property `revenue`, only
+    amounts in `currency` count. The currency is in upper case; those of events may be in any case.
     """
 
     event: str
     property: str = ""
     currency: str = ""
+    where: tuple[Condition, ...] = ()
 
-    def document(self) -> dict[str, str]:
-        return {"event": self.event, "property": self.property, "currency": self.currency}
+    def document(self) -> dict[str, Any]:
+        shown = {"event": self.event, "property": self.property, "currency": self.currency}
+        return shown | _where_document(self.where)
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> Quantity:
+        where = tuple(Condition.parse(condition) for condition in document.get("where", ()))
+        currency = document.get("currency", "").upper()
+        return cls(document["event"], document.get("property", ""), currency, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +71,9 @@ class Definition:
     if that is None. `version` numbers the definitions that a metric of this key has had; 0 is a name
     without a definition. `is_post_hoc` says that the metric was added after the start of the
     experiment. It does not affect equality.
+
+    A funnel has at least two `steps`, of which `quantity` is the first. `quantile` is the share of
+    events below the value of a quantile metric. Of the two margins, at most one is set.
     """
 
     key: str
@@ -53,6 +88,10 @@ class Definition:
     is_decrease_good: bool = False
     is_guardrail: bool = False
     is_post_hoc: bool = field(default=False, compare=False)
+    steps: tuple[Quantity, ...] = ()
+    quantile: float | None = None
+    margin: float | None = None
+    margin_absolute: float | None = None
 
     @property
     def is_registered_goal(self) -> bool:
@@ -65,9 +104,26 @@ class Definition:
         return self.type in _SHARES
 
     @property
+    def counts_mature_users(self) -> bool:
+        """Return whether only users whose window has passed count. Retention always has a window."""
+        return self.window is not None
+
+    @property
+    def relative_margin(self) -> float | None:
+        """Return the relative margin in force: None for a goal, and where the margin is absolute."""
+        if not self.is_guardrail or self.margin_absolute is not None:
+            return None
+        return DEFAULT_MARGIN if self.margin is None else self.margin
+
+    @property
+    def outcomes(self) -> frozenset[str]:
+        """Return the names of the events that are outcomes, which a denominator need not be."""
+        return frozenset(quantity.event for quantity in (self.quantity, *self.steps))
+
+    @property
     def events(self) -> frozenset[str]:
         """Return the names of all events that the metric reads."""
-        return frozenset(quantity.event for quantity in (self.quantity, self.denominator) if quantity)
+        return self.outcomes | ({self.denominator.event} if self.denominator else frozenset())
 
     @property
     def span(self) -> timedelta | None:
@@ -81,9 +137,10 @@ class Definition:
             "key": self.key,
             "version": self.version,
             "type": self.type,
-            **self.quantity.document(),
+            "event": self.quantity.event,
             # The type revenue implies the property.
             "property": "" if self.type == REVENUE else self.quantity.property,
+            "currency": self.quantity.currency,
             "denominator": self.denominator.document() if self.denominator else None,
             "windowHours": None if is_retention or self.window is None else self.window // _HOUR,
             "delayHours": 0 if is_retention else self.delay // _HOUR,
@@ -93,24 +150,38 @@ class Definition:
             "capPercentile": self.cap_percentile,
             "direction": "decrease" if self.is_decrease_good else "increase",
             "role": "guardrail" if self.is_guardrail else "goal",
+            **self._later_document(),
             **({"isPostHoc": True} if self.is_post_hoc else {}),
         }
+
+    def _later_document(self) -> dict[str, Any]:
+        """Return the properties that are left out while they are empty.
+
+        Experiments that started before these properties existed have stored definitions without them.
+        """
+        steps = [{"event": step.event, **_where_document(step.where)} for step in self.steps]
+        values = {
+            **({} if self.steps else _where_document(self.quantity.where)),
+            "steps": steps or None,
+            "quantile": self.quantile,
+            "margin": self.margin,
+            "marginAbsolute": self.margin_absolute,
+        }
+        return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Definition:
         """Return the definition from a document that `document()` made or that `check_meaning` accepts."""
         delay, window = _span(document)
         denominator = document["denominator"]
+        steps = tuple(Quantity.parse(step) for step in document.get("steps", ()))
+        implied = {"property": REVENUE} if document["type"] == REVENUE else {}
         return cls(
             key=document["key"],
             version=document["version"],
             type=document["type"],
-            quantity=Quantity(
-                document["event"],
-                REVENUE if document["type"] == REVENUE else document["property"],
-                document["currency"],
-            ),
-            denominator=None if denominator is None else Quantity(**denominator),
+            quantity=steps[0] if steps else Quantity.parse({**document, **implied}),
+            denominator=None if denominator is None else Quantity.parse(denominator),
             delay=delay,
             window=window,
             cap_value=document["capValue"],
@@ -118,7 +189,16 @@ class Definition:
             is_decrease_good=document["direction"] == "decrease",
             is_guardrail=document["role"] == "guardrail",
             is_post_hoc=document.get("isPostHoc", False),
+            steps=steps,
+            quantile=document.get("quantile"),
+            margin=document.get("margin"),
+            margin_absolute=document.get("marginAbsolute"),
         )
+
+
+def _where_document(where: Iterable[Condition]) -> dict[str, Any]:
+    conditions = [condition.document() for condition in where]
+    return {"where": conditions} if conditions else {}
 
 
 def primary_of(definitions: Iterable[Definition]) -> Definition | None:

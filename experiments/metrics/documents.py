@@ -15,6 +15,9 @@ COLUMNS = {
     "property": "property",
     "currency": "currency",
     "denominator": "denominator",
+    "where": "where",
+    "steps": "steps",
+    "quantile": "quantile",
     "windowHours": "window_hours",
     "delayHours": "delay_hours",
     "fromDay": "from_day",
@@ -23,13 +26,24 @@ COLUMNS = {
     "capPercentile": "cap_percentile",
     "direction": "direction",
     "role": "role",
+    "margin": "margin",
+    "marginAbsolute": "margin_absolute",
 }
 """The column of each JSON property that says what a metric computes."""
+LEFT_OUT_WHILE_EMPTY = ("where", "steps", "quantile", "margin", "marginAbsolute")
+"""Properties that no document has without a value, so that older documents compare as equal."""
 
 
 def meaning(metric: Metric) -> Document:
     """Return what a metric computes: everything except its key, its description and its version."""
-    return {name: getattr(metric, column) for name, column in COLUMNS.items()}
+    return without_empty({name: getattr(metric, column) for name, column in COLUMNS.items()})
+
+
+def without_empty(document: Document) -> Document:
+    """Return the document without the properties that are left out while they are empty."""
+    return {
+        name: value for name, value in document.items() if name not in LEFT_OUT_WHILE_EMPTY or value not in (None, [])
+    }
 
 
 def definition_of(metric: Metric) -> Definition:
@@ -52,13 +66,14 @@ def definitions_of(experiment: Experiment) -> list[Definition]:
 def outcome_names(experiment: Experiment) -> frozenset[str]:
     """Return the names of events that are outcomes, which never create exposures.
 
-    These are the keys of the metrics and the names of the events that they count. The denominator of
-    a ratio is not among them, because it may be the exposure itself. Post-hoc metrics change nothing:
-    users who were exposed by such an event stay exposed, and new users are exposed in the same way.
+    These are the keys of the metrics and the names of the events that they count, with all steps of
+    funnels. The denominator of a ratio is not among them, because it may be the exposure itself.
+    Post-hoc metrics change nothing: users who were exposed by such an event stay exposed, and new
+    users are exposed in the same way.
     """
     registered = [definition for definition in definitions_of(experiment) if not definition.is_post_hoc]
     return frozenset(definition.key for definition in registered).union(
-        definition.quantity.event for definition in registered
+        *(definition.outcomes for definition in registered)
     )
 
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from experiments.models.aggregates import AggregateState, UserTotal, VariantSums
-from experiments.models.experiment import REOPENABLE_FOR, WHOLE, Calibration, Experiment, ExperimentQuerySet, Status
+from experiments.models.aggregates import AggregateState, DailyChange, SeriesUser, UserTotal, VariantSums
+from experiments.models.experiment import (
+    LOOKBACK_DAYS,
+    MINIMUM_DAYS,
+    REOPENABLE_FOR,
+    WHOLE,
+    AnalysisMethod,
+    Calibration,
+    Experiment,
+    ExperimentQuerySet,
+    Status,
+)
 from experiments.models.exposure import Exposure, Origin
 from experiments.models.metric import Direction, Metric, MetricType, Role
 
 __all__ = [
+    "LOOKBACK_DAYS",
+    "MINIMUM_DAYS",
     "REOPENABLE_FOR",
     "WHOLE",
     "AggregateState",
+    "AnalysisMethod",
     "Calibration",
+    "DailyChange",
     "Direction",
     "Experiment",
     "ExperimentQuerySet",
@@ -20,6 +34,7 @@ __all__ = [
     "MetricType",
     "Origin",
     "Role",
+    "SeriesUser",
     "Status",
     "UserTotal",
     "VariantSums",

@@ -14,7 +14,7 @@ from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment
 from config.slugs import is_key
 from config.timestamps import format_timestamp
-from experiments.models.experiment import WHOLE, Experiment
+from experiments.models.experiment import LOOKBACK_DAYS, MINIMUM_DAYS, WHOLE, AnalysisMethod, Experiment
 
 KIND = "experiment"
 
@@ -67,6 +67,14 @@ def _extras(experiment: Experiment) -> Document:
         "forcedVariants": experiment.forced_variants,
         "flag": experiment.flag,
         "plannedSampleSize": experiment.planned_size,
+        "minimumEffect": experiment.minimum_effect,
+        "analysis": None if experiment.analysis == AnalysisMethod.SEQUENTIAL else str(experiment.analysis),
+        "minimumDays": None if experiment.minimum_days == MINIMUM_DAYS else experiment.minimum_days,
+        "lookbackDays": None if experiment.lookback_days == LOOKBACK_DAYS else experiment.lookback_days,
+        "givenTuningSampleSize": experiment.given_tuning_size,
+        "owner": experiment.owner,
+        "hypothesis": experiment.hypothesis,
+        "archivedAt": format_timestamp(experiment.archived_at) if experiment.archived_at else None,
         "registration": experiment.registration,
         "phases": experiment.phases,
         "winner": experiment.winner,

@@ -16,6 +16,10 @@ from config.models import Environment
 from config.slugs import DESCRIPTION_LENGTH, KEY_LENGTH, KEY_PATTERN, NAME_LENGTH
 from experiments.stats.types import TUNING_SIZE
 
+MINIMUM_DAYS = 7
+"""The default of the shortest run, in days: one full week."""
+LOOKBACK_DAYS = 28
+"""The default number of days before the exposure that CUPED looks back."""
 WHOLE = 100
 """The percentage that includes all users of the audience."""
 REOPENABLE_FOR = timedelta(days=30)
@@ -30,9 +34,22 @@ class Status(models.TextChoices):
     STOPPED = "stopped", "Stopped"
 
 
+class AnalysisMethod(models.TextChoices):
+    """How often the results may be read for the decision."""
+
+    SEQUENTIAL = "sequential", "Sequential: safe to read every day"
+    FIXED = "fixed", "Fixed: read once, at the planned size"
+
+
 class ExperimentQuerySet(models.QuerySet["Experiment"]):
     def in_environment(self, environment: Environment) -> ExperimentQuerySet:
         return self.filter(environment=environment)
+
+    def current(self) -> ExperimentQuerySet:
+        return self.filter(archived_at=None)
+
+    def archived(self) -> ExperimentQuerySet:
+        return self.exclude(archived_at=None)
 
     def started(self) -> ExperimentQuerySet:
         return self.exclude(status=Status.DRAFT)
@@ -94,10 +111,24 @@ class Experiment(models.Model):
     """The flag that the experiment drives while it runs: its key, and what it `serves` for each variant."""
     planned_size = models.PositiveIntegerField(null=True, blank=True, default=None)
     """The number of users, in all variants together, that are planned before a decision."""
+    minimum_effect = models.FloatField(null=True, blank=True, default=None)
+    """The smallest effect of interest, as a share of the control's value."""
+    analysis = models.CharField(
+        max_length=10,
+        choices=AnalysisMethod.choices,
+        default=AnalysisMethod.SEQUENTIAL,
+        db_default=AnalysisMethod.SEQUENTIAL,
+    )
+    minimum_days = models.PositiveSmallIntegerField(default=MINIMUM_DAYS, db_default=MINIMUM_DAYS)
+    """The shortest run in days. Before it is over, no variant is recommended."""
+    lookback_days = models.PositiveSmallIntegerField(default=LOOKBACK_DAYS, db_default=LOOKBACK_DAYS)
+    """How many days before the exposure CUPED looks back. With 0 it is off."""
+    owner = models.CharField(max_length=NAME_LENGTH, blank=True, default="", db_default="")
+    hypothesis = models.CharField(max_length=DESCRIPTION_LENGTH, blank=True, default="", db_default="")
     registration: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, default=None, editable=False
     )
-    """The plan as registered at the start: the primary metric and the planned size; None for a draft."""
+    """The plan as registered at the start, such as the primary metric and the planned size; None for a draft."""
     phases: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
         decoder=StoredJSONDecoder, default=list, editable=False
     )
@@ -116,9 +147,13 @@ class Experiment(models.Model):
 
     It is fixed before the experiment starts.
     """
+    given_tuning_size = models.PositiveIntegerField(null=True, blank=True, default=None)
+    """N* as it was set; None where it follows from the plan."""
     created_at = models.DateTimeField(editable=False)
     started_at = models.DateTimeField(null=True, editable=False)
     stopped_at = models.DateTimeField(null=True, editable=False)
+    archived_at = models.DateTimeField(null=True, blank=True, default=None, editable=False)
+    """When the experiment was archived. Lists leave it out since then; it is a draft or stopped."""
     frozen_at = models.DateTimeField(null=True, editable=False)
     """When the results were frozen. Events that are stored later do not change them."""
 
@@ -139,6 +174,7 @@ class Experiment(models.Model):
                 | Q(status=Status.STOPPED, started_at__isnull=False, stopped_at__isnull=False),
                 name="experiment_times_fit_status",
             ),
+            models.CheckConstraint(condition=Q(analysis__in=AnalysisMethod.values), name="experiment_analysis_known"),
             models.CheckConstraint(
                 condition=Q(winner="") | Q(status=Status.STOPPED), name="experiment_winner_once_stopped"
             ),
@@ -184,8 +220,12 @@ class Calibration(models.Model):
     at = models.DateTimeField()
     rounds = models.PositiveIntegerField()
     false_positives = models.FloatField()
-    """The share of splits in which an always-valid test found a difference; the highest of any treatment."""
+    """The share of splits in which what always-valid tests decide was wrong: the highest of any kind and treatment."""
     is_as_promised = models.BooleanField()
+    outcomes: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, default=None
+    )
+    """The error rates of lifts, labels and guardrails; None in a calibration by an older version."""
 
     class Meta:
         indexes = (models.Index(fields=("environment", "metric", "at"), name="calibration_by_metric"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db import models
@@ -22,6 +23,13 @@ class Origin(models.TextChoices):
     TOLD = "told", "Imported by an operator, and told by this service since"
 
 
+class ExposureQuerySet(models.QuerySet["Exposure"]):
+    def in_several_variants(self, until: datetime | None) -> ExposureQuerySet:
+        """Filter exposures of users who had seen several variants by a moment, or by now."""
+        several = self.filter(is_in_several_variants=True)
+        return several if until is None else several.exclude(in_several_since__gt=until)
+
+
 class Exposure(models.Model):
     """The variant that a user counts for, and since when. A user has one row in each experiment."""
 
@@ -32,6 +40,11 @@ class Exposure(models.Model):
     exposed_at = models.DateTimeField()
     origin = models.CharField(max_length=10, choices=Origin.choices)
     is_in_several_variants = models.BooleanField(default=False)
+    in_several_since = models.DateTimeField(null=True, default=None)
+    """The earliest moment at which the user saw another variant, so that what came after a stop can be left out.
+
+    It is unknown (None) where an older version noticed the other variant; that always counts.
+    """
     phase = models.PositiveSmallIntegerField(default=1, db_default=1)
     """The number of the phase by which the user was assigned, or in which the exposure was reported."""
     attributes: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
@@ -39,6 +52,8 @@ class Exposure(models.Model):
     )
     """The user's attributes at the exposure: strings, numbers and booleans, for breakdowns of results."""
     arrival = ArrivalField()
+
+    objects = ExposureQuerySet.as_manager()
 
     class Meta:
         indexes = (models.Index(fields=("arrival",), name="exposure_by_arrival"),)

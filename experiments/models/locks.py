@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Q
 
-from config.database.locks import Rank, lock_rows, share_rows
+from config.database.locks import Rank, Strength, lock_rows, share_rows
 from experiments.models.aggregates import AggregateState
 from experiments.models.experiment import Experiment, ExperimentQuerySet, Status
 from experiments.models.exposure import Exposure
@@ -15,8 +17,23 @@ from experiments.models.exposure import Exposure
 ExposureKey = tuple[UUID, str]
 """The primary key of an exposure: experiment and user."""
 
-DECISIVE = ("experiment_id", "user_id", "variant", "exposed_at", "origin", "is_in_several_variants", "phase")
+_SEVERAL = ("is_in_several_variants", "in_several_since")
+DECISIVE = ("experiment_id", "user_id", "variant", "exposed_at", "origin", *_SEVERAL, "phase")
 """The columns of an exposure by which its changes are decided: all but the attributes."""
+
+
+class StoredExposure(NamedTuple):
+    """An exposure as it is stored, without its attributes, which may be large."""
+
+    experiment_id: UUID
+    user_id: str
+    variant: str
+    exposed_at: datetime
+    origin: str
+    is_in_several_variants: bool
+    in_several_since: datetime | None
+    phase: int
+    has_attributes: bool
 
 
 def lock_aggregates(experiment_ids: Collection[UUID]) -> list[AggregateState]:
@@ -50,19 +67,29 @@ def share_experiments(named: ExperimentQuerySet) -> None:
     share_rows(Rank.EXPERIMENTS, named.filter(status=Status.STOPPED).order_by("pk").values_list("pk"), "SHARE")
 
 
-def share_exposures(keys: Collection[ExposureKey]) -> list[Exposure]:
-    """Return those of the exposures that exist, kept from deletion: an erasure waits for this transaction.
+def share_exposures(keys: Collection[ExposureKey]) -> list[StoredExposure]:
+    """Return those of the exposures that exist, kept from deletion: an erasure waits for this transaction."""
+    return _hold_exposures(keys, "KEY SHARE")
 
-    They come without their attributes.
+
+def lock_exposures(keys: Collection[ExposureKey]) -> list[StoredExposure]:
+    """Return those of the exposures that exist, locked: no other transaction changes or deletes them now.
+
+    Rows are locked in the order of their keys, so that two transactions do not wait for each other in a circle.
     """
+    return _hold_exposures(keys, "NO KEY UPDATE")
+
+
+def _hold_exposures(keys: Collection[ExposureKey], strength: Strength) -> list[StoredExposure]:
     if not keys:
         return []
     condition = Q()
     for experiment_id, user_ids in users_by_experiment(keys).items():
         condition |= Q(experiment_id=experiment_id, user_id__in=user_ids)
-    stored = Exposure.objects.filter(condition).order_by("experiment_id", "user_id").values_list(*DECISIVE)
-    rows = share_rows(Rank.EXPOSURES, stored, "KEY SHARE")
-    return [Exposure(**dict(zip(DECISIVE, row, strict=True))) for row in rows]
+    stored = Exposure.objects.filter(condition).annotate(has_attributes=Q(attributes__isnull=False))
+    ordered = stored.order_by("experiment_id", "user_id").values_list(*DECISIVE, "has_attributes")
+    rows = share_rows(Rank.EXPOSURES, ordered, strength)
+    return [StoredExposure(*row) for row in rows]
 
 
 def users_by_experiment(keys: Iterable[ExposureKey]) -> dict[UUID, list[str]]:

@@ -6,11 +6,13 @@ import builtins
 from typing import Any
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 from uuid_utils.compat import uuid7
 
 from config.documents import StoredJSONDecoder
 from config.slugs import DESCRIPTION_LENGTH, KEY_LENGTH, KEY_PATTERN, NAME_LENGTH
+
+_EMPTY_LIST = Value([], models.JSONField())
 
 
 class MetricType(models.TextChoices):
@@ -23,6 +25,9 @@ class MetricType(models.TextChoices):
     MEAN = "mean", "Mean of a property"
     RATIO = "ratio", "Ratio of two quantities"
     RETENTION = "retention", "Retention: did it happen on certain days?"
+    DISTINCT = "distinct", "Distinct: how many different values?"
+    FUNNEL = "funnel", "Funnel: were all steps done in order?"
+    QUANTILE = "quantile", "Quantile of a property"
 
 
 class Direction(models.TextChoices):
@@ -52,6 +57,15 @@ class Metric(models.Model):
     denominator: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, blank=True, default=None
     )
+    where: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
+        decoder=StoredJSONDecoder, blank=True, default=list, db_default=_EMPTY_LIST
+    )
+    """Conditions on the properties of an event. Only events that meet all of them count."""
+    steps: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(
+        decoder=StoredJSONDecoder, blank=True, default=list, db_default=_EMPTY_LIST
+    )
+    """The steps of a funnel in their order, each with an `event` and its `where`."""
+    quantile = models.FloatField(null=True, blank=True)
     window_hours = models.PositiveIntegerField(null=True, blank=True)
     delay_hours = models.PositiveIntegerField(default=0)
     from_day = models.PositiveIntegerField(null=True, blank=True)
@@ -60,6 +74,10 @@ class Metric(models.Model):
     cap_percentile = models.FloatField(null=True, blank=True)
     direction = models.CharField(max_length=10, choices=Direction.choices, default=Direction.INCREASE)
     role = models.CharField(max_length=10, choices=Role.choices, default=Role.GOAL)
+    margin = models.FloatField(null=True, blank=True)
+    """How much worse a guardrail may get, as a share of the control's value."""
+    margin_absolute = models.FloatField(null=True, blank=True)
+    """The same in units of the metric. A guardrail has at most one of the two."""
     version = models.PositiveIntegerField(default=1, editable=False)
     """It grows by one when the definition changes and a started experiment has used the previous one."""
     created_at = models.DateTimeField(editable=False)
@@ -75,6 +93,7 @@ class Metric(models.Model):
             models.CheckConstraint(condition=Q(direction__in=Direction.values), name="metric_direction_known"),
             models.CheckConstraint(condition=Q(role__in=Role.values), name="metric_role_known"),
             models.CheckConstraint(condition=Q(cap_value=None) | Q(cap_percentile=None), name="metric_one_cap"),
+            models.CheckConstraint(condition=Q(margin=None) | Q(margin_absolute=None), name="metric_one_margin"),
         )
 
     def __str__(self) -> str:

@@ -87,8 +87,15 @@ def exposures_of(experiment: Experiment, design: Design) -> QuerySet[Exposure, A
     is_assigned = Case(When(origin=Origin.ASSIGNED, then=True), default=False, output_field=BooleanField())
     attributes = "attributes" if reads_attributes(design) else Value(None, output_field=TextField())
     rows = Exposure.objects.filter(experiment=experiment).order_by()
-    columns = ("user_id", "variant", "exposed_at", is_assigned, "phase", "is_in_several_variants", attributes)
+    columns = ("user_id", "variant", "exposed_at", is_assigned, "phase", _is_in_several(experiment), attributes)
     return rows.values_list(*columns)
+
+
+def _is_in_several(experiment: Experiment) -> Case:
+    """Return whether the user had seen another variant by the stop; what came later does not count."""
+    since_then = {} if experiment.stopped_at is None else {"in_several_since__gt": experiment.stopped_at}
+    later = [When(**since_then, then=False)] if since_then else []
+    return Case(*later, default="is_in_several_variants", output_field=BooleanField())
 
 
 def assignment_audit_document(audit: AssignmentAudit) -> Document:

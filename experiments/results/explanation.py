@@ -6,21 +6,33 @@ which are computed from totals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import timedelta
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from fractions import Fraction
 from functools import reduce
 from operator import add
 
 from django.db.models import Count
 
 from config.documents import Document
-from config.timestamps import format_timestamp
+from config.timestamps import floor_to_second, format_timestamp
 from experiments.aggregates.statements import exposed_users
-from experiments.design.phases import choices, chosen
+from experiments.design.phases import choices, chosen, split_of
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
+from experiments.results.explanation_events import (
+    Filter,
+    count_events,
+    filters_of,
+    find_cap,
+    funnel_steps,
+    needs_events,
+    percentile,
+)
 from experiments.results.explanation_statements import (
     Condition,
     Selection,
@@ -31,27 +43,42 @@ from experiments.results.explanation_statements import (
 )
 
 
-def explain(experiment: Experiment, metric_index: int, variant: str, phase: str | None = None) -> Document:
+def explain(
+    experiment: Experiment,
+    metric_index: int,
+    variant: str,
+    phase: str | None = None,
+    *,
+    at: datetime,
+    read_at: datetime | None = None,
+) -> Document:
     """Return how the figure of a metric is computed in one variant, from what is stored now.
 
     `phase` is one of `design.phases.choices`. Each of the `steps` has the number of events (`rows`) that meet a
-    condition and all before it, and the number of their `users`. `sum` adds up the values of the users, each at
-    most `cap`. `value` is the sum divided by the exposed users, or for a ratio by `denominatorSum`.
+    condition and all before it, and the number of their `users`. `users` are those who count: with a window, the ones
+    who are mature at `at` or at the stop. `sum` adds up their values, each at most `cap`. `value` is the sum divided
+    by the users, or for a ratio by `denominatorSum`; CUPED does not change it. Over phases with other weights, `value`
+    adds up the values of the `strata`, each times its weight. Once a fixed analysis is read, `read_at` is the moment
+    of which everything is.
     """
-    return _Explanation(experiment, metric_index, variant).of(phase)
+    return _Explanation(experiment, metric_index, variant, at, read_at).of(phase)
 
 
-def explain_all(experiment: Experiment) -> dict[str, dict[str, Document]]:
+def explain_all(
+    experiment: Experiment, at: datetime, read_at: datetime | None = None
+) -> dict[str, dict[str, Document]]:
     """Return all explanations by metric index (as text) and variant, to store before events are deleted."""
     return {
-        str(index): {variant: _explain_choices(experiment, index, variant) for variant in experiment.variant_keys}
+        str(index): {
+            variant: _explain_choices(experiment, _Explanation(experiment, index, variant, at, read_at))
+            for variant in experiment.variant_keys
+        }
         for index in range(len(experiment.metrics))
     }
 
 
-def _explain_choices(experiment: Experiment, metric_index: int, variant: str) -> Document:
+def _explain_choices(experiment: Experiment, explanation: _Explanation) -> Document:
     """Return the explanation. With several phases, it has the explanations of all choices of phases in `choices`."""
-    explanation = _Explanation(experiment, metric_index, variant)
     if len(experiment.phases) < 2:
         return explanation.of(None)
     return {
@@ -63,42 +90,102 @@ def _explain_choices(experiment: Experiment, metric_index: int, variant: str) ->
 class _Explanation:
     """The counts of one metric in one variant by phase, so that every choice of phases comes from the same queries."""
 
-    def __init__(self, experiment: Experiment, metric_index: int, variant: str) -> None:
+    def __init__(
+        self, experiment: Experiment, metric_index: int, variant: str, at: datetime, read_at: datetime | None
+    ) -> None:
         definition = definitions_of(experiment)[metric_index]
-        conditions = list(_conditions_of_users(experiment, definition))
-        value = _VALUES.get(definition.type, "")
-        self._phases, self._selection = experiment.phases, _select(definition.quantity, conditions, value)
-        self._cap = _cap(experiment, definition, self._selection)
-        self._counts = count_steps(experiment, variant, self._selection, self._cap)
-        self._denominator, self._denominator_counts = None, None
+        if read_at is not None:  # as if it had been stopped then
+            experiment = copy(experiment)
+            experiment.stopped_at = read_at
+        self._experiment, self._variant, self._quantile = experiment, variant, definition.quantile
+        end = min(filter(None, (at, experiment.stopped_at)))
+        conditions = list(_conditions_of_users(experiment, definition, end, is_read=read_at is not None))
+        # The cap of a percentile comes from all users, mature or not.
+        of_all = [condition for condition in conditions if condition.name != _MATURE]
+        self._cap = _cap(experiment, definition, of_all)
+        self._part = _explain_part(experiment, variant, definition, definition.quantity, conditions, self._cap)
+        self._denominator = None
         if definition.denominator is not None:
-            self._denominator = _select(definition.denominator, conditions)
-            self._denominator_counts = count_steps(experiment, variant, self._denominator, None)
-        exposed = exposed_users(experiment).filter(variant=variant).order_by()
-        self._users = dict(exposed.values_list("phase").annotate(users=Count("user_id")))
+            self._denominator = _explain_part(experiment, variant, definition, definition.denominator, conditions, None)
+        self._users = _count_users(experiment, definition, end)
 
     def of(self, choice: str | None) -> Document:
-        phases = chosen(self._phases, choice) or [1]
-        suffix = "" if len(phases) >= len(self._phases) else f" in {_phase_names(phases)}"
-        counts, users = _combine_phases(self._counts, phases), sum(self._users.get(number, 0) for number in phases)
-        explained = {
-            "users": users,
-            "steps": _steps(self._selection, counts, suffix),
+        every = self._experiment.phases
+        phases = chosen(every, choice) or [1]
+        suffix = "" if len(phases) >= len(every) else f" in {_phase_names(phases)}"
+        whole, strata = self._stratum(phases), self._strata(phases)
+        return {
+            "users": whole["users"],
+            "steps": _steps(self._part, phases, suffix),
             "cap": self._cap,
-            "cappedUsers": counts.capped,
-            "sum": counts.total,
-            "denominatorSteps": None,
-            "denominatorSum": None,
-            "value": counts.total / users if users else None,
+            "cappedUsers": _combine_phases(self._part.counts, phases).capped,
+            "sum": whole["sum"],
+            "denominatorSteps": None if self._denominator is None else _steps(self._denominator, phases, suffix),
+            "denominatorSum": whole["denominatorSum"],
+            "strata": strata,
+            "value": whole["value"] if strata is None else _combine_strata(strata),
         }
-        if self._denominator is not None and self._denominator_counts is not None:
-            denominator = _combine_phases(self._denominator_counts, phases)
-            explained |= {
-                "denominatorSteps": _steps(self._denominator, denominator, suffix),
-                "denominatorSum": denominator.total,
-                "value": counts.total / denominator.total if denominator.total else None,
+
+    def _stratum(self, phases: Sequence[int]) -> Document:
+        """Return users, sum and value of some phases together."""
+        users, total = self._users_in(phases).get(self._variant, 0), _combine_phases(self._part.counts, phases).total
+        divisor = None if self._denominator is None else _combine_phases(self._denominator.counts, phases).total
+        divided_by = users if divisor is None else divisor
+        value = total / divided_by if divided_by else None
+        if self._quantile is not None:
+            values = (value for number in phases for value in self._part.values.get(number, ()))
+            value = percentile(values, self._quantile)
+        return {"phases": list(phases), "users": users, "sum": total, "denominatorSum": divisor, "value": value}
+
+    def _strata(self, phases: Sequence[int]) -> list[Document] | None:
+        """Return the phases of each split, with the weight of their users; None if there is one split."""
+        by_split: dict[tuple[Fraction, ...], list[int]] = {}
+        for number in phases if self._experiment.phases else ():
+            if self._users_in([number]):
+                by_split.setdefault(split_of(self._experiment.phases[number - 1]), []).append(number)
+        if len(by_split) < 2:
+            return None
+        usable = [numbers for numbers in by_split.values() if self._is_usable(numbers, phases[-1])]
+        total = sum(sum(self._users_in(numbers).values()) for numbers in usable)
+        return [
+            {
+                **self._stratum(numbers),
+                "weight": sum(self._users_in(numbers).values()) / total if numbers in usable else 0.0,
             }
-        return explained
+            for numbers in by_split.values()
+        ]
+
+    def _is_usable(self, phases: Sequence[int], newest: int) -> bool:
+        """Return whether two users of each variant that gets users were exposed in these phases."""
+        users, weights = self._users_in(phases), self._experiment.phases[newest - 1]["variants"]
+        control = weights[0]["key"]
+        active = {variant["key"] for variant in weights if variant["weight"]} | {control}
+        compared = active if self._variant in active else {control, self._variant}
+        return all(users.get(key, 0) >= 2 for key in compared)
+
+    def _users_in(self, phases: Sequence[int]) -> Mapping[str, int]:
+        """Return the users who count, by variant."""
+        users: Counter[str] = Counter()
+        for (phase, variant), number in self._users.items():
+            if phase in phases:
+                users[variant] += number
+        return users
+
+
+def _combine_strata(strata: Sequence[Document]) -> float | None:
+    parts = [(stratum["weight"], stratum["value"]) for stratum in strata if stratum["weight"]]
+    if not parts or any(value is None for _, value in parts):
+        return None
+    return float(sum(weight * value for weight, value in parts))
+
+
+def _count_users(experiment: Experiment, definition: Definition, end: datetime) -> Mapping[tuple[int, str], int]:
+    """Return the users who count for a metric, by phase and variant."""
+    exposed = exposed_users(experiment).order_by()
+    if definition.span is not None:
+        exposed = exposed.filter(exposed_at__lt=floor_to_second(end - definition.span) + timedelta(seconds=1))
+    rows = exposed.values_list("phase", "variant").annotate(users=Count("user_id"))
+    return {(phase, variant): users for phase, variant, users in rows}
 
 
 def _combine_phases(counts: Mapping[int | None, StepCounts], phases: Sequence[int]) -> StepCounts:
@@ -112,21 +199,66 @@ def _phase_names(phases: Sequence[int]) -> str:
     return f"phases {', '.join(others)} and {last}" if others else f"phase {last}"
 
 
-_EXPOSED = "by_exposed_users"
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One quantity of a metric: the names of its events, its steps in words, and what they leave by phase.
+
+    `values` are those of events by phase, for a quantile.
+    """
+
+    events: Sequence[str]
+    steps: Sequence[tuple[str, str]]
+    counts: Mapping[int | None, StepCounts]
+    values: Mapping[int, Sequence[float]] = field(default_factory=dict)
+
+
+def _explain_part(
+    experiment: Experiment,
+    variant: str,
+    definition: Definition,
+    quantity: Quantity,
+    conditions: Sequence[Condition],
+    cap: float | None,
+) -> _Part:
+    if not needs_events(definition):
+        selection = _select(definition, quantity, [*conditions, *_conditions_of_values(quantity)])
+        return _Part(selection.events, _named(selection.conditions), count_steps(experiment, variant, selection, cap))
+    selection, filters = _select(definition, quantity, conditions), filters_of(definition, quantity)
+    counted = count_events(experiment, variant, definition, selection, filters, cap)
+    return _Part(
+        selection.events,
+        [*_named(conditions), *_named(filters), *funnel_steps(definition)],
+        counted.by_phase,
+        counted.values,
+    )
+
+
+def _named(conditions: Iterable[Condition | Filter]) -> list[tuple[str, str]]:
+    return [(condition.name, condition.description) for condition in conditions]
+
+
+_EXPOSED, _MATURE = "by_exposed_users", "by_mature_users"
 _VALUES = {"conversion": "any", "retention": "any", "mean": "mean"}
 """The value of one user by type of metric. The default is the number of their events, or their sum."""
 
 
-def _select(quantity: Quantity, conditions: Sequence[Condition], value: str = "") -> Selection:
-    default = "sum" if quantity.property else "number"
-    return Selection(
-        quantity.event, [*conditions, *_conditions_of_values(quantity)], value or default, quantity.property
-    )
+def _select(definition: Definition, quantity: Quantity, conditions: Sequence[Condition]) -> Selection:
+    names = [step.event for step in definition.steps] or [quantity.event]
+    value = _VALUES.get(definition.type) or ("sum" if quantity.property else "number")
+    return Selection(list(dict.fromkeys(names)), conditions, value, quantity.property)
 
 
-def _conditions_of_users(experiment: Experiment, definition: Definition) -> Iterator[Condition]:
-    """Yield the conditions on the user, the experiment and the time of an event."""
+def _conditions_of_users(
+    experiment: Experiment, definition: Definition, end: datetime, *, is_read: bool
+) -> Iterator[Condition]:
+    """Yield the conditions on the user, the experiment and the time of an event. No window ends after `end`.
+
+    `is_read` says that this is the one reading of a fixed analysis.
+    """
     yield Condition(_EXPOSED, "By users who were exposed to the variant.", "base IS NOT NULL")
+    if definition.span is not None:
+        description = f"By users whose window had passed at {format_timestamp(end)}."
+        yield Condition(_MATURE, description, f"{dialect().later} <= %s", [definition.span.total_seconds(), end])
     own = ["", *experiment.references()]
     description = "That name this experiment, or none."
     yield Condition("of_the_experiment", description, f"experiment IN ({', '.join(['%s'] * len(own))})", own)
@@ -134,7 +266,8 @@ def _conditions_of_users(experiment: Experiment, definition: Definition) -> Iter
     if definition.delay or definition.window is not None:
         yield _in_the_window(definition)
     if experiment.stopped_at is not None:
-        description = f"Not after the stop at {format_timestamp(experiment.stopped_at)}."
+        noun = "reading" if is_read else "stop"
+        description = f"Not after the {noun} at {format_timestamp(experiment.stopped_at)}."
         yield Condition("before_the_stop", description, "counted_at <= %s", [experiment.stopped_at])
 
 
@@ -161,25 +294,31 @@ def _conditions_of_values(quantity: Quantity) -> Iterator[Condition]:
         yield Condition("with_the_value", f"With a number as {quantity.property}.", "amount IS NOT NULL")
 
 
-def _cap(experiment: Experiment, definition: Definition, selection: Selection) -> float | None:
-    if definition.cap_percentile is None:
+def _cap(experiment: Experiment, definition: Definition, conditions: Sequence[Condition]) -> float | None:
+    quantity, percent = definition.quantity, definition.cap_percentile
+    if percent is None:
         return definition.cap_value
-    return find_percentile(experiment, selection, definition.cap_percentile)
+    if needs_events(definition):
+        selection = _select(definition, quantity, conditions)
+        return find_cap(experiment, definition, selection, filters_of(definition, quantity), percent)
+    selection = _select(definition, quantity, [*conditions, *_conditions_of_values(quantity)])
+    return find_percentile(experiment, selection, percent)
 
 
-def _steps(selection: Selection, counts: StepCounts, suffix: str) -> list[Document]:
-    """Return the steps. `suffix` names the phases in the condition on exposed users."""
+def _steps(part: _Part, phases: Sequence[int], suffix: str) -> list[Document]:
+    """Return the steps of some phases. `suffix` names the phases in the condition on exposed users."""
+    left = _combine_phases(part.counts, phases).left
     steps = [
-        ("events_of_the_name", f"Events named {selection.event} in the environment."),
-        *((condition.name, _describe(condition, suffix)) for condition in selection.conditions),
+        ("events_of_the_name", f"Events named {' or '.join(part.events)} in the environment."),
+        *((name, _describe(name, description, suffix)) for name, description in part.steps),
         ("counted", "What is left counts."),
     ]
-    left = [*counts.left, counts.left[-1]]
+    left = [*left, left[-1]]
     return [
         {"name": name, "description": description, "rows": rows, "users": users}
         for (name, description), (rows, users) in zip(steps, left, strict=True)
     ]
 
 
-def _describe(condition: Condition, suffix: str) -> str:
-    return f"{condition.description[:-1]}{suffix}." if condition.name == _EXPOSED else condition.description
+def _describe(name: str, description: str, suffix: str) -> str:
+    return f"{description[:-1]}{suffix}." if name == _EXPOSED else description

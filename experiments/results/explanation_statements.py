@@ -5,13 +5,16 @@ It shares nothing with the SQL of the totals, so that an explanation is an indep
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+import orjson
 from django.db import connection
 
 from config.database.insertion import adapt_row
+from config.timestamps import parse_timestamp
 from events.models import Event
 from experiments.models import Experiment, Exposure
 
@@ -27,7 +30,7 @@ class Dialect:
     base: str  # the exposure, floored to its second
     later: str  # some seconds after that
     amount: str  # a property where it is a number, else NULL
-    currency: str
+    currency: str  # in upper case
     least: str
 
 
@@ -39,7 +42,7 @@ _DIALECTS = {
         amount=f"(SELECT CASE WHEN ABS(value::text::numeric) < {_SMALLEST} THEN 0 "  # noqa: S608 (no data)
         f"ELSE GREATEST(-{_LARGEST}, LEAST({_LARGEST}, value::text::numeric))::float8 END "
         "FROM (SELECT event.properties -> %s::text AS value) AS read WHERE jsonb_typeof(value) = 'number')",
-        currency="event.properties ->> 'currency'",
+        currency="upper(event.properties ->> 'currency' COLLATE \"C\")",
         least="LEAST",
     ),
     # SQLite stores moments as text. A moment of a whole second sorts before all others in that second.
@@ -50,7 +53,7 @@ _DIALECTS = {
         amount=f"(SELECT CASE WHEN value > -{_SMALLEST} AND value < {_SMALLEST} THEN 0.0 "  # noqa: S608 (no data)
         f"ELSE CAST(MAX(-{_LARGEST}, MIN({_LARGEST}, value)) AS REAL) END FROM json_each(event.properties) "
         "WHERE key = %s AND type IN ('integer', 'real'))",
-        currency="json_extract(event.properties, '$.currency')",
+        currency="upper(json_extract(event.properties, '$.currency'))",
         least="MIN",
     ),
 }
@@ -68,12 +71,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The name of the events, the conditions under which they count, and how they give the value of one user.
+    """The names of the events, the conditions under which they count, and how they give the value of one user.
 
     `value` is one of `any`, `number`, `sum` and `mean`. `sum` and `mean` are those of `property`.
     """
 
-    event: str
+    events: Sequence[str]
     conditions: Sequence[Condition]
     value: str
     property: str
@@ -141,6 +144,29 @@ def find_percentile(experiment: Experiment, selection: Selection, percent: float
     return float(rows[0][0]) if rows and rows[0][0] > 0 else None
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An event of an exposed user. `id` is a text."""
+
+    user_id: str
+    phase: int
+    id: str
+    name: str
+    counted_at: datetime
+    properties: Mapping[str, Any]
+
+
+def read_rows(experiment: Experiment, variant: str | None, selection: Selection) -> Iterator[Row]:
+    """Yield the events that meet all conditions of a selection. Without a variant, those of all variants."""
+    query, parameters = _of_users(experiment, selection, variant)
+    statement = f"""{query} SELECT user_id, phase, id, name, counted_at, properties FROM tested
+        WHERE passed = {len(selection.conditions)}"""  # noqa: S608 (no data)
+    for user_id, phase, event_id, name, counted_at, properties in _fetch(statement, parameters):
+        moment = parse_timestamp(counted_at) if isinstance(counted_at, str) else counted_at
+        read = orjson.loads(properties) if isinstance(properties, str) else properties
+        yield Row(user_id, phase, str(event_id), name, moment, read)
+
+
 def _of_users(experiment: Experiment, selection: Selection, variant: str | None) -> tuple[str, list[Any]]:
     """Return the beginning of a query that defines `of_user`, and its parameters.
 
@@ -154,17 +180,18 @@ def _of_users(experiment: Experiment, selection: Selection, variant: str | None)
     own = dialect()
     query = f"""
         WITH exposed AS ({exposed}), happened AS (
-            SELECT event.user_id, event.experiment, {own.counted_at} AS counted_at, base, phase,
-                {own.amount} AS amount, {own.currency} AS currency
+            SELECT event.user_id, event.experiment, {own.counted_at} AS counted_at, base, phase, event.id,
+                event.name, event.properties, {own.amount} AS amount, {own.currency} AS currency
             FROM {Event._meta.db_table} AS event LEFT JOIN exposed ON exposed.user_id = event.user_id
-            WHERE event.environment_id = %s AND event.name = %s
+            WHERE event.environment_id = %s AND event.name IN ({", ".join(["%s"] * len(selection.events))})
         ), tested AS (
-            SELECT user_id, phase, amount, CASE {passed} ELSE {len(conditions)} END AS passed FROM happened
+            SELECT user_id, phase, amount, id, name, counted_at, properties,
+                CASE {passed} ELSE {len(conditions)} END AS passed FROM happened
         ), of_user AS (
             SELECT user_id, phase, {", ".join(left)}, {_value(selection)} AS y FROM tested GROUP BY user_id, phase
         )"""  # noqa: S608 (no data)
     of_conditions = [parameter for condition in conditions for parameter in condition.parameters]
-    return query, [*parameters, selection.property, experiment.environment_id, selection.event, *of_conditions]
+    return query, [*parameters, selection.property, experiment.environment_id, *selection.events, *of_conditions]
 
 
 def _exposed(experiment: Experiment, variant: str | None) -> tuple[str, list[Any]]:

@@ -5,19 +5,31 @@ The sums of frozen results stay as they are. Whatever else results read from eve
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import get_args
 
 from django.db import transaction
 
 from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from events.removal.batches import format_count
+from experiments.aggregates.as_of import fixed_reading
+from experiments.aggregates.days_since_exposure import can_be_split, read_days_since_exposure
 from experiments.aggregates.dialects import planned
+from experiments.aggregates.history import refresh_series, update_series
+from experiments.aggregates.mature_sums import Maturity
+from experiments.aggregates.quantiles import has_quantiles, update_quantiles
 from experiments.aggregates.refresh import refresh_locked
+from experiments.aggregates.variant_sums import Totals, VariantTotals, as_totals
+from experiments.design.phases import ALL, choices, chosen, group_by_split
 from experiments.exposures.recording import events_of_unknown_variants
 from experiments.exposures.up_to_date import bring_up_to_date
+from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
-from experiments.models import AggregateState, Experiment, Status
+from experiments.metrics.reception import never_received
+from experiments.models import AggregateState, AnalysisMethod, Experiment, Status
 from experiments.models.locks import lock_aggregates
 from experiments.results.assignment_audit import (
     assignment_audit_document,
@@ -49,6 +61,7 @@ def refresh_results(now: datetime) -> str:
             frozen += 1
         else:
             bring_up_to_date(experiment, now)
+            refresh_series(experiment, now)
             refreshed += 1
     return f"brought {format_count(refreshed, 'experiment')} up to date and froze {format_count(frozen, 'other')}"
 
@@ -72,7 +85,8 @@ def freeze(experiment: Experiment, at: datetime) -> None:
         refresh_for_the_last_time(state, at)
     frozen = Experiment.objects.filter(pk=experiment.pk).exclude(frozen_at=None).first()
     if frozen is not None:
-        _store(frozen)
+        update_series(frozen, at)
+        _store(frozen, at)
 
 
 def refresh_for_the_last_time(state: AggregateState, at: datetime) -> None:
@@ -81,17 +95,32 @@ def refresh_for_the_last_time(state: AggregateState, at: datetime) -> None:
     After the commit, `freeze` must store the rest.
     """
     refresh_locked(state, at)
+    _store_quantiles(Experiment.objects.get(pk=state.pk), at)
     Experiment.objects.filter(pk=state.pk, status=Status.STOPPED, frozen_at=None).update(frozen_at=at)
 
 
-def _store(experiment: Experiment) -> None:
+def _store_quantiles(experiment: Experiment, at: datetime) -> None:
+    """Store the quantiles over all sets of phases that results can cover."""
+    if experiment.frozen_at is None and has_quantiles(experiment):
+        phases = experiment.phases
+        covered = (chosen(phases, choice) for choice in choices(phases))
+        sets = {tuple(numbers) for covers in covered for numbers in group_by_split(phases, covers)}
+        for maturity in get_args(Maturity):
+            update_quantiles(experiment, at, sorted(sets), maturity)
+
+
+def _store(experiment: Experiment, at: datetime) -> None:
     """Store what the results of a frozen experiment need in addition to the sums, unless it is stored already."""
+    update_series(experiment, at)
+    read_at = _read_at(experiment, at)
     with read_consistently(), planned(**_WITHOUT_STATISTICS):
         stored = {
-            "explanations": explain_all(experiment),
+            "explanations": explain_all(experiment, at, read_at),
             "eventsOfUnknownVariants": events_of_unknown_variants(experiment).count(),
             "eventsBeforeExposure": count_events_before_exposure(experiment),
             "assignments": assignment_audit_document(audit_assignments(experiment)),
+            "daysSinceExposure": _days_since_exposure(experiment, at),
+            "neverReceived": sorted(never_received(definitions_of(experiment), experiment.environment)),
         }
     with transaction.atomic():
         lock_aggregates([experiment.pk])
@@ -103,21 +132,99 @@ def _store(experiment: Experiment) -> None:
 # reading: what was stored if the results are frozen, or else what the events say now
 
 
-def read_explanation(experiment: Experiment, metric_index: int, variant: str, phase: str | None) -> Document:
+def read_explanation(
+    experiment: Experiment, metric_index: int, variant: str, phase: str | None, at: datetime
+) -> Document:
     """Return the explanation of a metric in one variant. `phase` is one of `design.phases.choices`, or None."""
     stored = _read(experiment)
     if stored:
         explained: Document = stored["explanations"][str(metric_index)][variant]
         by_choice: Document = explained.pop("choices", {})  # only with several phases
-        return explained if phase is None else by_choice.get(phase, explained)
+        # Results that froze in an older version covered the newest phases by default, and had no strata.
+        return {"strata": None, **by_choice.get(phase or ALL, explained)}
+    read_at = _read_at(experiment, at)
     with read_consistently(), planned(**_WITHOUT_STATISTICS):
-        return explain(experiment, metric_index, variant, phase)
+        return explain(experiment, metric_index, variant, phase, at=at, read_at=read_at)
+
+
+def _read_at(experiment: Experiment, at: datetime) -> datetime | None:
+    """Return the moment of the one reading of a fixed analysis, if there was one."""
+    if experiment.analysis != AnalysisMethod.FIXED or experiment.status == Status.DRAFT:
+        return None
+    bring_up_to_date(experiment, at)
+    reading = fixed_reading(experiment, at)
+    return reading.instant if reading else None
 
 
 def read_unknown_variants(experiment: Experiment) -> int:
     """Return the number of events that report a variant which the experiment does not have."""
     stored = _read(experiment)
     return int(stored["eventsOfUnknownVariants"]) if stored else events_of_unknown_variants(experiment).count()
+
+
+def read_never_received(experiment: Experiment, definitions: Collection[Definition]) -> set[str]:
+    """Return the names of events of these metrics that were never received."""
+    stored = _read(experiment)
+    if stored is None:
+        return never_received(definitions, experiment.environment)
+    # Results that froze in an older version have no names stored.
+    return set(stored.get("neverReceived", ()))
+
+
+def read_ages(experiment: Experiment, metric_indexes: Sequence[int], at: datetime) -> list[dict[int, Totals]]:
+    """Return, for each day since the exposure, the sums over what users did on that day, by phase.
+
+    The sums of all these metrics are together; those of quantiles are left out.
+    """
+    stored = _read(experiment)
+    definitions = definitions_of(experiment)
+    days: list[dict[int, Totals]] = []
+    for metric_index in (index for index in metric_indexes if can_be_split(definitions[index])):
+        if stored is None:
+            of_metric = read_days_since_exposure(experiment, metric_index, at)
+        else:  # results that froze in an older version have none
+            of_metric = _parse_days(stored.get("daysSinceExposure", {}).get(str(metric_index), []))
+        days += [{} for _ in of_metric[len(days) :]]
+        for day, by_phase in zip(days, of_metric, strict=False):
+            for phase, totals in by_phase.items():
+                day[phase] = {**day.get(phase, {}), **totals}
+    return days
+
+
+def _days_since_exposure(experiment: Experiment, at: datetime) -> Document:
+    """Return the sums by days since the exposure as JSON, by the index of the metric."""
+    return {
+        str(index): [
+            [
+                {"phase": phase, "metric": label, "variant": variant, **_texts(totals)}
+                for phase, by_metric in day.items()
+                for label, by_variant in by_metric.items()
+                for variant, totals in by_variant.items()
+            ]
+            for day in read_days_since_exposure(experiment, index, at)
+        ]
+        for index, definition in enumerate(definitions_of(experiment))
+        if can_be_split(definition)
+    }
+
+
+def _texts(totals: VariantTotals) -> Document:
+    """Return the sums by name, exact ones as texts, without zeros."""
+    named = totals.document().items()
+    return {name: str(value) if isinstance(value, Decimal) else value for name, value in named if value}
+
+
+def _parse_days(days: Sequence[Sequence[Document]]) -> Sequence[Mapping[int, Totals]]:
+    return [_parse_day(rows) for rows in days]
+
+
+def _parse_day(rows: Sequence[Document]) -> Mapping[int, Totals]:
+    by_phase: dict[int, dict[int, dict[str, VariantTotals]]] = {}
+    for row in rows:
+        sums = dict(row)
+        phase, label, variant = (sums.pop(name) for name in ("phase", "metric", "variant"))
+        by_phase.setdefault(phase, {}).setdefault(label, {})[variant] = as_totals(**sums)
+    return by_phase
 
 
 def read_assignment_audit(experiment: Experiment) -> tuple[int, AssignmentAudit]:

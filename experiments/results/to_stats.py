@@ -5,50 +5,59 @@ Only functions import the statistics, because NumPy and SciPy take some 40 MB in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
-from experiments.aggregates.breakdowns import Slice as SliceTotals
-from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals
-from experiments.design.phases import numbers, split_of
+from experiments.aggregates.quantiles import Quantiles
+from experiments.design.phases import group_by_split
 from experiments.metrics.definition import Definition, primary_of
 from experiments.models import Experiment, Status
-from experiments.results.types import DayFigures, MetricFigures, PhaseFigures, Slice, VariantFigures, VariantUsers
+from experiments.results.types import Maturity
+from experiments.results.user_groups import EMPTY, UserGroup, pooled
 from experiments.stats.types import (
     Analysis,
-    Comparison,
     Correction,
     Design,
-    Estimate,
     Inputs,
     Kind,
+    Margin,
     Measure,
     MeasureAnalysis,
+    Plan,
+    Quantile,
     Reason,
     SampleRatio,
     Split,
+    Stratum,
     Sums,
-    VariantEstimate,
     Weight,
 )
 
-NOBODY = VariantTotals()
-_KINDS: Mapping[str, Kind] = {"conversion": "share", "retention": "share", "ratio": "ratio"}
+_KINDS: Mapping[str, Kind] = {
+    "conversion": "share",
+    "retention": "share",
+    "funnel": "share",
+    "ratio": "ratio",
+    "quantile": "quantile",
+}
+_NON_NEGATIVE = frozenset({"conversion", "retention", "funnel", "count", "distinct"})
 
-Daily = Mapping[int, Mapping[str, Mapping[date, VariantTotals]]]
-"""Totals by the index of the metric, by variant, and by the day of the exposures."""
+ByPhase = Mapping[int, UserGroup]
+"""The users by the number of the phase in which they were exposed."""
+
+SplitQuantiles = Sequence[Quantiles]
+"""The quantiles over the phases of each split, in the order of `Study.splits`; empty where they are not known."""
 
 
 @dataclass(frozen=True)
 class Study:
     """The design of one analysis. `metric_indexes` selects the metrics whose figures are returned.
 
-    All metrics are analysed, because the verdict and the adjusted p-values depend on all of them. `phases` has the
-    numbers of the covered phases, the newest last.
+    All metrics are analysed, because the verdict and the corrections depend on all of them. `phases` has the
+    numbers of the covered phases, the newest last. `remaining` is the time until the shortest run is over.
     """
 
     experiment: Experiment
@@ -57,6 +66,8 @@ class Study:
     control: str
     correction: Correction
     phases: Sequence[int] = ()
+    maturity: Maturity = "mature"
+    remaining: timedelta = timedelta(0)
 
     @property
     def primary(self) -> Definition | None:
@@ -84,194 +95,98 @@ class Study:
             is_running=self.experiment.status == Status.RUNNING,
             tuning_size=self.experiment.tuning_size,
             correction=self.correction,
+            plan=plan_of(self.experiment, self.remaining),
+            is_adjusted=lookback_days_of(self.experiment) > 0,
         )
 
-    def analyse(
-        self, totals: Totals, metric_indexes: Sequence[int] | None = None, by_phase: Mapping[int, Totals] | None = None
-    ) -> Analysis:
-        """Return the analysis of all metrics, or of some. The checks of the data need the totals by phase."""
+    @cached_property
+    def splits(self) -> Sequence[Sequence[int]]:
+        """The covered phases, those with equal splits together. Results pool them, and combine the others as strata."""
+        return group_by_split(self.experiment.phases, self.phases)
+
+    def analyse(self, by_phase: ByPhase, quantiles: SplitQuantiles = ()) -> Analysis:
+        """Return the analysis of all metrics, given the quantiles of each of the `splits`."""
         from experiments.stats.analysis import analyse  # noqa: PLC0415 (see the module)
 
-        indexes = range(len(self.definitions)) if metric_indexes is None else metric_indexes
-        exposed = totals.get(EXPOSURES, {})
-        return analyse(
-            Inputs(
-                design=self.design,
-                measures=[measure_of(self.definitions[metric_index]) for metric_index in indexes],
-                sums=[_sums_by_variant(exposed, totals.get(metric_index, {})) for metric_index in indexes],
-                users=users_of(totals),
-                several=sum(counts.several for counts in exposed.values()),
-                splits=self._splits(by_phase or {}),
-                is_mixed=self._is_mixed(by_phase or {}),
-            )
+        return analyse(self._inputs(by_phase, quantiles))
+
+    def analyse_parts(
+        self, parts: Sequence[ByPhase], quantiles: Sequence[SplitQuantiles] = ()
+    ) -> Sequence[Sequence[MeasureAnalysis]]:
+        """Return the analyses of all metrics for each part of the users, corrected over all parts together."""
+        from experiments.stats.analysis import analyse_parts  # noqa: PLC0415 (see the module)
+
+        of_parts: Sequence[SplitQuantiles] = quantiles or [()] * len(parts)
+        return analyse_parts([self._inputs(part, of_part) for part, of_part in zip(parts, of_parts, strict=True)])
+
+    def _inputs(self, by_phase: ByPhase, quantiles: SplitQuantiles) -> Inputs:
+        whole = pooled(by_phase, self.phases)
+        return Inputs(
+            design=self.design,
+            measures=[measure_of(definition) for definition in self.definitions],
+            strata=self._strata(by_phase, quantiles),
+            users=whole.users,
+            several=whole.several,
+            splits=[Split(self.variants_of(phase), by_phase.get(phase, EMPTY).users) for phase in self.phases],
         )
 
-    def _splits(self, by_phase: Mapping[int, Totals]) -> list[Split]:
-        return [Split(self.variants_of(phase), users_of(by_phase.get(phase, {}))) for phase in self.phases]
-
-    def _is_mixed(self, by_phase: Mapping[int, Totals]) -> bool:
-        """Return whether the covered phases have different splits, leaving out phases without users."""
-        with_users = (number for number in self.phases if any(users_of(by_phase.get(number, {})).values()))
-        return len({split_of(self.experiment.phases[number - 1]) for number in with_users}) > 1
-
-    def figures(
-        self, analyses: Sequence[MeasureAnalysis], totals: Totals, caps: Mapping[int, float]
-    ) -> list[MetricFigures]:
-        """Return the figures of the selected metrics, given the analyses of all."""
-        return [
-            MetricFigures(
-                definition=self.definitions[metric_index],
-                metric_index=metric_index,
-                is_primary=self.definitions[metric_index] is self.primary,
-                cap=caps.get(metric_index),
-                variants=_variant_figures(analyses[metric_index].variants, totals.get(metric_index, {})),
-            )
-            for metric_index in self.metric_indexes
+    def _strata(self, by_phase: ByPhase, quantiles: SplitQuantiles) -> Sequence[Stratum]:
+        """Return one stratum for each split of weights under which users were assigned, and at least one."""
+        strata = [
+            self._stratum(self.variants_of(numbers[-1]), group, of_split)
+            for numbers, of_split in zip(self.splits, quantiles or [{}] * len(self.splits), strict=True)
+            for group in [pooled(by_phase, numbers)]
+            if any(group.users.values())
         ]
+        return strata or [self._stratum(self.variants, EMPTY, {})]
 
-    def series(self, daily: Daily) -> Mapping[int, Mapping[str, Sequence[DayFigures]]]:
-        """Return the figures by metric index and variant, over the users exposed until the end of each day.
+    def _stratum(self, variants: Sequence[Weight], group: UserGroup, quantiles: Quantiles) -> Stratum:
+        sums = [self._sums(group, metric_index, quantiles) for metric_index in range(len(self.definitions))]
+        return Stratum(variants, group.users, sums)
 
-        Days on which nobody was exposed are left out.
-        """
-        series: dict[int, dict[str, list[DayFigures]]] = {
-            metric_index: {key: [] for key in self.experiment.variant_keys} for metric_index in self.metric_indexes
-        }
-        for day, totals in _until_each_day(daily):
-            analyses = self.analyse(totals, self.metric_indexes).measures
-            for metric_index, analysis in zip(self.metric_indexes, analyses, strict=True):
-                for estimate in analysis.variants:
-                    series[metric_index][estimate.key].append(_day_figures(day, estimate))
-        return series
+    def _sums(self, group: UserGroup, metric_index: int, quantiles: Quantiles) -> Mapping[str, Sums | Quantile]:
+        if self.definitions[metric_index].type != "quantile":
+            return group.sums_of(metric_index)
+        of_metric = quantiles.get(metric_index, {})
+        # A day or a moment that is over has no quantiles, only users.
+        return {key: of_metric.get(key) or Quantile(users) for key, users in group.of(metric_index).users.items()}
 
-    def slices(self, parts: Sequence[SliceTotals], caps: Mapping[int, float]) -> list[Slice]:
-        """Return the figures by attribute value. The p-values are adjusted over all values together."""
-        analysed = self._adjusted([self.analyse(part.totals).measures for part in parts])
-        return [
-            Slice(part.value, part.is_rest, part.users, self.figures(analyses, part.totals, caps))
-            for part, analyses in zip(parts, analysed, strict=True)
-        ]
 
-    def _adjusted(self, analysed: Sequence[Sequence[MeasureAnalysis]]) -> list[list[MeasureAnalysis]]:
-        from experiments.stats.multiplicity import adjust  # noqa: PLC0415 (see the module)
+def plan_of(experiment: Experiment, remaining: timedelta = timedelta(0)) -> Plan:
+    """Return what was registered at the start. Experiments that started in older versions registered less."""
+    registered = experiment.registration or {}
+    return Plan(
+        size=registered.get("plannedSampleSize"),
+        minimum_effect=registered.get("minimumEffect"),
+        analysis=registered.get("analysis", "sequential"),
+        remaining=remaining,
+        variants=_weights(experiment.phases[0]["variants"]) if experiment.phases else (),
+    )
 
-        estimates = (estimate for analyses in analysed for analysis in analyses for estimate in analysis.variants)
-        family = [p for estimate in estimates if (p := _unadjusted_p(estimate)) is not None]
-        adjusted = iter(adjust(family, self.correction))
-        return [
-            [
-                replace(analysis, variants=[_with_next_p(estimate, adjusted) for estimate in analysis.variants])
-                for analysis in analyses
-            ]
-            for analyses in analysed
-        ]
+
+def lookback_days_of(experiment: Experiment) -> int:
+    """Return how many days CUPED looks back; 0 if it was not registered at the start."""
+    return int((experiment.registration or {}).get("lookbackDays", 0))
 
 
 def measure_of(definition: Definition) -> Measure:
     """Return a metric in the form that the statistics take."""
-    kind = _KINDS.get(definition.type, "mean")
-    return Measure(definition.key, kind, definition.is_decrease_good, definition.is_guardrail, definition.is_post_hoc)
+    return Measure(
+        key=definition.key,
+        kind=_KINDS.get(definition.type, "mean"),
+        is_decrease_good=definition.is_decrease_good,
+        is_guardrail=definition.is_guardrail,
+        is_post_hoc=definition.is_post_hoc,
+        margin=_margin_of(definition),
+        is_non_negative=definition.type in _NON_NEGATIVE,
+    )
 
 
-def users_of(totals: Totals) -> Mapping[str, int]:
-    """Return the numbers of exposed users by variant."""
-    return {key: counts.users for key, counts in totals.get(EXPOSURES, {}).items()}
-
-
-def _weights(variants: Sequence[Mapping[str, Any]]) -> Sequence[Weight]:
-    return [Weight(variant["key"], variant["weight"]) for variant in variants]
-
-
-def sums_of(users: int, totals: VariantTotals) -> Sums:
-    """Return the sums over this many exposed users. The totals leave out users without an event, who count as zeros."""
-    moments = {name: float(getattr(totals, name)) for name in ("y", "yy", "d", "dd", "yd", "x", "xx", "xy")}
-    return Sums(n=users, positive=totals.positive, **moments)
-
-
-def _sums_by_variant(
-    exposed: Mapping[str, VariantTotals], of_metric: Mapping[str, VariantTotals]
-) -> Mapping[str, Sums]:
-    return {key: sums_of(counts.users, of_metric.get(key, NOBODY)) for key, counts in exposed.items()}
-
-
-def _variant_figures(estimates: Sequence[VariantEstimate], totals: Mapping[str, VariantTotals]) -> list[VariantFigures]:
-    return [
-        VariantFigures(estimate, estimate.n, None, sums.events, other_currency_events=sums.foreign)
-        for estimate in estimates
-        for sums in [totals.get(estimate.key, NOBODY)]
-    ]
-
-
-def _day_figures(day: date, estimate: VariantEstimate) -> DayFigures:
-    difference = estimate.comparison.difference if estimate.comparison else None
-    return DayFigures(day, estimate.n, estimate.value, estimate.interval, difference)
-
-
-def _until_each_day(daily: Daily) -> Iterator[tuple[date, Totals]]:
-    """Yield each day on which users were exposed, with the totals of all users exposed until its end."""
-    days = sorted({day for of_day in daily.get(EXPOSURES, {}).values() for day in of_day})
-    running = {
-        (metric_index, variant): list(accumulate(of_day.get(day, NOBODY) for day in days))
-        for metric_index, of_variant in daily.items()
-        for variant, of_day in of_variant.items()
-    }
-    for day_index, day in enumerate(days):
-        totals: dict[int, dict[str, VariantTotals]] = {}
-        for (metric_index, variant), sums in running.items():
-            totals.setdefault(metric_index, {})[variant] = sums[day_index]
-        yield day, totals
-
-
-def _unadjusted_p(estimate: VariantEstimate) -> float | None:
-    """Return the p-value of a comparison if its analysis adjusted it, and None for all others."""
-    comparison = estimate.comparison
-    if comparison is None or comparison.adjusted_p is None or not isinstance(comparison.difference, Estimate):
+def _margin_of(definition: Definition) -> Margin | None:
+    if not definition.is_guardrail:
         return None
-    return comparison.difference.always_valid.p_value
+    return Margin(definition.relative_margin, definition.margin_absolute)
 
 
-def _with_next_p(estimate: VariantEstimate, adjusted: Iterator[float]) -> VariantEstimate:
-    if estimate.comparison is None or _unadjusted_p(estimate) is None:
-        return estimate
-    comparison: Comparison = replace(estimate.comparison, adjusted_p=next(adjusted))
-    return replace(estimate, comparison=comparison)
-
-
-def phase_figures(study: Study, by_phase: Mapping[int, Totals]) -> list[PhaseFigures]:
-    """Return the figures of all phases, covered or not."""
-    return [
-        PhaseFigures(
-            number,
-            study.experiment.phases[number - 1],
-            _with_expected(study.variants_of(number), users),
-            study.ratio_of(number, users),
-            number in study.phases,
-        )
-        for number in numbers(study.experiment.phases)
-        for users in [users_of(by_phase.get(number, {}))]
-    ]
-
-
-def users_of_variants(study: Study, phases: Sequence[PhaseFigures]) -> list[VariantUsers]:
-    """Return the users of all covered phases. The expected numbers follow from the weights of each phase."""
-    covered = [{variant.key: variant for variant in phase.variants} for phase in phases if phase.is_covered]
-    return [
-        VariantUsers(
-            variant.key,
-            variant.weight,
-            sum(phase[variant.key].users for phase in covered),
-            sum(phase[variant.key].expected_users for phase in covered),
-        )
-        for variant in study.variants
-    ]
-
-
-def _with_expected(variants: Sequence[Weight], users: Mapping[str, int]) -> list[VariantUsers]:
-    total = sum(users.values())
-    # Dividing first keeps the sum of the weights within the range of floats.
-    largest = max(variant.weight for variant in variants)
-    shares = [variant.weight / largest for variant in variants]
-    return [
-        VariantUsers(variant.key, variant.weight, users.get(variant.key, 0), total * (share / sum(shares)))
-        for variant, share in zip(variants, shares, strict=True)
-    ]
+def _weights(variants: Iterable[Mapping[str, Any]]) -> Sequence[Weight]:
+    return [Weight(variant["key"], variant["weight"]) for variant in variants]

@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Literal
 
 from config.documents import Document
 from experiments.design.phases import integer_if_whole
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
 from experiments.results.classification import AssignmentAudit
-from experiments.stats.types import Comparison, Estimate, Interval, Reason, SampleRatio, VariantEstimate, Verdict
+from experiments.stats.types import (
+    Comparison,
+    Estimate,
+    Interval,
+    Plan,
+    Reason,
+    SampleRatio,
+    VariantEstimate,
+    Verdict,
+)
+
+_NO_PLAN = Plan()
+
+Maturity = Literal["mature", "all"]
+"""Which users count for a metric with a window: those whose window has passed, or all."""
 
 AttributeValue = str | bool | float | None
 """The value of one attribute of a user; None if none was recorded."""
@@ -59,42 +74,92 @@ class PhaseFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class DayFigures:
-    """One metric of one variant for the users exposed by the end of a day, in UTC.
+class Waiting:
+    """The users who do not count for a metric yet, because its window is still open for them.
 
-    `difference` is the difference from the control; None for the control itself.
+    At `half_mature_at`, half of them will count.
+    """
+
+    users: int
+    half_mature_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelStep:
+    """The users of one variant who passed a step of a funnel and all steps before it, in order."""
+
+    event: str
+    users: int
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DayFigures:
+    """One metric of one variant as it was at the end of a day, in UTC.
+
+    `users` were exposed by then, and `counted_users` count for the metric. `difference` and `lift` compare with the
+    control; they are None for the control itself.
     """
 
     day: date
     users: int
+    counted_users: int
     value: float | None
     interval: Interval | None
     difference: Estimate | Reason | None
+    lift: Estimate | Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgeFigures:
+    """One metric of one variant by what its users did on one day since their exposure; the first is day 0.
+
+    Only the users whose day is over count.
+    """
+
+    day: int
+    users: int
+    value: float | None
+    interval: Interval | None
+    difference: Estimate | Reason | None
+    lift: Estimate | Reason | None
 
 
 @dataclass(frozen=True, slots=True)
 class VariantFigures:
     """One metric of one variant. `estimate` comes from the statistics; the other fields are plain counts.
 
-    `mature_users` are users whose whole window has passed; None in a slice, which does not count them. `events` have
-    the metric's name and came since the exposures. `other_currency_events` are amounts in the window in another
-    currency. `series` is empty unless it was requested.
+    `users` are all exposed users. `mature_users` are those whose whole window has passed. `waiting` are the others
+    while their windows can still end, and `cut_off_users` those whose windows the stop cut off. `events` have the
+    metric's name and came since the exposures. `other_currency_events` are amounts in the window in another currency.
+    `before` compares the same metric before the exposure with the control. `steps` belong to funnels alone. `series`
+    and `ages` are empty unless they were requested.
     """
 
     estimate: VariantEstimate
     users: int
-    mature_users: int | None
+    mature_users: int
     events: int
     other_currency_events: int
+    waiting: Waiting | None = None
+    cut_off_users: int = 0
+    before: Estimate | Reason | None = None
+    steps: Sequence[FunnelStep] = ()
     series: Sequence[DayFigures] = ()
+    ages: Sequence[AgeFigures] = ()
 
     @property
     def key(self) -> str:
         return self.estimate.key
 
     @property
-    def immature_users(self) -> int | None:
-        return None if self.mature_users is None else self.users - self.mature_users
+    def counted_users(self) -> int:
+        """Return the users that value, interval and comparison rest on."""
+        return self.estimate.n
+
+    @property
+    def immature_users(self) -> int:
+        return self.users - self.mature_users
 
     @property
     def value(self) -> float | None:
@@ -109,23 +174,41 @@ class VariantFigures:
         return self.estimate.reason
 
     @property
+    def raw(self) -> VariantEstimate | None:
+        """Return the same without adjustment by CUPED, or None if the figures are not adjusted."""
+        return self.estimate.raw
+
+    @property
     def comparison(self) -> Comparison | None:
         return self.estimate.comparison
 
 
 @dataclass(frozen=True, slots=True)
 class MetricFigures:
-    """One metric in all variants, in the order of the experiment. `cap` is the cap in force, if any."""
+    """One metric in all variants, in the order of the experiment. `cap` is the cap in force, if any.
+
+    `never_received` has the names of its events that the environment has never received.
+    """
 
     definition: Definition
     metric_index: int
     is_primary: bool
     cap: float | None
     variants: Sequence[VariantFigures]
+    never_received: Sequence[str] = ()
 
     @property
     def key(self) -> str:
         return self.definition.key
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentBefore:
+    """A metric that differed between a treatment and the control before the users were exposed."""
+
+    metric: str
+    variant: str
+    difference: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +224,7 @@ class Guards:
     events_of_unknown_variants: int
     events_before_exposure: int | None = None
     assignments: AssignmentAudit | None = None
+    different_before: Sequence[DifferentBefore] = ()
 
     @property
     def unexpected_variants(self) -> int | None:
@@ -158,14 +242,24 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class Interaction:
+    """Whether the lift of a metric in one treatment differs between the values of an attribute."""
+
+    metric_index: int
+    variant: str
+    p_value: float | Reason
+
+
+@dataclass(frozen=True, slots=True)
 class Breakdown:
     """The figures by the values of one attribute: the value with the most users first, the rest last.
 
-    P-values are adjusted over all values, goals and treatments together.
+    The tests are corrected over all values, goals and treatments together.
     """
 
     attribute: str
     values: Sequence[Slice]
+    interactions: Sequence[Interaction] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +267,8 @@ class Results:
     """The results of an experiment at `as_of`, from the users of the covered phases.
 
     A draft has results without users. If one metric was requested, `metrics` has that one alone; the verdict and the
-    adjusted p-values still rest on all of them. `harmed` has the keys of guardrails by treatment.
+    corrections still rest on all of them. `harmed` has the keys of guardrails by treatment. `plan` is what was
+    registered at the start. `read_at` is the moment of the one reading of a fixed analysis, once there was one.
     """
 
     experiment: Experiment
@@ -186,9 +281,18 @@ class Results:
     verdict: Verdict
     harmed: Mapping[str, Sequence[str]]
     primary: str | None
+    plan: Plan = _NO_PLAN
+    maturity: Maturity = "mature"
+    read_at: datetime | None = None
     breakdown: Breakdown | None = None
     phases: Sequence[PhaseFigures] = ()
 
     @property
     def users(self) -> int:
         return sum(variant.users for variant in self.variants)
+
+    @property
+    def planned_users(self) -> int:
+        """Return the users whom the planned size counts: those who count for the primary metric, if there is one."""
+        primary = next((metric for metric in self.metrics if metric.is_primary), None)
+        return sum(variant.counted_users for variant in primary.variants) if primary else self.users

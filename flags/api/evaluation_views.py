@@ -1,11 +1,7 @@
-"""The operations that evaluate one flag, evaluate several, and explain one.
-
-The first two are the hot path. They do not read the database, except for users of flags that an experiment drives.
-"""
+"""The operations that evaluate one flag, evaluate several, and explain one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 
 from drf_spectacular.utils import extend_schema
@@ -20,7 +16,6 @@ from config.api.permissions import Access
 from config.api.schema import Schema, answer, component, operation
 from config.api.structs import schema_of
 from config.api.views import ApiViewSet
-from config.errors import DomainError, ErrorCode
 from config.models import Scope
 from config.snapshot import revision
 from config.timestamps import format_timestamp
@@ -34,13 +29,12 @@ from flags.api.evaluation_serializers import (
     ExplanationRequestSerializer,
     UnknownFlag,
 )
+from flags.api.evaluations import evaluate_one, evaluate_several, flag_not_found, revision_header
 from flags.changes import past
-from flags.engine.evaluation import evaluate
 from flags.engine.trace import Evaluation
 from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposures
-from flags.usage import counting
 
 _EVALUATION = schema_of(Evaluation)
 _EVALUATIONS: Schema = component(
@@ -78,21 +72,8 @@ class EvaluationViewSet(ApiViewSet):
         body = convert(data, EvaluationRequest)
         if body is None:
             body = EvaluationRequest(**self.validated(data, EvaluationRequestSerializer))
-        headers = _revision_header()
-        configuration = snapshot.configuration(self.environment.key)
-        flag = configuration.flags.get(flag_key)
-        if flag is None:
-            raise _not_found(flag_key)
-        context = Context(body.userId, body.attributes, configuration, self.now)
-        if configuration.experiments:
-            exposures.load_assignments(self.environment, context, [flag_key])
-        evaluation = evaluate(flag, context)
-        participation = evaluation.participation
-        if participation and not exposures.record_exposure(self.environment, context, participation):
-            evaluation = evaluate(flag, context)
-        context.evaluations[flag_key] = evaluation
-        counting.count(self.environment, context)
-        return Response(evaluation.answer, headers=headers)
+        headers = revision_header()
+        return Response(evaluate_one(body, flag_key, self.environment, self.now), headers=headers)
 
     @operation(
         "evaluate_flags",
@@ -111,14 +92,8 @@ class EvaluationViewSet(ApiViewSet):
         body = convert(data, EvaluationsRequest)
         if body is None:
             body = EvaluationsRequest(**self.validated(data, EvaluationsRequestSerializer))
-        headers = _revision_header()
-        configuration = snapshot.configuration(self.environment.key)
-        context = Context(body.userId, body.attributes, configuration, self.now)
-        if configuration.experiments:
-            exposures.load_assignments(self.environment, context, body.flags or None)
-        answers = _answers(body, context)
-        counting.count(self.environment, context)
-        return Response(answers, headers=headers)
+        headers = revision_header()
+        return Response(evaluate_several(body, self.environment, self.now), headers=headers)
 
     @operation(
         "explain_flag",
@@ -133,12 +108,12 @@ class EvaluationViewSet(ApiViewSet):
     def explain(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
         body = self.validated(request.data, ExplanationRequestSerializer)
-        headers = _revision_header()
+        headers = revision_header()
         at = body.get("at", self.now)
         configuration, at_revision = self._configuration_at(flag_key, at)
         flag = configuration.flags.get(flag_key)
         if flag is None:
-            raise _not_found(flag_key)
+            raise flag_not_found(flag_key)
         context = Context(body["userId"], body.get("attributes", {}), configuration, at)
         if configuration.experiments:
             exposures.load_assignments(self.environment, context, [flag_key], until=at if at < self.now else None)
@@ -154,30 +129,3 @@ class EvaluationViewSet(ApiViewSet):
             return past.configuration_at(flag_key, self.environment.key, at)
         newest = revision()
         return snapshot.configuration(self.environment.key), newest
-
-
-def _answers(body: EvaluationsRequest, context: Context) -> dict[str, Mapping[str, object]]:
-    flags = context.configuration.flags
-    if body.flags:
-        evaluations = {key: evaluate(flags[key], context) for key in body.flags if key in flags}
-    else:
-        archived = snapshot.compiled.state.archived
-        evaluations = {key: evaluate(flag, context) for key, flag in flags.items() if key not in archived}
-    context.evaluations = {**context.evaluations, **evaluations} if context.evaluations else evaluations
-    answers = {key: evaluation.answer for key, evaluation in evaluations.items()}
-    if not body.flags or len(answers) == len(body.flags):
-        return answers
-    return {key: answers.get(key) or _unknown(key) for key in body.flags}
-
-
-def _unknown(key: str) -> Mapping[str, object]:
-    return {"error": {"code": ErrorCode.FLAG_NOT_FOUND.value, "message": _not_found(key).message}}
-
-
-def _not_found(key: str) -> DomainError:
-    return DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {key[:100]!r}.")
-
-
-def _revision_header() -> dict[str, str]:
-    """Return the header with the least revision of an answer. It is read before all state, which may then be newer."""
-    return {"X-Revision": str(revision())}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
+from weakref import WeakValueDictionary
 
 import re2
 from semver import Version
@@ -32,6 +33,31 @@ def compile_pattern(text: str, ignore_case: bool = False) -> Any:
     options.case_sensitive = not ignore_case
     options.max_mem = _BYTES_OF_A_PATTERN  # which also limits the time to compile it
     return re2.compile(text, options)
+
+
+class Pattern:
+    """A pattern that compiles when it is first searched for: processes that evaluate nothing, and
+    flags that nobody asks for, then need no memory for it.
+    """
+
+    __slots__ = ("__weakref__", "_ignore_case", "_search", "_text")
+
+    def __init__(self, text: str, ignore_case: bool) -> None:
+        self._text, self._ignore_case = text, ignore_case
+        self._search: Any = None
+
+    def is_in(self, text: str) -> bool:
+        if self._search is None:
+            self._search = compile_pattern(self._text, self._ignore_case).search
+        return self._search(text) is not None
+
+
+_patterns: WeakValueDictionary[tuple[str, bool], Pattern] = WeakValueDictionary()
+
+
+def shared_pattern(text: str, ignore_case: bool) -> Pattern:
+    """Return the pattern of this process for a text. All environments of a flag, and all flags, share it."""
+    return _patterns.setdefault((text, ignore_case), Pattern(text, ignore_case))
 
 
 # Parsing takes three times as long as comparing, and the users of an application share a few

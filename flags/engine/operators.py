@@ -20,10 +20,10 @@ from flags.engine.moments import compile_moment
 from flags.engine.operands import (
     LONGEST_VERSION,
     Operand,
-    compile_pattern,
     parse_network,
     parse_version,
     require_version,
+    shared_pattern,
 )
 from flags.engine.shapes import Check
 from flags.engine.types import Context, is_member
@@ -94,13 +94,13 @@ def _membership(values: list[Any], ignore_case: bool) -> Predicate:
 
 
 def _pattern(text: str, ignore_case: bool) -> Predicate:
-    search = compile_pattern(text, ignore_case).search
+    pattern = shared_pattern(text, ignore_case)
 
     def holds(actual: Any, _: Context) -> bool | None:
         if type(actual) is not str or len(actual) > _LONGEST_SEARCHED:
             return None
         try:
-            return search(actual) is not None
+            return pattern.is_in(actual)
         except UnicodeEncodeError:  # half of a surrogate pair matches nothing
             return None
 

@@ -90,7 +90,7 @@ class Follower:
         moments = self._moments_of({configuration.revision for configuration in configurations.values()})
         status = Status(
             {key: _status_of(configuration, moments, now) for key, configuration in configurations.items()},
-            {str(key.pk): key.environment.key for key in keys},
+            {key.id: key.environment.key for key in keys},
         )
         if status != self._published:
             self._publish(status)

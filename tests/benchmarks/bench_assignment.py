@@ -1,4 +1,4 @@
-"""Get Variant for exposed users, compared with evaluating a flag for them on the same server."""
+"""Get Variant for exposed users, compared with a bare application that reads the same body, at the same time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.benchmarks.bench_evaluation import FLAG, measure
+from tests.benchmarks.hello import serving_hello
 from tests.benchmarks.load import EACH, Request, Sample
 from tests.benchmarks.postgresql import fresh_database
 from tests.benchmarks.tables import print_bars, print_samples
@@ -15,7 +16,7 @@ from tests.system.server import Server, serving
 
 WORKERS, THREADS = 2, 4
 ROUNDS, USERS = 5, 1_000
-LEAST_RATIO = 0.85
+LEAST_RATIO = 0.35
 
 CONDITIONS = FLAG["rules"][0]["conditions"]
 EXPERIMENT = {
@@ -33,14 +34,13 @@ def run() -> bool:
         tempfile.TemporaryDirectory(prefix="halyard-bench-") as name,
         fresh_database() as database,
         serving(Path(name), database, workers=WORKERS, THREADS=str(THREADS)) as server,
+        serving_hello(workers=WORKERS, threads=THREADS, name="reading") as (bare_url, bare_pids),
     ):
-        server.ask("POST", "/v1/flags", json=FLAG).raise_for_status()
         server.ask("POST", "/v1/experiments", json=EXPERIMENT).raise_for_status()
         server.ask("POST", "/v1/experiments/checkout/start").raise_for_status()
-        address = f"{server.url}/v1/flags/{FLAG['key']}/evaluate"
-        evaluation = Request(address, "POST", server.headers("client"), USER, population=USERS)
-        variant = replace(evaluation, url=f"{server.url}/v1/experiments/checkout/variant")
-        subjects = tuple((request, server.pids()) for request in (evaluation, variant))
+        address = f"{server.url}/v1/experiments/checkout/variant"
+        variant = Request(address, "POST", server.headers("client"), USER, population=USERS)
+        subjects = ((replace(variant, url=bare_url), bare_pids), (variant, server.pids()))
         while count_exposed(server) < USERS:
             measure(*subjects)  # not recorded: a warm-up
         return report([measure(*subjects) for _ in range(ROUNDS)])
@@ -52,9 +52,7 @@ def count_exposed(server: Server) -> int:
 
 
 def report(rounds: list[tuple[Sample, ...]]) -> bool:
-    print_samples(("evaluation", "variant"), rounds)
-    ratios = [variant.requests_a_second / evaluation.requests_a_second for evaluation, variant in rounds]
-    print(
-        f"variant / evaluation by round: {', '.join(f'{ratio:.2f}' for ratio in ratios)}; median {median(ratios):.2f}"
-    )
-    return print_bars({f"variant at least {LEAST_RATIO} of evaluation": median(ratios) >= LEAST_RATIO})
+    print_samples(("bare", "variant"), rounds)
+    ratios = [variant.requests_a_second / bare.requests_a_second for bare, variant in rounds]
+    print(f"variant / bare by round: {', '.join(f'{ratio:.2f}' for ratio in ratios)}; median {median(ratios):.2f}")
+    return print_bars({f"variant at least {LEAST_RATIO} of a bare application": median(ratios) >= LEAST_RATIO})

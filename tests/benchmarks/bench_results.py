@@ -11,7 +11,8 @@ from tests.benchmarks.postgresql import fresh_database
 from tests.benchmarks.results import EVENTS, EVENTS_A_USER, METRICS, NEW_EVENTS, ROUNDS, USERS
 from tests.benchmarks.tables import print_bars
 
-LEAST_GAIN, LEAST_GAIN_OF_NEW, LEAST_GAIN_FROM_SCRATCH = 20, 10, 4
+LEAST_GAIN, LEAST_GAIN_OF_NEW, LEAST_GAIN_FROM_SCRATCH = 400, 40, 5
+"""All against the queries that one writes first with the ORM."""
 
 
 def run() -> bool:
@@ -35,12 +36,12 @@ def run() -> bool:
         print(f"{name:60}{seconds:10.2f} s")
     return print_bars(
         {
-            f"from the totals at most 1/{LEAST_GAIN} of from scratch: 1/{scratch / totals:.0f}": totals
-            <= scratch / LEAST_GAIN,
+            f"from the totals at most 1/{LEAST_GAIN} of a subquery a user: 1/{naive / totals:.0f}": totals
+            <= naive / LEAST_GAIN,
             f"from scratch at most 1/{LEAST_GAIN_FROM_SCRATCH} of a subquery a user: 1/{naive / scratch:.2f}": scratch
             <= naive / LEAST_GAIN_FROM_SCRATCH,
-            f"folding new events at most 1/{LEAST_GAIN_OF_NEW} of from scratch: 1/{scratch / new:.1f}": new
-            <= scratch / LEAST_GAIN_OF_NEW,
+            f"folding new events at most 1/{LEAST_GAIN_OF_NEW} of a subquery a user: 1/{naive / new:.1f}": new
+            <= naive / LEAST_GAIN_OF_NEW,
         }
     )
 

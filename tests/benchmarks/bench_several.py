@@ -1,5 +1,5 @@
-"""All flags for one user in one request, against one flag for that user, on the same server at the
-same time.
+"""All flags for one user in one request: some of them with and without the fast lane, and many against one flag, at
+the same time.
 """
 
 from __future__ import annotations
@@ -12,24 +12,29 @@ from typing import Any
 
 from tests.benchmarks.bench_evaluation import FLAG, USER, measure
 from tests.benchmarks.load import Request, Sample
-from tests.benchmarks.tables import print_bars
+from tests.benchmarks.tables import print_bars, print_samples
+from tests.benchmarks.without_lane import elsewhere, ratio_of_cpu, ratio_of_rates, serving_without_lane
 from tests.system.server import Server, serving
 
-FLAGS, ROUNDS = 1_000, 5
-MOST_TIMES = 12
+FLAGS, FEW, ROUNDS = 1_000, 100, 5
+MOST_TIMES, LEAST_GAIN = 30, 3
 
 
 def run() -> bool:
     print(f"Several flags: {FLAGS:,} in one request against one, 2 workers, 32 connections, {ROUNDS} rounds, SQLite")
     with tempfile.TemporaryDirectory(prefix="halyard-bench-") as name:
         folder = Path(name)
-        with serving(folder, f"sqlite:///{folder / 'halyard.sqlite3'}", workers=2, THREADS="4") as server:
+        with (
+            serving(folder, f"sqlite:///{folder / 'halyard.sqlite3'}", workers=2, THREADS="4") as server,
+            serving_without_lane(server) as other,
+        ):
             create_flags(server, FLAGS)
             one = Request(f"{server.url}/v1/flags/flag-0/evaluate", "POST", server.headers("client"), USER)
             several = replace(one, url=f"{server.url}/v1/evaluate")
             answered = server.ask("POST", "/v1/evaluate", json=USER).json()["data"]
             assert len(answered) == FLAGS
-            subjects = ((one, server.pids()), (several, server.pids()))
+            few = replace(several, body={**USER, "flags": [f"flag-{at}" for at in range(FEW)]})
+            subjects = (*((request, server.pids()) for request in (one, several, few)), elsewhere(few, server, other))
             measure(*subjects)  # not recorded: a warm-up
             rounds = [measure(*subjects) for _ in range(ROUNDS)]
     return report(rounds)
@@ -55,11 +60,14 @@ def create_flags(server: Server, count: int) -> None:
 
 
 def report(rounds: list[tuple[Sample, ...]]) -> bool:
-    for name, samples in zip(("one flag", f"{FLAGS:,} flags"), zip(*rounds, strict=True), strict=True):
-        rate = median(sample.requests_a_second for sample in samples)
-        cpu = median(sample.microseconds_a_request for sample in samples)
-        print(f"{name:12}{rate:12,.0f} requests/s{cpu:12,.0f} µs CPU a request")
-    times = [several.microseconds_a_request / one.microseconds_a_request for one, several in rounds]
+    print_samples(("one flag", f"{FLAGS:,} flags", f"{FEW} flags", f"{FEW} flags without lane"), rounds)
+    times = [ratio_of_cpu(several, one) for one, several, *_ in rounds]
     print(f"by round: {', '.join(f'{time:.1f}' for time in times)} times the CPU of one")
-    bar = f"{FLAGS:,} flags at most {MOST_TIMES} times the cost of one: {median(times):.1f} times"
-    return print_bars({bar: median(times) <= MOST_TIMES})
+    gain = median(ratio_of_rates(few, other) for *_, few, other in rounds)
+    return print_bars(
+        {
+            f"{FLAGS:,} flags at most {MOST_TIMES} times the cost of one: {median(times):.1f}": median(times)
+            <= MOST_TIMES,
+            f"{FEW} flags at least {LEAST_GAIN} times as fast as without the fast lane: {gain:.1f}": gain >= LEAST_GAIN,
+        }
+    )

@@ -1,4 +1,4 @@
-"""A minimal WSGI application, which measures the cost of granian alone."""
+"""Minimal WSGI applications, which measure the cost of granian alone."""
 
 from __future__ import annotations
 
@@ -24,13 +24,20 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     return [BODY]
 
 
+def reading(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    """Read the body as well: every operation with a body has at least this cost."""
+    environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 0)))
+    return application(environ, start_response)
+
+
 @contextmanager
-def serving_hello(*, workers: int, threads: int) -> Iterator[tuple[str, list[int]]]:
+def serving_hello(*, workers: int, threads: int, name: str = "application") -> Iterator[tuple[str, list[int]]]:
     """Its address and its processes, while it runs under granian with as many workers and threads
     as the service.
     """
     environment = {"PATH": os.environ["PATH"]}
-    with serving_wsgi("tests.benchmarks.hello:application", environment, workers=workers, threads=threads) as served:
+    target = f"tests.benchmarks.hello:{name}"
+    with serving_wsgi(target, environment, workers=workers, threads=threads) as served:
         yield served
 
 

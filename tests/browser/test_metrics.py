@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from config.models import Environment
@@ -13,7 +14,7 @@ from experiments.metrics.changes import create_metric, get_metric
 from experiments.models import Experiment
 from tests.browser.conftest import Visit
 from tests.conftest import ACTOR, NOON
-from tests.factories import ExperimentFactory
+from tests.factories import EventFactory, ExperimentFactory
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
@@ -57,6 +58,58 @@ def test_metric__refused__says_why_at_the_field_of_its_type(visit: Visit) -> Non
     expect(page.locator("#id_denominator_currency_error")).to_contain_text("Is required for revenue")
     expect(page.locator("#id_denominator_currency")).to_be_visible()
     expect(page.locator("#id_from_day")).to_be_hidden()
+
+
+def test_metric__conditions__suggest_the_properties_of_the_event(visit: Visit) -> None:
+    EventFactory(name="purchase", timestamp=timezone.now(), properties={"country": "CH", "revenue": 5})
+    page = visit.page
+    visit.open(ADD)
+    page.fill("#id_key", "swiss")
+    page.fill("#id_event", "purchse")
+    page.get_by_label("Description").focus()
+    warning = page.get_by_text("The event purchse was never received in Production.")
+    expect(warning).to_be_visible()
+    page.fill("#id_event", "purchase")
+    page.get_by_label("Description").focus()
+    expect(warning).to_be_hidden()
+    assert page.locator("#hy-seen-events option").evaluate_all("all => all.map((each) => each.value)") == ["purchase"]
+    page.get_by_role("button", name="Add condition").first.click()
+    condition = page.get_by_label("condition 1", exact=True)
+    name = condition.get_by_label("Property", exact=True)
+    suggested = page.locator(f"#{name.get_attribute('list')} option")
+    assert suggested.evaluate_all("all => all.map((each) => each.label)") == ["country (text)", "revenue (number)"]
+    name.fill("country")
+    condition.get_by_label("Operator", exact=True).select_option("in")
+    condition.get_by_label("Values, one a line").fill("CH\nDE")
+    save(visit)
+    expect(page.get_by_text("was added successfully")).to_be_visible()
+    assert get_metric("swiss").where == [{"property": "country", "operator": "in", "value": ["CH", "DE"]}]
+
+
+def test_metric__funnel__is_made_of_steps_with_conditions_and_a_margin(visit: Visit) -> None:
+    page = visit.page
+    visit.open(ADD)
+    expect(page.locator("#id_margin")).to_be_hidden()
+    page.fill("#id_key", "checkout")
+    page.select_option("#id_role", "guardrail")
+    page.fill("#id_margin", "2,5")
+    page.select_option("#id_type", "funnel")
+    expect(page.locator("#id_event")).to_be_hidden()
+    for number, event in enumerate(("view", "buy"), start=1):
+        page.get_by_role("button", name="Add step").click()
+        page.get_by_label(f"step {number}", exact=True).get_by_label("Event", exact=True).fill(event)
+    second = page.get_by_label("step 2", exact=True)
+    second.get_by_role("button", name="Add a condition").click()
+    save(visit)
+    expect(second.get_by_text("Must not be empty.")).to_be_visible()
+    second.get_by_label("Property", exact=True).fill("items")
+    second.get_by_label("Operator", exact=True).select_option("greaterThan")
+    second.get_by_label("Value", exact=True).fill("1")
+    save(visit)
+    expect(page.get_by_text("was added successfully")).to_be_visible()
+    made, where = get_metric("checkout"), [{"property": "items", "operator": "greaterThan", "value": 1}]
+    assert made.steps == [{"event": "view"}, {"event": "buy", "where": where}]
+    assert (made.event, made.margin) == ("view", 0.025)
 
 
 def test_experiment__metrics__say_what_they_compute_and_may_have_any_name(visit: Visit) -> None:

@@ -43,21 +43,25 @@ def test_results__from_the_form_to_an_explanation(visit: Visit) -> None:
     page.get_by_role("link", name="All results").click()
     card = page.get_by_label("purchase", exact=True)
     expect(card.get_by_role("row", name=re.compile("^green")).first).to_contain_text("+300.00 % better")
-    expect(card.get_by_role("img", name=re.compile("green against the control by day"))).to_be_visible()
-    card.get_by_text("Fixed-horizon test").click()
+    expect(card.get_by_role("img", name=re.compile("^green: lift over the control by day"))).to_be_visible()
+    expect(card.get_by_text("about 1 in 4 experiments")).to_be_hidden()
+    card.get_by_text("For one look alone").press("Enter")
     expect(card.get_by_text("about 1 in 4 experiments")).to_be_visible()
+    card.get_by_role("link", name="By days since exposure").click()
+    expect(card.get_by_role("img", name=re.compile("lift over the control by day"))).to_have_count(2)
     page.get_by_label("Break down by").select_option("country")
     page.get_by_role("button", name="Show").click()
     expect(card.get_by_role("row", name=re.compile("^FR green"))).to_contain_text("40.00 %")
     expect(page.get_by_label("Break down by")).to_have_value("country")
-    page.get_by_role("link", name="How green (40.00 %) is computed").click()
+    page.get_by_role("link", name="How green is computed").click()
     expect(page.get_by_label("Explanation", exact=True)).to_contain_text("Users with such an event")
 
 
 def test_results__on_a_telephone__do_not_scroll_sideways(visit: Visit) -> None:
     experiment = experiment_with_users()
     visit.page.set_viewport_size({"width": 390, "height": 844})
-    for path in ("change/", "results/?breakdown=country", "results/0/"):
+    for path in ("change/", "results/?breakdown=country&ages=purchase", "results/0/", "ship/"):
         visit.open(f"/admin/experiments/experiment/{experiment.pk}/{path}")
+        visit.page.evaluate("for (const fold of document.querySelectorAll('.hy-fold')) fold.open = true")
         wide = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, path

@@ -16,20 +16,21 @@ from django.utils import timezone
 from config.admin.site import DomainAdmin
 from config.documents import Document
 from config.errors import DomainError
-from experiments.admin.results.cards import format_of_values
+from experiments.admin.numbers import NO_FIGURE, format_number
+from experiments.admin.results.formats import format_of_values
+from experiments.admin.results.notes import CORRECTION_NAMES
 from experiments.admin.results.panel import build_panel
-from experiments.admin.words import NO_FIGURE, describe_definition, format_number
+from experiments.admin.words import describe_definition
 from experiments.api.result_answers import ResultsOfExperiment
 from experiments.api.result_table import results_csv
 from experiments.design.phases import choices
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
-from experiments.results.computing import CORRECTIONS, analyse_experiment, explain_metric, known_attributes
+from experiments.results.computing import analyse_experiment, explain_metric, known_attributes
 from experiments.results.types import Results
 
-_LABELS = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}
-_CHOICES = ("control", "correction", "breakdown", "phase")
+_CHOICES = ("control", "correction", "breakdown", "phase", "maturity")
 _TEMPLATES = "admin/experiments/experiment"
 
 
@@ -58,7 +59,11 @@ class ResultPages(DomainAdmin):
         if experiment.status != Status.DRAFT:
             results = _results_to_show(request, experiment)
             attributes = known_attributes(experiment)
-            context |= {"panel": build_panel(results), "attributes": attributes, "corrections": _LABELS.items()}
+            context |= {
+                "panel": build_panel(results),
+                "attributes": attributes,
+                "corrections": CORRECTION_NAMES.items(),
+            }
         return self.page(request, f"{_TEMPLATES}/whole_results.html", context)
 
     def table_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -80,7 +85,7 @@ class ResultPages(DomainAdmin):
         metric, phase = experiment.metrics[metric_index], request.GET.get("phase") or None
         if phase is not None and phase not in choices(experiment.phases):
             raise Http404
-        document = explain_metric(experiment, metric, variant, phase)
+        document = explain_metric(experiment, metric, variant, phase, at=timezone.now())
         context = {
             "original": experiment,
             "metric": metric,
@@ -98,7 +103,7 @@ class ResultPages(DomainAdmin):
         if experiment is None:
             return self.missing(request, object_id)
         try:
-            results = _results(request, experiment)
+            results = _results(request, experiment, has_assignment_audit=_has_assignment_audit(request))
         except DomainError as refusal:
             raise Http404(refusal.message) from refusal
         content = write(ResultsOfExperiment.of(results).document())
@@ -120,31 +125,30 @@ def _daily(request: HttpRequest, experiment: Experiment) -> list[str]:
     return [primary.key] if primary else []
 
 
+def _ages(request: HttpRequest, experiment: Experiment) -> list[str]:
+    """Return the metric to show by days since the exposure: the one in the query string, if any."""
+    return [request.GET["ages"]] if request.GET.get("ages") in experiment.metrics else []
+
+
 def _results_to_show(request: HttpRequest, experiment: Experiment) -> Results:
     """Return the results for the choices; for invalid ones, show an error and the defaults."""
-    daily = _daily(request, experiment)
+    shown: dict[str, Any] = {
+        "daily": _daily(request, experiment),
+        "ages": _ages(request, experiment),
+        "has_assignment_audit": _has_assignment_audit(request),
+    }
     try:
-        return _results(request, experiment, daily=daily)
+        return _results(request, experiment, **shown)
     except DomainError as refusal:
         messages.error(request, refusal.message)
-        return analyse_experiment(
-            experiment, timezone.now(), daily=daily, has_assignment_audit=_has_assignment_audit(request)
-        )
+        return analyse_experiment(experiment, timezone.now(), **shown)
 
 
-def _results(request: HttpRequest, experiment: Experiment, *, daily: Sequence[str] = ()) -> Results:
+def _results(request: HttpRequest, experiment: Experiment, **shown: Any) -> Results:
     # PostgreSQL refuses texts with U+0000; with another character the name is simply unknown.
-    control, correction, breakdown, phase = (request.GET.get(name, "").replace("\0", "?") or None for name in _CHOICES)
-    return analyse_experiment(
-        experiment,
-        timezone.now(),
-        control=control,
-        correction=correction or CORRECTIONS[0],
-        breakdown=breakdown,
-        phase=phase,
-        daily=daily,
-        has_assignment_audit=_has_assignment_audit(request),
-    )
+    typed = {name: request.GET.get(name, "").replace("\0", "?") for name in _CHOICES}
+    chosen: dict[str, Any] = {name: value for name, value in typed.items() if value}
+    return analyse_experiment(experiment, timezone.now(), **chosen, **shown)
 
 
 def _has_assignment_audit(request: HttpRequest) -> bool:

@@ -63,5 +63,6 @@ def _describe(difference: Difference) -> str:
     return f"{difference.where}: {difference.name} of {of}{place}: stored {stored}, computed {computed}"
 
 
-def _named(variant: str, phase: int, day: date) -> str:
-    return f", {variant}, phase {phase}, {day}" if phase > 1 else f", {variant}, {day}"
+def _named(variant: str, phase: int, day: date | None) -> str:
+    names = [variant, *([f"phase {phase}"] if phase > 1 else []), *([f"{day}"] if day else [])]
+    return "".join(f", {name}" for name in names)

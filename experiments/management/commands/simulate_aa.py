@@ -10,14 +10,15 @@ from typing import IO, Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
-from tqdm import tqdm
 
 from config.management.operator import OperatorCommand, find_environment
+from config.management.progress import show_progress
 from experiments.lifecycle.changes import get_experiment
-from experiments.planner.calibration import FEWEST_SPLITS, CalibrationReport, calibrate
+from experiments.planner.calibration import FEWEST_SPLITS, CalibrationReport, calibrate, total_splits
 from experiments.planner.calibration_outcomes import keep_outcomes
+from experiments.stats.calibration_simulation import GuardrailRates
 from experiments.stats.sample_ratio import MISMATCH
-from experiments.stats.simulation import Comparison, Look
+from experiments.stats.simulation import Comparison, Labels, Look
 
 STANDARD = "-"
 MOST_ROUNDS = 100_000
@@ -43,7 +44,7 @@ class Command(OperatorCommand):
         if file not in (None, STANDARD):
             _check_writable(file)  # now, and not only after all rounds
         at = timezone.now()
-        with tqdm(total=rounds, desc="A/A", unit=" splits", disable=None) as bar:
+        with show_progress(self.stderr, total_splits(target, metric, rounds), "A/A", " splits") as on_progress:
             calibration = calibrate(
                 target,
                 at=at,
@@ -51,7 +52,7 @@ class Command(OperatorCommand):
                 rounds=rounds,
                 looks=looks,
                 seed=seed,
-                on_progress=bar.update,
+                on_progress=on_progress,
             )
         keep_outcomes(calibration.outcomes(), target.environment, at)
         if file is None:
@@ -94,17 +95,20 @@ def _check(**numbers: tuple[int, int]) -> None:
 def _report(of: CalibrationReport) -> Iterator[str]:
     yield (
         f"{of.experiment.key}: {of.users:,} exposed users, split at random {of.rounds:,} times (seed {of.seed}), with "
-        f"{of.looks} looks each. Every difference found is a false positive. The tables show the share of splits with "
-        "one until each look. COVERAGE is the share of splits in which the last 95 % interval contains 0."
+        f"{of.looks} looks each. Every difference or lift found is a false positive. The tables show the share of "
+        "splits with one until each look. COVERAGE is the share of splits in which the last 95 % interval contains 0."
     )
     for rates in of.simulation.errors:
-        yield from ("", _title(rates.comparison), *_table(rates.looks))
+        yield from ("", _title(rates.comparison), *_table(rates.looks, rates.lifts))
         coverage = f"{_percent(rates.always_valid_coverage):>12}  {_percent(rates.fixed_horizon_coverage):>13}"
         yield f"{'COVERAGE':>12}  {coverage}"
         if rates.splits < of.rounds:
             yield f"Based on {rates.splits:,} splits; the others have too few users, or all users have the same value."
     for comparison in of.simulation.untested:
         yield from ("", f"{_title(comparison)}: NOT TESTED, because no split has enough users with different values.")
+    yield from ("", "Labels of goals, after the correction, and verdicts", *_labels(of.simulation.labels))
+    if of.guardrails:
+        yield from ("", "Guardrails, at any look", *_guardrails(of.guardrails))
     yield from ("", f"Users by variant (sample ratio), at p < {MISMATCH}", *_table(of.simulation.sample_ratio))
     yield from ("", _verdict(of))
     yield from _not_stored(of)
@@ -120,10 +124,33 @@ def _title(comparison: Comparison) -> str:
     return f"{comparison.measure}, {comparison.variant} against control{' (CUPED)' if comparison.is_cuped else ''}"
 
 
-def _table(looks: Sequence[Look]) -> Iterator[str]:
-    yield f"{'USERS':>12}  {'ALWAYS-VALID':>12}  {'FIXED-HORIZON':>13}"
-    for look in looks:
-        yield f"{look.users:>12,}  {_percent(look.always_valid):>12}  {_percent(look.fixed_horizon):>13}"
+def _table(looks: Sequence[Look], lifts: Sequence[Look] = ()) -> Iterator[str]:
+    """Yield the rates by look: of the difference, and beside them those of the lift, if there are any."""
+    more = "  LIFT: ALWAYS-VALID  FIXED-HORIZON" if lifts else ""
+    yield f"{'USERS':>12}  {'ALWAYS-VALID':>12}  {'FIXED-HORIZON':>13}{more}"
+    for index, look in enumerate(looks):
+        of_lift = f"  {_rates(lifts[index], 18)}" if lifts else ""
+        yield f"{look.users:>12,}  {_rates(look, 12)}{of_lift}"
+
+
+def _rates(look: Look, width: int) -> str:
+    return f"{_percent(look.always_valid):>{width}}  {_percent(look.fixed_horizon):>13}"
+
+
+def _labels(labels: Sequence[Labels]) -> Iterator[str]:
+    yield f"{'USERS':>12}  {'PRIMARY':>8}  {'OTHERS':>8}  {'SHIPPED':>8}  {'REJECTED':>8}"
+    for look in labels:
+        shares = (look.primary, look.others, look.shipped, look.rejected)
+        yield f"{look.users:>12,}  {'  '.join(f'{_percent(share):>8}' for share in shares)}"
+
+
+def _guardrails(guardrails: Sequence[GuardrailRates]) -> Iterator[str]:
+    """Yield how often guardrails are called harmed or safe without a difference, and safe at their margin."""
+    yield f"{'HARMED':>12}  {'SAFE':>8}  {'SAFE AT MARGIN':>14}"
+    for rates in guardrails:
+        at_margin = "not possible" if rates.safe_at_margin is None else _percent(rates.safe_at_margin)
+        title = f"{rates.measure}, {rates.variant} against control"
+        yield f"{_percent(rates.harmed):>12}  {_percent(rates.safe):>8}  {at_margin:>14}  {title}"
 
 
 def _percent(share: float) -> str:
@@ -131,12 +158,21 @@ def _percent(share: float) -> str:
 
 
 def _verdict(of: CalibrationReport) -> str:
-    worst = max(rates.looks[-1].always_valid for rates in of.simulation.errors)
+    worst = max(max(rates.looks[-1].always_valid, rates.lifts[-1].always_valid) for rates in of.simulation.errors)
+    labelled = max(of.labels)
     peeking = max(rates.looks[-1].fixed_horizon for rates in of.simulation.errors)
     mismatches = of.simulation.sample_ratio[-1].always_valid
     is_right = "As promised" if of.is_as_promised else "NOT as promised"
     return (
         f"{is_right}: over {of.looks} looks, always-valid tests err in {_percent(worst)} of splits at worst "
-        f"(promised: {_percent(of.alpha)} at most), and the check of the sample ratio in {_percent(mismatches)} "
-        f"({_percent(MISMATCH)}). Fixed-horizon tests, made for one look, err in {_percent(peeking)}."
+        f"(promised: {_percent(of.alpha)} at most), labels of goals in {_percent(labelled)}{_of_guardrails(of)}, and "
+        f"the check of the sample ratio in {_percent(mismatches)} ({_percent(MISMATCH)}). Fixed-horizon tests, made "
+        f"for one look, err in {_percent(peeking)}."
     )
+
+
+def _of_guardrails(of: CalibrationReport) -> str:
+    if not of.guardrails:
+        return ""
+    worst = max(max(rates.harmed, rates.safe_at_margin or 0.0) for rates in of.guardrails)
+    return f", guardrails in {_percent(worst)}"

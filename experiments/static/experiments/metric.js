@@ -1,17 +1,20 @@
-// Shows the fields of a metric that its type uses. Hidden fields are not sent, and keep their values.
+// Shows the fields of a metric that its type and its role use. Hidden fields are not sent, and keep their values.
 
 const type = document.querySelector("select[name=type]");
+const role = document.querySelector("select[name=role]");
 
 function showWhatFits() {
-  for (const input of document.querySelectorAll("[data-types]")) {
-    const isFit = input.dataset.types.split(" ").includes(type.value);
-    input.disabled = !isFit;
-    const line = input.closest(".field-line");
-    if (line) line.hidden = !isFit;
+  for (const [name, select] of [["types", type], ["roles", role]]) {
+    for (const input of document.querySelectorAll(`[data-${name}]`)) {
+      const isFit = input.dataset[name].split(" ").includes(select.value);
+      input.disabled = !isFit;
+      const line = input.closest(".field-line");
+      if (line) line.hidden = !isFit;
+    }
   }
 }
 
-if (type) {
-  type.addEventListener("change", showWhatFits);
+if (type && role) {
+  for (const select of [type, role]) select.addEventListener("change", showWhatFits);
   showWhatFits();
 }

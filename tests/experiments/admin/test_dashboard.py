@@ -52,8 +52,8 @@ def test_overview__archived_flags__are_not_counted(world: None, production: Envi
 def test_overview__with_one_running_experiment__takes_few_queries(world: None, django_assert_num_queries: Any) -> None:
     client = sign_in()
     client.get("/admin/")  # the first look counts all events
-    # session, user, environments, flags, statuses, running, what is new, sums, caps, anomalies, changes
-    with django_assert_num_queries(10 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
+    # session, user, environments, flags, statuses, running, what is new, sums, caps, anomalies, never received, changes
+    with django_assert_num_queries(11 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
         client.get("/admin/")
 
 

@@ -56,7 +56,7 @@ def test_experiment_list__any_number__takes_the_same_queries(
     for number in range(count):
         create_experiment(key=f"e-{number}", variants=VARIANTS, environment=production, actor=ACTOR, at=NOON)
     client = sign_in()
-    with django_assert_num_queries(5):  # session, user, environments, count, experiments
+    with django_assert_num_queries(6):  # session, user, environments, owners, count, experiments
         response = client.get(reverse(LIST))
     assert len(response.context["cl"].result_list) == count
 

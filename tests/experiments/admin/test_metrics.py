@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from config.models import Source
 from experiments.metrics.changes import create_metric, get_metric
-from experiments.models import Experiment, Metric
+from experiments.models import Experiment, Metric, MetricType
 from tests.admin import errors_of, filled, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
@@ -65,7 +65,7 @@ def test_list__any_number_of_metrics__takes_as_many_queries(
         ExperimentFactory(metrics=[f"m{at}"])
     client = sign_in()
     client.get(LIST)
-    with django_assert_num_queries(6):  # session, user, environments, uses, count, metrics
+    with django_assert_num_queries(8):  # session, user, environments, uses, definitions, missing events, count, metrics
         client.get(LIST)
 
 
@@ -170,10 +170,14 @@ def test_form__each_field_of_some_types__names_them_for_the_script(db: None) -> 
     fields = sign_in().get(ADD).context["adminform"].form.fields
     types = {name: field.widget.attrs.get("data-types") for name, field in fields.items()}
     assert types["denominator_currency"] == "ratio"
-    assert types["property"] == "sum mean ratio"
+    assert types["property"] == "sum mean ratio distinct quantile"
     assert types["from_day"] == "retention"
     assert "retention" not in types["window_hours"]
-    assert [types[name] for name in ("key", "event", "role", "reason")] == [None] * 4
+    assert [types[name] for name in ("key", "role", "margin", "reason")] == [None] * 4
+    assert types["event"] == types["where"] == " ".join(kind for kind in MetricType.values if kind != "funnel")
+    assert types["steps"] == "funnel"
+    assert types["denominator_where"] == "ratio"
+    assert fields["margin"].widget.attrs["data-roles"] == "guardrail"
 
 
 @pytest.mark.parametrize(
@@ -332,7 +336,7 @@ def test_draft__form__offers_the_metrics_and_takes_any_name(metric: Metric) -> N
 def test_draft__tuning_size__is_written_and_refused_at_its_field(db: None) -> None:
     client = sign_in()
     sent = filled(client, DRAFT, key="e", variants=page_variants(), metrics="[]")
-    assert sent["tuning_sample_size"] == 5000
+    assert sent.get("tuning_sample_size") in (None, "")
     refused = client.post(DRAFT, {**sent, "tuning_sample_size": "99"})
     assert errors_of(refused) == {"tuning_sample_size": ["Must be 100 to 10,000,000 users."]}
     assert client.post(DRAFT, {**sent, "tuning_sample_size": "800"}).status_code == 302
@@ -340,9 +344,9 @@ def test_draft__tuning_size__is_written_and_refused_at_its_field(db: None) -> No
 
 
 def test_started__form__tells_what_it_was_tuned_for(db: None) -> None:
-    experiment = ExperimentFactory(running=True, tuning_size=12_000)
+    experiment = ExperimentFactory(running=True, given_tuning_size=12_000)
     page = reverse("admin:experiments_experiment_change", args=[experiment.pk])
-    assert "Tuning sample size 12,000 users" in text_of(sign_in().get(page))
+    assert "tuned for 12,000 users" in text_of(sign_in().get(page))
 
 
 def page_variants() -> str:

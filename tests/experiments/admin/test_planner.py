@@ -58,7 +58,7 @@ def test_planner__opened__asks_and_blames_nobody(reader: AdminClient) -> None:
 def test_planner__rate__says_what_it_takes_by_either_test(reader: AdminClient) -> None:
     text = text_of(reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", "users_per_day": "5000"}))
     assert "To detect an increase of 5 %, from 10 % to 10.5 %" in text
-    assert "Check at any time 55 days 274,672 users 137,336 in each of 2 variants" in text
+    assert "Check at any time 45 days 221,210 users 110,605 in each of 2 variants" in text
     assert "Check once, at the end 24 days 115,522 users 57,761 in each of 2 variants" in text
     assert "a day;" not in text
 
@@ -101,6 +101,7 @@ def test_planner__nobody_knows_how_many_come_a_day__says_users_first(reader: Adm
         ({"power": "2"}, "power", "Must be from 0.5 to 0.9999."),
         ({"alpha": "2"}, "alpha", "Must be from 0.000001 to 0.2."),
         ({"tuning_sample_size": "1"}, "tuning_sample_size", "Must be 100 to"),
+        ({"variance_reduction": "1"}, "variance_reduction", "Must be from 0 to 0.99."),
         ({"type": "share"}, "type", "Select a valid choice"),
         (
             {"experiment": "nobody"},
@@ -161,3 +162,34 @@ def test_planner__opened__offers_the_metrics_and_experiments_there_are(reader: A
 def test_planner__plain_rate__takes_seven_queries(reader: AdminClient, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(7):  # session, user, two for permissions, environments, metrics, experiments
         reader.get(PAGE, {"mde": "0.05", "baseline": "0.1"})
+
+
+@time_machine.travel(NOON + 5 * DAY, tick=False)
+def test_planner__experiment_with_guardrails__says_when_they_are_safe(reader: AdminClient) -> None:
+    for key, margin in (("errors", {"margin": 0.2}), ("refunds", {"margin_absolute": 1e-9}), ("crashes", {})):
+        create_metric(key=key, type="conversion", event=key, role="guardrail", actor=ACTOR, at=NOON, **margin)
+    experiment = ExperimentFactory(key="e", metrics=["purchase", "errors", "refunds", "crashes"], running=True)
+    for number in range(200):
+        assign(experiment.pk, f"user-{number}", ("control", "green")[number % 2], NOON)
+        if number % 4 == 0:
+            for name in ("errors", "refunds"):
+                EventFactory(name=name, user_id=f"user-{number}", timestamp=NOON + DAY)
+    text = text_of(reader.get(PAGE, {"mde": "0.05", "baseline": "0.1", "experiment": "e"}))
+    assert "Until the guardrails are shown safe" in text
+    # 322.77 a variant by statsmodels' TTestIndPower, one-sided at 0.025, with d = 0.2 / √((1 + 0.8²) / 2).
+    assert "errors 20 % 1,362 users 646 users" in text
+    assert "refunds 1e-09 too many too many crashes 10 % no past data no past data" in text
+
+
+def test_planner__window_and_reduction__are_said(reader: AdminClient) -> None:
+    create_metric(key="back", type="retention", event="visit", from_day=7, to_day=14, actor=ACTOR, at=NOON)
+    sent = {"mde": "0.05", "baseline": "0.1", "metric": "back", "users_per_day": "5000", "variance_reduction": "0.3"}
+    text = text_of(reader.get(PAGE, sent))
+    assert "CUPED is expected to remove 30 % of the variance." in text
+    assert "The days include 14 days at the end, until the windows of the last users are over." in text
+
+
+def test_planner__no_effect__is_the_smallest_effect_of_the_experiment(reader: AdminClient) -> None:
+    ExperimentFactory(key="e", minimum_effect=0.08)
+    text = text_of(reader.get(PAGE, {"mde": "", "baseline": "0.1", "experiment": "e"}))
+    assert "To detect an increase of 8 %, from 10 % to 10.8 %" in text

@@ -14,18 +14,11 @@ from experiments.admin import words
 from experiments.admin.words import (
     describe_definition,
     describe_experiment_value,
-    format_count,
-    format_number,
-    format_p_value,
-    format_percent,
-    format_points,
-    format_probability,
-    format_short_percent,
-    with_sign,
+    describe_margin,
 )
 from experiments.lifecycle.changes import stop_experiment, update_experiment
 from experiments.lifecycle.new_phase import open_phase
-from experiments.metrics.definition import Definition, Quantity, undefined
+from experiments.metrics.definition import Condition, Definition, Quantity, undefined
 from experiments.models import Experiment
 from tests.admin import sign_in, text_of
 from tests.conftest import ACTOR, NOON
@@ -34,6 +27,12 @@ from tests.experiments.lifecycle.shipping import run_experiment
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 PURCHASES = Definition("purchases", 1, "count", Quantity("purchase"))
+CONDITIONS = (
+    Condition("land", "in", ("CH", 1)),
+    Condition("items", "greaterThanOrEqual", 2),
+    Condition("gift", "notExists"),
+    Condition("page", "exists"),
+)
 REVENUE = Definition("revenue", 1, "revenue", Quantity("purchase", "revenue", "EUR"))
 TWO = [{"key": "control", "weight": 1}, {"key": "green", "weight": 3}]
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
@@ -42,66 +41,6 @@ PHASE = {"startedAt": "2026-01-31T12:00:00Z", "variants": TWO, "percentage": 100
 NARROW = {**PHASE, "percentage": 12.5, "conditions": [PRO]}
 DEFINITION = undefined("buy").document()
 REGISTRATION = {"primaryMetric": "buy", "direction": "decrease", "plannedSampleSize": 5000}
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (0, "0"),
-        (-0.0, "0"),
-        (312.5, "312.50"),
-        (12345.678, "12,346"),
-        (1234.5, "1,234.50"),
-        (2_000_000, "2,000,000"),
-        (1.23456, "1.235"),
-        (-0.0012345, "\u22120.001234"),
-        (1e-12, "1.000e-12"),
-        (1.5e100, "1.5e+100"),
-    ],
-)
-def test_number__of_any_size__has_about_four_digits(value: float, words: str) -> None:
-    assert format_number(value) == words
-
-
-@pytest.mark.parametrize(
-    ("share", "words"),
-    [
-        (1 / 3, "33.33 %"),
-        (0, "0.00 %"),
-        (-0.0, "0.00 %"),
-        (-0.05, "\u22125.00 %"),
-        (0.0000123, "0.0012 %"),
-        (123.456, "12,346 %"),
-    ],
-)
-def test_percent__of_a_share__has_hundredths_or_what_is_left_below(share: float, words: str) -> None:
-    assert format_percent(share) == words
-
-
-def test_plus__of_what_is_not_zero__stands_before_it() -> None:
-    assert [with_sign(format_percent(share)) for share in (0.1, 0, -0.1)] == ["+10.00 %", "0.00 %", "\u221210.00 %"]
-
-
-def test_points__of_a_difference__are_no_percent() -> None:
-    assert format_points(-0.0123) == "\u22121.23 points"
-
-
-@pytest.mark.parametrize(("p", "words"), [(0.0009, "< 0.001"), (0.0312, "0.031"), (0.5, "0.50"), (1, "1.00")])
-def test_p_value__has_the_digits_that_matter(p: float, words: str) -> None:
-    assert format_p_value(p) == words
-
-
-@pytest.mark.parametrize(("share", "words"), [(0, "< 0.1 %"), (0.9734, "97.3 %"), (0.99999, "> 99.9 %")])
-def test_chance__is_never_a_certainty(share: float, words: str) -> None:
-    assert format_probability(share) == words
-
-
-def test_counted__one__is_singular() -> None:
-    assert [format_count(count, "user") for count in (0, 1, 2_000)] == ["0 users", "1 user", "2,000 users"]
-
-
-def test_short_percent__beside_a_chart__has_no_digits_to_spare() -> None:
-    assert [format_short_percent(share) for share in (-0.05, 0.0, 0.1 + 0.2)] == ["\u22125 %", "0 %", "+30 %"]
 
 
 @pytest.mark.parametrize(
@@ -132,10 +71,57 @@ def test_short_percent__beside_a_chart__has_no_digits_to_spare() -> None:
             replace(REVENUE, type="ratio", denominator=Quantity("visit")),
             "Revenue in EUR of purchase divided by number of visit events after exposure",
         ),
+        (
+            replace(REVENUE, type="ratio", denominator=Quantity("visit", where=(Condition("page", "exists"),))),
+            "Revenue in EUR of purchase divided by number of visit events where page is known after exposure",
+        ),
+        (
+            replace(PURCHASES, type="conversion", quantity=Quantity("purchase", where=CONDITIONS[:2])),
+            "Share of users with purchase where land is one of CH, 1 and items is at least 2 after exposure",
+        ),
+        (
+            replace(PURCHASES, quantity=Quantity("purchase", where=CONDITIONS)),
+            "Number of purchase events where land is one of CH, 1 and items is at least 2 and gift is not known "
+            "and 1 more per user after exposure",
+        ),
+        (
+            replace(PURCHASES, type="distinct", quantity=Quantity("visit", "page")),
+            "Number of different values of page of visit per user after exposure",
+        ),
+        (
+            replace(PURCHASES, type="distinct", quantity=Quantity("visit")),
+            "Number of days with visit per user after exposure",
+        ),
+        (
+            replace(PURCHASES, type="funnel", steps=(Quantity("visit", where=CONDITIONS[2:3]), Quantity("purchase"))),
+            "Share of users with visit where gift is not known, then purchase after exposure",
+        ),
+        (
+            replace(PURCHASES, type="quantile", quantity=Quantity("visit", "seconds"), quantile=0.5),
+            "Median of seconds of visit after exposure",
+        ),
+        (
+            replace(REVENUE, type="quantile", quantile=0.07),
+            "7th percentile of revenue in EUR of purchase after exposure",
+        ),
     ],
 )
 def test_definition__of_each_type__is_a_sentence(definition: Definition, words: str) -> None:
     assert describe_definition(definition) == words
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, ""),
+        ({"is_guardrail": True}, "at most 10 % worse"),
+        ({"is_guardrail": True, "margin": 0.125}, "at most 12.5 % worse"),
+        ({"is_guardrail": True, "margin_absolute": 2.5}, "at most 2.500 worse"),
+        ({"is_guardrail": True, "type": "funnel", "margin_absolute": 0.015}, "at most 1.5 points worse"),
+    ],
+)
+def test_margin__of_a_guardrail__says_how_much_worse_it_may_get(values: dict[str, Any], words: str) -> None:
+    assert describe_margin(replace(PURCHASES, **values)) == words
 
 
 @pytest.mark.parametrize(("percentile", "ordinal"), [(99, "99th"), (99.5, "99.5th"), (91, "91st"), (52, "52nd")])

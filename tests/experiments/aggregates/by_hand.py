@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -11,13 +11,16 @@ from statistics import fmean
 from typing import Any
 
 from events.models import Event
-from experiments.aggregates.variant_sums import EXPOSURES, VariantTotals
+from experiments.aggregates.variant_sums import EXPOSURES, VariantTotals, step_index
+from experiments.metrics.conditions import meets
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure
 
-Total = tuple[str, int, date, float, float, float, int, int]
-"""The values of one user: variant, phase and day of exposure, y, d, x, events, foreign."""
+Total = tuple[str, int, date, float, float, float, float, int, int, int]
+"""The values of one user: variant, phase and day of exposure, y, d, x, e, events, foreign, steps."""
+
+COLUMNS = ("y", "d", "x", "e", "events", "foreign", "steps")
 
 Sums = dict[tuple[int, str, int, date], VariantTotals]
 """Sums by the index of the metric, the variant, and the phase and day of exposure."""
@@ -34,10 +37,15 @@ def totals_by_hand(experiment: Experiment) -> dict[tuple[int, str], Total]:
     return {key: total for key, total in totals.items() if any(total[3:])}
 
 
-def sums_by_hand(experiment: Experiment) -> Sums:
-    """Return the sums of the capped totals, and of the exposures."""
+def sums_by_hand(experiment: Experiment, is_counted: Callable[[Exposure], bool] = lambda _: True) -> Sums:
+    """Return the sums of the capped totals over the users who count, and of their exposures.
+
+    Caps are those of all users.
+    """
     sums: Sums = {}
-    for exposure in exposed(experiment):
+    users = [exposure for exposure in exposed(experiment) if is_counted(exposure)]
+    counted = {exposure.user_id for exposure in users}
+    for exposure in users:
         several = int(exposure.is_in_several_variants)
         add(
             sums,
@@ -46,12 +54,15 @@ def sums_by_hand(experiment: Experiment) -> Sums:
         )
     totals = totals_by_hand(experiment)
     for metric_index, definition in enumerate(definitions_of(experiment)):
-        of_metric = [total for (index, _), total in totals.items() if index == metric_index]
-        cap = cap_by_hand(definition, [total[3] for total in of_metric])
-        for variant, phase, day, *values in of_metric:
-            capped = sums_of(min(values[0], cap), values[1], min(values[2], cap), *values[3:])
-            measured = int(definition.cap_percentile is not None and values[0] != 0)
+        of_metric = {user_id: total for (index, user_id), total in totals.items() if index == metric_index}
+        cap = cap_by_hand(definition, [total[3] for total in of_metric.values()])
+        of_counted = (total for user_id, total in of_metric.items() if user_id in counted)
+        for variant, phase, day, y, d, x, *others, steps in of_counted:
+            capped = sums_of(min(y, cap), d, min(x, cap), *others)
+            measured = int(definition.cap_percentile is not None and y != 0)
             add(sums, (metric_index, variant, phase, day), replace(capped, measured=measured))
+            for step in range(1, steps + 1):
+                add(sums, (step_index(metric_index, step), variant, phase, day), VariantTotals(users=1))
     return sums
 
 
@@ -59,9 +70,10 @@ def add(sums: Sums, key: tuple[int, str, int, date], more: VariantTotals) -> Non
     sums[key] = sums.get(key, VariantTotals()) + more
 
 
-def sums_of(y: float, d: float, x: float, events: int, foreign: int) -> VariantTotals:
-    products = {"y": y, "yy": y * y, "d": d, "dd": d * d, "yd": y * d, "x": x, "xx": x * x, "xy": x * y}
-    exact = {name: Decimal(repr(value)) for name, value in products.items()}
+def sums_of(y: float, d: float, x: float, e: float, events: int, foreign: int) -> VariantTotals:
+    values = {"y": y, "d": d, "x": x, "e": e}
+    names = ("y", "yy", "d", "dd", "yd", "x", "xx", "xy", "e", "ee", "xe", "ye", "dx", "de")
+    exact = {name: Decimal(repr(math.prod(values[factor] for factor in name))) for name in names}
     return VariantTotals(users=int(events > 0), positive=int(y > 0), **exact, events=events, foreign=foreign)
 
 
@@ -106,30 +118,67 @@ def total_of(definition: Definition, exposure: Exposure, events: list[Event]) ->
 
     quantity, denominator = definition.quantity, definition.denominator
     window = between(definition.delay, None if definition.window is None else definition.delay + definition.window)
-    before, since = between(timedelta(days=-14), timedelta(0)), between(timedelta(0), None)
+    before, since = between(-lookback_by_hand(exposure.experiment), timedelta(0)), between(timedelta(0), None)
+    steps = steps_passed(definition.steps, window)
+    has_history = definition.type not in ("funnel", "quantile")
     return (
         exposure.variant,
         exposure.phase,
         day_of(exposure),
-        value_of(definition, quantity, window),
+        int(steps == len(definition.steps)) if definition.steps else value_of(definition, quantity, window),
         value_of(definition, denominator, window) if denominator else 0,
-        0 if denominator else value_of(definition, quantity, before),
-        sum(event.name == quantity.event for event in since),
+        value_of(definition, quantity, before) if has_history else 0,
+        value_of(definition, denominator, before) if denominator else 0,
+        sum(is_of(quantity, event) for event in since),
         sum(any(is_foreign(part, event) for part in (quantity, denominator) if part) for event in window),
+        steps,
     )
 
 
-def value_of(definition: Definition, quantity: Quantity, events: Iterable[Event]) -> float:
-    named = [event for event in events if event.name == quantity.event]
+def lookback_by_hand(experiment: Experiment) -> timedelta:
+    return timedelta(days=(experiment.registration or {}).get("lookbackDays", 0))
+
+
+def is_of(quantity: Quantity, event: Event) -> bool:
+    return event.name == quantity.event and meets(event.properties, quantity.where)
+
+
+def steps_passed(steps: Sequence[Quantity], events: Iterable[Event]) -> int:
+    passed = 0
+    for event in sorted(events, key=lambda event: (counted_at(event), event.id)):
+        if passed < len(steps) and is_of(steps[passed], event):
+            passed += 1
+    return passed
+
+
+def distinct_of(quantity: Quantity, events: Iterable[Event]) -> int:
+    """Return the number of different values: texts, numbers and booleans, where 1 and 1.0 are equal, but not true."""
     if not quantity.property:
+        return len({counted_at(event).astimezone(UTC).date() for event in events})
+    values = [event.properties.get(quantity.property) for event in events]
+    return len({(isinstance(value, bool), value) for value in values if isinstance(value, str | int | float)})
+
+
+def value_of(definition: Definition, quantity: Quantity, events: Iterable[Event]) -> float:
+    named = [event for event in events if is_of(quantity, event)]
+    if definition.type == "distinct":
+        return distinct_of(quantity, named)
+    if definition.is_share or not quantity.property:
         return int(bool(named)) if definition.is_share else len(named)
-    amounts = [amount for event in named if (amount := amount_of(quantity, event.properties)) is not None]
+    if definition.type == "quantile":
+        return len(amounts_of(quantity, named))
+    amounts = amounts_of(quantity, named)
     summarise: Callable[[list[float]], float] = fmean if definition.type == "mean" else math.fsum
     return summarise(amounts) if amounts else 0
 
 
+def amounts_of(quantity: Quantity, events: Iterable[Event]) -> list[float]:
+    """Return the numbers that these events have in the quantity's property and currency."""
+    return [amount for event in events if (amount := amount_of(quantity, event.properties)) is not None]
+
+
 def amount_of(quantity: Quantity, properties: Mapping[str, Any]) -> float | None:
-    if quantity.currency and properties.get("currency") != quantity.currency:
+    if quantity.currency and str(properties.get("currency")).upper() != quantity.currency:
         return None
     value = properties.get(quantity.property)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -138,6 +187,6 @@ def amount_of(quantity: Quantity, properties: Mapping[str, Any]) -> float | None
 
 
 def is_foreign(quantity: Quantity, event: Event) -> bool:
-    if not quantity.currency or event.name != quantity.event or "revenue" not in event.properties:
+    if not quantity.currency or not is_of(quantity, event) or "revenue" not in event.properties:
         return False
-    return event.properties.get("currency") != quantity.currency
+    return str(event.properties.get("currency")).upper() != quantity.currency

@@ -12,13 +12,19 @@ from events.recording.ingest import NewEvent, new_id, record
 from events.removal.erasure import erase_user
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import stop_experiment
-from experiments.metrics.definition import Definition, Quantity
+from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment, Exposure
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
 
 ODD_NAME = 'it\'s "100 %s".of\\it'
 EUROS = Quantity("buy", "revenue", "EUR")
+IN_EUROS = (Condition("currency", "in", ("EUR", "eur")),)
+STEPS = (
+    Quantity("look"),
+    Quantity("buy", where=(Condition(ODD_NAME, "notEquals", 1), Condition("currency", "exists"))),
+    Quantity("look", where=(Condition(ODD_NAME, "in", (1, True, "5")),)),
+)
 DEFINITIONS = (
     Definition("bought", 1, "conversion", Quantity("buy")),
     Definition("soon", 1, "count", Quantity("buy"), window=timedelta(hours=30), cap_value=2),
@@ -28,6 +34,15 @@ DEFINITIONS = (
     Definition("ratio", 1, "ratio", EUROS, Quantity("look"), window=timedelta(days=4)),
     Definition("rate", 1, "ratio", Quantity("look"), Quantity("look", ODD_NAME)),
     Definition("returned", 1, "retention", Quantity("look"), delay=timedelta(days=1), window=timedelta(days=2)),
+    Definition("large", 1, "count", Quantity("buy", where=(Condition("revenue", "greaterThan", 5),))),
+    Definition(
+        "large for each", 1, "ratio", Quantity("buy", "revenue", "EUR", IN_EUROS), Quantity("look", where=IN_EUROS)
+    ),
+    Definition("values", 1, "distinct", Quantity("look", ODD_NAME), window=timedelta(days=3)),
+    Definition("days", 1, "distinct", Quantity("look")),
+    Definition("funnel", 1, "funnel", STEPS[0], window=timedelta(days=4), steps=STEPS),
+    Definition("median", 1, "quantile", Quantity("look", ODD_NAME), window=timedelta(days=5), quantile=0.5),
+    Definition("price", 1, "quantile", EUROS, quantile=0.9),
 )
 USERS = [f"user-{number}" for number in range(6)]
 VARIANTS = ["control", "green"]
@@ -36,10 +51,12 @@ VARIANTS = ["control", "green"]
 def make_experiment(production: Environment, *definitions: Definition) -> Experiment:
     """Create an experiment that has run since NOON, with these metrics, or with all DEFINITIONS."""
     experiment = ExperimentFactory(key="e", environment=production, running=True, metrics=[])
+    assert experiment.registration is not None
     chosen = definitions or DEFINITIONS
     experiment.metrics = [definition.key for definition in chosen]
     experiment.definitions = [definition.document() for definition in chosen]
-    experiment.save(update_fields=["metrics", "definitions"])
+    experiment.registration = {**experiment.registration, "lookbackDays": 14}
+    experiment.save(update_fields=["metrics", "definitions", "registration"])
     return experiment
 
 
@@ -102,10 +119,16 @@ class History:
         return NewEvent(new_id(), self.user(), self.chance.choice(["buy", "look"]), moment, received, properties)
 
     def properties(self) -> dict[str, Any]:
-        value = self.chance.choice([1, 2.5, -7, 0, True, "5", None, 2**63 - 1, 1e300, 1e-170, 2e-100, [3], {"a": 3}])
+        value = self.chance.choice(
+            [1, 1.0, 1, 2.5, -7, 0, True, "5", None, 2**63 - 1, 1e300, 1e-170, 2e-100, [3], {"a": 3}]
+        )
         revenue = self.chance.choice([{}, {"revenue": 10}, {"revenue": 19.75}, {"revenue": 0.25}, {"revenue": -3.5}])
         return (
-            {ODD_NAME: value, "100": 7} | revenue | self.chance.choice([{}, {"currency": "EUR"}, {"currency": "USD"}])
+            {ODD_NAME: value, "100": 7}
+            | revenue
+            | self.chance.choice(
+                [{}, {"currency": "EUR"}, {"currency": "eur"}, {"currency": "USD"}, {"currency": None}]
+            )
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import timedelta
 from functools import reduce
 from operator import add
 from random import Random
@@ -11,9 +13,11 @@ import pytest
 
 from config.models import Environment
 from experiments.aggregates.breakdowns import Slice, read_breakdown
+from experiments.aggregates.mature_sums import read_mature
 from experiments.aggregates.refresh import refresh
-from experiments.aggregates.variant_sums import EXPOSURES, NAMES, VariantTotals, read_caps, read_sums
+from experiments.aggregates.variant_sums import EXPOSURES, NAMES, SumsAsOf, VariantTotals, read_caps, read_sums
 from experiments.exposures.recording import assign
+from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment, Exposure
 from tests.conftest import NOON
 from tests.experiments.aggregates.histories import ODD_NAME, History, make_experiment
@@ -153,3 +157,65 @@ def test_read_breakdown__after_a_history__adds_up_to_the_sums(production: Enviro
 
 def figures(totals: VariantTotals) -> list[float]:
     return [getattr(totals, name) for name in NAMES]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_read_breakdown__at_a_moment__adds_up_to_the_sums_over_mature_users(production: Environment, seed: int) -> None:
+    experiment = make_experiment(production)
+    history = History(experiment, Random(seed))
+    for _ in range(40):
+        history.chance.choice([history.record, history.report, history.assign, history.move])()
+    for exposure in Exposure.objects.all():
+        exposure.attributes = {"plan": history.chance.choice(["a", "b", 3])}
+        exposure.save(update_fields=["attributes"])
+    at = NOON + timedelta(days=5)
+    refresh(experiment, at)
+
+    slices = [part.sums for part in read(experiment, "plan", most=1, at=at)]
+    reading = read_mature(experiment, at, read_caps(experiment)).sums
+    assert added(sums_by_key(part) for part in slices) == added([sums_by_key(reading)])
+    assert added(users_by_key(part) for part in slices) == added([users_by_key(reading)])
+    assert len(slices) > 1
+
+
+def sums_by_key(sums: SumsAsOf) -> dict[Any, list[float]]:
+    return {
+        (phase, index, variant): figures(totals)
+        for phase, by_metric in sums.by_phase.items()
+        for index, by_variant in by_metric.items()
+        for variant, totals in by_variant.items()
+    }
+
+
+def users_by_key(sums: SumsAsOf) -> dict[Any, list[float]]:
+    return {
+        (span, phase, variant): [users]
+        for span, by_phase in sums.mature.items()
+        for phase, by_variant in by_phase.items()
+        for variant, users in by_variant.items()
+    }
+
+
+def added(parts: Iterable[dict[Any, list[float]]]) -> dict[Any, list[str]]:
+    """Add the parts up, to nine digits, without zeros."""
+    whole: dict[Any, list[float]] = {}
+    for part in parts:
+        for key, values in part.items():
+            whole[key] = [left + right for left, right in zip(whole.get(key, [0] * len(values)), values, strict=True)]
+    return {key: [f"{float(value) + 0.0:.9e}" for value in values] for key, values in whole.items() if any(values)}
+
+
+def test_read_breakdown__quantile__is_that_of_the_users_of_each_slice(production: Environment) -> None:
+    median = Definition("median", 1, "quantile", Quantity("load", "seconds"), quantile=0.5)
+    experiment = make_experiment(production, median)
+    expose(experiment, a="pro", b="pro", c="free", d=None)
+    for user, seconds in (("a", 1), ("a", 2), ("b", 9), ("c", 4), ("d", 5)):
+        EventFactory(user_id=user, name="load", properties={"seconds": seconds})
+    refresh(experiment, NOON)
+
+    slices = {part.value: part.quantiles[0]["green"] for part in read(experiment, ODD_NAME, at=NOON)}
+    assert {value: (part.n, part.events, part.value) for value, part in slices.items()} == {
+        "pro": (2, 3, 2),
+        "free": (1, 1, 4),
+        None: (1, 1, 5),
+    }

@@ -12,7 +12,9 @@ from django.core.management import CommandError, call_command
 from config.models import Environment
 from events.removal.erasure import erase_user
 from experiments.aggregates.checking import Difference, check_sums
+from experiments.aggregates.quantiles import update_quantiles
 from experiments.aggregates.refresh import refresh
+from experiments.aggregates.variant_sums import step_index
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
@@ -92,6 +94,53 @@ def test_check_sums__wrong_cap__is_found(production: Environment) -> None:
     AggregateState.objects.update(caps={"0": 6.0})
 
     assert check_sums(experiment, NOON) == [Difference("caps", "spent", None, "cap", 6, 5)]
+
+
+@pytest.fixture
+def typed(production: Environment) -> Experiment:
+    """A running experiment with a funnel, retention and a median, and one user in green who meets all of them."""
+    steps = (Quantity("look"), Quantity("buy"))
+    experiment = make_experiment(
+        production,
+        Definition("funnel", 1, "funnel", steps[0], steps=steps),
+        Definition("returned", 1, "retention", Quantity("buy"), window=timedelta(days=1)),
+        Definition("median", 1, "quantile", Quantity("buy", "amount"), quantile=0.5),
+    )
+    assign(experiment.pk, "u", "green", NOON)
+    EventFactory(user_id="u", name="look", timestamp=NOON)
+    EventFactory(user_id="u", name="buy", timestamp=NOON + timedelta(seconds=1), properties={"amount": 7})
+    refresh(experiment, NOON)
+    return experiment
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_sums__wrong_steps_and_mature_users_and_quantiles__are_found(typed: Experiment) -> None:
+    later = NOON + timedelta(days=2)
+    update_quantiles(typed, later, [[1]])
+    assert check_sums(typed, later) == []
+    VariantSums.objects.filter(metric__in=[1, step_index(0, 2)]).update(users=5)
+    state = AggregateState.objects.get()
+    assert state.quantiles is not None
+    state.quantiles["mature 1"]["metrics"]["2"]["green"][2] = 8
+    state.save()
+
+    assert check_sums(typed, later) == [
+        Difference("sums", "returned", ("green", 1, NOON.date()), "users", 5, 1),
+        Difference("sums", "step 2 of funnel", ("green", 1, NOON.date()), "users", 5, 1),
+        Difference("mature", "returned", ("green", 1, None), "users", 5, 1),
+        Difference("quantiles", "median", ("green", 1, None), "value", 8, 7),
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_sums__moved_exposure_of_the_last_day__is_found_among_mature_users(typed: Experiment) -> None:
+    UserTotal.objects.update(exposed_at=NOON + timedelta(hours=2))
+
+    found = check_sums(typed, NOON + timedelta(days=1, hours=1))
+    assert {(difference.where, difference.metric) for difference in found} == {
+        ("mature", "users after 1 day, 0:00:00"),
+        ("mature", "returned"),
+    }
 
 
 @pytest.mark.django_db(transaction=True)

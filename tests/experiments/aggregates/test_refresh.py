@@ -16,9 +16,10 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from config.database.commit_order import is_mark_of_this_database
 from config.models import Environment
 from experiments.aggregates import statements, update
-from experiments.aggregates.metric_columns import names_of
+from experiments.aggregates.metric_columns import Layout
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import KEY, NAMES, Totals, VariantTotals, read_sums
 from experiments.design.checks import MOST_METRICS
@@ -28,7 +29,7 @@ from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
 from tests.conftest import ACTOR, NOON
-from tests.experiments.aggregates.by_hand import Sums, Total, sums_by_hand, totals_by_hand
+from tests.experiments.aggregates.by_hand import COLUMNS, Sums, Total, sums_by_hand, totals_by_hand
 from tests.experiments.aggregates.histories import History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
 from tests.transactions import undone
@@ -56,11 +57,10 @@ def stored_totals(experiment: Experiment) -> dict[tuple[int, str], Total]:
 
 def by_metric(experiment: Experiment, stored: Sequence[float]) -> Iterator[tuple[float, ...]]:
     """Yield all figures of each metric, with 0 for those that it does not have."""
-    left = iter(stored)
-    for definition in definitions_of(experiment):
-        kept = {name: next(left) for name in names_of(definition)}
-        yield tuple(kept.get(name, 0) for name in ("y", "d", "x", "events", "foreign"))
-    assert [*left] == []
+    definitions = definitions_of(experiment)
+    kept = dict(zip(Layout(definitions).columns, stored, strict=True))
+    for metric_index in range(len(definitions)):
+        yield tuple(kept.get((metric_index, name), 0) for name in COLUMNS)
 
 
 def stored_sums(experiment: Experiment) -> Sums:
@@ -137,17 +137,18 @@ def experiment(production: Environment) -> Experiment:
 
 
 def measure(experiment: Experiment, definition: Definition) -> None:
-    """Make this the only metric of the experiment."""
+    """Make this the only metric of the experiment, with a look-back of 14 days."""
     experiment.metrics, experiment.definitions = [definition.key], [definition.document()]
-    experiment.save(update_fields=["metrics", "definitions"])
+    experiment.registration = {**(experiment.registration or {}), "lookbackDays": 14}
+    experiment.save(update_fields=["metrics", "definitions", "registration"])
 
 
 def total(experiment: Experiment) -> tuple[float, ...]:
     """Refresh, and return y, d, x, events and foreign of the only user with a total."""
     refresh(experiment, NOON)
     [figures] = UserTotal.objects.values_list("figures", flat=True)
-    [of_metric] = by_metric(experiment, figures)
-    return of_metric
+    [(y, d, x, _, events, foreign, _)] = by_metric(experiment, figures)
+    return y, d, x, events, foreign
 
 
 @pytest.mark.django_db(transaction=True)
@@ -166,17 +167,27 @@ def test_refresh__mark_older_than_a_minute__is_replaced(experiment: Experiment) 
     assert AggregateState.objects.get().folded_at == at
 
 
-@pytest.mark.parametrize("mark", ["1 100:100: 0", ""])
-def test_refresh__mark_of_another_database__computes_everything_again(experiment: Experiment, mark: str) -> None:
+@pytest.mark.parametrize("mark", ["1 100:100: 0", "2 1 100:100: 0", "2 ", "", "of the release before"])
+def test_refresh__mark_of_another_database_or_release__computes_everything_again(
+    experiment: Experiment, mark: str
+) -> None:
     EventFactory(user_id="u", name="purchase", timestamp=NOON)
     refresh(experiment, NOON)
     UserTotal.objects.update(figures=[7, 7, 7], user_id="nobody")
     VariantSums.objects.update(y=7)
+    if mark == "of the release before":
+        mark = AggregateState.objects.get().mark.removeprefix("2 ")
+        assert is_mark_of_this_database(mark)
     AggregateState.objects.update(mark=mark)
     refresh(experiment, NOON)
 
     check(experiment)
     assert set(UserTotal.objects.values_list("user_id", flat=True)) == {"u"}
+
+
+def test_refresh__its_mark__is_one_of_another_database_to_the_release_before(experiment: Experiment) -> None:
+    """Its code calls the function with the stored mark, and computes everything again."""
+    assert not is_mark_of_this_database(AggregateState.objects.get().mark)
 
 
 @pytest.mark.parametrize(
@@ -212,6 +223,7 @@ def test_refresh__ratio_of_a_user_with_denominators_alone__has_a_total(experimen
         EventFactory(user_id="u", timestamp=NOON + timedelta(seconds=second))
 
     assert total(experiment) == (0, 2, 0, 0, 0)
+    check(experiment)
 
 
 @pytest.mark.parametrize(

@@ -147,11 +147,11 @@ def test_read_users__after_a_history__are_all_exposed_ones_in_order_and_capped(
 ) -> None:
     totals, cap = totals_by_hand(experiment), read_caps(experiment).get(metric_index, 1e300)
     users = sorted(exposed(experiment), key=lambda exposure: (exposure.exposed_at, exposure.user_id))
-    values = (totals.get((metric_index, user.user_id), (None, None, None, 0, 0, 0)) for user in users)
+    values = (totals.get((metric_index, user.user_id), (None, None, None, 0, 0, 0, 0)) for user in users)
 
     assert list(read_users(experiment, metric_index)) == [
-        (user.user_id, user.exposed_at, pytest.approx(min(y, cap)), pytest.approx(d), pytest.approx(min(x, cap)))
-        for user, (_, _, _, y, d, x, *_) in zip(users, values, strict=True)
+        (user.user_id, user.exposed_at, *map(pytest.approx, (min(y, cap), d, min(x, cap), e)))
+        for user, (_, _, _, y, d, x, e, *_) in zip(users, values, strict=True)
     ]
     assert len(users) > 2
 

@@ -14,6 +14,8 @@ from tests.experiments.calls import assign, report
 from tests.experiments.results.test_computing import QUERIES
 from tests.factories import ExperimentFactory
 
+pytestmark = pytest.mark.both_lanes
+
 DRAFT_FIELDS = ["id", "key", "description", "status", "variants", "metrics", "results", "createdAt"]
 STARTED_FIELDS = [*DRAFT_FIELDS, "startedAt"]
 ENTRY_FIELDS = ["id", "key", "status", "variants", "createdAt"]
@@ -332,7 +334,7 @@ def test_tuning_size__of_a_draft__can_be_set_and_changed_until_it_starts(api):
 
 
 def test_tuning_size__of_the_default__is_left_out(api):
-    ExperimentFactory(key="e", tuning_size=800)
+    ExperimentFactory(key="e", given_tuning_size=800)
     assert data(api.get("/v1/experiments/e"))["tuningSampleSize"] == 800
     assert "tuningSampleSize" not in data(api.patch("/v1/experiments/e", {"tuningSampleSize": 5000}))
 

@@ -295,7 +295,8 @@ def test_list__any_number_of_metrics__takes_one_query(api, django_assert_num_que
         ({"type": "count", "capPercentile": 100}, False),
         ({"type": "count", "capPercentile": None}, True),
         ({"type": "revenue", "currency": "EUR"}, True),
-        ({"type": "revenue", "currency": "eur"}, False),
+        ({"type": "revenue", "currency": "eur"}, True),
+        ({"type": "revenue", "currency": "euro"}, False),
         ({"type": "count", "currency": ""}, True),
     ],
 )

@@ -17,7 +17,7 @@ class TestSizes:
     def test_planner__rate__answers_both_sizes_and_what_it_assumed(self, api: Any) -> None:
         assert ask(api, baseline="0.1") == {
             "fixedHorizon": {"usersPerVariant": 57761, "users": 115522, "days": None},
-            "alwaysValid": {"usersPerVariant": 137336, "users": 274672, "days": None},
+            "alwaysValid": {"usersPerVariant": 110605, "users": 221210, "days": None},
             "assumptions": {
                 "type": "rate",
                 "baseline": 0.1,
@@ -28,9 +28,12 @@ class TestSizes:
                 "variants": 2,
                 "smallestShare": 0.5,
                 "usersPerDay": None,
-                "tuningSampleSize": 5000,
+                "tuningSampleSize": 221210,
+                "varianceReduction": 0,
+                "maturityDays": 0,
             },
             "history": None,
+            "guardrails": [],
             "detectable": None,
         }
 
@@ -50,7 +53,7 @@ class TestSizes:
 
     def test_planner__users_per_day__answers_whole_days(self, api: Any) -> None:
         answer = ask(api, baseline="0.1", usersPerDay="5000")
-        assert (answer["fixedHorizon"]["days"], answer["alwaysValid"]["days"]) == (24, 55)
+        assert (answer["fixedHorizon"]["days"], answer["alwaysValid"]["days"]) == (24, 45)
 
     def test_planner__every_parameter__is_reckoned_with(self, api: Any) -> None:
         sent = {"power": 0.9, "alpha": 0.01, "variants": 4, "usersPerDay": 12.5, "tuningSampleSize": 100000}

@@ -79,7 +79,7 @@ class TestExperiment:
 
     @pytest.mark.usefixtures("few_suffice")
     def test_experiment__running__tells_what_it_could_find_by_each_day(self, api: Any) -> None:
-        experiment = ExperimentFactory(key="e", running=True, tuning_size=500)
+        experiment = ExperimentFactory(key="e", running=True, given_tuning_size=500)
         expose(experiment, 60, at=NOON + DAY)
         expose(experiment, 40, at=NOON + 3 * DAY, first=60)
         for number in range(0, 20, 2):

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from experiments.api.result_table import COLUMNS
+from tests.experiments.conftest import SHOPPERS
 from tests.experiments.results.asking import PATH, ask, refused
-from tests.experiments.results.shop import METRICS
+from tests.experiments.results.shop import METRICS, open_shop
 
 pytestmark = pytest.mark.django_db
 
@@ -34,8 +35,11 @@ def test_table__of_all_metrics__has_a_row_for_each_and_variant(api, shop):
     assert float(green["value"]) == figures["value"]
     assert float(green["interval.lower"]) == figures["interval"]["lower"]
     assert float(green["difference.alwaysValid.pValue"]) == compared["difference"]["alwaysValid"]["pValue"]
-    assert float(green["lift.fixedHorizon.upper"]) == compared["lift"]["fixedHorizon"]["upper"]
-    assert float(green["cuped.difference.estimate"]) == compared["cuped"]["difference"]["estimate"]
+    assert float(green["singleLook.lift.upper"]) == compared["singleLook"]["lift"]["upper"]
+    assert (green["label"], green["familySize"]) == (compared["label"], str(compared["familySize"]))
+    assert rows[7]["guardrail.usersNeeded"] == str(
+        answer["metrics"][3]["variants"][1]["comparison"]["guardrail"]["usersNeeded"]
+    )
     assert (green["users"], green["isControl"], green["isPrimary"]) == (str(figures["users"]), "false", "false")
     assert (control["isControl"], control["difference.estimate"], control["attribute"]) == ("true", "", "")
 
@@ -50,3 +54,13 @@ def test_table__with_a_breakdown__has_its_rows_after_the_others(api, shop):
 def test_table__with_a_series__is_refused(api, shop):
     response = api.get(PATH, {"series": "daily"}, headers={"Accept": "text/csv"})
     assert "ask for JSON" in refused(response, "series", "invalid_value")
+
+
+def test_table__with_cuped__has_raw_figures_beside_the_adjusted_ones(api, production):
+    open_shop(production, SHOPPERS, metrics=("revenue",), lookback_days=14)
+    [_, green], [metric] = table(api.get(PATH, headers={"Accept": "text/csv"})), ask(api)["metrics"]
+    figures = metric["variants"][1]
+    assert float(green["raw.value"]) == figures["raw"]["value"] != figures["value"]
+    before = figures["comparison"]["beforeExposure"]
+    assert float(green["beforeExposure.estimate"]) == before["estimate"]
+    assert float(green["cuped.varianceReduction"]) == figures["comparison"]["cuped"]["varianceReduction"]

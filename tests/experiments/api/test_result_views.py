@@ -33,8 +33,8 @@ def keys(entries: list[dict[str, Any]]) -> list[str]:
 def test_results__of_a_running_experiment__tell_what_it_is_and_as_of_when(api, shop):
     answer = ask(api)
     assert list(answer) == [
-        *("experiment", "status", "startedAt", "stoppedAt", "asOf", "frozenAt", "control", "correction", "users"),
-        *("variants", "verdict", "guards", "metrics", "phases"),
+        *("experiment", "status", "startedAt", "stoppedAt", "asOf", "frozenAt", "control", "correction", "maturity"),
+        *("plan", "users", "variants", "verdict", "guards", "metrics", "phases"),
     ]
     assert (answer["experiment"], answer["status"], answer["control"]) == ("shop", "running", "control")
     assert (answer["startedAt"], answer["stoppedAt"]) == (format_timestamp(NOON), None)
@@ -59,7 +59,7 @@ def test_results__counts_of_a_variant__are_those_of_its_users(api, shop):
     green = [shopper for shopper in SHOPPERS if shopper.variant == "green"]
     figures = ask(api)["metrics"][1]["variants"][1]
     assert figures["users"] == figures["matureUsers"] == len(green)
-    assert figures["immatureUsers"] == 0
+    assert (figures["waiting"], figures["cutOffUsers"]) == (None, 0)
     assert figures["events"] == sum(len(shopper.spent) for shopper in green)
 
 
@@ -75,7 +75,8 @@ def test_results__window__tells_for_how_many_users_it_has_passed(api, production
         for figures in metric["variants"]:
             of_variant = [shopper for shopper in shoppers if shopper.variant == figures["key"]]
             mature = sum(shopper.day < days for shopper in of_variant)
-            assert (figures["matureUsers"], figures["immatureUsers"]) == (mature, len(of_variant) - mature)
+            waiting = figures["waiting"]["users"] if figures["waiting"] else 0
+            assert (figures["matureUsers"], waiting) == (mature, len(of_variant) - mature)
 
 
 def test_results__currencies__are_never_added_and_those_left_out_are_counted(api, production):
@@ -126,7 +127,7 @@ def test_results__without_users__have_reasons_instead_of_figures(api, production
     answer = ask(api, audit="true")
     assert answer["users"] == 0
     assert answer["guards"]["sampleRatio"]["reason"]["code"] == "too_few_users"
-    assert {entry["reason"]["code"] for entry in estimates_of(answer)} == {"too_few_users"}
+    assert {entry["reason"]["code"] for entry in estimates_of(answer)} == {"too_few_users", "no_history"}
 
 
 def test_results__without_metrics__count_users_alone(api, production):
@@ -193,7 +194,7 @@ def late_purchase(shopper: Shopper) -> NewEvent:
     ("parameters", "more"),
     [
         ({}, 0),
-        ({"series": "daily"}, 1),
+        ({"series": "daily"}, 6),
         ({"breakdown": "country"}, 1),
         ({"audit": "true"}, 3 + QUERIES_OF_A_PLAN),
     ],
@@ -201,8 +202,8 @@ def late_purchase(shopper: Shopper) -> NewEvent:
 def test_results__with_all_that_may_be_asked_for__take_few_statements(
     api, production, django_assert_num_queries, parameters, more
 ):
-    open_shop(production, SHOPPERS[:10])
-    data(api.get(PATH))
+    open_shop(production, SHOPPERS[:30])
+    data(api.get(PATH, parameters))
     # the experiment, ..., caps, events of unknown variants
     with django_assert_num_queries(1 + QUERIES + QUERIES_OF_ONE_MOMENT + 2 + more):
         data(api.get(PATH, parameters))

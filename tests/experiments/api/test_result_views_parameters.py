@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 import time_machine
 
@@ -34,7 +36,9 @@ def test_results__other_control__are_the_other_way_round(api, shop):
 
 def test_results__other_correction__adjusts_otherwise(api, shop):
     found = {
-        correction: [entry["variants"][1]["comparison"]["adjustedPValue"] for entry in answer["metrics"][:3]]
+        correction: [
+            entry["variants"][1]["comparison"]["difference"]["alwaysValid"]["pValue"] for entry in answer["metrics"][:3]
+        ]
         for correction in ("holm", "benjamini-hochberg")
         if (answer := ask(api, correction=correction))["correction"] == correction
     }
@@ -45,21 +49,19 @@ def test_results__other_correction__adjusts_otherwise(api, shop):
 # --- series and breakdowns -------------------------------------------------------------------------------------------
 
 
-def test_results__daily_series__ends_with_the_whole(api, shop):
+def test_results__daily_series__has_every_day_and_ends_with_the_whole(api, shop):
     for metric in ask(api, series="daily")["metrics"]:
         for figures in metric["variants"]:
             of_variant = [shopper for shopper in SHOPPERS if shopper.variant == figures["key"]]
-            assert [(entry["day"], entry["users"]) for entry in figures["series"]] == [
-                (
-                    f"2026-0{1 if day == 0 else 2}-{31 if day == 0 else day:02}",
-                    sum(entry.day <= day for entry in of_variant),
-                )
-                for day in range(4)
+            assert [(entry["day"], entry["users"], entry["countedUsers"]) for entry in figures["series"]] == [
+                (str((NOON + timedelta(days=day)).date()), *[sum(entry.day <= day for entry in of_variant)] * 2)
+                for day in range(7)
             ]
             last = figures["series"][-1]
             assert (last["value"], last["interval"]) == (figures["value"], figures["interval"])
             comparison = figures["comparison"]
             assert last["difference"] == (comparison["difference"] if comparison else None)
+            assert last["lift"] == (comparison["lift"] if comparison else None)
 
 
 def test_results__daily_series__is_what_was_true_of_the_users_until_then(api, production):
@@ -91,11 +93,13 @@ def test_results__breakdown__has_the_figures_of_the_users_with_each_value(api, s
 
 def test_results__breakdown__adjusts_for_all_values_goals_and_treatments(api, shop):
     slices = ask(api, breakdown="country")["breakdown"]["values"]
-    compared = [metric["variants"][1]["comparison"] for entry in slices for metric in entry["metrics"][:3]]
-    p_values = sorted(entry["difference"]["alwaysValid"]["pValue"] for entry in compared)
-    least = min(compared, key=lambda entry: entry["difference"]["alwaysValid"]["pValue"])
-    assert len(p_values) == 9
-    assert least["adjustedPValue"] == pytest.approx(min(1, 9 * p_values[0]))
+    families = {1: [0], 2: [1, 2]}  # the first goal in three slices, and two other goals in three slices
+    for goals, indexes in families.items():
+        compared = [entry["metrics"][index]["variants"][1]["comparison"] for entry in slices for index in indexes]
+        assert {comparison["familySize"] for comparison in compared} == {3 * goals}
+        least = min(compared, key=lambda comparison: comparison["unadjustedPValue"])
+        adjusted = least["difference"]["alwaysValid"]["pValue"]
+        assert adjusted == pytest.approx(min(1, 3 * goals * least["unadjustedPValue"]))
 
 
 def test_results__breakdown_by_more_values_than_are_told__has_the_rest_as_one(api, production):
@@ -140,11 +144,17 @@ def test_results__breakdown_by_values_of_any_type__tells_them_as_they_are(api, p
         ("metric", "sales", "unknown_reference", "bought, revenue, per-look, complaints."),
         ("control", "blue", "unknown_reference", "control, green."),
         ("correction", "bonferroni", "invalid_value", "Must be holm or benjamini-hochberg."),
-        ("series", "weekly", "invalid_value", "Must be daily"),
+        ("series", "weekly", "invalid_value", "Must be daily or daysSinceExposure"),
+        ("maturity", "old", "invalid_value", "Must be mature or all."),
         ("breakdown", "planet", "unknown_reference", "country."),
         ("breakdown", "x" * 101, "too_long", ""),
         ("audit", "yes", "invalid_value", "true or false"),
-        ("metrics", "bought", "unknown_field", "use audit, breakdown, control, correction, metric, phase, series."),
+        (
+            "metrics",
+            "bought",
+            "unknown_field",
+            "use audit, breakdown, control, correction, maturity, metric, phase, series.",
+        ),
         ("phase", "2", "unknown_reference", "all, 1."),
         ("phase", "01", "unknown_reference", "all, 1."),
         ("metric", "", "out_of_range", "leave it out"),

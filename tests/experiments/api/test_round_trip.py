@@ -47,7 +47,7 @@ def events(folder: Path) -> str:
 
 
 def test_history__of_a_test_elsewhere__gives_what_is_computed_by_hand(tmp_path: Path) -> None:
-    ExperimentFactory(key="elsewhere")
+    ExperimentFactory(key="elsewhere", lookback_days=0)
     assert run("start_experiment", "elsewhere", "--at", "2026-02-01", "--reason", "It ran elsewhere", at=NOW)[0] == (
         "elsewhere has been running since 2026-02-01T00:00:00.000000Z.\n"
     )

@@ -365,7 +365,8 @@ def test_registration__from_the_start_on__is_answered_and_may_be_sent_back_uncha
         "direction": "increase",
         "windowHours": None,
         "metrics": ["purchase"],
-        "plannedSampleSize": 500,
+        **{"plannedSampleSize": 500, "minimumEffect": None, "analysis": "sequential"},
+        **{"minimumDays": 7, "lookbackDays": 28, "tuningSampleSize": 500},
     }
     assert data(api.patch("/v1/experiments/e", started)) == started
     changed = {"registration": {**started["registration"], "primaryMetric": "other"}}

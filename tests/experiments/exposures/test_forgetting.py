@@ -80,7 +80,7 @@ def test_erase_user__exposed_in_another_environment__stays_there(production: Env
         (see("u", "e", "purple"), True),
         (see("u", "e", ""), True),
         (see("u", "e", "p" * 300), True),
-        (see("u", "e", "purple", second=-5), True),  # before the start: as the results count them
+        (see("u", "e", "purple", second=-5), False),  # before the start
         (happen("u", experimentId="e"), False),
         (happen("u", "purchase", experimentId="e", variant="purple"), False),  # the name of a metric
         (see("u", "f", "purple"), False),
@@ -177,20 +177,20 @@ def list_of(event: NewEvent) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("state", [{"running": True}, {"stopped": True}])
-def test_purge__started_experiment__keeps_events_from_two_weeks_before_the_second_of_its_start_on(
+def test_purge__started_experiment__keeps_events_of_its_look_back_before_the_second_of_its_start_on(
     production: Environment, state: dict[str, bool]
 ) -> None:
     begin = NOON + timedelta(seconds=0.7)
     stop = {"stopped_at": begin + timedelta(seconds=9)} if "stopped" in state else {}
     experiment = ExperimentFactory(key="e", **{**state, "started_at": begin, **stop})
-    early = timedelta(days=-14).total_seconds()
+    early = timedelta(days=-28).total_seconds()
     record([see("first", "e", second=0)], production)
     record([happen("first", "purchase", second=second) for second in (early - 0.1, early, -0.1, 2)], production)
     before = totals(experiment)
     assert before["figures"][:2] == [1, 1]
 
     plan = plan_purge(production, NOON + timedelta(days=1))
-    assert plan.obstacles() == ["Experiment e keeps 4 older events, from 2026-01-17T12:00:00.000000Z on."]
+    assert plan.obstacles() == ["Experiment e keeps 4 older events, from 2026-01-03T12:00:00.000000Z on."]
     assert purge(plan) == 1
     UserTotal.objects.all().delete()
     AggregateState.objects.update(mark="")
@@ -223,11 +223,11 @@ def test_purge__drafts_and_experiments_elsewhere__hold_nothing(production: Envir
     assert purge(plan) == 1
 
 
-def test_purge__experiment_started_two_weeks_after_what_goes__is_no_obstacle(production: Environment) -> None:
+def test_purge__experiment_started_a_look_back_after_what_goes__is_no_obstacle(production: Environment) -> None:
     ExperimentFactory(key="e", running=True)
-    fortnight = timedelta(days=14)
-    record([happen("u", second=-60 - fortnight.total_seconds()), happen("u", second=60)], production)
+    lookback = timedelta(days=28)
+    record([happen("u", second=-60 - lookback.total_seconds()), happen("u", second=60)], production)
 
-    plan = plan_purge(production, NOON - fortnight)
+    plan = plan_purge(production, NOON - lookback)
     assert plan.obstacles() == []
     assert purge(plan) == 1

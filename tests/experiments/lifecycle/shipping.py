@@ -29,7 +29,7 @@ def run_experiment(environment: Environment, **values: Any) -> Experiment:
     FlagFactory(key="button", enabled=True, rules=OWN, environment=environment)
     flag = {"key": "button", "serves": SERVES}
     experiment: Experiment = ExperimentFactory(
-        key="e", environment=environment, **{"flag": flag, **values}, running=True
+        key="e", environment=environment, **{"flag": flag, "minimum_days": 0, **values}, running=True
     )
     return experiment
 

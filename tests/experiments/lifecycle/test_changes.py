@@ -95,7 +95,7 @@ def test_run__step_out_of_order__is_refused_and_changes_nothing(
 
 def test_update__draft__takes_all(draft: Experiment, step_arguments: dict[str, Any]) -> None:
     variants = [{"key": "x", "weight": 1}, {"key": "y", "weight": 2}]
-    changes = {"variants": variants, "metrics": ["sign up"], "description": "New", "tuning_size": 20_000}
+    changes = {"variants": variants, "metrics": ["sign up"], "description": "New", "given_tuning_size": 20_000}
     updated = update_experiment(**step_arguments, changes=changes)
 
     assert {name: getattr(updated, name) for name in changes} == changes
@@ -103,7 +103,7 @@ def test_update__draft__takes_all(draft: Experiment, step_arguments: dict[str, A
 
 @pytest.mark.parametrize("size", [100, 5000, 10_000_000])
 def test_create__tuning_size__is_kept_and_logged(step_arguments: dict[str, Any], size: int) -> None:
-    create_experiment(**step_arguments, variants=VARIANTS, tuning_size=size)
+    create_experiment(**step_arguments, variants=VARIANTS, given_tuning_size=size)
 
     change = Change.objects.latest("revision")
     assert get_experiment("e", step_arguments["environment"]).tuning_size == size
@@ -113,7 +113,7 @@ def test_create__tuning_size__is_kept_and_logged(step_arguments: dict[str, Any],
 
 @pytest.mark.parametrize(
     "changes",
-    [{"variants": [*VARIANTS, {"key": "c", "weight": 1}]}, {"metrics": []}, {"tuning_size": 100}],
+    [{"variants": [*VARIANTS, {"key": "c", "weight": 1}]}, {"metrics": []}, {"given_tuning_size": 100}],
 )
 def test_update__started__is_locked(draft: Experiment, step_arguments: dict[str, Any], changes: dict[str, Any]) -> None:
     start_experiment(**step_arguments)
@@ -180,11 +180,10 @@ def test_delete__started__is_locked(draft: Experiment, step_arguments: dict[str,
         ({"metrics": "buy"}, ["metrics"]),
         ({"metrics": [f"m{at}" for at in range(51)]}, ["metrics"]),
         ({"description": "d" * 2001}, ["description"]),
-        ({"tuning_size": 99}, ["tuningSampleSize"]),
-        ({"tuning_size": 10_000_001}, ["tuningSampleSize"]),
-        ({"tuning_size": 5000.5}, ["tuningSampleSize"]),
-        ({"tuning_size": True}, ["tuningSampleSize"]),
-        ({"tuning_size": None}, ["tuningSampleSize"]),
+        ({"given_tuning_size": 99}, ["tuningSampleSize"]),
+        ({"given_tuning_size": 10_000_001}, ["tuningSampleSize"]),
+        ({"given_tuning_size": 5000.5}, ["tuningSampleSize"]),
+        ({"given_tuning_size": True}, ["tuningSampleSize"]),
         ({"key": "-"}, ["key"]),
     ],
 )

@@ -71,8 +71,8 @@ def test_metric_seen__ratio__looks_for_both_of_its_events(staging: Environment) 
     EventFactory(purchase=True)
     EventFactory(name="look", environment=staging)
     assert find(ExperimentFactory(metrics=["price"]), Check.METRIC_SEEN) == (
-        Level.WARNING,
-        "price: no event look in the last 7 days; check that it is tracked.",
+        Level.PROBLEM,
+        "price: no event look was ever received; check the spelling, and that it is tracked.",
     )
 
 
@@ -261,7 +261,7 @@ def test_calibration__newest_of_the_same_definition__counts(production: Environm
     define("purchase")
     experiment = ExperimentFactory()
     [definition] = definitions_of(experiment)
-    unknown = (Level.UNKNOWN, "purchase: not calibrated with its current definition; run manage.py simulate_aa.")
+    unknown = (Level.UNKNOWN, "purchase: not calibrated with its current definition yet; an operator can do that.")
     assert find(experiment, Check.CALIBRATION) == unknown
     keep_outcomes([Outcome(definition, 1000, 0.2, is_as_promised=False)], production, NOON)
     keep_outcomes([Outcome(definition, 1000, 0.01, is_as_promised=True)], staging, NOON)

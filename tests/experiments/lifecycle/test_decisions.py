@@ -133,7 +133,7 @@ def test_stop__experiment_without_a_flag__may_have_a_winner_too(production: Envi
 
 
 def test_stop__stop_in_the_past__judges_by_what_had_happened_until_then(production: Environment) -> None:
-    run_experiment(production)
+    run_experiment(production, minimum_days=0)
     record_clear_winner(production)
     record([event_at("late", "seen", 90, experimentId="e", variant="control")], production)
     stopped_at = NOON + timedelta(hours=1)

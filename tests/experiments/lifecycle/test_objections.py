@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from config.models import Environment
-from experiments.lifecycle.changes import get_experiment
-from experiments.lifecycle.objections import find_objections
+from experiments.lifecycle.changes import get_experiment, update_experiment
+from experiments.lifecycle.objections import Objection, find_objections
 from experiments.metrics.changes import create_metric
 from experiments.results.computing import analyse_experiment
 from tests.conftest import ACTOR, NOON
@@ -18,9 +20,12 @@ from tests.factories import ExperimentFactory
 pytestmark = pytest.mark.django_db
 
 
+def objections(environment: Environment, winner: str, at: datetime = NOON) -> list[Objection]:
+    return find_objections(analyse_experiment(get_experiment("e", environment), at), winner)
+
+
 def causes(environment: Environment, winner: str) -> list[str]:
-    results = analyse_experiment(get_experiment("e", environment), NOON)
-    return [str(objection.cause) for objection in find_objections(results, winner)]
+    return [str(objection.cause) for objection in objections(environment, winner)]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +41,7 @@ def test_objections__guardrail_that_rises__speaks_against_the_treatment_where_le
 ) -> None:
     values: dict[str, Any] = {"type": "conversion", "event": "call", "direction": direction, "role": "guardrail"}
     create_metric(key="calls", **values, actor=ACTOR, at=NOON)
-    ExperimentFactory(key="e", metrics=["purchase", "calls"], running=True)
+    ExperimentFactory(key="e", metrics=["purchase", "calls"], minimum_days=0, running=True)
     record_clear_winner(production)
     record_visits(production, "green", 150, 140, event="call")
 
@@ -47,13 +52,73 @@ def test_objections__guardrail_that_rises__speaks_against_the_treatment_where_le
 def test_objections__planned_size__has_to_be_reached_exactly(
     production: Environment, planned: int | None, expected: list[str]
 ) -> None:
-    ExperimentFactory(key="e", planned_size=planned, running=True)
+    ExperimentFactory(key="e", planned_size=planned, minimum_days=0, running=True)
     record_clear_winner(production)
 
     assert causes(production, "green") == expected
 
 
 def test_objections__no_goal_among_the_metrics__is_never_the_verdict(production: Environment) -> None:
-    ExperimentFactory(key="e", metrics=[], running=True)
+    ExperimentFactory(key="e", metrics=[], minimum_days=0, running=True)
 
     assert causes(production, "green") == ["not_the_verdict"]
+
+
+def test_objections__guardrail_without_enough_users__is_named_with_those_that_it_needs(
+    production: Environment,
+) -> None:
+    create_metric(key="calls", type="conversion", event="call", role="guardrail", actor=ACTOR, at=NOON)
+    ExperimentFactory(key="e", metrics=["purchase", "calls"], minimum_days=0, running=True)
+    record_clear_winner(production)
+    for variant in ("control", "green"):
+        record_visits(production, variant, 150, 12, event="call")
+
+    undecided, verdict = objections(production, "green")
+    assert (undecided.cause, verdict.cause) == ("guardrail_undecided", "not_the_verdict")
+    assert re.fullmatch(
+        r"the guardrail calls is not shown safe yet; it needs about [\d,]+ more users", undecided.message
+    )
+    assert "guardrail_undecided" not in causes(production, "control")
+
+
+def test_objections__guardrail_that_was_added_after_the_start__speaks_against_nothing(
+    production: Environment,
+) -> None:
+    create_metric(key="calls", type="conversion", event="call", role="guardrail", actor=ACTOR, at=NOON)
+    ExperimentFactory(key="e", minimum_days=0, running=True)
+    changes = {"metrics": ["purchase", "calls"]}
+    update_experiment(key="e", environment=production, changes=changes, actor=ACTOR, at=NOON)
+    record_clear_winner(production)
+    for variant in ("control", "green"):
+        record_visits(production, variant, 150, 12, event="call")
+
+    assert causes(production, "green") == []
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        (0, "the shortest run is not over before 7 more days"),
+        (6.5, "the shortest run is not over before 1 more day"),
+        (7, None),
+    ],
+)
+def test_objections__shortest_run__counts_the_days_until_it_is_over(
+    production: Environment, days: float, expected: str | None
+) -> None:
+    ExperimentFactory(key="e", running=True)
+    record_clear_winner(production)
+
+    found = objections(production, "green", NOON + timedelta(days=days))
+    messages = [objection.message for objection in found if objection.cause == "shortest_run_not_over"]
+    assert messages == ([expected] if expected else [])
+
+
+def test_objections__shortest_run_and_the_control_is_better__keeping_the_control_needs_no_reason(
+    production: Environment,
+) -> None:
+    ExperimentFactory(key="e", running=True)
+    record_clear_winner(production, better="control")
+
+    assert causes(production, "control") == []
+    assert "shortest_run_not_over" in causes(production, "green")

@@ -343,9 +343,9 @@ def test_keep__opened_again_while_explaining__keeps_nothing(
     record_clear_winner(production)
     explain_all = frozen.explain_all
 
-    def reopen_and_explain(experiment: Experiment) -> Any:
+    def reopen_and_explain(experiment: Experiment, *moments: Any) -> Any:
         reopen_experiment(**step_arguments(production))
-        return explain_all(experiment)
+        return explain_all(experiment, *moments)
 
     with monkeypatch.context() as patched:
         patched.setattr(frozen, "explain_all", reopen_and_explain)

@@ -11,9 +11,10 @@ from config.errors import DomainError, ValidationFailed
 from config.models import Change, Environment
 from experiments.lifecycle.changes import start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric, delete_metric, document, get_metric, update_metric
+from experiments.metrics.documents import definition_of, definitions_of
 from experiments.models import Experiment, Metric
 from tests.conftest import ACTOR, NOON
-from tests.experiments.metrics.test_definition import BLANK
+from tests.experiments.metrics.test_definition import BLANK, WHERE
 from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -62,10 +63,72 @@ def test_create__cap_and_denominator__are_kept_in_one_form(db: None) -> None:
     assert get_metric("share").denominator == {"event": "view", "property": "", "currency": ""}
 
 
+def test_create__currencies_in_lower_case__are_stored_in_upper_case(db: None) -> None:
+    money = {"event": "refund", "property": "revenue", "currency": "chf"}
+    create_metric(key="m", type="ratio", event="buy", property="revenue", currency="Chf", denominator=money, **WRITE)
+
+    metric = get_metric("m")
+    assert (metric.currency, metric.denominator) == ("CHF", {**money, "currency": "CHF"})
+
+
+def test_create__funnel__has_the_event_of_its_first_step(db: None) -> None:
+    steps = [{"event": "view", "where": []}, {"event": "buy", "where": WHERE}]
+    create_metric(key="m", type="funnel", steps=steps, **WRITE)
+
+    metric = get_metric("m")
+    assert (metric.event, metric.steps) == ("view", [{"event": "view"}, {"event": "buy", "where": WHERE}])
+    assert document(metric)["steps"] == metric.steps
+
+
+def test_update__first_step__changes_the_event_with_it(db: None) -> None:
+    old, new = [{"event": "view"}, {"event": "buy"}], [{"event": "open"}, {"event": "buy"}]
+    create_metric(key="m", type="funnel", steps=old, **WRITE)
+
+    update_metric(key="m", changes={"event": "view", "steps": new}, **WRITE)  # as a client that read "view" sends it
+    assert get_metric("m").event == "open"
+    with pytest.raises(ValidationFailed) as refused:
+        update_metric(key="m", changes={"event": "close"}, **WRITE)
+    assert [detail.field for detail in refused.value.details] == ["event"]
+
+
+def test_update__null_where__removes_the_conditions(db: None) -> None:
+    create_metric(key="m", type="count", event="buy", where=WHERE, **WRITE)
+    assert document(get_metric("m"))["where"] == WHERE
+
+    update_metric(key="m", changes={"where": None}, **WRITE)
+    assert get_metric("m").where == []
+    assert "where" not in document(get_metric("m"))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"where": WHERE},
+        {"where": [{**WHERE[1], "value": 2}]},
+        {"role": "guardrail"},
+        {"role": "guardrail", "margin": 0.05},
+        {"role": "guardrail", "margin_absolute": 5},
+        {"type": "quantile", "property": "revenue", "quantile": 0.5},
+        {"type": "funnel", "currency": "", "steps": [{"event": "purchase"}, {"event": "refund"}]},
+    ],
+)
+def test_update__definition_in_use__makes_a_new_version_once(metric: Metric, values: dict[str, Any]) -> None:
+    experiment = measured_by("spent", running=True)
+    start = definitions_of(experiment)
+
+    assert update_metric(key="spent", changes=values, **WRITE).version == 2
+    assert update_metric(key="spent", changes=values, **WRITE).version == 2
+    assert definitions_of(experiment) == start
+    assert definition_of(get_metric("spent")) != start[1]
+
+
 @pytest.mark.parametrize(
     ("values", "fields"),
     [
         ({"description": "d" * 2001}, ["description"]),
+        ({"where": [{"property": "plan", "operator": "is", "value": 1}]}, ["where[0].operator"]),
+        ({"margin": 0.1}, ["margin"]),
+        ({"role": "guardrail", "margin": 0}, ["margin"]),
         ({"type": "median"}, ["type"]),
         ({"window_hours": -1}, ["windowHours"]),
         ({"cap_value": 1.0, "cap_percentile": 99.0}, ["capPercentile"]),

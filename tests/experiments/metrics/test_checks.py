@@ -39,6 +39,8 @@ def found(values: dict[str, Any]) -> list[tuple[str, str]]:
         {**RATIO, "denominator": EUROS, "property": "revenue", "currency": "EUR"},
         {"type": "retention", "fromDay": 364, "toDay": 365},
         {"event": "e" * 200},
+        {**REVENUE, "currency": "eur"},
+        {**RATIO, "denominator": {**EUROS, "currency": "Eur"}, "property": "revenue", "currency": "eUR"},
     ],
 )
 def test_check__what_a_metric_may_be__is_accepted(values: dict[str, Any]) -> None:
@@ -90,7 +92,8 @@ def test_check__what_a_metric_may_be__is_accepted(values: dict[str, Any]) -> Non
         ({**SUM, "currency": "EUR"}, [("currency", "invalid_value")]),
         ({**RATIO, "currency": "EUR"}, [("currency", "invalid_value")]),
         ({**RATIO, "property": "revenue"}, [("currency", "required")]),
-        ({**REVENUE, "currency": "eur"}, [("currency", "invalid_value")]),
+        ({**REVENUE, "currency": "eu"}, [("currency", "invalid_value")]),
+        ({**REVENUE, "currency": "€UR"}, [("currency", "invalid_value")]),
         ({**REVENUE, "currency": "EURO"}, [("currency", "invalid_value")]),
         ({**REVENUE, "currency": "EUR\n"}, [("currency", "invalid_value")]),
         ({**REVENUE, "currency": 978}, [("currency", "invalid_type")]),

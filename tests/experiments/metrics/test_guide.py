@@ -12,10 +12,13 @@ from django.conf import settings
 from config.slugs import check_key
 from experiments.api.metric_serializers import MetricSerializer
 from experiments.metrics.checks import TYPES, check_meaning
+from experiments.metrics.conditions import OPERATORS
 from experiments.metrics.definition import Definition
+from experiments.metrics.documents import LEFT_OUT_WHILE_EMPTY
 from tests.experiments.metrics.test_definition import BLANK
 
 _PAGE = settings.BASE_DIR / "templates" / "guide" / "metrics.md"
+MEANING = {*BLANK, *LEFT_OUT_WHILE_EMPTY}
 EXAMPLES: list[dict[str, Any]] = [
     json.loads(block) for block in re.findall(r"```json\n(.*?)```", _PAGE.read_text(), re.DOTALL)
 ]
@@ -26,14 +29,14 @@ def test_example__of_the_guide__is_accepted(example: dict[str, Any]) -> None:
     serializer = MetricSerializer(data=example, context={"environment": None})
     assert serializer.is_valid(), serializer.errors
 
-    meaning = {name: value for name, value in example.items() if name in BLANK}
+    meaning = {name: value for name, value in example.items() if name in MEANING}
     assert check_key(example["key"]) == []
-    assert [*check_meaning({**BLANK, **meaning})] == []
+    assert [*check_meaning({**BLANK, "event": "", **meaning})] == []
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["key"])
 def test_example__of_the_guide__is_parsed_as_it_is_written(example: dict[str, Any]) -> None:
-    assert example.keys() <= {*BLANK, "description"}
+    assert example.keys() <= MEANING | {"description"}
     denominator = example.get("denominator")
     whole = denominator and {"property": "", "currency": "", **denominator}
     parsed = Definition.parse({**BLANK, **example, "denominator": whole}).document()
@@ -47,6 +50,13 @@ def test_examples__of_the_guide__show_every_type() -> None:
 
 
 def test_table__of_the_guide__lists_every_property() -> None:
-    rows = re.findall(r"^\| (`[^|]*) \|", _PAGE.read_text(), re.MULTILINE)
+    [section] = re.findall(r"^## Properties of a metric$(.*?)^## ", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
     listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert listed == {*BLANK, "description"} - {"version"}
+    assert listed == (MEANING | {"description"}) - {"version"}
+
+
+def test_table__of_the_guide__lists_every_operator() -> None:
+    [section] = re.findall(r"^## Conditions on events$(.*?)^## ", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
+    assert [name for row in rows for name in re.findall(r"`(\w+)`", row)] == [*OPERATORS]

@@ -20,7 +20,11 @@ def ask(client: Any, path: str = PATH, **parameters: str) -> Any:
     validator(operation["responses"]["200"]["content"]["application/json"]["schema"]).validate(response.json())
     json.loads(response.content, parse_constant=refuse_constant)
     for estimate in estimates_of(answer):
-        assert (estimate["reason"] is None) == all(estimate[name] is not None for name in estimate if name != "reason")
+        figures = [estimate[name] for name in estimate if name not in ("reason", "standardError")]
+        assert (estimate["reason"] is None) == all(figure is not None for figure in figures)
+        assert estimate["reason"] is None or estimate["standardError"] is None
+    for test in tests_of(answer):
+        assert (test["reason"] is None) == (test["lower"] is not None and test["upper"] is not None)
     return answer
 
 
@@ -30,14 +34,22 @@ def refuse_constant(name: str) -> NoReturn:
 
 def estimates_of(value: Any) -> Iterator[dict[str, Any]]:
     """Yield all objects of an answer that are estimates, at any depth."""
+    return (part for part in objects_of(value) if "standardError" in part)
+
+
+def tests_of(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the results of all tests, at any depth."""
+    return (part for part in objects_of(value) if {"lower", "upper", "pValue"} <= part.keys())
+
+
+def objects_of(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
-        if "standardError" in value:
-            yield value
+        yield value
         for part in value.values():
-            yield from estimates_of(part)
+            yield from objects_of(part)
     elif isinstance(value, list):
         for part in value:
-            yield from estimates_of(part)
+            yield from objects_of(part)
 
 
 def refused(response: Any, field: str, code: str) -> str:

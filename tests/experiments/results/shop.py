@@ -82,11 +82,24 @@ def _amounts(chance: random.Random, share: float) -> tuple[float, ...]:
 
 
 def open_shop(
-    environment: Environment, shoppers: list[Shopper], *, metrics: tuple[str, ...] = tuple(METRICS)
+    environment: Environment,
+    shoppers: list[Shopper],
+    *,
+    metrics: tuple[str, ...] = tuple(METRICS),
+    **design: Any,
 ) -> Experiment:
-    """Create a running experiment with these metrics, and record the events of the users."""
+    """Create a running experiment with these metrics, and record the events of the users.
+
+    By default, CUPED is off and there is no shortest run.
+    """
     for key in metrics:
         create_metric(key=key, actor=ACTOR, at=NOON, **METRICS[key])
-    experiment = ExperimentFactory(key="shop", environment=environment, running=True, metrics=list(metrics))
+    experiment = ExperimentFactory(
+        key="shop",
+        environment=environment,
+        running=True,
+        metrics=list(metrics),
+        **{"lookback_days": 0, "minimum_days": 0, **design},
+    )
     record([event for shopper in shoppers for event in shopper.events()], environment)
     return experiment

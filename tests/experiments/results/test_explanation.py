@@ -22,6 +22,9 @@ from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
 
+LATER = NOON + timedelta(days=60)
+READ_AT = NOON + timedelta(hours=85)
+"""The windows of some users of random histories are still open then."""
 BUYS = Quantity("buy")
 AMOUNT = Quantity("buy", "amount")
 EUROS = Quantity("buy", "revenue", "EUR")
@@ -49,10 +52,11 @@ def test_explanation__of_one_purchase__describes_each_condition(production: Envi
         production,
     )
 
-    explained = explain(experiment, 0, "green")
+    explained = explain(experiment, 0, "green", at=LATER)
     assert [(step["name"], step["description"], step["rows"], step["users"]) for step in explained["steps"]] == [
         ("events_of_the_name", "Events named buy in the environment.", 3, 2),
         ("by_exposed_users", "By users who were exposed to the variant.", 2, 1),
+        ("by_mature_users", "By users whose window had passed at 2026-02-03T12:00:00.000000Z.", 2, 1),
         ("of_the_experiment", "That name this experiment, or none.", 2, 1),
         ("after_exposure", "At or after the second of the exposure.", 2, 1),
         ("in_the_window", "At least 1 hour after it, and less than 2 hours.", 1, 1),
@@ -69,18 +73,19 @@ def test_explanation__of_one_purchase__describes_each_condition(production: Envi
         "sum": 5,
         "denominatorSteps": None,
         "denominatorSum": None,
+        "strata": None,
         "value": 5,
     }
 
 
 def test_explanation__of_a_delay_without_an_end__says_from_when_on(production: Environment) -> None:
-    steps = explain(make_experiment(DEFINITIONS["count"]), 0, "green")["steps"]
+    steps = explain(make_experiment(DEFINITIONS["count"]), 0, "green", at=LATER)["steps"]
     assert [step["description"] for step in steps if step["name"] == "in_the_window"] == ["At least 2 hours after it."]
 
 
 @pytest.mark.parametrize("kind", DEFINITIONS)
 def test_explanation__nobody_exposed__has_no_value(production: Environment, kind: str) -> None:
-    explained = explain(make_experiment(DEFINITIONS[kind]), 0, "green")
+    explained = explain(make_experiment(DEFINITIONS[kind]), 0, "green", at=LATER)
     assert (explained["users"], explained["value"], explained["sum"], explained["cappedUsers"]) == (0, None, 0, 0)
     assert all((step["rows"], step["users"]) == (0, 0) for step in explained["steps"])
 
@@ -93,8 +98,8 @@ def test_explanation__numbers_beyond_the_range__count_as_the_largest(production:
         production,
     )
 
-    assert explain(experiment, 0, "green")["sum"] == 0
-    assert explain(experiment, 0, "control")["sum"] == -1e100
+    assert explain(experiment, 0, "green", at=LATER)["sum"] == 0
+    assert explain(experiment, 0, "control", at=LATER)["sum"] == -1e100
 
 
 @pytest.mark.parametrize("name", ['with "quotes"', "with.dots", "with \\ and $[0]", "ünï"])
@@ -103,7 +108,7 @@ def test_explanation__property_of_any_name__is_that_of_exactly_this_name(product
     expose({"u": ("green", NOON)}, production)
     record([make_event("u", 1, **{name: 3, "with": {"dots": 9}, "amount": 9})], production)
 
-    assert explain(experiment, 0, "green")["sum"] == 3
+    assert explain(experiment, 0, "green", at=LATER)["sum"] == 3
 
 
 def test_explanation__of_a_metric__takes_three_statements_at_most(
@@ -111,21 +116,21 @@ def test_explanation__of_a_metric__takes_three_statements_at_most(
 ) -> None:
     experiment = make_experiment(DEFINITIONS["conversion"])
     with django_assert_num_queries(2):  # events, exposures
-        explain(experiment, 0, "green")
+        explain(experiment, 0, "green", at=LATER)
     for kind in ("ratio", "revenue capped by percentile"):
         experiment = make_experiment(DEFINITIONS[kind], key=kind[:7])
         with django_assert_num_queries(3):  # and those of the denominator, or the value of the cap
-            explain(experiment, 0, "green")
+            explain(experiment, 0, "green", at=LATER)
 
 
 def test_explanation__of_everything__has_each_metric_and_variant(production: Environment) -> None:
     experiment = make_experiment(DEFINITIONS["count"], DEFINITIONS["ratio"])
-    by_metric = explain_all(experiment)
+    by_metric = explain_all(experiment, LATER)
     assert {metric_index: list(variants) for metric_index, variants in by_metric.items()} == {
         "0": ["control", "green"],
         "1": ["control", "green"],
     }
-    assert by_metric["1"]["green"] == explain(experiment, 1, "green")
+    assert by_metric["1"]["green"] == explain(experiment, 1, "green", at=LATER)
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
@@ -144,9 +149,8 @@ def test_explanation__random_history__is_what_counting_by_hand_gives(
     record(history, production)
 
     for variant in experiment.variant_keys:
-        assert explain(experiment, 0, variant) == ByHand(experiment, DEFINITIONS[kind], exposures, history).explain(
-            variant
-        )
+        by_hand = ByHand(experiment, DEFINITIONS[kind], exposures, history)
+        assert explain(experiment, 0, variant, at=READ_AT) == by_hand.explain(variant)
 
 
 Exposures = dict[str, tuple[str, datetime]]
@@ -166,23 +170,29 @@ class ByHand:
     def explain(self, variant: str) -> dict[str, Any]:
         of = self.definition
         exposed = [user for user, (key, _) in self.exposures.items() if key == variant]
+        mature = [user for user in exposed if self.is_mature(user)]
         cap = of.cap_value
         if of.cap_percentile:
             everyone = sorted(y for user in self.exposures if (y := self.y(user, of.quantity)))
             cap = next(y for rank, y in enumerate(everyone, 1) if rank / len(everyone) >= of.cap_percentile / 100)
-        values = [self.y(user, of.quantity) for user in exposed]
+        values = [self.y(user, of.quantity) for user in mature]
         total = sum(min(value, cap or value) for value in values)
-        below = of.denominator and sum(self.y(user, of.denominator) for user in exposed)
+        below = of.denominator and sum(self.y(user, of.denominator) for user in mature)
         return {
-            "users": len(exposed),
+            "users": len(mature),
             "steps": self.steps(exposed, of.quantity),
             "cap": cap,
             "cappedUsers": sum(value > (cap or value) for value in values),
             "sum": pytest.approx(total),
             "denominatorSteps": self.steps(exposed, of.denominator) if of.denominator else None,
             "denominatorSum": below,
-            "value": pytest.approx(total / (below if below is not None else len(exposed))),
+            "strata": None,
+            "value": pytest.approx(total / divisor) if (divisor := len(mature) if below is None else below) else None,
         }
+
+    def is_mature(self, user: str) -> bool:
+        span, exposed_at = self.definition.span, self.exposures[user][1].replace(microsecond=0)
+        return span is None or exposed_at + span <= min(self.stop, READ_AT)
 
     def y(self, user: str, quantity: Quantity) -> float:
         events = [
@@ -190,7 +200,7 @@ class ByHand:
             for event in self.history
             if event.user_id == user
             and event.name == quantity.event
-            and all(holds([user], event) for _, holds in self.conditions(quantity))
+            and all(holds([user], event) for name, holds in self.conditions(quantity) if name != "by_mature_users")
         ]
         if self.definition.is_share:
             return float(bool(events))
@@ -214,13 +224,14 @@ class ByHand:
         of = self.definition
         named: dict[str, tuple[Any, Callable[[list[str], NewEvent], bool]]] = {
             "by_exposed_users": (True, lambda exposed, event: event.user_id in exposed),
+            "by_mature_users": (of.window, lambda _, event: self.is_mature(event.user_id)),
             "of_the_experiment": (True, lambda _, event: event.properties.get("experimentId") in self.own),
             "after_exposure": (True, lambda _, event: self.since(event) >= timedelta(0)),
             "in_the_window": (of.delay or of.window, lambda _, event: self.is_in_window(event)),
             "before_the_stop": (self.is_stopped, lambda _, event: event.counted_at <= self.stop),
             "of_the_currency": (
                 quantity.currency,
-                lambda _, event: event.properties.get("currency") == quantity.currency,
+                lambda _, event: event.properties.get("currency", "").upper() == quantity.currency,
             ),
             "with_the_value": (
                 quantity.property,
@@ -265,7 +276,7 @@ def random_event(chance: random.Random) -> NewEvent:
     properties: dict[str, Any] = chance.choice([{}, {}, {"experimentId": "e"}, {"experimentId": "other"}])
     properties = properties | {
         "revenue": chance.randrange(-5, 60) / 4,
-        "currency": chance.choice(["EUR", "EUR", "CHF"]),
+        "currency": chance.choice(["EUR", "eur", "CHF"]),
     }
     properties["amount"] = chance.choice([chance.randrange(9), 2.5, "3", True, None, [4]])
     moment, late = chance.randrange(-100, 10_000) / 100, chance.choice([0, 0, 5, -3])
@@ -279,7 +290,7 @@ def test_explanation__whole_numbers_beyond_64_bits_together__add_up(production: 
     expose({"u": ("green", NOON)}, production)
     record([make_event("u", 1, amount=2**63 - 1), make_event("u", 2, amount=2**63 - 1)], production)
 
-    assert explain(experiment, 0, "green")["sum"] == pytest.approx(2.0**64)
+    assert explain(experiment, 0, "green", at=LATER)["sum"] == pytest.approx(2.0**64)
 
 
 def test_explanation__percentile_cap_below_0__is_none_as_in_results(production: Environment) -> None:
@@ -288,5 +299,5 @@ def test_explanation__percentile_cap_below_0__is_none_as_in_results(production: 
     expose({"u": ("green", NOON)}, production)
     record([make_event("u", 1, amount=-5)], production)
 
-    explained = explain(experiment, 0, "green")
+    explained = explain(experiment, 0, "green", at=LATER)
     assert (explained["cap"], explained["sum"]) == (None, -5)

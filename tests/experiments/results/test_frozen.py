@@ -62,13 +62,13 @@ def test_freeze__events_that_come_later__change_neither_figure_nor_explanation(
 ) -> None:
     freeze(stopped, TWO_DAYS_LATER)
     frozen = Experiment.objects.get()
-    before = explain_metric(frozen, "purchase", "green")
+    before = explain_metric(frozen, "purchase", "green", at=TWO_DAYS_LATER)
     guards = analyse_experiment(frozen, TWO_DAYS_LATER, has_assignment_audit=True).guards
     late = [make_event("seen", "v", experimentId="e", variant=variant) for variant in ("green", "purple")]
     record([*late, make_event("purchase", "v", second=2), make_event("purchase", second=0)], production)
 
     assert compute_results(frozen, TWO_DAYS_LATER)["green"] == VariantResult(1, 1)
-    assert explain_metric(frozen, "purchase", "green") == before
+    assert explain_metric(frozen, "purchase", "green", at=TWO_DAYS_LATER) == before
     assert analyse_experiment(frozen, TWO_DAYS_LATER, has_assignment_audit=True).guards == guards
     assert before["value"] == 1
 
@@ -76,7 +76,7 @@ def test_freeze__events_that_come_later__change_neither_figure_nor_explanation(
 def test_freeze__that_broke_off_while_explaining__holds_the_events_until_the_next_one(
     stopped: Experiment, production: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def break_off(_: Any) -> None:
+    def break_off(*_: Any) -> None:
         raise RuntimeError
 
     with monkeypatch.context() as patched:

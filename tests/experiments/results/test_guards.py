@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 
 from events.recording.ingest import NewEvent, new_id, record
-from experiments.exposures.recording import assign
+from experiments.exposures.recording import assign, events_of_unknown_variants
 from experiments.models import AggregateState, Experiment
 from experiments.results.frozen import read_assignment_audit
 from flags.engine.bucketing import compile_split
@@ -26,7 +27,7 @@ def test_guards__unknown_and_second_variants__are_counted(api, production):
             record([NewEvent(new_id(), user, "seen", at, at, {"experimentId": "shop", "variant": variant})], production)
     guards = ask(api)["guards"]
     assert (guards["usersInSeveralVariants"], guards["eventsOfUnknownVariants"]) == (1, 1)
-    assert guards.keys() == {"sampleRatio", "usersInSeveralVariants", "eventsOfUnknownVariants"}
+    assert guards.keys() == {*("sampleRatio", "usersInSeveralVariants", "eventsOfUnknownVariants", "differentBefore")}
 
 
 def test_audit__variants_that_the_hash_does_not_give__are_counted(api, production):
@@ -93,3 +94,8 @@ def test_audit__results_that_froze_before_assignments_were_kept__are_audited_by_
 
     events_before_exposure, audit = read_assignment_audit(Experiment.objects.get(pk=experiment.pk))
     assert (events_before_exposure, audit.exposures, audit.alarming) == (7, 1, 1)
+
+
+def test_events_of_unknown_variants__any_number_of_events__are_found_by_an_index_of_experiments(production):
+    plan = events_of_unknown_variants(open_shop(production, [])).order_by().explain()
+    assert connection.vendor != "sqlite" or "INDEX event_by_experiment" in plan

@@ -42,16 +42,12 @@ def spent(shopper: Shopper) -> float:
     return sum(shopper.spent)
 
 
-def spent_before(shopper: Shopper) -> float:
-    return sum(shopper.before)
-
-
 @pytest.fixture(scope="module")
 def results(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[dict[str, Any]]:
     """The answer, requested once for all tests, which only read it."""
     with rolled_back(django_db_blocker):
         production = Environment.objects.get(key="production")
-        open_shop(production, SHOPPERS)
+        open_shop(production, SHOPPERS, minimum_days=0)
         _, secret = create_key(name="reader", environment=production, scope=Scope.SERVER, actor=ACTOR, at=NOON)
         client = CommittingClient(HTTP_AUTHORIZATION=f"Bearer {secret}")
         yield data(client.get("/v1/experiments/shop/results"))
@@ -94,39 +90,55 @@ def test_difference__fixed_horizon__is_welchs_test(results, key, value):
     control, green = both(value)
     test = stats.ttest_ind(green, control, equal_var=False)
     interval = test.confidence_interval(1 - ALPHA)
-    difference = variants_of(results, key)[1]["comparison"]["difference"]
-    assert difference["estimate"] == close(green.mean() - control.mean())
-    assert difference["fixedHorizon"] == {
+    comparison = variants_of(results, key)[1]["comparison"]
+    assert comparison["difference"]["estimate"] == close(green.mean() - control.mean())
+    assert comparison["singleLook"]["difference"] == {
         "lower": close(interval.low),
         "upper": close(interval.high),
         "pValue": close(test.pvalue),
+        "level": close(0.95),
+        "reason": None,
     }
 
 
-@pytest.mark.parametrize("figure", ["difference", "lift"])
-@pytest.mark.parametrize("key", ["bought", "revenue", "per-look", "complaints"])
-def test_estimate__always_valid__is_that_of_the_published_formulas(results, key, figure):
-    figures = variants_of(results, key)[1]["comparison"][figure]
-    users, estimate, error = len(SHOPPERS), figures["estimate"], figures["standardError"]
-    rho2 = (-2 * math.log(ALPHA) + math.log(-2 * math.log(ALPHA) + 1)) / TUNING_SIZE
-    grown = users * rho2 + 1
-    half = error * math.sqrt(users) * math.sqrt(2 * grown / (users**2 * rho2) * math.log(math.sqrt(grown) / ALPHA))
-    p = min(1, math.sqrt(grown) * math.exp(-rho2 * users * estimate**2 / (2 * error**2 * grown)))
+def rho2() -> float:
+    return (-2 * math.log(ALPHA) + math.log(-2 * math.log(ALPHA) + 1)) / TUNING_SIZE
+
+
+def always_valid_p(comparison: dict[str, Any]) -> float:
+    users, estimate, error = len(SHOPPERS), *(comparison["difference"][name] for name in ("estimate", "standardError"))
+    grown = users * rho2() + 1
+    return min(1, math.sqrt(grown) * math.exp(-rho2() * users * estimate**2 / (2 * error**2 * grown)))
+
+
+@pytest.mark.parametrize("key", ["bought", "complaints"])
+def test_difference__always_valid__is_that_of_the_published_formulas(results, key):
+    comparison = variants_of(results, key)[1]["comparison"]
+    users, figures = len(SHOPPERS), comparison["difference"]
+    grown = users * rho2() + 1
+    width = math.sqrt(users) * math.sqrt(2 * grown / (users**2 * rho2()) * math.log(math.sqrt(grown) / ALPHA))
     assert figures["alwaysValid"] == {
-        "lower": close(estimate - half),
-        "upper": close(estimate + half),
-        "pValue": close(p),
+        "lower": close(figures["estimate"] - width * figures["standardError"]),
+        "upper": close(figures["estimate"] + width * figures["standardError"]),
+        "pValue": close(always_valid_p(comparison)),
+        "level": close(0.95),
+        "reason": None,
     }
 
 
-@pytest.mark.parametrize(("key", "value"), [("bought", bought), ("revenue", spent)])
-def test_lift__standard_error__is_that_of_the_delta_method(results, key, value):
+@pytest.mark.parametrize(("key", "value"), [("bought", bought), ("complaints", lambda shopper: shopper.complaints)])
+def test_lift__interval__has_fiellers_bounds(results, key, value):
     control, green = both(value)
-    lift = variants_of(results, key)[1]["comparison"]["lift"]
-    squared = green.var(ddof=1) / len(green) / control.mean() ** 2
-    squared += control.var(ddof=1) / len(control) * green.mean() ** 2 / control.mean() ** 4
+    comparison = variants_of(results, key)[1]["comparison"]
+    difference, lift = (comparison[name] for name in ("difference", "lift"))
+    width = (difference["alwaysValid"]["upper"] - difference["estimate"]) / difference["standardError"]
+    bounds = [lift["alwaysValid"][name] for name in ("lower", "upper")]
+    for ratio in (1 + bound for bound in bounds if bound is not None and bound > -1):
+        squared = green.var(ddof=1) / len(green) + ratio**2 * control.var(ddof=1) / len(control)
+        assert (green.mean() - ratio * control.mean()) ** 2 == pytest.approx(width**2 * squared, rel=1e-6)
+    assert any(bound is not None and bound > -1 for bound in bounds)
     assert lift["estimate"] == close(green.mean() / control.mean() - 1)
-    assert lift["standardError"] == close(math.sqrt(squared))
+    assert lift["alwaysValid"]["pValue"] == difference["alwaysValid"]["pValue"]
 
 
 def test_ratio__value_and_error__are_those_of_the_delta_method(results):
@@ -149,9 +161,9 @@ def test_chance__of_shares__is_that_of_their_posteriors(results):
     chance, _ = integrate.quad(lambda x: green.pdf(x) * control.cdf(x), 0, 1, points=[green.mean()])
     # E[max(0, C - G)] is the integral over t of P(G <= t < C).
     loss, _ = integrate.quad(lambda t: green.cdf(t) * control.sf(t), 0, 1, points=[green.mean()], epsabs=1e-13)
-    comparison = variants_of(results, "bought")[1]["comparison"]
-    assert comparison["chanceToBeatControl"] == close(chance)
-    assert comparison["expectedLoss"] == close(loss)
+    look = variants_of(results, "bought")[1]["comparison"]["singleLook"]
+    assert look["chanceToBeatControl"] == close(chance)
+    assert look["expectedLoss"] == close(loss)
 
 
 def test_chance__of_means__is_that_of_a_normal_difference(results):
@@ -159,44 +171,44 @@ def test_chance__of_means__is_that_of_a_normal_difference(results):
     estimate, error = (comparison["difference"][name] for name in ("estimate", "standardError"))
     posterior = stats.norm(estimate, error)
     loss, _ = integrate.quad(lambda x: max(0, -x) * posterior.pdf(x), estimate - 12 * error, 0)
-    assert comparison["chanceToBeatControl"] == close(posterior.sf(0))
-    assert comparison["expectedLoss"] == pytest.approx(loss, rel=1e-6)
+    assert comparison["singleLook"]["chanceToBeatControl"] == close(posterior.sf(0))
+    assert comparison["singleLook"]["expectedLoss"] == pytest.approx(loss, rel=1e-6)
 
 
-def test_cuped__of_revenue__takes_out_earlier_spending(results):
-    cuped = variants_of(results, "revenue")[1]["comparison"]["cuped"]
-    after, before = both(spent), both(spent_before)
-    centred = [((y - y.mean()), (x - x.mean())) for y, x in zip(after, before, strict=True)]
-    theta = sum((y * x).sum() for y, x in centred) / sum((x * x).sum() for _, x in centred)
-    everyone = np.concatenate(before).mean()
-    adjusted = [y - theta * (x - everyone) for y, x in zip(after, before, strict=True)]
-    test = stats.ttest_ind(adjusted[1], adjusted[0], equal_var=False)
-    explained = theta * sum((y * x).sum() for y, x in centred) / sum((y * y).sum() for y, _ in centred)
-    assert cuped["theta"] == close(theta)
-    assert cuped["varianceReduction"] == close(explained)
-    assert cuped["value"] == close(adjusted[1].mean())
-    assert cuped["difference"]["estimate"] == close(adjusted[1].mean() - adjusted[0].mean())
-    assert cuped["difference"]["fixedHorizon"]["pValue"] == close(test.pvalue)
+def test_cuped__not_registered__leaves_the_figures_raw_and_says_so(results):
+    figures = variants_of(results, "revenue")[1]
+    assert (figures["raw"], figures["comparison"]["cuped"]) == (None, None)
+    assert [(reason["field"], reason["code"]) for reason in figures["comparison"]["reasons"]] == [
+        ("cuped", "not_registered")
+    ]
 
 
-def test_adjusted_p_values__of_three_goals__are_holms(results):
-    goals = [variants_of(results, key)[1]["comparison"] for key in ("bought", "revenue", "per-look")]
-    p_values = sorted(goal["difference"]["alwaysValid"]["pValue"] for goal in goals)
-    expected, least = {}, 0.0
-    for rank, p in enumerate(p_values):
-        least = max(least, min(1, (3 - rank) * p))
-        expected[p] = least
+def test_corrections__of_other_goals__are_holms_with_intervals_that_agree(results):
+    goals = [variants_of(results, key)[1]["comparison"] for key in ("revenue", "per-look")]
+    raw = sorted(always_valid_p(goal) for goal in goals)
+    expected = {raw[0]: min(1, 2 * raw[0]), raw[1]: max(min(1, 2 * raw[0]), raw[1])}
     for goal in goals:
-        assert goal["adjustedPValue"] == close(expected[goal["difference"]["alwaysValid"]["pValue"]])
-    assert variants_of(results, "complaints")[1]["comparison"]["adjustedPValue"] is None
+        test = goal["difference"]["alwaysValid"]
+        assert goal["unadjustedPValue"] == close(always_valid_p(goal))
+        assert test["pValue"] == close(expected[min(expected, key=lambda p: abs(p - goal["unadjustedPValue"]))])
+        assert (test["lower"] > 0 or test["upper"] < 0) == (test["pValue"] < ALPHA) == (goal["label"] != "unclear")
+        assert goal["familySize"] == 2
+    assert variants_of(results, "complaints")[1]["comparison"]["familySize"] is None
 
 
-def test_verdict__of_one_treatment__is_what_the_first_goal_says_before_the_correction_for_others(results):
+def test_verdict__of_one_treatment__is_what_the_row_of_the_first_goal_says(results):
     goal = variants_of(results, "bought")[1]["comparison"]
     p = goal["difference"]["alwaysValid"]["pValue"]
-    assert p < ALPHA < goal["adjustedPValue"]
-    verdict = results["verdict"]
-    assert (verdict["decision"], verdict["variant"], verdict["metric"]) == ("ship", "green", "bought")
-    [reason] = verdict["reasons"]
-    assert reason["code"] == "better"
-    assert reason["message"].endswith(f", p = {p:.2g}: better.")
+    assert (p < ALPHA, goal["label"], goal["familySize"]) == (True, "better", 1)
+    assert p == close(always_valid_p(goal))
+    assert results["verdict"]["metric"] == "bought"
+    [better] = [reason for reason in results["verdict"]["reasons"] if reason["code"] == "better"]
+    assert better["message"].endswith(f", p = {p:.2g}: better.")
+
+
+def test_guardrail__of_few_complaints__is_undecided_and_says_how_many_users_it_needs(results):
+    guardrail = variants_of(results, "complaints")[1]["comparison"]["guardrail"]
+    assert (guardrail["status"], guardrail["margin"]["relative"]) == ("undecided", 0.1)
+    assert guardrail["usersNeeded"] > len(SHOPPERS)
+    assert results["verdict"]["decision"] == "keep_running"
+    assert "guardrail_undecided" in [reason["code"] for reason in results["verdict"]["reasons"]]

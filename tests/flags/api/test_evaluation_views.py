@@ -14,6 +14,8 @@ from tests.answers import data, error
 from tests.conftest import NOON
 from tests.factories import FlagFactory
 
+pytestmark = pytest.mark.both_lanes
+
 COLOURS = [{"key": "blue", "value": "#00f"}, {"key": "green", "value": "#0f0"}]
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
 BLUE, GREEN = {"variant": "blue", "value": "#00f"}, {"variant": "green", "value": "#0f0"}

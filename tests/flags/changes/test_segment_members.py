@@ -49,8 +49,7 @@ def test_members__random_edits__history_past_and_snapshots_agree_with_the_whole(
         except DomainError:
             continue
         rows = Segment.objects.order_by("key")
-        for change in Change.objects.since(before):
-            compiled.apply(change)
+        compiled.apply(list(Change.objects.since(before)))
         seen.append((at, {row.key: document(row) for row in rows}))
         stored = {row.key: _shown(document(row)) for row in rows}
         assert {key: _shown(found) for key, found in _segments().items()} == stored
@@ -88,8 +87,7 @@ def test_snapshot__that_has_loaded_later_changes__comes_to_the_same_by_applying_
     change_members(key="a", add=["u1", "u4"], remove=["u3"], **WRITE)
     change_members(key="a", add=["u3"], **WRITE)
     compiled.load()
-    for change in Change.objects.since(revision):
-        compiled.apply(change)
+    compiled.apply(list(Change.objects.since(revision)))
     segment = configuration("production").segments["a"]
     assert segment.source["userIds"] == get_segment("a").user_ids == ["u2", "u1", "u4", "u3"]
     assert segment.user_ids == {"u1", "u2", "u3", "u4"}

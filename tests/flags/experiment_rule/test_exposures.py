@@ -27,6 +27,8 @@ from tests.flags.engine.experiments import COLOURS, experiment_rule
 from tests.flags.engine.reference import reference_bucket, reference_variant
 from tests.flags.ofrep import calls as ofrep
 
+pytestmark = pytest.mark.both_lanes
+
 WRITE = {"actor": ACTOR, "at": NOON}
 ON, OFF = {"enabled": True, "reason": "rule_match"}, {"enabled": False, "reason": "rule_match"}
 NEW = {"enabled": True, "reason": "rule_match", "variant": "new", "value": "#0f0"}

@@ -9,6 +9,8 @@ from tests.config.api.wire import Answer, send
 from tests.factories import FlagFactory, KeyFactory
 from tests.flags.ofrep.calls import BULK
 
+pytestmark = pytest.mark.both_lanes
+
 SHOP = "https://shop.example"
 GOOD = b'{"context": {"targetingKey": "u"}}'
 both = pytest.mark.parametrize("path", [f"{BULK}/known", BULK])

@@ -10,6 +10,8 @@ import pytest
 from flags.ofrep.client_state import etag, matches
 from tests.conftest import NOON
 
+pytestmark = pytest.mark.both_lanes
+
 SECRET = "nobody's"
 CURRENT = '"0a1b"'
 

@@ -13,6 +13,8 @@ from flags.ofrep import tokens
 from flags.ofrep.client_state import Offer, newest_revision, origin
 from tests.conftest import NOON
 
+pytestmark = pytest.mark.both_lanes
+
 OFFER = Offer("http://testserver:8001", "production", "17")
 
 

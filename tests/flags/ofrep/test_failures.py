@@ -16,6 +16,8 @@ from tests.config.api.wire import Answer, send
 from tests.factories import FlagFactory, KeyFactory
 from tests.flags.ofrep.calls import BULK
 
+pytestmark = pytest.mark.both_lanes
+
 ONE = f"{BULK}/known"
 GOOD = b'{"context": {"targetingKey": "u"}}'
 LARGEST = 5 * 1024**2

@@ -18,6 +18,8 @@ from tests.answers import data
 from tests.conftest import ACTOR, NOON, CommittingClient
 from tests.flags.ofrep.calls import ask_all, bulk, by_key
 
+pytestmark = pytest.mark.both_lanes
+
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 NEW_YEAR = NOON.replace(year=2099)

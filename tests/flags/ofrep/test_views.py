@@ -15,6 +15,8 @@ from tests.conftest import NOON, CommittingClient
 from tests.factories import FlagFactory
 from tests.flags.ofrep.calls import ask, ask_all, bulk, by_key, one
 
+pytestmark = pytest.mark.both_lanes
+
 COLOURS = [{"key": "blue", "value": "#00f"}, {"key": "green", "value": "#0f0"}]
 SECRET = [
     {"type": "segment", "segment": "secret-segment", "name": "Secret name"},

@@ -1,167 +1,246 @@
-"""The card of a metric: its figures in words, and the reasons in place of those that there are not."""
+"""The card of a metric: its rows, its plot, and the notes below it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
-from experiments.admin.results.cards import Compared, VariantRow, build_card
-from experiments.metrics.definition import Definition
-from experiments.results.types import Breakdown, Slice
+from experiments.admin.results.cards import MetricCard, build_card
+from experiments.metrics.definition import Quantity
+from experiments.models import Experiment
+from experiments.results.types import (
+    Breakdown,
+    DifferentBefore,
+    FunnelStep,
+    Guards,
+    MetricFigures,
+    Slice,
+    VariantFigures,
+    Waiting,
+)
+from tests.conftest import NOON
 from tests.experiments.admin.results.made import (
     CONVERSION,
+    EVEN,
+    EXPERIMENT,
+    NO_HISTORY,
+    OPEN,
     REFUNDS,
     REVENUE,
     TOO_FEW,
     compared,
     cuped,
-    days,
     estimate,
+    judged,
     metric,
+    results,
     variant,
+    with_bounds,
 )
 
-BETTER = compared(estimate(0.1, 0.05), estimate(0.012, 0.006))
+BETTER = compared(estimate(0.1, 0.05), estimate(0.012, 0.006), family=1)
 
 
-def comparison_in(row: VariantRow) -> Compared:
-    assert row.compared is not None
-    return row.compared
+def card_of(figures: MetricFigures, experiment: Experiment = EXPERIMENT, **others: Any) -> MetricCard:
+    return build_card(results(experiment, [figures], **others), figures)
 
 
-def test_card__of_a_share__tells_it_in_percent_and_its_difference_in_points() -> None:
-    card = build_card(metric(CONVERSION, variant("blue", 0.12), variant("green", 0.132, BETTER)))
+def test_card__of_a_share__has_a_row_for_each_variant_on_one_scale() -> None:
+    card = card_of(metric(CONVERSION, variant("blue", 0.12), variant("green", 0.132, BETTER)))
     control, green = card.rows
     assert (control.value.estimate, control.value.interval) == ("12.00 %", "10.80 % to 13.20 %")
-    assert (control.compared, control.bar) == (None, None)
-    shown = comparison_in(green)
-    assert (shown.lift.estimate, shown.lift.interval) == ("+10.00 %", "+5.00 % to +15.00 %")
-    assert (shown.difference.estimate, shown.difference.interval) == ("+1.20 points", "+0.60 points to +1.80 points")
-    assert (shown.chance_to_beat, shown.adjusted_p, shown.expected_loss) == ("97.3 %", "0.031", "0.12 points")
-    assert (shown.fixed_horizon.interval, shown.fixed_horizon.p_value) == ("+7.50 % to +12.50 %", "0.020")
+    assert (control.compared, control.bar, control.raw) == (None, None, None)
     assert green.bar is not None
     assert [tick.label for tick in card.plot.ticks] == ["0 %", "+10 %"]
+    assert card.treatments == [green]
+    assert (card.notes, card.margin, card.is_adjusted, card.is_corrected) == ([], "", False, False)
 
 
-def test_card__of_an_amount__tells_it_as_a_number() -> None:
-    card = build_card(metric(REVENUE, variant("blue", 4.2), variant("green", 1_312.5, BETTER), cap=312.5))
+def test_card__of_an_amount__has_its_unit_and_cap() -> None:
+    card = card_of(metric(REVENUE, variant("blue", 4.2), variant("green", 1_312.5, BETTER), cap=312.5))
     assert card.unit == "EUR per user"
     assert card.words.endswith("capped at the 99th percentile (312.50)")
     assert [row.value.estimate for row in card.rows] == ["4.200", "1,312.50"]
-    assert comparison_in(card.rows[1]).difference.estimate == "+0.01200"
 
 
-@pytest.mark.parametrize(
-    ("definition", "difference", "standing", "tone"),
-    [
-        (CONVERSION, 0.1, "better", "good"),
-        (CONVERSION, -0.1, "worse", "bad"),
-        (CONVERSION, 0.01, "no difference shown", "open"),
-        (REFUNDS, 0.1, "worse", "bad"),
-        (REFUNDS, -0.1, "better", "good"),
-    ],
-)
-def test_treatment__whose_difference_excludes_zero__is_better_or_worse_by_the_direction(
-    definition: Definition, difference: float, standing: str, tone: str
-) -> None:
-    comparison = compared(estimate(difference, 1), estimate(difference, 0.05))
-    shown = comparison_in(build_card(metric(definition, variant("green", 0.1, comparison))).rows[0])
-    assert (shown.standing, shown.tone) == (standing, tone)
-
-
-def test_treatment__with_too_few_users__has_the_reason_in_place_of_figures() -> None:
-    nothing = compared(TOO_FEW, TOO_FEW, chance_to_beat=TOO_FEW, expected_loss=TOO_FEW, adjusted_p=None, cuped=TOO_FEW)
-    [row] = build_card(metric(CONVERSION, variant("green", None, nothing, users=1))).rows
-    shown = comparison_in(row)
-    assert (row.value.estimate, row.value.reason, row.bar) == ("\u2013", TOO_FEW.message, None)
-    assert (shown.lift.reason, shown.difference.reason) == (TOO_FEW.message, TOO_FEW.message)
-    assert (shown.standing, shown.chance_to_beat, shown.expected_loss, shown.adjusted_p) == (
-        "not known",
-        *3 * ["\u2013"],
+def test_card__without_any_lift__draws_the_differences() -> None:
+    card = card_of(
+        metric(CONVERSION, variant("blue", 0.0), variant("green", 0.1, compared(TOO_FEW, estimate(0.1, 0.2))))
     )
-    assert shown.cuped == TOO_FEW.message
+    assert card.rows[1].bar is not None
+    assert [tick.label for tick in card.plot.ticks] == ["0", "+20"]
 
 
-def test_treatment__whose_difference_is_shown_and_whose_lift_is_not__says_what_verdicts_rest_on() -> None:
-    card = build_card(
-        metric(CONVERSION, variant("blue", 0.1), variant("green", 0.4, compared(estimate(3, 6), estimate(0.3, 0.2))))
-    )
-    assert comparison_in(card.rows[1]).standing == "better"
+def test_card__with_nothing_known__draws_nothing() -> None:
+    card = card_of(metric(CONVERSION, variant("blue", None), variant("green", None, compared(TOO_FEW, TOO_FEW))))
+    assert not card.plot.is_drawn
+    assert card.rows[0].has_reason_alone
+    assert card.rows[0].value.reason == TOO_FEW.message
+
+
+@pytest.mark.parametrize("is_decrease_good", [True, False], ids=["decrease", "increase"])
+def test_card__of_a_guardrail__marks_its_margin_on_the_bad_side(is_decrease_good: bool) -> None:
+    comparison = compared(estimate(0.0, 0.1), estimate(0.0, 0.1), guardrail=judged("undecided", 10), family=None)
+    definition = replace(REFUNDS, is_decrease_good=is_decrease_good)
+    card = card_of(metric(definition, variant("blue", 1), variant("green", 1, comparison)))
+    bar = card.rows[1].bar
+    assert bar is not None
+    assert bar.mark == (bar.end if is_decrease_good else bar.start)
+    assert card.margin == "at most 10 % worse"
     assert card.notes == [
-        "The difference is significant although the interval of the lift includes zero. The lift also divides by the "
-        "control's value, which is uncertain itself. The verdict rests on the difference."
+        "The dashed line is the margin. The guardrail is safe if the whole interval is on its better side."
     ]
 
 
-def test_treatment__with_history__tells_what_cuped_makes_of_it() -> None:
-    comparison = compared(estimate(0.1, 0.05), estimate(0.01, 0.005), cuped=cuped(estimate(0.09, 0.04)))
-    [row] = build_card(metric(CONVERSION, variant("green", 0.1, comparison))).rows
-    assert comparison_in(row).cuped == "+9.00 % (+5.00 % to +13.00 %), with 23 % less variance"
+def waiting(users: int, days: float) -> Waiting:
+    return Waiting(users, NOON + timedelta(days=14 + days))
 
 
-def test_card__with_open_windows_and_other_currencies__says_so() -> None:
-    card = build_card(metric(REVENUE, variant("blue", 4.2, users=1_500, mature_users=1_200, other_currency_events=1)))
-    assert [row.mature for row in card.rows] == ["1,200 mature"]
+def test_card__with_waiting_users__says_when_half_of_them_will_count() -> None:
+    figures = metric(
+        CONVERSION,
+        variant("blue", 0.1, counted=700, mature_users=700, waiting=waiting(300, 2)),
+        variant("green", 0.1, BETTER, counted=900, mature_users=900, waiting=waiting(100, 3)),
+    )
+    card = card_of(figures)
+    assert [(row.users, row.others) for row in card.rows] == [("700", "300 waiting"), ("900", "100 waiting")]
     assert card.notes == [
-        "1 event in another currency or without one: not counted. Amounts are never converted.",
-        "300 users not mature: the metric's window has not ended for them yet.",
+        "400 users waiting: the 7 days after their exposure are not over. Half of them will count by 17 Feb 2026."
     ]
-    assert build_card(metric(REVENUE, variant("blue", 4.2))).notes == []
+    assert card_of(figures, maturity="all").notes == [
+        "400 users count although the 7 days after their exposure are not over: their figures are too low so far."
+    ]
 
 
-def test_card__with_a_series__draws_each_treatment_and_tells_each_day() -> None:
-    series = days(3, 0.01, 0.005)
-    card = build_card(
-        metric(CONVERSION, variant("blue", 0.1, series=series), variant("green", 0.11, BETTER, series=series))
-    )
-    assert card.daily is not None
-    assert card.daily.unit == "percentage points"
-    [green] = card.daily.figures
-    assert green.key == "green"
-    assert [day.left for day in green.days] == [0, 33.3333, 66.6666]
-    assert (green.days[0].users, green.days[0].value) == ("100", "10.00 %")
-    assert green.days[0].difference.estimate == "+1.60 points"
-    assert green.summary == (
-        "green against the control by day; "
-        "on the last day: +1.20 points, always-valid interval +0.70 points to +1.70 points"
-    )
-
-
-def test_card__without_a_series__draws_none() -> None:
-    assert build_card(metric(CONVERSION, variant("green", 0.1, BETTER))).daily is None
+def test_card__with_users_who_will_count_today__says_the_hour() -> None:
+    figures = metric(CONVERSION, variant("blue", 0.1, counted=999, mature_users=999, waiting=waiting(1, 0.25)))
+    assert card_of(figures).notes == [
+        "1 user waiting: the 7 days after their exposure are not over. "
+        "Half of them will count by 14 Feb 2026, 18:00 UTC."
+    ]
 
 
 @pytest.mark.parametrize(
-    ("value", "label"),
+    ("others", "note"),
     [
-        (0.1234567, "0.1234567"),
-        (20240115, "20240115"),
-        (1, "1"),
-        ("1", '"1"'),
-        ("-2.5e3", '"-2.5e3"'),
-        (False, "false"),
-        ("false", '"false"'),
-        ("null", '"null"'),
-        ('"DE"', '"\\"DE\\""'),
-        ("New York", "New York"),
-        (" DE", '" DE"'),
-        ("a  b", '"a  b"'),
-        ("2024-01-15", "2024-01-15"),
-        ("all others", '"all others"'),
-        ("not recorded", '"not recorded"'),
+        ({}, "cut off: the experiment stopped before the 7 days after their exposure were over. They do not count."),
+        (
+            {"maturity": "all"},
+            "count although the stop cut off the 7 days after their exposure: their figures are too low.",
+        ),
+        (
+            {"read_at": NOON},
+            "cut off: the 7 days after their exposure were not over at the reading. They do not count.",
+        ),
     ],
 )
-def test_card__value_of_a_slice__is_told_exactly_and_as_no_other(value: str | bool | float, label: str) -> None:
-    whole = metric(CONVERSION, variant("green", 0.11, BETTER))
-    slices = build_card(whole, Breakdown("plan", [Slice(value, False, 9, [whole])])).slices
-    assert slices is not None
-    assert [group.label for group in slices.groups] == [label]
+def test_card__with_users_cut_off__says_why_they_do_not_count(others: dict[str, Any], note: str) -> None:
+    figures = metric(CONVERSION, variant("blue", 0.1, counted=700, mature_users=700, cut_off_users=300))
+    experiment = Experiment(environment=EXPERIMENT.environment, stopped_at=NOON)
+    card = card_of(figures, experiment, **others)
+    assert card.rows[0].others == "300 cut off"
+    assert card.notes == [f"300 users {note}"]
 
 
-def test_card__broken_down__has_a_row_for_each_value_and_treatment() -> None:
+def test_card__with_other_currencies__says_that_they_are_not_counted() -> None:
+    assert card_of(metric(REVENUE, variant("blue", 4.2, other_currency_events=1))).notes == [
+        "1 event in another currency or without one: not counted. Amounts are never converted."
+    ]
+
+
+def test_card__corrected_for_several_tests__names_the_correction() -> None:
+    figures = metric(
+        CONVERSION, variant("blue", 0.1), variant("green", 0.1, compared(estimate(0.1, 1), estimate(0.1, 1), family=4))
+    )
+    assert card_of(figures).notes == ["Intervals and p-values are corrected for 4 tests (Holm)."]
+    [note] = card_of(figures, correction="benjamini-hochberg").notes
+    assert note.endswith("(Benjamini-Hochberg).")
+
+
+def test_card__with_open_sides__gives_the_reason_once() -> None:
+    comparison = compared(with_bounds(0.2, -0.5, None), estimate(0.01, 0.02), family=1)
+    card = card_of(metric(CONVERSION, *(variant(key, 0.1, comparison) for key in ("green", "red"))))
+    assert card.notes == [OPEN.message]
+    assert all(row.bar and row.bar.is_open_above and not row.bar.is_open_below for row in card.rows)
+
+
+def test_card__of_users_who_differed_before__warns() -> None:
+    guards = Guards(
+        EVEN,
+        0,
+        0,
+        different_before=[DifferentBefore(key, "green", estimate(1, 0.1, 0.0004)) for key in ("purchase", "other")],
+    )
+    card = card_of(metric(CONVERSION, variant("green", 0.1, BETTER)), guards=guards)
+    assert card.warnings == [
+        "green differed from blue before the exposure already, p < 0.001. "
+        "Look for the cause before you trust this metric."
+    ]
+    assert card_of(metric(CONVERSION, variant("green", 0.1, BETTER))).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ((), ""),
+        (("purchas",), "Production has never received the event purchas."),
+        (
+            ("cart", "pay"),
+            "Production has never received the events cart and pay.",
+        ),
+    ],
+)
+def test_card__with_events_never_received__says_what_to_do(names: tuple[str, ...], words: str) -> None:
+    card = card_of(metric(CONVERSION, variant("blue", 0.0), never_received=names))
+    assert card.never_received == (
+        f"{words} Check the spelling in the metric, and that the application sends it." if words else ""
+    )
+
+
+def adjusted() -> VariantFigures:
+    raw = variant("green", 0.12, compared(estimate(0.2, 0.3), estimate(0.02, 0.03))).estimate
+    return variant("green", 0.11, replace(BETTER, cuped=cuped()), raw=raw, before=estimate(0.01, 0.02))
+
+
+def test_card__that_is_adjusted__has_raw_figures_beside_and_the_reduction() -> None:
+    experiment = Experiment(key="button", environment=EXPERIMENT.environment, registration={"lookbackDays": 28})
+    card = card_of(metric(CONVERSION, adjusted()), experiment)
+    [row] = card.rows
+    assert card.is_adjusted
+    assert row.raw is not None
+    assert row.raw.lift is not None
+    assert (row.value.estimate, row.raw.value.estimate) == ("11.00 %", "12.00 %")
+    assert (row.raw.lift.estimate, row.raw.lift.interval) == ("+20.00 %", "\u221210.00 % to +50.00 %")
+    assert card.adjustment == (
+        "The figures are adjusted for what users did in the 28 days before their exposure (CUPED). "
+        "This removes 23.00 % of the variance."
+    )
+    assert card.before == [row]
+
+
+def test_card__that_is_not_adjusted__says_why() -> None:
+    card = card_of(metric(CONVERSION, variant("blue", 0.1), variant("green", 0.1, BETTER, before=NO_HISTORY)))
+    assert (card.adjustment, card.before) == (NO_HISTORY.message, [])
+    assert card_of(metric(CONVERSION, variant("blue", 0.1))).adjustment == ""
+
+
+def test_card__of_a_funnel__has_the_share_of_each_step() -> None:
+    steps = [FunnelStep("cart", 400, 0.4), FunnelStep("pay", 100, 0.1)]
+    funnel = replace(CONVERSION, type="funnel", steps=(Quantity("cart"), Quantity("pay")))
+    none = [replace(step, users=0, share=None) for step in steps]
+    card = card_of(metric(funnel, variant("blue", 0.1, steps=steps), variant("green", None, BETTER, steps=none)))
+    assert [(step.event, step.passed) for step in card.steps] == [
+        ("cart", [("400", "40.00 %"), ("0", "")]),
+        ("pay", [("100", "10.00 %"), ("0", "")]),
+    ]
+
+
+def test_card__broken_down__has_slices() -> None:
     whole = metric(CONVERSION, variant("blue", 0.1), variant("green", 0.11, BETTER))
-    parts = [("DE", False), (True, False), (2.5, False), ("", False), (None, False), (None, True)]
-    breakdown = Breakdown("country", [Slice(value, is_rest, 1_200, [whole]) for value, is_rest in parts])
-    slices = build_card(whole, breakdown).slices
-    assert slices is not None
-    assert [group.label for group in slices.groups] == ["DE", "true", "2.5", '""', "not recorded", "all others"]
-    assert all([row.key for row in group.rows] == ["green"] and group.rows[0].bar for group in slices.groups)
+    card = card_of(whole, breakdown=Breakdown("country", [Slice("DE", False, 9, [whole])]))
+    assert card.slices is not None
+    assert card.slices.attribute == "country"
+    assert card_of(whole).slices is None

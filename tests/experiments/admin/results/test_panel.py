@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from experiments.admin.results.panel import build_badge, build_panel, build_phases
+from experiments.admin.results.panel import build_badge, build_panel
 from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment, Exposure
 from experiments.results.classification import AssignmentAudit, Cause
-from experiments.results.types import Guards, PhaseFigures, VariantUsers
-from experiments.stats.sample_ratio import check
-from experiments.stats.types import Decision, Reason, ReasonCode, SampleRatio, Verdict, Weight
+from experiments.results.types import Guards
+from experiments.stats.types import Decision, Reason, ReasonCode, SampleRatio, Verdict
 from tests.admin import messages_of, sign_in, text_of
 from tests.conftest import ACTOR, NOON
-from tests.experiments.admin.results.made import CONVERSION, EVEN, REFUNDS, TOO_FEW, metric, results, variant
+from tests.experiments.admin.results.made import (
+    CONVERSION,
+    EVEN,
+    EXPERIMENT,
+    REFUNDS,
+    TOO_FEW,
+    metric,
+    results,
+    variant,
+)
 from tests.experiments.admin.results.test_pages import address, report
 from tests.factories import ExperimentFactory
-
-EXPERIMENT = Experiment(key="button")
 
 
 @pytest.mark.parametrize(
@@ -30,13 +34,15 @@ EXPERIMENT = Experiment(key="button")
         (Decision.SHIP, "Ship green", "good"),
         (Decision.DO_NOT_SHIP, "Do not ship", "bad"),
         (Decision.KEEP_RUNNING, "Keep running", "open"),
+        (Decision.NO_DIFFERENCE, "No difference", "none"),
         (Decision.INCONCLUSIVE, "No clear result", "none"),
         (Decision.CHECK_DATA, "Check the data", "warning"),
     ],
 )
 def test_badge__of_each_decision__says_what_to_do_and_why(decision: Decision, label: str, tone: str) -> None:
     reason = Reason(ReasonCode.TOO_FEW_USERS, "100 users a variant are needed, green has 37.")
-    badge = build_badge(Verdict(decision, "green" if decision is Decision.SHIP else None, [reason]))
+    verdict = Verdict(decision, "green" if decision is Decision.SHIP else None, [reason])
+    badge = build_badge(results(EXPERIMENT, verdict=verdict))
     assert (badge.label, badge.tone, badge.reasons) == (label, tone, [reason.message])
 
 
@@ -47,6 +53,28 @@ def test_panel__of_results__knows_the_card_of_the_primary_metric() -> None:
     assert panel.users == "2,000 users"
     assert panel.variants == [("blue", "1,000", "1,000"), ("green", "1,000", "1,000")]
     assert build_panel(results(EXPERIMENT, [guardrail])).primary is None
+
+
+@pytest.mark.parametrize(("winner", "tone"), [("green", "good"), ("blue", "none")])
+def test_badge__after_shipping__is_the_decision_and_no_advice(winner: str, tone: str) -> None:
+    decision = {"winner": winner, "overridden": ["not_the_verdict"], "reason": "We like it."}
+    experiment = Experiment(key="button", winner=winner, decision=decision)
+    badge = build_badge(results(experiment))
+    assert (badge.label, badge.tone) == (f"Shipped {winner}", tone)
+    assert badge.reasons == [f"{winner} wins, despite objections: We like it.", "green is better than blue."]
+
+
+def test_panel__with_events_never_received__names_their_metrics() -> None:
+    silent = metric(CONVERSION, variant("blue", 0.0), never_received=["purchase"])
+    panel = build_panel(results(EXPERIMENT, [silent, metric(REFUNDS, variant("blue", 0.1), metric_index=1)]))
+    assert [key for key, _ in panel.never_received] == ["purchase"]
+
+
+def test_panel__of_all_users__is_marked_where_it_makes_a_difference() -> None:
+    windowed, whole = metric(CONVERSION, variant("blue", 0.1)), metric(REFUNDS, variant("blue", 0.1))
+    assert build_panel(results(EXPERIMENT, [windowed], maturity="all")).counts_all_users
+    assert not build_panel(results(EXPERIMENT, [windowed])).counts_all_users
+    assert not build_panel(results(EXPERIMENT, [whole], maturity="all")).counts_all_users
 
 
 AUDIT = AssignmentAudit(
@@ -88,78 +116,6 @@ def test_guard__without_enough_users__gives_the_reason() -> None:
     assert guards_in_words(Guards(TOO_FEW, 0, 0))["Sample ratio"] == (TOO_FEW.message, False)
 
 
-LEFT_OUT = "These figures cover phase 2; users of the other phases are left out."
-CONDITION = {"attribute": "country", "operator": "equals", "value": "CH"}
-
-
-def figures(number: int, *, weights: Sequence[float] = (1, 1), users: tuple[int, int] = (10, 10), **others: Any) -> Any:
-    variants = [{"key": key, "weight": weight} for key, weight in zip(("blue", "green"), weights, strict=True)]
-    usual = {"startedAt": "2026-01-31T12:00:00.000000Z", "percentage": 100, "conditions": [], "reason": ""}
-    counts = dict(zip(("blue", "green"), users, strict=True))
-    return PhaseFigures(
-        number,
-        {**usual, "variants": variants, **{name: others[name] for name in usual.keys() & others.keys()}},
-        [VariantUsers(key, 1, count, sum(users) / 2) for key, count in counts.items()],
-        check([Weight(weighted["key"], weighted["weight"]) for weighted in variants], counts),
-        others.get("is_covered", True),
-    )
-
-
-def test_phases__but_one__are_nothing_to_tell():
-    assert build_phases([]) is build_phases([figures(1)]) is None
-
-
-def test_phases__each__tell_what_changed_since_the_one_before():
-    table = build_phases(
-        [
-            figures(1, percentage=10),
-            figures(2, reason="Nothing broke.", weights=(50, 50)),
-            figures(3, weights=(9, 1), conditions=[CONDITION]),
-            figures(4, weights=(9, 1), users=(0, 0)),
-        ]
-    )
-    assert table is not None
-    assert [row.changes for row in table.rows] == [
-        ["blue 50 % · green 50 %", "10 % of the audience"],
-        ["everyone"],
-        ["blue 90 % · green 10 %", "country equals CH"],
-        ["conditions removed"],
-    ]
-    assert [row.reason for row in table.rows] == ["", "Nothing broke.", "", ""]
-    assert [row.ratio for row in table.rows] == ["p = 1.00", "p = 1.00", table.rows[2].ratio, "no users"]
-    assert table.rows[0].users == [("blue", "10", "10"), ("green", "10", "10")]
-
-
-@pytest.mark.parametrize(
-    ("phases", "note", "is_mixed"),
-    [
-        (
-            [figures(1, is_covered=False), figures(2)],
-            "These figures cover phase 2; users of the other phases are left out.",
-            False,
-        ),
-        ([figures(1), figures(2)], "These figures cover phases 1, 2.", False),
-        (
-            [figures(1, weights=(9, 1)), figures(2)],
-            "These figures cover phases 1, 2, which split users by different weights. A change over time can "
-            "therefore look like an effect of the variant.",
-            True,
-        ),
-        ([figures(1, weights=(9, 1), users=(0, 0)), figures(2)], "These figures cover phases 1, 2.", False),
-    ],
-)
-def test_phases__covered_ones__are_named(phases, note, is_mixed):
-    table = build_phases(phases)
-    assert table is not None
-    assert (table.note, table.is_mixed) == (note, is_mixed)
-
-
-def test_phases__users_not_split_as_the_weights_of_their_phase_say__are_marked():
-    table = build_phases([figures(1, users=(900, 100)), figures(2, users=(500, 500))])
-    assert table is not None
-    assert [row.is_mismatch for row in table.rows] == [True, False]
-
-
 @pytest.mark.django_db
 def test_page__of_an_experiment_with_phases__shows_them_with_links_and_keeps_to_the_one_chosen(production):
     experiment = ExperimentFactory(key="button", running=True)
@@ -171,12 +127,13 @@ def test_page__of_an_experiment_with_phases__shows_them_with_links_and_keeps_to_
     Exposure.objects.filter(user_id="one green").update(phase=2)
 
     browser = sign_in()
-    page = browser.get(address(experiment))
+    page = browser.get(address(experiment), {"phase": "2"})
     text = text_of(page)
     assert "These figures cover phase 2; users of the other phases are left out." in text
     assert "control 90 % · green 10 % Complaints" in text
     assert "1 user since" in text
     assert 'href="?phase=1"' in page.content.decode()
+    assert "2 users since" in text_of(browser.get(address(experiment)))
     page = browser.get(address(experiment), {"phase": "all"})
     assert "2 users since" in text_of(page)
     assert "phase=all" in page.content.decode().partition("results.csv")[2][:40]

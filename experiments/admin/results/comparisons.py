@@ -1,0 +1,167 @@
+"""A treatment compared with the control, in words. All figures of a row come from the test that decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from experiments.admin.numbers import NO_FIGURE, format_count, format_p_value, format_probability
+from experiments.admin.results.formats import (
+    Figure,
+    always_valid,
+    describe_or_none,
+    figure_of,
+    figure_of_test,
+    format_lift,
+    format_of_differences,
+    format_of_losses,
+    lift_of,
+    lift_of_test,
+)
+from experiments.metrics.definition import Definition
+from experiments.results.types import VariantFigures
+from experiments.stats.charts import Range
+from experiments.stats.types import Comparison, Estimate, Guardrail, GuardrailStatus, Label, Reason, SingleLook
+
+Effect = Literal["lift", "difference"]
+NOT_KNOWN = "not known"
+_TONES = {"better": "good", "worse": "bad"}
+_TONES_OF_GUARDRAILS: Mapping[GuardrailStatus, str] = {
+    "safe": "good",
+    "harmed": "bad",
+    "undecided": "warning",
+    "silent": "open",
+}
+# A guardrail may be safe within its margin, and yet differ from the control.
+_SAFE: Mapping[Label, str] = {"better": "safe, better", "worse": "safe, but worse", "unclear": "safe"}
+
+
+@dataclass(frozen=True, slots=True)
+class OneLook:
+    """What holds for one look alone, formatted."""
+
+    chance_to_beat: str
+    expected_loss: str
+    lift: Figure
+    difference: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A treatment compared with the control, formatted.
+
+    `standing` says what the row's test shows: better or worse, or for a guardrail, safe or harmed. `needed` says how
+    many users an undecided guardrail still needs. `unadjusted_p` is empty where no correction applies. `before`
+    compares the users before their exposure.
+    """
+
+    lift: Figure
+    difference: Figure
+    standing: str
+    tone: str
+    needed: str
+    unadjusted_p: str
+    before: Figure
+    one_look: OneLook
+
+    @property
+    def is_nothing(self) -> bool:
+        """Return whether there is neither a lift nor a difference."""
+        return bool(self.lift.reason and self.difference.reason)
+
+    @property
+    def main(self) -> Figure:
+        """Return the lift, or the difference where there is no lift."""
+        return self.difference if self.lift.reason else self.lift
+
+
+def compare(definition: Definition, figures: VariantFigures, comparison: Comparison) -> Compared:
+    standing, tone = _standing(comparison)
+    return Compared(
+        lift=lift_of(comparison.lift, comparison.deciding),
+        difference=figure_of(comparison.difference, format_of_differences(definition), comparison.deciding),
+        standing=standing,
+        tone=tone,
+        needed=_describe_needed(comparison.guardrail),
+        unadjusted_p=_unadjusted_p(comparison),
+        before=_before(definition, figures),
+        one_look=_one_look(definition, comparison),
+    )
+
+
+def range_of(comparison: Comparison | None, effect: Effect) -> Range | None:
+    """Return what a plot shows of a treatment's lift or difference; None where there is nothing to draw."""
+    estimate = getattr(comparison, effect, None)
+    if comparison is None or not isinstance(estimate, Estimate):
+        return None
+    test = comparison.deciding(estimate)
+    return Range(test.lower, estimate.estimate, test.upper)
+
+
+def has_plot(comparison: Comparison) -> bool:
+    """Return whether there is a lift or a difference to draw."""
+    return isinstance(comparison.lift, Estimate) or isinstance(comparison.difference, Estimate)
+
+
+def plotted_effect(comparisons: Iterable[Comparison | None]) -> Effect:
+    """Return what the plot of a metric shows: the lift, or the difference where no treatment has a lift."""
+    known = [comparison for comparison in comparisons if comparison]
+    has_difference = any(isinstance(comparison.difference, Estimate) for comparison in known)
+    has_lift = any(isinstance(comparison.lift, Estimate) for comparison in known)
+    return "difference" if has_difference and not has_lift else "lift"
+
+
+def margin_of(definition: Definition, comparison: Comparison | None, effect: Effect = "lift") -> float | None:
+    """Return the effect beyond which a guardrail is not safe; None for a goal, and where it is not known."""
+    if comparison is None or comparison.guardrail is None:
+        return None
+    margin = comparison.guardrail.margin
+    size = margin.relative if effect == "lift" else margin.absolute
+    return size if size is None or definition.is_decrease_good else -size
+
+
+def _standing(comparison: Comparison) -> tuple[str, str]:
+    """Return what the test of the row shows, and its tone."""
+    guardrail, label = comparison.guardrail, comparison.label
+    if guardrail and guardrail.status == "safe":
+        return _SAFE[label], "good"
+    if guardrail:
+        words = "no events" if guardrail.status == "silent" else guardrail.status
+        return words, _TONES_OF_GUARDRAILS[guardrail.status]
+    if isinstance(comparison.difference, Reason):
+        return NOT_KNOWN, "open"
+    return label, _TONES.get(label, "open")
+
+
+def _describe_needed(guardrail: Guardrail | None) -> str:
+    if guardrail is None or guardrail.status != "undecided" or guardrail.users_needed is None:
+        return ""
+    if guardrail.users_needed == 0:
+        return "enough users, yet not shown safe"
+    return f"needs {format_count(guardrail.users_needed, 'more user')}"
+
+
+def _unadjusted_p(comparison: Comparison) -> str:
+    is_corrected = comparison.unadjusted_p is not None and (comparison.family or 1) > 1
+    return format_p_value(comparison.unadjusted_p or 0.0) if is_corrected else ""
+
+
+def _before(definition: Definition, figures: VariantFigures) -> Figure:
+    if figures.before is None:
+        return Figure()
+    return figure_of(figures.before, format_of_differences(definition), always_valid)
+
+
+def _one_look(definition: Definition, comparison: Comparison) -> OneLook:
+    look: SingleLook = comparison.single_look
+    lift, difference = comparison.lift, comparison.difference
+    format_difference = format_of_differences(definition)
+    shown_lift = format_lift(lift.estimate) if isinstance(lift, Estimate) else NO_FIGURE
+    shown_difference = format_difference(difference.estimate) if isinstance(difference, Estimate) else NO_FIGURE
+    return OneLook(
+        chance_to_beat=describe_or_none(look.chance_to_beat, format_probability),
+        expected_loss=describe_or_none(look.expected_loss, format_of_losses(definition)),
+        lift=lift_of_test(look.lift, shown_lift),
+        difference=figure_of_test(look.difference, shown_difference, format_difference),
+    )

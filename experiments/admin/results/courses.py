@@ -1,0 +1,136 @@
+"""How a metric goes on: day by day, and by days since the exposure. Both as a drawing and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from experiments.admin.numbers import NO_FIGURE, format_short_percent
+from experiments.admin.results.formats import (
+    Figure,
+    Format,
+    always_valid,
+    figure_of,
+    format_lift,
+    format_of_differences,
+    format_of_values,
+    label_of_differences,
+    unit_of_differences,
+)
+from experiments.metrics.definition import Definition
+from experiments.results.types import AgeFigures, DayFigures, MetricFigures, VariantFigures
+from experiments.stats.charts import Range, Series, SeriesPlot, plot_series
+from experiments.stats.types import Estimate, Reason
+
+DayOfCourse = DayFigures | AgeFigures
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """One day of a course, for the tooltip and the table. `left` is where its column begins, in percent."""
+
+    label: str
+    left: float
+    users: str
+    value: str
+    effect: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class CourseFigure:
+    """A treatment by day, as a drawing and as a table. `summary` is what a screen reader says of the drawing."""
+
+    key: str
+    drawn: Series
+    days: Sequence[DayRow]
+    summary: str
+
+    @property
+    def last_day(self) -> DayRow:
+        return self.days[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The effect of each treatment by day, on one scale. `name` is that of a day, `effect` that of what is drawn."""
+
+    name: str
+    effect: str
+    plot: SeriesPlot
+    figures: Sequence[CourseFigure]
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What is drawn of each day: the lift, or the difference where no day has a lift."""
+
+    effect: str
+    effect_of: Callable[[DayOfCourse], Estimate | Reason | None]
+    format_effect: Format
+    label: Format
+
+
+def build_days(figures: MetricFigures) -> Course | None:
+    """Return the course as of the end of each day, or None where it was not requested."""
+    return _course(figures, "End of", lambda variant: variant.series, is_last_best=True)
+
+
+def build_ages(figures: MetricFigures) -> Course | None:
+    """Return the effect by days since the exposure, or None where it was not requested."""
+    return _course(figures, "Day since exposure", lambda variant: variant.ages, is_last_best=False)
+
+
+def _course(
+    figures: MetricFigures,
+    name: str,
+    days_of: Callable[[VariantFigures], Sequence[DayOfCourse]],
+    *,
+    is_last_best: bool,
+) -> Course | None:
+    treatments = {variant.key: days_of(variant) for variant in figures.variants if variant.comparison}
+    if not any(treatments.values()):
+        return None
+    drawn = _drawn(figures.definition, [day for days in treatments.values() for day in days])
+    ranges = [[_range(drawn.effect_of(day)) for day in days] for days in treatments.values()]
+    plot = plot_series(ranges, drawn.label, is_last_best=is_last_best)
+    shown = [
+        _figure(figures.definition, key, days, series, drawn)
+        for (key, days), series in zip(treatments.items(), plot.series, strict=True)
+    ]
+    return Course(name, drawn.effect, plot, shown)
+
+
+def _drawn(definition: Definition, days: Sequence[DayOfCourse]) -> _Drawn:
+    if any(isinstance(day.lift, Estimate) for day in days):
+        return _Drawn("lift over the control", lambda day: day.lift, format_lift, format_short_percent)
+    unit = unit_of_differences(definition)
+    return _Drawn(
+        f"difference from the control{f' in {unit}' if unit else ''}",
+        lambda day: day.difference,
+        format_of_differences(definition),
+        label_of_differences(definition),
+    )
+
+
+def _range(estimate: Estimate | Reason | None) -> Range | None:
+    if not isinstance(estimate, Estimate):
+        return None
+    return Range(estimate.always_valid.lower, estimate.estimate, estimate.always_valid.upper)
+
+
+def _figure(
+    definition: Definition, key: str, days: Sequence[DayOfCourse], series: Series, drawn: _Drawn
+) -> CourseFigure:
+    rows = [_row(definition, day, round(index * series.column, 4), drawn) for index, day in enumerate(days)]
+    last = rows[-1].effect
+    text = last.reason or f"{last.estimate}, always-valid interval {last.interval}"
+    return CourseFigure(key, series, rows, f"{key}: {drawn.effect} by day; on the last day: {text}")
+
+
+def _row(definition: Definition, day: DayOfCourse, left: float, drawn: _Drawn) -> DayRow:
+    value = NO_FIGURE if day.value is None else format_of_values(definition)(day.value)
+    effect = drawn.effect_of(day)
+    users = day.users if isinstance(day, AgeFigures) else day.counted_users
+    label = f"day {day.day}" if isinstance(day, AgeFigures) else f"{day.day:%-d %b %Y}"
+    figure = Figure() if effect is None else figure_of(effect, drawn.format_effect, always_valid)
+    return DayRow(label, left, f"{users:,}", value, figure)

@@ -1,0 +1,91 @@
+"""What a reader must know to interpret the figures of a metric, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from experiments.admin.numbers import equate_p_value, format_count
+from experiments.admin.results.comparisons import has_plot, margin_of
+from experiments.admin.words import describe_span
+from experiments.results.types import MetricFigures, Results, VariantFigures
+from experiments.stats.types import Comparison, Estimate
+
+_DAY = timedelta(days=1)
+CORRECTION_NAMES = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}
+
+
+def describe_never_received(results: Results, figures: MetricFigures) -> str:
+    """Say which events of a metric never came, and what to do about it; empty where all came."""
+    if not figures.never_received:
+        return ""
+    names, noun = " and ".join(figures.never_received), "event" if len(figures.never_received) == 1 else "events"
+    return (
+        f"{results.experiment.environment.name} has never received the {noun} {names}. Check the spelling in the "
+        "metric, and that the application sends it."
+    )
+
+
+def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
+    yield from _users_who_do_not_count(results, figures)
+    if foreign := sum(variant.other_currency_events for variant in figures.variants):
+        events = format_count(foreign, "event")
+        yield f"{events} in another currency or without one: not counted. Amounts are never converted."
+    comparisons = [variant.comparison for variant in figures.variants if variant.comparison]
+    family = max((comparison.family or 1 for comparison in comparisons), default=1)
+    if family > 1:
+        yield f"Intervals and p-values are corrected for {family} tests ({CORRECTION_NAMES[results.correction]})."
+    yield from dict.fromkeys(_open_sides(comparisons))
+    margins = [margin_of(figures.definition, comparison) for comparison in comparisons if has_plot(comparison)]
+    if any(margin is not None for margin in margins):
+        yield "The dashed line is the margin. The guardrail is safe if the whole interval is on its better side."
+
+
+def warnings_of(results: Results, figures: MetricFigures) -> Iterator[str]:
+    """Yield a warning for each treatment whose users differed before their exposure already."""
+    for difference in results.guards.different_before:
+        if difference.metric == figures.key:
+            yield (
+                f"{difference.variant} differed from {results.control} before the exposure already, "
+                f"{equate_p_value(difference.difference.always_valid.p_value)}. "
+                "Look for the cause before you trust this metric."
+            )
+
+
+def _open_sides(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    for comparison in comparisons:
+        if isinstance(comparison.lift, Estimate) and (reason := comparison.deciding(comparison.lift).open):
+            yield reason.message
+
+
+def _users_who_do_not_count(results: Results, figures: MetricFigures) -> Iterator[str]:
+    span = figures.definition.span
+    if span is None:
+        return
+    after = f"the {describe_span(span)} after their exposure"
+    if waiting := [variant.waiting for variant in figures.variants if variant.waiting]:
+        users = format_count(sum(part.users for part in waiting), "user")
+        half = _describe_moment(max(part.half_mature_at for part in waiting), results.as_of)
+        if results.maturity == "all":
+            yield f"{users} count although {after} are not over: their figures are too low so far."
+        else:
+            yield f"{users} waiting: {after} are not over. Half of them will count by {half}."
+    yield from _cut_off(results, figures.variants, after)
+
+
+def _cut_off(results: Results, variants: Sequence[VariantFigures], after: str) -> Iterator[str]:
+    if not (left_out := sum(variant.cut_off_users for variant in variants)):
+        return
+    users = format_count(left_out, "user")
+    if results.read_at is not None:
+        yield f"{users} cut off: {after} were not over at the reading. They do not count."
+    elif results.maturity == "all":
+        yield f"{users} count although the stop cut off {after}: their figures are too low."
+    else:
+        yield f"{users} cut off: the experiment stopped before {after} were over. They do not count."
+
+
+def _describe_moment(moment: datetime, now: datetime) -> str:
+    """Return the day of a moment, with the hour if it is near."""
+    shown = moment.astimezone(UTC)
+    return f"{shown:%-d %b %Y, %H:%M UTC}" if moment - now < _DAY else f"{shown:%-d %b %Y}"

@@ -1,0 +1,68 @@
+"""How far an experiment is on its plan: its shortest run, and its planned size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+
+from experiments.admin.numbers import format_count
+from experiments.results.types import MetricFigures, Results
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One part of the plan: what was planned, how far it is in words, and its share in percent."""
+
+    name: str
+    words: str
+    percent: float
+
+    @property
+    def is_done(self) -> bool:
+        return self.percent >= 100
+
+
+def build_progress(results: Results) -> Iterator[Progress]:
+    """Yield the shortest run until it is over, and the planned size, where they were planned."""
+    days = (results.experiment.registration or {}).get("minimumDays", 0)
+    if days and results.experiment.stopped_at is None and results.plan.remaining > timedelta(0):
+        yield _shortest_run(days, results.plan.remaining)
+    primary = next((metric for metric in results.metrics if metric.is_primary), None)
+    if results.plan.size and primary:
+        yield _one_reading(results, primary) if results.plan.analysis == "fixed" else _planned_size(results)
+
+
+def _shortest_run(days: int, remaining: timedelta) -> Progress:
+    words = f"{format_count(math.ceil(remaining / _DAY), 'day')} left of {days}"
+    return Progress("Shortest run", words, _percent(1 - remaining / (days * _DAY)))
+
+
+def _planned_size(results: Results) -> Progress:
+    size, counted = results.plan.size or 0, results.planned_users
+    least = results.plan.minimum_effect
+    effect = f"; smallest effect of interest: {100 * least:.4g} %" if least else ""
+    return Progress("Planned size", f"{counted:,} of {format_count(size, 'user')}{effect}", _percent(counted / size))
+
+
+def _one_reading(results: Results, primary: MetricFigures) -> Progress:
+    """Return how far a fixed analysis is until its one reading, which waits for the slowest variant."""
+    size = results.plan.size or 0
+    if results.read_at is not None:
+        at = f"{results.read_at.astimezone(UTC):%-d %b %Y, %H:%M UTC}"
+        return Progress("The one reading", f"on {at}; later users do not count", 100.0)
+    counted = {variant.key: variant.counted_users for variant in primary.variants}
+    weights = {variant.key: variant.weight for variant in results.variants if variant.weight}
+    largest = max(weights.values())
+    total = math.fsum(weight / largest for weight in weights.values())
+    share = min(counted[key] / (size * weight / largest / total) for key, weight in weights.items())
+    percent = _percent(share)
+    words = f"{math.floor(percent)} % of the way to {format_count(size, 'user')}, when every variant has its part"
+    return Progress("Until the one reading", words, percent)
+
+
+def _percent(share: float) -> float:
+    return round(100 * min(1.0, max(0.0, share)), 2)

@@ -1,0 +1,36 @@
+"""The marks of aggregates, with the version of the code that computed them.
+
+While servers of the release before still run, both releases refresh the same aggregates. Each takes a mark of the
+other for one of another database, and computes everything again.
+"""
+
+from __future__ import annotations
+
+from config.database.commit_order import is_mark_of_this_database
+
+_VERSION = "2 "
+"""It changes whenever the same events give other totals or sums."""
+
+
+def with_version(mark: str) -> str:
+    """Return the mark as the state of aggregates stores it."""
+    return _VERSION + mark
+
+
+def is_of_this_version(stored: str) -> bool:
+    """Return whether this version of the code computed the aggregates."""
+    return stored.startswith(_VERSION)
+
+
+def plain_mark(stored: str) -> str:
+    """Return a stored mark as `config.database.commit_order` takes it."""
+    return stored.removeprefix(_VERSION)
+
+
+def usable_mark(stored: str) -> str | None:
+    """Return a stored mark in the commit order of this database, or None if everything must be computed again.
+
+    That is so the first time, after a restore from elsewhere, and if another version computed the aggregates.
+    """
+    mark = plain_mark(stored)
+    return mark if is_of_this_version(stored) and mark and is_mark_of_this_database(mark) else None

@@ -1,0 +1,148 @@
+"""The plan of an experiment: its checks, the tuning size that follows from it, and its shortest run. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any, Protocol
+
+from config.documents import Document
+from config.errors import Detail, DetailCode
+from config.slugs import DESCRIPTION_LENGTH, NAME_LENGTH
+from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, AnalysisMethod
+from experiments.stats.types import TUNING_SIZE
+
+MOST_USERS = 2_000_000_000
+LEAST_TUNING_SIZE = 100
+MOST_TUNING_SIZE = 10_000_000
+MOST_EFFECT = 10
+"""The largest `minimumEffect`: eleven times the value of the control."""
+MOST_DAYS = 365
+MOST_LOOKBACK_DAYS = 90
+
+
+class Planned(Protocol):
+    """The properties of an experiment that decide how long it has to run."""
+
+    minimum_days: int
+    registration: Document | None
+    started_at: datetime | None
+    stopped_at: datetime | None
+
+
+def new_plan() -> dict[str, Any]:
+    """Return the default of every property of a plan."""
+    return {
+        "planned_size": None,
+        "minimum_effect": None,
+        "analysis": AnalysisMethod.SEQUENTIAL.value,
+        "minimum_days": MINIMUM_DAYS,
+        "lookback_days": LOOKBACK_DAYS,
+        "given_tuning_size": None,
+        "owner": "",
+        "hypothesis": "",
+    }
+
+
+def tuning_size_of(design: Mapping[str, Any]) -> int:
+    """Return N*: as given, or the planned users in the control and one treatment together, or else the default.
+
+    Treatments of different weights count with their mean. Variants without users do not count.
+    """
+    if design["given_tuning_size"] is not None:
+        return int(design["given_tuning_size"])
+    if design["planned_size"] is None:
+        return TUNING_SIZE
+    control, *treatments = (Fraction(str(variant["weight"])) for variant in design["variants"])
+    seen = [weight for weight in treatments if weight]
+    compared = control + (sum(seen) / len(seen) if seen else 0)
+    users: int = round(design["planned_size"] * compared / (control + sum(seen)))
+    return min(max(users, LEAST_TUNING_SIZE), MOST_TUNING_SIZE)
+
+
+def registered_plan(design: Mapping[str, Any]) -> Document:
+    """Return what a start registers of a plan, as JSON."""
+    return {
+        "plannedSampleSize": design["planned_size"],
+        "minimumEffect": design["minimum_effect"],
+        "analysis": str(design["analysis"]),
+        "minimumDays": design["minimum_days"],
+        "lookbackDays": design["lookback_days"],
+        "tuningSampleSize": tuning_size_of(design),
+    }
+
+
+def remaining_run(experiment: Planned, at: datetime) -> timedelta:
+    """Return the time from a moment, or from an earlier stop, until the shortest run is over; 0 or less once it is."""
+    if experiment.started_at is None:
+        return timedelta(days=experiment.minimum_days)
+    # Experiments that started in older versions registered no shortest run.
+    days = (experiment.registration or {}).get("minimumDays", 0)
+    until = at if experiment.stopped_at is None else min(at, experiment.stopped_at)
+    return experiment.started_at + timedelta(days=days) - until
+
+
+# checks
+
+
+def check_plan(design: Mapping[str, Any]) -> list[Detail]:
+    """Return everything that is wrong with a plan, its owner and its hypothesis."""
+    return [
+        *check_planned_size(design["planned_size"]),
+        *check_minimum_effect(design["minimum_effect"]),
+        *check_analysis(design["analysis"], design["planned_size"]),
+        *_check_whole("minimumDays", design["minimum_days"], (0, MOST_DAYS), "days"),
+        *_check_whole("lookbackDays", design["lookback_days"], (0, MOST_LOOKBACK_DAYS), "days"),
+        *(() if design["given_tuning_size"] is None else check_tuning_size(design["given_tuning_size"])),
+        *_check_text("owner", design["owner"], NAME_LENGTH),
+        *_check_text("hypothesis", design["hypothesis"], DESCRIPTION_LENGTH),
+    ]
+
+
+def check_planned_size(size: Any) -> Iterator[Detail]:
+    return iter(()) if size is None else _check_whole("plannedSampleSize", size, (1, MOST_USERS), "users")
+
+
+def check_tuning_size(size: Any) -> Iterator[Detail]:
+    """Yield what is wrong with a tuning size: the users at which always-valid intervals are narrowest."""
+    return _check_whole("tuningSampleSize", size, (LEAST_TUNING_SIZE, MOST_TUNING_SIZE), "users")
+
+
+def check_minimum_effect(effect: Any) -> Iterator[Detail]:
+    """Yield what is wrong with the smallest effect of interest, a share of the control's value; None is no effect."""
+    if effect is None:
+        return
+    if isinstance(effect, bool) or not isinstance(effect, (int, float)):
+        yield Detail("minimumEffect", DetailCode.INVALID_TYPE, "Must be a number such as 0.05, for 5 %.")
+    elif not (math.isfinite(effect) and 0 < effect <= MOST_EFFECT):
+        message = f"Must be above 0 and at most {MOST_EFFECT}; 0.05 stands for 5 %."
+        yield Detail("minimumEffect", DetailCode.OUT_OF_RANGE, message)
+
+
+def check_analysis(analysis: Any, planned_size: Any) -> Iterator[Detail]:
+    """Yield what is wrong with the way of analysis; a fixed one needs the size at which it is read."""
+    if not isinstance(analysis, str):
+        yield Detail("analysis", DetailCode.INVALID_TYPE, "Must be a string.")
+    elif analysis not in AnalysisMethod.values:
+        message = f"Must be one of: {', '.join(AnalysisMethod.values)}."
+        yield Detail("analysis", DetailCode.INVALID_VALUE, message)
+    elif analysis == AnalysisMethod.FIXED and planned_size is None:
+        message = "Is required for a fixed analysis, which is read once this many users have been exposed."
+        yield Detail("plannedSampleSize", DetailCode.REQUIRED, message)
+
+
+def _check_whole(field: str, value: Any, extent: Sequence[int], unit: str) -> Iterator[Detail]:
+    least, most = extent
+    if isinstance(value, bool) or not isinstance(value, int):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a whole number.")
+    elif not least <= value <= most:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must be {least:,} to {most:,} {unit}.")
+
+
+def _check_text(field: str, text: Any, length: int) -> Iterator[Detail]:
+    if not isinstance(text, str):
+        yield Detail(field, DetailCode.INVALID_TYPE, "Must be a string.")
+    elif len(text) > length:
+        yield Detail(field, DetailCode.TOO_LONG, f"Must be at most {length:,} characters.")

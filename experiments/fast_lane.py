@@ -1,0 +1,20 @@
+"""The operation of experiments in the fast lane: the variant of a user that this process remembers."""
+
+from __future__ import annotations
+
+from config.api.bodies import convert
+from config.api.renderers import envelope
+from config.serving.fast_lane.operations import Call, Reply, register
+from experiments.api.experiment_views import AssignmentRequest, assignment_answer
+from experiments.exposures.assignment import get_remembered_variant
+
+
+def get_variant(call: Call) -> Reply | None:
+    request = convert(call.json(), AssignmentRequest)
+    if request is None:
+        return None
+    assignment = get_remembered_variant(key=call.key, environment=call.caller.environment, user_id=request.userId)
+    return Reply(envelope(assignment_answer(assignment))) if assignment else None
+
+
+register("/v1/experiments/<key>/variant", get_variant)

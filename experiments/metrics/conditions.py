@@ -1,0 +1,88 @@
+"""Conditions on the properties of events: the checks of their JSON, and whether an event meets them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from config.errors import Detail, DetailCode
+from experiments.metrics.definition import Condition
+from flags.engine.operators import OPERATORS as FLAG_OPERATORS
+from flags.engine.operators import Operator
+from flags.engine.shapes import check_choice, check_list, check_name, check_object
+
+MOST_CONDITIONS = 10
+MOST_VALUES = 100
+LONGEST_TEXT = 1_000
+# Those of the operators of flags that SQLite and PostgreSQL compute alike.
+_NAMES = (
+    *("equals", "notEquals", "in", "notIn", "contains", "startsWith"),
+    *("greaterThan", "greaterThanOrEqual", "lessThan", "lessThanOrEqual", "exists", "notExists"),
+)
+OPERATORS: Mapping[str, Operator] = {name: FLAG_OPERATORS[name] for name in _NAMES}
+"""The operators by name. They take the values that they take in a flag, and mean the same."""
+
+_EXAMPLE = '{"property": "plan", "operator": "equals", "value": "pro"}'
+# None of these operators depends on the user or the time.
+_NO_CONTEXT: Any = None
+
+
+def check_where(value: object, field: str) -> Iterator[Detail]:
+    """Accept a list of at most 10 conditions."""
+    return check_list(value, field, least=0, most=MOST_CONDITIONS, noun="conditions", check=_check_condition)
+
+
+def meets(properties: Mapping[str, Any], where: Iterable[Condition]) -> bool:
+    """Return whether the properties of an event meet all conditions.
+
+    A property that is missing or null meets `notExists` alone. One of another type than the value
+    meets no comparison, not even a negative one.
+    """
+    return all(_holds(properties.get(condition.property), condition) for condition in where)
+
+
+def _holds(actual: Any, condition: Condition) -> bool:
+    operator = OPERATORS[condition.operator]
+    value = list(condition.value) if isinstance(condition.value, tuple) else condition.value
+    return operator.compile(value, False)(actual, _NO_CONTEXT) is (not operator.is_negative)
+
+
+def _check_condition(condition: object, field: str) -> Iterator[Detail]:
+    yield from check_object(condition, field, checks=_CHECKS, required=("property", "operator"), example=_EXAMPLE)
+    if not isinstance(condition, dict):
+        return
+    name = condition.get("operator")
+    if isinstance(name, str) and name in OPERATORS:
+        yield from _check_value(condition, name, f"{field}.value")
+
+
+def _check_value(condition: Mapping[str, object], name: str, field: str) -> Iterator[Detail]:
+    check = OPERATORS[name].check
+    if check is None:
+        if "value" in condition:
+            yield Detail(field, DetailCode.UNKNOWN_FIELD, f'The operator "{name}" takes no value; leave it out.')
+        return
+    if "value" not in condition:
+        yield Detail(field, DetailCode.REQUIRED, f'The operator "{name}" needs a value to compare with.')
+        return
+    value = condition["value"]
+    if isinstance(value, list) and len(value) > MOST_VALUES:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must have 1 to {MOST_VALUES} strings, numbers or booleans.")
+        return
+    yield from check(value, field)
+    texts = enumerate(value) if isinstance(value, list) else [(None, value)]
+    for index, text in texts:
+        if isinstance(text, str) and len(text) > LONGEST_TEXT:
+            path = field if index is None else f"{field}[{index}]"
+            yield Detail(path, DetailCode.TOO_LONG, f"Must have at most {LONGEST_TEXT:,} characters.")
+
+
+def _check_operator(value: object, field: str) -> Iterator[Detail]:
+    return check_choice(value, field, noun="operator", choices=OPERATORS)
+
+
+def _leave_to_operator(_value: object, _field: str) -> Iterator[Detail]:
+    return iter(())
+
+
+_CHECKS = {"property": check_name, "operator": _check_operator, "value": _leave_to_operator}

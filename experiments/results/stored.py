@@ -1,0 +1,262 @@
+"""Reading everything that one answer needs from the database, all of the same moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+
+from config.database.consistent_reads import read_consistently
+from experiments.aggregates.as_of import fixed_reading
+from experiments.aggregates.breakdowns import Slice as SliceSums
+from experiments.aggregates.breakdowns import read_breakdown
+from experiments.aggregates.history import read_series, update_series
+from experiments.aggregates.mature_sums import read_mature
+from experiments.aggregates.quantiles import read_quantiles, update_quantiles
+from experiments.aggregates.variant_sums import (
+    EXPOSURES,
+    Caps,
+    SumsAsOf,
+    VariantTotals,
+    read_caps,
+    read_daily,
+    step_index,
+)
+from experiments.exposures.up_to_date import bring_up_to_date
+from experiments.metrics.definition import Definition
+from experiments.models import Experiment, Status
+from experiments.results.classification import NO_EXPOSURES, AssignmentAudit
+from experiments.results.figures import Facts, SlicePart, Steps, WaitingUsers
+from experiments.results.frozen import (
+    read_ages,
+    read_assignment_audit,
+    read_never_received,
+    read_unknown_variants,
+)
+from experiments.results.to_stats import ByPhase, SplitQuantiles, Study
+from experiments.results.types import Maturity, Waiting
+from experiments.results.user_groups import NOBODY, Counted, UserGroup, pool_groups, pooled
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for beyond the figures of all metrics."""
+
+    has_days: bool = False
+    has_ages: bool = False
+    breakdown: str | None = None
+    has_assignment_audit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """All data of one answer, read at one moment. Parts not requested are empty.
+
+    `exposed` has all exposed users. `counting` has those who count: mature ones or all, as was asked for, and once a
+    fixed analysis is read, at `read_at`, those of the reading.
+
+    If each part were read at its own moment, a series would not end with the totals, and slices would not add up.
+    """
+
+    exposed: ByPhase
+    counting: ByPhase
+    facts: Facts
+    events_of_unknown_variants: int
+    maturity: Maturity = "mature"
+    quantiles: SplitQuantiles = ()
+    read_at: datetime | None = None
+    days: Sequence[tuple[date, ByPhase]] = ()
+    ages: Sequence[tuple[int, ByPhase]] = ()
+    slices: Sequence[SlicePart] = ()
+    assignment_audit: tuple[int, AssignmentAudit] | tuple[None, None] = (None, None)
+
+
+def is_draft(experiment: Experiment) -> bool:
+    return experiment.status == Status.DRAFT
+
+
+def read_stored(study: Study, at: datetime, request: Request) -> Stored:
+    """Bring the experiment up to date, and read all data at one moment."""
+    experiment = study.experiment
+    bring_up_to_date(experiment, at)
+    if is_draft(experiment):
+        return _of_draft(study, request)
+    reading = fixed_reading(experiment, at) if study.design.plan.analysis == "fixed" else None
+    if request.has_days:
+        update_series(experiment, at)
+    update_quantiles(experiment, at, study.splits, study.maturity)
+    with read_consistently():
+        caps = read_caps(experiment)
+        now = read_mature(experiment, at, caps)
+        exposed = {number: UserGroup(totals) for number, totals in now.everybody.items()}
+        maturity = now.maturity if study.maturity == "mature" else study.maturity
+        mature = exposed if now.maturity == "all" else _as_of(study, now.sums)
+        facts = _facts(study, at, caps, exposed, mature)
+        counting = mature if maturity == "mature" else exposed
+        quantiles = [read_quantiles(experiment, at, numbers, maturity) for numbers in study.splits]
+        if reading is not None:
+            counting = _as_of(study, reading.sums)
+            quantiles = [reading.quantiles_over(numbers) for numbers in study.splits]
+            facts = replace(facts, mature=_mature_users(study, counting), waiting={}, steps=_steps(study, counting))
+        return Stored(
+            exposed=exposed,
+            counting=counting,
+            facts=facts,
+            maturity=maturity,
+            quantiles=quantiles,
+            read_at=reading.instant if reading else None,
+            days=_read_days(study, at, mature) if request.has_days else (),
+            ages=_read_ages(study, at) if request.has_ages else (),
+            events_of_unknown_variants=read_unknown_variants(experiment),
+            slices=[] if request.breakdown is None else _read_slices(study, at, request.breakdown, caps, maturity),
+            assignment_audit=read_assignment_audit(experiment) if request.has_assignment_audit else (None, None),
+        )
+
+
+def _of_draft(study: Study, request: Request) -> Stored:
+    return Stored(
+        exposed={},
+        counting={},
+        facts=Facts(never_received=_never_received(study, {})),
+        events_of_unknown_variants=read_unknown_variants(study.experiment),
+        assignment_audit=(0, NO_EXPOSURES) if request.has_assignment_audit else (None, None),
+    )
+
+
+def _facts(study: Study, at: datetime, caps: Caps, exposed: ByPhase, mature: ByPhase) -> Facts:
+    of_metrics = _mature_users(study, mature)
+    return Facts(
+        caps=caps,
+        mature=of_metrics,
+        waiting=_waiting(study, at, pooled(exposed, study.phases).users, of_metrics) if of_metrics else {},
+        steps=_steps(study, mature if study.maturity == "mature" else exposed),
+        never_received=_never_received(study, exposed),
+    )
+
+
+def _steps(study: Study, by_phase: ByPhase) -> Steps:
+    """Return the users who passed each step of a funnel, by the index of the metric and by variant key."""
+    group = pooled(by_phase, study.phases)
+    return {
+        index: {
+            key: [
+                group.totals.get(step_index(index, step), {}).get(key, NOBODY).users
+                for step in range(1, len(definition.steps) + 1)
+            ]
+            for key in group.users
+        }
+        for index, definition in enumerate(study.definitions)
+        if definition.steps
+    }
+
+
+def _mature_users(study: Study, by_phase: ByPhase) -> Mapping[int, Mapping[str, int]]:
+    return {index: counted.users for index, counted in pooled(by_phase, study.phases).counted.items()}
+
+
+def _read_days(study: Study, at: datetime, now: ByPhase) -> list[tuple[date, ByPhase]]:
+    """Return the users who counted at the end of each day. The last day is that of this moment, or of the stop."""
+    until = min(filter(None, (at, study.experiment.stopped_at))).astimezone(UTC).date()
+    past = read_series(study.experiment, at, study.phases)
+    return [*((day, _as_of(study, sums)) for day, sums in past), (until, now)]
+
+
+def _read_ages(study: Study, at: datetime) -> list[tuple[int, ByPhase]]:
+    """Return the sums over what users did on each day since their exposure. All users count whose day is over."""
+    days = read_ages(study.experiment, study.metric_indexes, at)
+    return [
+        (day, {number: UserGroup(totals) for number, totals in by_phase.items()}) for day, by_phase in enumerate(days)
+    ]
+
+
+def _as_of(study: Study, sums: SumsAsOf) -> ByPhase:
+    """Return the users by phase, given the sums as of a moment."""
+    spans = {index: definition.span for index, definition in enumerate(study.definitions) if definition.span}
+    return {
+        number: UserGroup(
+            totals,
+            {
+                index: Counted(sums.mature.get(span, {}).get(number, {}), totals.get(index, {}))
+                for index, span in spans.items()
+            },
+        )
+        for number, totals in sums.by_phase.items()
+    }
+
+
+def _never_received(study: Study, by_phase: ByPhase) -> Mapping[int, Sequence[str]]:
+    """Return the names that were never received, by the index of their metric.
+
+    They are looked for only where some event of a metric may be missing.
+    """
+    totals = pool_groups(by_phase.values()).totals
+    suspects = {
+        index: definition
+        for index, definition in enumerate(study.definitions)
+        if not _has_all_events(definition, totals.get(index, {}).values())
+    }
+    names = read_never_received(study.experiment, suspects.values()) if suspects else set()
+    return {index: sorted(definition.events & names) for index, definition in suspects.items()}
+
+
+def _has_all_events(definition: Definition, totals: Iterable[VariantTotals]) -> bool:
+    """Return whether the totals show that every event of a metric has happened."""
+    of_all = list(totals)
+    if definition.steps:
+        return any(sums.y for sums in of_all)
+    return any(sums.events for sums in of_all) and (not definition.denominator or any(sums.d for sums in of_all))
+
+
+def _waiting(
+    study: Study, at: datetime, exposed: Mapping[str, int], mature: Mapping[int, Mapping[str, int]]
+) -> WaitingUsers:
+    """Return the users whose windows can still end; none after the stop."""
+    if study.experiment.stopped_at is not None:
+        return {}
+    daily = read_daily(study.experiment, study.phases).get(EXPOSURES, {})
+    waiting: dict[int, dict[str, Waiting]] = {}
+    for metric_index, counted_users in mature.items():
+        span = study.definitions[metric_index].span or timedelta(0)
+        for key, users in exposed.items():
+            if number := users - counted_users.get(key, 0):
+                days = {day: totals.users for day, totals in daily.get(key, {}).items()}
+                half = half_exposed_at(days, number, at - span, at) + span
+                waiting.setdefault(metric_index, {})[key] = Waiting(number, half)
+    return waiting
+
+
+def half_exposed_at(days: Mapping[date, int], users: int, since: datetime, until: datetime) -> datetime:
+    """Return about when the first half of the newest users had been exposed, from the users of each day.
+
+    They were exposed from `since` on. Within a day, they count as evenly distributed.
+    """
+    before, left = 0.0, users
+    newest: list[tuple[datetime, datetime, int]] = []
+    for day in sorted(days, reverse=True):
+        begun = datetime(day.year, day.month, day.day, tzinfo=UTC)
+        newest.append((max(begun, since), min(begun + _DAY, until), min(left, days[day])))
+        left -= min(left, days[day])
+        if not left:
+            break
+    for begun, end, number in reversed(newest):
+        if before + number >= users / 2:
+            return begun + (end - begun) * ((users / 2 - before) / number)
+        before += number
+    return until
+
+
+def _read_slices(study: Study, at: datetime, attribute: str, caps: Caps, maturity: Maturity) -> Sequence[SlicePart]:
+    moment = at if maturity == "mature" else None
+    parts = read_breakdown(study.experiment, attribute, caps, study.phases, at=moment)
+    return [_slice(study, part, caps, maturity) for part in parts]
+
+
+def _slice(study: Study, part: SliceSums, caps: Caps, maturity: Maturity) -> SlicePart:
+    everybody = {number: UserGroup(totals) for number, totals in part.sums.by_phase.items()}
+    by_phase = _as_of(study, part.sums) if maturity == "mature" else everybody
+    facts = Facts(caps=caps, mature=_mature_users(study, by_phase), steps=_steps(study, by_phase))
+    # Quantiles of several splits cannot be told apart in those over all phases.
+    quantiles = [part.quantiles] if len(study.splits) == 1 else ()
+    return SlicePart(part.value, part.is_rest, by_phase, facts, quantiles)

@@ -1,0 +1,81 @@
+"""Evaluating flags for a request. The views and the fast lane call the same functions.
+
+They do not read the database, except for users of flags that an experiment drives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from config.errors import DomainError, ErrorCode
+from config.models import Environment
+from config.snapshot import revision
+from flags import snapshot
+from flags.api.evaluation_serializers import EvaluationRequest, EvaluationsRequest
+from flags.engine.evaluation import evaluate
+from flags.engine.types import Context
+from flags.experiment_rule import exposures
+from flags.usage import counting
+
+Answer = Mapping[str, object]
+
+
+def evaluate_one(request: EvaluationRequest, flag_key: str, environment: Environment, at: datetime) -> Answer:
+    """Return what a flag is for the user, count the evaluation, and record an exposure if there is one.
+
+    Raises DomainError `flag_not_found`.
+    """
+    configuration = snapshot.configuration(environment.key)
+    flag = configuration.flags.get(flag_key)
+    if flag is None:
+        raise flag_not_found(flag_key)
+    context = Context(request.userId, request.attributes, configuration, at)
+    if configuration.experiments:
+        exposures.load_assignments(environment, context, [flag_key])
+    evaluation = evaluate(flag, context)
+    participation = evaluation.participation
+    if participation and not exposures.record_exposure(environment, context, participation):
+        evaluation = evaluate(flag, context)
+    context.evaluations[flag_key] = evaluation
+    counting.count(environment, context)
+    return evaluation.answer
+
+
+def evaluate_several(request: EvaluationsRequest, environment: Environment, at: datetime) -> Mapping[str, Answer]:
+    """Return what several flags are for the user, and count the evaluations. No exposure is recorded."""
+    configuration = snapshot.configuration(environment.key)
+    context = Context(request.userId, request.attributes, configuration, at)
+    if configuration.experiments:
+        exposures.load_assignments(environment, context, request.flags or None)
+    answers = _answers(request, context)
+    counting.count(environment, context)
+    return answers
+
+
+def _answers(request: EvaluationsRequest, context: Context) -> Mapping[str, Answer]:
+    flags = context.configuration.flags
+    if request.flags:
+        evaluations = {key: evaluate(flags[key], context) for key in request.flags if key in flags}
+    else:
+        archived = snapshot.compiled.state.archived
+        evaluations = {key: evaluate(flag, context) for key, flag in flags.items() if key not in archived}
+    context.evaluations = {**context.evaluations, **evaluations} if context.evaluations else evaluations
+    answers = {key: evaluation.answer for key, evaluation in evaluations.items()}
+    if not request.flags or len(answers) == len(request.flags):
+        return answers
+    return {key: answers.get(key) or _unknown(key) for key in request.flags}
+
+
+def _unknown(key: str) -> Answer:
+    return {"error": {"code": ErrorCode.FLAG_NOT_FOUND.value, "message": flag_not_found(key).message}}
+
+
+def flag_not_found(key: str) -> DomainError:
+    """Return the error that no flag has this key."""
+    return DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {key[:100]!r}.")
+
+
+def revision_header() -> dict[str, str]:
+    """Return the header with the least revision of an answer. Read it before all state, which may then be newer."""
+    return {"X-Revision": str(revision())}

@@ -1,0 +1,114 @@
+"""Evaluating flags for a request of OFREP. The views and the fast lane call the same functions.
+
+They do not read the database, except for users of flags that an experiment drives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.conf import settings
+from django.http import HttpRequest
+from msgspec import UNSET
+
+from config.api.authentication import Caller
+from config.errors import DomainError, ErrorCode
+from config.models import Scope
+from flags import snapshot
+from flags.engine.types import Attributes, Configuration, Context, Flag
+from flags.experiment_rule import exposures
+from flags.ofrep import client_state
+from flags.ofrep.answers import (
+    Facts,
+    OfrepEvaluation,
+    OfrepEvaluations,
+    OfrepEvaluationsMetadata,
+    answer_flag,
+    answer_flags,
+)
+from flags.ofrep.client_state import Offer, etag
+from flags.ofrep.users import read_filter, read_user
+from flags.usage import counting
+
+
+def context_of(body: object, caller: Caller, at: datetime) -> Context:
+    """Return the user of a body. Raises DomainError or ValidationFailed."""
+    user_id, attributes = read_user(body)
+    return Context(user_id, attributes, snapshot.configuration(caller.environment.key), at)
+
+
+def evaluate_one(context: Context, flag_key: str, caller: Caller) -> OfrepEvaluation:
+    """Return what a flag is for the user, count the evaluation, and record an exposure if there is one.
+
+    Raises DomainError `flag_not_found`, or TargetingKeyMissing.
+    """
+    configuration, environment = context.configuration, caller.environment
+    flag = configuration.flags.get(flag_key)
+    if flag is None:
+        raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
+    facts = Facts(environment.key, configuration.revision)
+    if configuration.experiments:
+        exposures.load_assignments(environment, context, [flag_key])
+    answer = answer_flag(flag, context, facts, shows_rules=_shows_rules(caller))
+    participation = context.evaluations[flag.key].participation
+    if participation and not exposures.record_exposure(environment, context, participation):
+        answer = answer_flag(flag, context, facts, shows_rules=_shows_rules(caller))
+    counting.count(environment, context)
+    return answer
+
+
+class EvaluationOfAll:
+    """The evaluation of all flags for a user: its entity tag, which needs no evaluation, and its answer."""
+
+    def __init__(self, context: Context, caller: Caller, offer: Offer | None) -> None:
+        self._context, self._caller, self._offer = context, caller, offer
+        if context.configuration.experiments:
+            exposures.load_assignments(caller.environment, context)
+
+    @property
+    def etag(self) -> str:
+        context = self._context
+        return etag(
+            settings.SECRET_KEY,
+            self._caller.environment.key,
+            context.configuration.revision,
+            _shows_rules(self._caller),
+            context.user_id,
+            context.attributes,
+            context.configuration.schedule.next_change_for(context),
+            self._offer and self._offer.identity(context.now),
+            *([dict(context.assigned)] if context.assigned else ()),
+        )
+
+    def answer(self) -> OfrepEvaluations:
+        """Evaluate the flags, and count that."""
+        context, environment = self._context, self._caller.environment
+        flags = _flags_to_evaluate(context.configuration, context.attributes)
+        # Without the revision: clients compare entries to find the flags that changed, and it would change them all.
+        answers = answer_flags(flags, context, Facts(environment.key), shows_rules=_shows_rules(self._caller))
+        counting.count(environment, context)
+        return OfrepEvaluations(
+            flags=answers,
+            metadata=OfrepEvaluationsMetadata(flag_set_id=environment.key, revision=context.configuration.revision),
+            event_streams=UNSET if self._offer is None else self._offer.streams(context.now),
+        )
+
+
+def offer_to(caller: Caller, request: HttpRequest) -> Offer | None:
+    """Return the event stream that the sender of a request may open, or None if there is none."""
+    origin = client_state.origin(request)
+    return None if origin is None else Offer(origin, caller.environment.key, caller.key_id)
+
+
+def _shows_rules(caller: Caller) -> bool:
+    """Keys of scope `client` ship inside apps, whose users must not read the rules."""
+    return caller.scope is not Scope.CLIENT
+
+
+def _flags_to_evaluate(configuration: Configuration, attributes: Attributes) -> Iterable[Flag]:
+    """Return the flags that are not archived, or those of them that the context names."""
+    keys = read_filter(attributes)
+    flags = configuration.flags
+    candidates = flags.values() if keys is None else (flags[key] for key in keys if key in flags)
+    return (flag for flag in candidates if "archivedAt" not in flag.source)

@@ -1,0 +1,77 @@
+"""The effect by day, and by days since the exposure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from experiments.admin.results.courses import build_ages, build_days
+from tests.experiments.admin.results.made import (
+    CONVERSION,
+    REVENUE,
+    TOO_FEW,
+    ages,
+    compared,
+    days,
+    estimate,
+    metric,
+    variant,
+)
+
+BETTER = compared(estimate(0.1, 0.05), estimate(0.012, 0.006))
+
+
+def test_days__of_a_series__are_a_drawing_and_a_table_for_each_treatment() -> None:
+    series = days(3, 0.01, 0.005)
+    course = build_days(
+        metric(CONVERSION, variant("blue", 0.1, series=series), variant("green", 0.11, BETTER, series=series))
+    )
+    assert course is not None
+    assert (course.name, course.effect) == ("End of", "lift over the control")
+    [green] = course.figures
+    assert [day.left for day in green.days] == [0, 33.3333, 66.6666]
+    first = green.days[0]
+    assert (first.label, first.users, first.value, first.effect.estimate) == (
+        "31 Jan 2026",
+        "100",
+        "10.00 %",
+        "+1.60 %",
+    )
+    assert green.summary == (
+        "green: lift over the control by day; on the last day: +1.20 %, always-valid interval +0.70 % to +1.70 %"
+    )
+
+
+def test_days__without_any_lift__are_drawn_as_differences() -> None:
+    series = [replace(day, lift=TOO_FEW) for day in days(3, 0.01, 0.005)]
+    for definition, effect, estimated in (
+        (CONVERSION, "difference from the control in percentage points", "+1.20 points"),
+        (REVENUE, "difference from the control in EUR", "+0.01200"),
+    ):
+        course = build_days(metric(definition, variant("green", 0.11, BETTER, series=series)))
+        assert course is not None
+        assert course.effect == effect
+        assert course.figures[0].last_day.effect.estimate == estimated
+
+
+def test_days__with_nothing_known_on_the_last_day__give_the_reason() -> None:
+    series = [replace(day, lift=TOO_FEW, difference=TOO_FEW) for day in days(2, 0.01, 0.005)]
+    course = build_days(metric(CONVERSION, variant("green", 0.11, BETTER, series=series)))
+    assert course is not None
+    assert course.figures[0].summary.endswith(f"on the last day: {TOO_FEW.message}")
+    assert course.figures[0].drawn.line == ""
+
+
+def test_ages__of_a_metric__count_days_since_the_exposure() -> None:
+    course = build_ages(metric(CONVERSION, variant("green", 0.11, BETTER, ages=ages(3, 0.02))))
+    assert course is not None
+    assert course.name == "Day since exposure"
+    assert [(day.label, day.users, day.effect.estimate) for day in course.figures[0].days] == [
+        ("day 0", "1,000", "+20.00 %"),
+        ("day 1", "900", "+10.00 %"),
+        ("day 2", "800", "+6.67 %"),
+    ]
+
+
+def test_courses__that_were_not_requested__are_not_there() -> None:
+    figures = metric(CONVERSION, variant("green", 0.1, BETTER))
+    assert build_days(figures) is build_ages(figures) is None

@@ -1,0 +1,68 @@
+"""Series that are read while others write, and after a restore from another database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.db.models import F
+
+from config.models import Environment
+from events.models import Event
+from experiments.aggregates import statements
+from experiments.aggregates.history import update_series
+from experiments.exposures.recording import assign
+from experiments.exposures.up_to_date import bring_up_to_date
+from experiments.models import AggregateState, Experiment
+from tests.conftest import NOON
+from tests.experiments.aggregates.histories import make_experiment
+from tests.experiments.aggregates.test_history import DAY, buy, check, conversions
+from tests.experiments.aggregates.test_refresh_meanwhile import write
+from tests.factories import ExperimentFactory
+from tests.threads import SECONDS, Threads, database_for_threads
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite files keep their epochs")
+
+
+@pytest.fixture
+def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
+    threads = Threads()
+    with database_for_threads(tmp_path):
+        yield threads
+        threads.join()
+
+
+def test_update_series__beside_writes_and_erasures__is_what_computing_by_hand_gives(threads: Threads) -> None:
+    experiment = make_experiment(Environment.objects.get(key="production"))
+    writing: list[Future[None]] = [threads.start(write, experiment, seed) for seed in range(3)]
+    while not all(writer.done() for writer in writing):
+        bring_up_to_date(experiment, NOON)
+        update_series(experiment, NOON)
+    for writer in writing:
+        writer.result(SECONDS)
+
+    check(experiment, NOON + 30 * DAY)
+
+
+@on_postgresql
+def test_read_series__rows_restored_from_another_database__count_once(
+    production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statements, "_EVENTS_A_USER", 0)  # so that changes are corrected
+    experiment: Experiment = ExperimentFactory(key="e", running=True)
+    assign(experiment.pk, "u", "green", NOON)
+    assign(experiment.pk, "v", "green", NOON)
+    buy("u", NOON)
+    Event.objects.update(arrival=F("arrival") + 40)  # transactions soon reach it
+    assert conversions(experiment, NOON + DAY) == {31: (2, 1)}
+    for _ in range(50):
+        Environment.objects.filter(pk=production.pk).update(key="production")
+    buy("v", NOON)
+
+    assert conversions(experiment, NOON + DAY) == {31: (2, 2)}
+    assert AggregateState.objects.get().series

@@ -1,0 +1,103 @@
+"""Results of funnels and quantiles, and slices of metrics with a window."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from config.models import Environment
+from events.models import Event
+from experiments.exposures.recording import assign
+from experiments.metrics.definition import Definition, Quantity
+from experiments.models import Experiment
+from experiments.results.computing import analyse_experiment
+from experiments.results.frozen import freeze
+from experiments.results.types import VariantFigures
+from tests.conftest import NOON
+from tests.experiments.aggregates.histories import make_experiment
+from tests.factories import EventFactory
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+STEPS = (Quantity("view"), Quantity("basket"), Quantity("purchase"))
+METRICS = (
+    Definition("through", 1, "funnel", STEPS[0], steps=STEPS, window=DAY),
+    Definition("loading", 1, "quantile", Quantity("view", "seconds"), quantile=0.5),
+)
+
+
+@pytest.fixture
+def experiment(production: Environment) -> Experiment:
+    """A running experiment with three users in green on paid plans who came at NOON, and one who came a day later."""
+    experiment = make_experiment(production, *METRICS)
+    for number, names in enumerate((["view", "basket", "purchase"], ["view", "basket"], ["basket", "view"], ["view"])):
+        exposed_at = NOON + DAY * (number == 3)
+        assign(experiment.pk, f"u{number}", "green", exposed_at, attributes={"plan": "free" if number == 3 else "paid"})
+        for second, name in enumerate(names):
+            at = exposed_at + timedelta(seconds=second)
+            EventFactory(user_id=f"u{number}", name=name, timestamp=at, properties={"seconds": number + 1})
+    return experiment
+
+
+def green(experiment: Experiment, **options: Any) -> dict[str, VariantFigures]:
+    results = analyse_experiment(experiment, NOON + 1.5 * DAY, **options)
+    return of_green(results.metrics)
+
+
+def of_green(metrics: Any) -> dict[str, VariantFigures]:
+    return {
+        figures.definition.key: variant for figures in metrics for variant in figures.variants if variant.key == "green"
+    }
+
+
+def test_results__funnel__have_the_users_of_each_step_who_are_mature(experiment: Experiment) -> None:
+    figures = green(experiment)["through"]
+
+    assert (figures.counted_users, figures.value) == (3, pytest.approx(1 / 3))
+    assert [(step.event, step.users) for step in figures.steps] == [("view", 3), ("basket", 2), ("purchase", 1)]
+    everybody = green(experiment, maturity="all")["through"]
+    assert (everybody.counted_users, [step.users for step in everybody.steps]) == (4, [4, 2, 1])
+
+
+def test_results__quantile__have_the_value_of_the_events(experiment: Experiment) -> None:
+    figures = green(experiment)["loading"]
+
+    assert (figures.counted_users, figures.value) == (4, 2)
+
+
+def test_results__slices__count_mature_users_and_have_quantiles(experiment: Experiment) -> None:
+    results = analyse_experiment(experiment, NOON + 1.5 * DAY, breakdown="plan")
+    assert results.breakdown is not None
+    slices = {part.value: of_green(part.metrics) for part in results.breakdown.values}
+
+    through = {value: (part["through"].users, part["through"].counted_users) for value, part in slices.items()}
+    assert through == {"paid": (3, 3), "free": (1, 0)}
+    assert [step.users for step in slices["paid"]["through"].steps] == [3, 2, 1]
+    assert {value: part["loading"].value for value, part in slices.items()} == {"paid": 2, "free": 4}
+
+
+def test_results__frozen_and_events_gone__keep_quantiles_and_maturity(experiment: Experiment) -> None:
+    Experiment.objects.update(status="stopped", stopped_at=NOON + 1.5 * DAY)
+    stopped = Experiment.objects.get()
+    before = green(stopped)
+    freeze(stopped, NOON + 9 * DAY)
+    Event.objects.all().delete()
+
+    frozen = green(Experiment.objects.get())
+    assert {key: (figures.counted_users, figures.value, figures.steps) for key, figures in frozen.items()} == {
+        key: (figures.counted_users, figures.value, figures.steps) for key, figures in before.items()
+    }
+    assert frozen["loading"].value == 2
+    assert green(Experiment.objects.get(), maturity="all")["loading"].value == 2
+
+
+def test_results__distinct__tell_values_of_different_types_apart(production: Environment) -> None:
+    experiment = make_experiment(production, Definition("seen", 1, "distinct", Quantity("view", "item")))
+    assign(experiment.pk, "u", "green", NOON)
+    for item in (True, "true", False, "false", 1, 1.0, "1", None, [1]):
+        EventFactory(user_id="u", name="view", timestamp=NOON, properties={"item": item})
+
+    assert green(experiment)["seen"].value == 6
