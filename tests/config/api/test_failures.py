@@ -42,7 +42,7 @@ def test_defect__in_a_view__is_an_internal_error_that_the_log_can_be_searched_fo
 
 
 def test_defect__in_the_engine__is_an_internal_error(world: World, monkeypatch):
-    monkeypatch.setattr("flags.api.evaluation_views.evaluate", lambda *_: evaluation.no_such_thing)
+    monkeypatch.setattr("flags.api.evaluations.evaluate", lambda *_: evaluation.no_such_thing)
     answer = send("POST", "/v1/flags/known/evaluate", b'{"userId": "u"}', key=world.key)
     assert (answer.status, failure(answer)["code"]) == (500, "internal_error")
 
@@ -88,6 +88,7 @@ def test_database__that_cannot_answer__acknowledges_no_event(world: World, monke
 
     monkeypatch.setattr("events.api.event_views.record", fail)
     monkeypatch.setattr("events.api.event_views.record_one", fail)
+    monkeypatch.setattr("events.fast_lane.record_one", fail)
     monkeypatch.setattr("events.api.event_views.EventViewSet.get_queryset", fail)
     method, path = operation.split()
     event = b'{"event": "view", "userId": "u"}'

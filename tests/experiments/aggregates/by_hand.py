@@ -46,7 +46,7 @@ def sums_by_hand(experiment: Experiment, is_counted: Callable[[Exposure], bool] 
     users = [exposure for exposure in exposed(experiment) if is_counted(exposure)]
     counted = {exposure.user_id for exposure in users}
     for exposure in users:
-        several = int(exposure.is_in_several_variants)
+        several = int(is_in_several(exposure, experiment))
         add(
             sums,
             (EXPOSURES, exposure.variant, exposure.phase, day_of(exposure)),
@@ -91,6 +91,11 @@ def exposed(experiment: Experiment) -> list[Exposure]:
     end = experiment.stopped_at or datetime.max.replace(tzinfo=UTC)
     exposures = Exposure.objects.filter(experiment=experiment)
     return [exposure for exposure in exposures if exposure.exposed_at <= end]
+
+
+def is_in_several(exposure: Exposure, experiment: Experiment) -> bool:
+    since, end = exposure.in_several_since, experiment.stopped_at
+    return exposure.is_in_several_variants and not (since and end and since > end)
 
 
 def counting_events(events: Iterable[Event], exposure: Exposure, experiment: Experiment) -> list[Event]:
