@@ -277,7 +277,7 @@ def test_arrived_by__transaction_that_ends_after_the_mark__is_not_among_them(
 
     def record_and_wait() -> None:
         with transaction.atomic():
-            record(happen("late"), production)
+            record(happen("late", name="other"), production)  # of another count
             gate.pass_through()
 
     recording: Future[None] = threads.start(record_and_wait)
