@@ -141,9 +141,9 @@ def day_figures(
     }
     for number, (day, by_phase) in enumerate(days, 1):
         users = pooled(by_phase, study.phases).users
-        measures = study.analyse(by_phase, quantiles if number == len(days) else ()).measures
-        for metric_index in study.metric_indexes:
-            for estimate in measures[metric_index].variants:
+        measures = study.analyse_chosen(by_phase, quantiles if number == len(days) else ())
+        for metric_index, measure in zip(study.metric_indexes, measures, strict=True):
+            for estimate in measure.variants:
                 figures = day_of(day, users.get(estimate.key, 0), estimate)
                 series[metric_index][estimate.key].append(figures)
     return series

@@ -110,6 +110,12 @@ class Study:
 
         return analyse(self._inputs(by_phase, quantiles))
 
+    def analyse_chosen(self, by_phase: ByPhase, quantiles: SplitQuantiles = ()) -> Sequence[MeasureAnalysis]:
+        """Return the analyses of `metric_indexes` alone, in their order, with chances of the normal distribution."""
+        from experiments.stats.analysis import analyse_measures  # noqa: PLC0415 (see the module)
+
+        return analyse_measures(self._inputs(by_phase, quantiles), self.metric_indexes, is_exact=False)
+
     def analyse_parts(
         self, parts: Sequence[ByPhase], quantiles: Sequence[SplitQuantiles] = ()
     ) -> Sequence[Sequence[MeasureAnalysis]]:

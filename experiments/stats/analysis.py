@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from experiments.stats import bayes, effects, guardrails, intervals, multiplicity, sample_ratio
@@ -41,13 +41,18 @@ def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
     computed. The control must be one of the design's variants. Without `is_exact`, the chances to
     beat the control in shares are those of the normal distribution, which saves half of the time.
     """
-    is_fixed = is_fixed_reading(inputs)
-    compared = [_compare(inputs, index, is_fixed=is_fixed) for index in range(len(inputs.measures))]
-    corrections = _correct(inputs.design, [compared], primary_index(inputs))
-    measures = [_analyse_measure(of_measure, corrections[0], is_exact=is_exact) for of_measure in compared]
+    measures = analyse_measures(inputs, range(len(inputs.measures)), is_exact=is_exact)
     splits = inputs.splits or [Split(stratum.variants, stratum.users) for stratum in inputs.strata]
     ratio = sample_ratio.check_phases(splits)
     return Analysis(measures, ratio, find_harmed(inputs, measures), decide(inputs, measures, ratio))
+
+
+def analyse_measures(inputs: Inputs, indexes: Collection[int], *, is_exact: bool) -> list[MeasureAnalysis]:
+    """Analyse the measures at these indexes, as `analyse` does: the tests of the others take part in the correction."""
+    is_fixed = is_fixed_reading(inputs)
+    compared = [_compare(inputs, index, is_fixed=is_fixed) for index in range(len(inputs.measures))]
+    corrections = _correct(inputs.design, [compared], primary_index(inputs))
+    return [_analyse_measure(compared[index], corrections[0], is_exact=is_exact) for index in indexes]
 
 
 def analyse_parts(parts: Sequence[Inputs]) -> Sequence[Sequence[MeasureAnalysis]]:
