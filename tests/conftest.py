@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from django.test import TestCase
-from hypothesis import HealthCheck, settings
 from rest_framework.test import APIClient
 
 from config import signal_file, snapshot
@@ -20,16 +19,6 @@ from config.models import Environment, Scope, Source
 from tests.fast_lane import FastLaneHandler
 
 pytest_plugins = ["tests.chromium", "tests.selection"]
-
-# The same examples in every run: a test that fails does so again, and one that passes goes on
-# passing.
-settings.register_profile(
-    "halyard",
-    derandomize=True,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
-settings.load_profile("halyard")
 
 ACTOR = Actor("test", Source.COMMAND)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

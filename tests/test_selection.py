@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.selection import SHARE, is_chosen
+from tests import selection
+from tests.selection import SHARE, is_chosen, number_of_examples
 
 
 class Item:
     """A test as far as the selection looks at it."""
 
-    def __init__(self, nodeid: str, *markers: str) -> None:
-        self.nodeid = nodeid
-        self.markers = markers
+    def __init__(self, nodeid: str, *markers: str, fixtures: tuple[str, ...] = ("db",)) -> None:
+        self.nodeid, self.markers, self.fixturenames = nodeid, markers, fixtures
 
     def get_closest_marker(self, name: str) -> str | None:
         return name if name in self.markers else None
@@ -40,3 +40,30 @@ def test_once__any_test__is_left_to_the_other_database() -> None:
 @pytest.mark.parametrize("markers", [(), ("system",)])
 def test_others__any_test__run_on_both_databases(markers: tuple[str, ...]) -> None:
     assert len(chosen(*markers)) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("markers", "fixtures", "expected"),
+    [
+        ((), ("settings",), False),
+        ((), ("settings", "db"), True),
+        ((), ("transactional_db",), True),
+        (("django_db",), (), True),
+        (("system",), (), True),
+    ],
+)
+def test_test__that_uses_no_database__is_left_to_the_other_one(
+    markers: tuple[str, ...], fixtures: tuple[str, ...], expected: bool
+) -> None:
+    item: Any = Item("tests/test_it.py::test_it", *markers, fixtures=fixtures)
+    assert is_chosen(item) is expected
+
+
+@pytest.mark.parametrize(("number", "beside"), [(100, 10), (12, 3), (2, 2)])
+def test_examples__beside_another_database__are_a_tenth(
+    monkeypatch: pytest.MonkeyPatch, number: int, beside: int
+) -> None:
+    monkeypatch.setattr(selection, "_is_beside_another", False)
+    assert number_of_examples(number) == number
+    monkeypatch.setattr(selection, "_is_beside_another", True)
+    assert number_of_examples(number) == beside

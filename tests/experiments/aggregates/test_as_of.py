@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
@@ -28,6 +28,7 @@ from tests.experiments.aggregates.by_hand import cap_by_hand, counting_events, e
 from tests.experiments.aggregates.histories import DEFINITIONS, History, make_experiment
 from tests.experiments.aggregates.series_by_hand import by_label, near, stopped_at, sums_until
 from tests.factories import EventFactory
+from tests.selection import histories
 from tests.threads import SECONDS, Threads, database_for_threads
 from tests.transactions import undone
 
@@ -56,7 +57,7 @@ def as_if_stopped(experiment: Experiment, moment: datetime) -> Any:
     return near({None: sums_until(experiment, stopped.stopped_at, caps_by_hand(stopped), has_events=True)})
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@histories(6)
 @given(chance=st.randoms(use_true_random=False))
 def test_sums_as_of__any_history__is_what_computing_by_hand_gives(production: Environment, chance: Random) -> None:
     with undone():

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
@@ -25,6 +25,7 @@ from tests.experiments.aggregates.by_hand import counted_at, counting_events, ex
 from tests.experiments.aggregates.histories import History, make_experiment
 from tests.experiments.aggregates.series_by_hand import Sums, add, by_label, near, stopped_at, values_of
 from tests.factories import EventFactory
+from tests.selection import histories
 from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
@@ -51,7 +52,7 @@ def days_by_hand(experiment: Experiment, metric_index: int, at: datetime) -> dic
     return days
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@histories(6)
 @given(chance=st.randoms(use_true_random=False))
 def test_read_days_since_exposure__any_history__is_what_computing_by_hand_gives(
     production: Environment, chance: Random

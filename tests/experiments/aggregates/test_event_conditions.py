@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
@@ -18,6 +18,7 @@ from experiments.metrics.conditions import OPERATORS, check_where, meets
 from experiments.metrics.definition import Condition, Quantity
 from tests.conftest import NOON
 from tests.experiments.aggregates.histories import ODD_NAME
+from tests.selection import histories
 from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
@@ -102,7 +103,7 @@ conditions = st.one_of(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@histories(40)
 @given(
     properties=st.lists(st.dictionaries(names, st.one_of(scalars, st.none())), min_size=1, max_size=5),
     where=st.lists(conditions, min_size=1, max_size=3).map(tuple),

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
@@ -26,6 +26,7 @@ from tests.conftest import ACTOR, NOON
 from tests.experiments.aggregates.histories import DEFINITIONS, STEPS, History, make_experiment
 from tests.experiments.aggregates.series_by_hand import Sums, by_label, near, series_by_hand
 from tests.factories import EventFactory, ExperimentFactory
+from tests.selection import histories
 from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +66,7 @@ def check_random_history(production: Environment, chance: Random, steps: int) ->
 
 
 @pytest.mark.usefixtures("_plan_of_statements")
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@histories(6)
 @given(chance=st.randoms(use_true_random=False))
 def test_read_series__any_history__is_what_computing_by_hand_gives(production: Environment, chance: Random) -> None:
     with undone():

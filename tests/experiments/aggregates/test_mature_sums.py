@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
@@ -27,6 +27,7 @@ from tests.conftest import NOON
 from tests.experiments.aggregates.by_hand import exposed, sums_by_hand
 from tests.experiments.aggregates.histories import History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
+from tests.selection import histories
 from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
@@ -101,7 +102,7 @@ def check_random_history(production: Environment, chance: Random, steps: int) ->
     check(history.experiment, NOON + 30 * DAY)
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@histories(10)
 @given(chance=st.randoms(use_true_random=False))
 def test_read_mature__any_history__is_what_computing_by_hand_gives(production: Environment, chance: Random) -> None:
     with undone():

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from config.models import Environment
@@ -24,6 +24,7 @@ from tests.conftest import ACTOR, NOON
 from tests.experiments.aggregates.histories import USERS, VARIANTS, History, make_experiment, replace_event
 from tests.experiments.aggregates.test_quantiles import plain
 from tests.experiments.aggregates.test_refresh import as_near
+from tests.selection import histories
 from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
@@ -90,11 +91,7 @@ def flat(value: Any) -> Any:
     return [as_near(number) for number in value] if isinstance(value, list) else as_near(value)
 
 
-@settings(
-    max_examples=12,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(histories(12), phases=[Phase.explicit, Phase.generate])
 @given(seed=st.integers(0, 10**6))
 def test_aggregates__same_data_in_another_order__are_the_same(production: Environment, seed: int) -> None:
     chance = Random(seed)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
@@ -30,6 +30,7 @@ from tests.conftest import NOON
 from tests.experiments.aggregates.by_hand import amounts_of, counted_at, counting_events, exposed, is_of
 from tests.experiments.aggregates.histories import History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
+from tests.selection import histories
 from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
@@ -93,7 +94,7 @@ def plain(quantiles: Quantiles) -> dict[tuple[int, str], Any]:
     }
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@histories(15)
 @given(chance=st.randoms(use_true_random=False))
 def test_quantiles__any_history__are_what_computing_by_hand_gives(production: Environment, chance: Random) -> None:
     with undone():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from config.database.commit_order import is_mark_of_this_database
@@ -32,6 +32,7 @@ from tests.conftest import ACTOR, NOON
 from tests.experiments.aggregates.by_hand import COLUMNS, Sums, Total, sums_by_hand, totals_by_hand
 from tests.experiments.aggregates.histories import History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
+from tests.selection import histories
 from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
@@ -98,7 +99,7 @@ def refresh_from_scratch(experiment: Experiment) -> None:
 
 
 @pytest.mark.usefixtures("_plan_of_statements")
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@histories(20)
 @given(chance=st.randoms(use_true_random=False))
 def test_refresh__any_history__is_what_counting_by_hand_gives(production: Environment, chance: Random) -> None:
     with undone():

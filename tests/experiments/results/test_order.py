@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from config.models import Environment
@@ -23,6 +23,7 @@ from experiments.results.types import Results
 from tests.conftest import ACTOR
 from tests.events.imports.importing import run, write
 from tests.factories import ExperimentFactory
+from tests.selection import histories
 from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
@@ -157,11 +158,7 @@ def facts_of(results: Results) -> Any:
 
 
 @pytest.mark.parametrize("percentages", [[100], [100, 40], [40, 100, 60]], ids=str)
-@settings(
-    max_examples=12,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(histories(12), phases=[Phase.explicit, Phase.generate])
 @given(orders=two_orders())
 def test_results__same_data_in_another_order__are_the_same(
     production: Environment, tmp_path_factory: Any, percentages: list[int], orders: tuple[list[Step], list[Step]]
