@@ -126,7 +126,7 @@ class ApiKeyForm(DomainForm):
         label="May change what all environments share",
         widget=UnfoldBooleanSwitchWidget(),
         help_text="Only for scope manage: environments, segments, metrics, and variants, schemas and prerequisites of "
-        "flags that exist.",
+        "flags that exist. You need the permissions to change environments, flags, segments and metrics yourself.",
     )
     expires_at = forms.SplitDateTimeField(
         required=False,
@@ -200,7 +200,9 @@ class ApiKeyAdmin(DomainAdmin):
         return {"environment": current_environment(request), "scope": Scope.CLIENT}
 
     def write(self, request: HttpRequest, obj: ApiKey, values: dict[str, Any], *, is_new: bool) -> ApiKey:
-        key, request.secret = api_keys.create_key(**values, **writer(request))  # type: ignore[attr-defined]  # ours
+        given = writer(request)
+        given["actor"] = api_keys.limited(given["actor"], request.user)
+        key, request.secret = api_keys.create_key(**values, **given)  # type: ignore[attr-defined]  # ours
         return key
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:

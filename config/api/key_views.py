@@ -136,7 +136,8 @@ class KeyViewSet(ApiViewSet):
         "create_key",
         "Create an API key",
         description="Creates a key for the environment of the request. Only this answer has its "
-        "`secret`. A key with `common` can only be created by a key that has it, too.",
+        "`secret`. A key with `common` can only be created by a key that has it, too, or by a signed-in user who may "
+        "change environments, flags, segments and metrics.",
         responses={
             201: answer(NewApiKeySerializer, "The key and its secret.", {**_EXAMPLE, "secret": "hyd_c_6rWx2P..."})
         },
@@ -147,7 +148,7 @@ class KeyViewSet(ApiViewSet):
         refuse_parameters(request)
         values = self.validated(request.data)
         scope, common = Scope(values["scope"]), values.get("may_change_common", False)
-        self._require_own(scope, common=common)
+        self._require_own(scope)
         key, secret = api_keys.create_key(
             name=values["name"],
             environment=self.environment,
@@ -204,12 +205,15 @@ class KeyViewSet(ApiViewSet):
             parsed = UUID(int=0)  # no key has such an id
         return api_keys.get_key(parsed, self.environment)
 
-    def _require_own(self, scope: Scope, *, common: bool) -> None:
-        """Refuse a new key that may do more than the caller's key. (Users only need the
-        permission.)
-        """
+    @property
+    def provenance(self) -> dict[str, Any]:
+        given = super().provenance
+        if self.caller.scope is not None:
+            return given
+        return {**given, "actor": api_keys.limited(given["actor"], self.request.user)}
+
+    def _require_own(self, scope: Scope) -> None:
+        """Refuse a new key of a larger scope than that of the caller's key. Users only need the permission."""
         if self.caller.scope is not None and not self.caller.scope.includes(scope):
             message = f"A key of scope {self.caller.scope.value} cannot make one of scope {scope.value}."
             raise DomainError(ErrorCode.FORBIDDEN, message)
-        if common:
-            self.caller.actor.require_common("What keys with `common` may change")

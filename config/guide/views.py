@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.cache import get_conditional_response
 from django.utils.safestring import mark_safe
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
@@ -28,13 +30,18 @@ _HEADERS = {
 }
 
 
+def _read_only(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Answer 405 to other methods. Otherwise a POST would get 403 for its missing CSRF token, as if one could help."""
+    return csrf_exempt(require_safe(view))
+
+
 class _Document(NamedTuple):
     body: bytes
     etag: str
     content_type: str
 
 
-@require_safe
+@_read_only
 @gzip_page
 def show_page(request: HttpRequest, address: str = "") -> HttpResponseBase:
     page = BY_ADDRESS.get(address)
@@ -46,12 +53,12 @@ def show_page(request: HttpRequest, address: str = "") -> HttpResponseBase:
     return HttpResponse(_missing(), status=404, headers=_HEADERS)
 
 
-@require_safe
+@_read_only
 def redirect_to_guide(request: HttpRequest) -> HttpResponseBase:
     return HttpResponsePermanentRedirect(reverse("guide"))
 
 
-@require_safe
+@_read_only
 @gzip_page
 def show_search_index(request: HttpRequest) -> HttpResponseBase:
     return _answer(request, _index())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
 from config.change_log.writing import Actor, Writing, writing
@@ -21,6 +22,11 @@ from config.snapshot import Table
 from config.timestamps import format_timestamp
 
 KIND = "api_key"
+COMMON_PERMISSIONS = (
+    *("config.change_environment", "flags.change_flag"),
+    *("flags.change_segment", "experiments.change_metric"),
+)
+"""The permissions that a user needs for keys with `common`, which may do what these allow."""
 _PREFIX_LENGTH = 12
 
 
@@ -37,7 +43,8 @@ def create_key(
 ) -> tuple[ApiKey, str]:
     """Create a key and return it with its secret, which is not stored: if it gets lost, create another key.
 
-    With `common`, a key of scope `manage` may also change what all environments share.
+    With `common`, a key of scope `manage` may also change what all environments share. Raises
+    ValidationFailed, or DomainError `forbidden` for such a key if the actor may not do so.
     """
     details = _check(name, expires_at, at)
     if common and scope != Scope.MANAGE:
@@ -45,6 +52,8 @@ def create_key(
         details.append(Detail("common", DetailCode.INVALID_VALUE, message))
     if details:
         raise ValidationFailed(details)
+    if common:
+        _require_common(actor)
     secret = f"hyd_{scope.value[0]}_{secrets.token_urlsafe(32)}"
     with writing(actor=actor, at=at, reason=reason) as log:
         key = ApiKey.objects.create(
@@ -59,6 +68,20 @@ def create_key(
         )
         log.append(KIND, object_id=key.pk, key=name, environment=environment.key, before=None, after=document(key))
     return key, secret
+
+
+def limited(actor: Actor, user: User | AnonymousUser) -> Actor:
+    """Return the actor of a signed-in user, who needs permissions of their own for keys with `common`."""
+    return replace(actor, may_change_common=user.has_perms(COMMON_PERMISSIONS))
+
+
+def _require_common(actor: Actor) -> None:
+    if not actor.may_change_common:
+        message = (
+            "A key with `common` may change what is common to all environments. Making one, or changing its expiry, "
+            f"requires a key with `common`, or a user with the permissions {', '.join(COMMON_PERMISSIONS)}."
+        )
+        raise DomainError(ErrorCode.FORBIDDEN, message, [Detail("common", DetailCode.INVALID_VALUE, message)])
 
 
 def get_key(key_id: UUID, environment: Environment) -> ApiKey:
@@ -83,7 +106,7 @@ def update_key(key: ApiKey, *, changes: Mapping[str, Any], actor: Actor, at: dat
         if details := _check(changes.get("name", key.name), expires_at if has_new_expiry else None, at):
             raise ValidationFailed(details)
         if has_new_expiry and key.scope == Scope.MANAGE and key.may_change_common:
-            actor.require_common("What keys with `common` may change")
+            _require_common(actor)
         before = document(key)
         for name in changes.keys() & {"name", "expires_at"}:
             setattr(key, name, changes[name])

@@ -23,7 +23,6 @@ from config.admin.forms import NumberField, StrictForm, TextField
 from config.admin.site import DomainAdmin
 from config.errors import DomainError
 from experiments.admin.metrics import known_metrics
-from experiments.admin.numbers import NO_FIGURE, format_number, format_percent
 from experiments.models import Experiment
 from experiments.planner.curve import Curve, Point, draw, points_over_users, users_shown
 from experiments.planner.forecast import DetectableDay
@@ -33,6 +32,7 @@ from experiments.planner.plan import ALPHA, POWER, VARIANTS, Plan, plan
 from experiments.planner.question import Assumptions, Kind, Question
 from experiments.planner.sizes import Size
 from experiments.stats.charts import Scale, Tick
+from experiments.stats.numbers import NO_FIGURE, format_number, format_percent
 
 
 @dataclass(frozen=True, slots=True)

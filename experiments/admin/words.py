@@ -11,10 +11,10 @@ from datetime import timedelta
 from typing import Any
 
 from config.documents import Document
-from experiments.admin.numbers import format_count, format_number
 from experiments.admin.plan_words import describe_registration
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import WHOLE, Experiment
+from experiments.stats.numbers import format_count, format_number
 from flags.words.rules import describe_condition
 
 _DAY = timedelta(days=1)

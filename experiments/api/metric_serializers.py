@@ -24,6 +24,7 @@ from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
 from experiments.metrics.changes import uses_of
 from experiments.metrics.checks import (
     CURRENCY_PATTERN,
+    FUNNEL,
     LEAST_PERCENTILE,
     LEAST_STEPS,
     MOST_DAYS,
@@ -177,7 +178,7 @@ class MetricEntrySerializer(StrictSerializer):
         required=False,
         min_length=1,
         max_length=NAME_LENGTH,
-        help_text="The name of the events that it counts. Required unless there are `steps`: a funnel has the event "
+        help_text="The name of the events that it counts. Every type but `funnel` requires it: a funnel has the event "
         "of its first step.",
     )
     property = TextField(
@@ -259,7 +260,7 @@ class MetricEntrySerializer(StrictSerializer):
     left_out_while_empty = LEFT_OUT_WHILE_EMPTY
 
     def to_internal_value(self, data: Any) -> Any:
-        self.fields["event"].required = not data.get("steps")
+        self.fields["event"].required = data.get("type") != FUNNEL and not data.get("steps")
         return super().to_internal_value(data)
 
     def to_representation(self, instance: Any) -> dict[str, Any]:

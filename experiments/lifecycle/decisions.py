@@ -185,7 +185,7 @@ def _stop_with_winner(
     for state in states:
         refresh_for_the_last_time(state, log.at)
     experiment.refresh_from_db()
-    results = analyse_experiment(experiment, log.at)
+    results = analyse_experiment(experiment, log.at, is_being_stopped=True)
     objections = find_objections(results, winner)
     _require_reason(log.reason, winner, objections)
     decision = {**_decision(results, winner, holdback, objections), "reason": log.reason}
@@ -204,8 +204,7 @@ def _require_reason(reason: str, winner: str, objections: list[Objection]) -> No
 
 def _decision(results: Results, winner: str, holdback: float, objections: list[Objection]) -> Document:
     """Return the decision, the objections that it overrides, and the results at that moment."""
-    primary_metric = next((metric for metric in results.metrics if metric.is_primary), None)
-    verdict = results.verdict
+    primary_metric, verdict = results.primary_metric, results.verdict
     return {
         "winner": winner,
         "holdback": holdback,

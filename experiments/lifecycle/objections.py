@@ -10,6 +10,7 @@ from math import ceil
 
 from experiments.design.plan import remaining_run
 from experiments.results.types import MetricFigures, Results
+from experiments.stats.numbers import format_count
 from experiments.stats.types import Decision, Guardrail, SampleRatio
 
 
@@ -34,7 +35,7 @@ class Objection:
 
 _VERDICTS = {
     Decision.DO_NOT_SHIP: "the verdict is to keep the control",
-    Decision.KEEP_RUNNING: "the verdict is to keep the experiment running, as there is no clear result yet",
+    Decision.KEEP_RUNNING: "the verdict is to keep the experiment running",
     Decision.NO_DIFFERENCE: "the verdict is that there is no difference of the size that matters",
     Decision.INCONCLUSIVE: "the verdict is that there is no clear result",
     Decision.CHECK_DATA: "the verdict is to check the data first",
@@ -67,7 +68,8 @@ def _by_guardrails(results: Results, winner: str) -> Iterator[Objection]:
         if guardrail.status == "harmed":
             yield Objection(Cause.GUARDRAIL_HARMED, f"it harms the guardrail {metric.key}")
         elif guardrail.status == "undecided":
-            more = f"; it needs about {guardrail.users_needed:,} more users" if guardrail.users_needed else ""
+            users = format_count(guardrail.users_needed or 0, f"more {results.user_of(metric.definition)}")
+            more = f"; it needs about {users}" if guardrail.users_needed else ""
             message = f"the guardrail {metric.key} is not shown safe yet{more}"
             yield Objection(Cause.GUARDRAIL_UNDECIDED, message)
 
@@ -86,14 +88,16 @@ def _by_shortest_run(results: Results, winner: str) -> Iterator[Objection]:
     is_kept = winner == results.control and results.verdict.decision == Decision.DO_NOT_SHIP
     if experiment.started_at is not None and remaining > timedelta(0) and not is_kept:
         days = ceil(remaining / timedelta(days=1))
-        message = f"the shortest run is not over before {days} more day{'' if days == 1 else 's'}"
+        message = f"the shortest run is not over before {format_count(days, 'more day')}"
         yield Objection(Cause.SHORTEST_RUN_NOT_OVER, message)
 
 
 def _by_size(results: Results) -> Iterator[Objection]:
     planned = (results.experiment.registration or {}).get("plannedSampleSize")
     if planned and results.planned_users < planned:
-        message = f"the results cover {results.planned_users:,} of the {planned:,} planned users"
+        primary = results.primary_metric
+        covered = format_count(results.planned_users, results.user_of(primary.definition if primary else None))
+        message = f"the results cover {covered} of the {planned:,} that are planned"
         yield Objection(Cause.PLANNED_SIZE_NOT_REACHED, message)
 
 

@@ -80,6 +80,7 @@ def analyse_experiment(
     breakdown: str | None = None,
     has_assignment_audit: bool = False,
     phase: str | None = None,
+    is_being_stopped: bool = False,
 ) -> Results:
     """Return the results of an experiment, from everything that was committed before this call.
 
@@ -87,6 +88,7 @@ def analyse_experiment(
     `maturity` says whether users count whose window is still open. `metric` limits the figures to one metric. The
     metrics in `daily` get a series by day, those in `ages` one by days since the exposure. `breakdown` adds the
     figures by the values of an attribute. `has_assignment_audit` adds guards that take seconds for a million users.
+    `is_being_stopped` asks for the verdict as it was before this transaction stopped the experiment.
     Raises ValidationFailed with the names of the API's parameters.
     """
     definitions = definitions_of(experiment)
@@ -106,6 +108,7 @@ def analyse_experiment(
         phases=chosen(experiment.phases, phase),
         maturity=cast(Maturity, maturity),
         remaining=remaining_run(experiment, at),
+        is_being_stopped=is_being_stopped,
     )
     request = Request(bool(daily), bool(ages), breakdown, has_assignment_audit)
     stored = read_stored(study, at, request)
@@ -117,6 +120,7 @@ def analyse_experiment(
 def _results(
     study: Study, at: datetime, stored: Stored, request: Request, series: tuple[Collection[str], Collection[str]]
 ) -> Results:
+    study = replace(study, maturity=stored.maturity)  # results that were frozen long ago count all users
     experiment, analysis = study.experiment, study.analyse(stored.counting, stored.quantiles)
     group, phases = pooled(stored.counting, study.phases), phase_figures(study, stored.exposed)
     metrics = metric_figures(study, analysis.measures, group, stored.facts)

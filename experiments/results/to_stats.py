@@ -6,7 +6,7 @@ Only functions import the statistics, because NumPy and SciPy take some 40 MB in
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -58,6 +58,7 @@ class Study:
 
     All metrics are analysed, because the verdict and the corrections depend on all of them. `phases` has the
     numbers of the covered phases, the newest last. `remaining` is the time until the shortest run is over.
+    `is_being_stopped` asks for the verdict of an experiment as it was before this transaction stopped it.
     """
 
     experiment: Experiment
@@ -68,6 +69,7 @@ class Study:
     phases: Sequence[int] = ()
     maturity: Maturity = "mature"
     remaining: timedelta = timedelta(0)
+    is_being_stopped: bool = False
 
     @property
     def primary(self) -> Definition | None:
@@ -92,7 +94,7 @@ class Study:
         return Design(
             variants=self.variants,
             control=self.control,
-            is_running=self.experiment.status == Status.RUNNING,
+            is_running=self.is_being_stopped or self.experiment.status == Status.RUNNING,
             tuning_size=self.experiment.tuning_size,
             correction=self.correction,
             plan=plan_of(self.experiment, self.remaining),
@@ -129,12 +131,16 @@ class Study:
         whole = pooled(by_phase, self.phases)
         return Inputs(
             design=self.design,
-            measures=[measure_of(definition) for definition in self.definitions],
+            measures=[self._measure(definition) for definition in self.definitions],
             strata=self._strata(by_phase, quantiles),
             users=whole.users,
             several=whole.several,
             splits=[Split(self.variants_of(phase), by_phase.get(phase, EMPTY).users) for phase in self.phases],
         )
+
+    def _measure(self, definition: Definition) -> Measure:
+        counts_mature_users = definition.counts_mature_users and self.maturity == "mature"
+        return replace(measure_of(definition), counts_mature_users=counts_mature_users)
 
     def _strata(self, by_phase: ByPhase, quantiles: SplitQuantiles) -> Sequence[Stratum]:
         """Return one stratum for each split of weights under which users were assigned, and at least one."""

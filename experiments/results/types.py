@@ -292,7 +292,17 @@ class Results:
         return sum(variant.users for variant in self.variants)
 
     @property
+    def primary_metric(self) -> MetricFigures | None:
+        """The figures of the primary metric, if they were asked for."""
+        return next((metric for metric in self.metrics if metric.is_primary), None)
+
+    @property
     def planned_users(self) -> int:
         """Return the users whom the planned size counts: those who count for the primary metric, if there is one."""
-        primary = next((metric for metric in self.metrics if metric.is_primary), None)
+        primary = self.primary_metric
         return sum(variant.counted_users for variant in primary.variants) if primary else self.users
+
+    def user_of(self, definition: Definition | None) -> str:
+        """Return the noun for one user who counts for a metric."""
+        counts_mature_users = definition is not None and definition.counts_mature_users
+        return "mature user" if counts_mature_users and self.maturity == "mature" else "user"

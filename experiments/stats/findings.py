@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from experiments.stats.guardrails import DEFAULT_MARGIN
+from experiments.stats.numbers import equate_p_value, format_count, format_number, format_percent
+from experiments.stats.plans import counted_users
 from experiments.stats.types import (
     Comparison,
     Estimate,
@@ -38,7 +40,7 @@ def find(inputs: Inputs, measure: Measure, key: str, comparison: Comparison) -> 
     code, words = _FINDINGS[comparison.label]
     if isinstance(comparison.difference, Reason):
         return Reason(code, _incomparable(inputs, measure, key, comparison.difference))
-    p = f"p = {comparison.deciding(comparison.difference).p_value:.2g}"
+    p = equate_p_value(comparison.deciding(comparison.difference).p_value)
     if (family := comparison.family or 1) > 1:
         correction = "Holm" if inputs.design.correction == "holm" else "Benjamini-Hochberg"
         p = f"{p} after {correction} over {family} treatments"
@@ -56,15 +58,17 @@ def describe_guardrail(
         harm = _harm(inputs, measure, variants, comparison)
         return Reason(ReasonCode.GUARDRAIL_HARMED, f"{harm}: a guardrail is harmed.")
     if isinstance(comparison.difference, Reason) and guardrail.users_needed:
-        users = count(guardrail.users_needed, "more user")
-        message = f"Guardrail {measure.key} of {key} has too few users: it needs {users} in {inputs.design.control}"
-        return Reason(ReasonCode.GUARDRAIL_UNDECIDED, f"{message} and {key} together.")
+        users = format_count(guardrail.users_needed, f"more {measure.user}")
+        message = f"Guardrail {measure.key} of {key} has too few {measure.user}s: it needs {users}"
+        message = f"{message} in {inputs.design.control} and {key} together."
+        return Reason(ReasonCode.GUARDRAIL_UNDECIDED, message)
     if isinstance(comparison.difference, Reason):
         message = _incomparable(inputs, measure, key, comparison.difference)
         return Reason(ReasonCode.GUARDRAIL_UNDECIDED, message)
     change = "rise" if measure.is_decrease_good else "fall"
     shown = f"Guardrail {measure.key} of {key} may {change} by more than its margin of {_margin(measure)}"
-    return Reason(ReasonCode.GUARDRAIL_UNDECIDED, f"{shown}: {_needed(guardrail, inputs.design.control, key)}.")
+    needed = _needed(measure, guardrail, inputs.design.control, key)
+    return Reason(ReasonCode.GUARDRAIL_UNDECIDED, f"{shown}: {needed}.")
 
 
 def _harm(
@@ -81,16 +85,15 @@ def _margin(measure: Measure) -> str:
     margin = measure.margin or DEFAULT_MARGIN
     if margin.relative is not None:
         return f"{100 * margin.relative:.3g} %"
-    scale, unit = _unit(measure)
-    return f"{scale * (margin.absolute or 0.0):.3g}{unit}"
+    return f"{_amount(measure, margin.absolute or 0.0)}{_unit(measure)}"
 
 
-def _needed(guardrail: Guardrail, control: str, key: str) -> str:
+def _needed(measure: Measure, guardrail: Guardrail, control: str, key: str) -> str:
     if guardrail.users_needed is None:
         return "the users that it needs cannot be computed yet"
     if guardrail.users_needed == 0:
         return "there are enough users to show that it is safe, so it may be harmed"
-    users = count(guardrail.users_needed, "more user")
+    users = format_count(guardrail.users_needed, f"more {measure.user}")
     return f"it needs {users} in {control} and {key} together if there is no difference"
 
 
@@ -98,7 +101,7 @@ def describe_remaining(plan: Plan) -> Reason | None:
     """Say how long the shortest run still lasts, if it is not over."""
     if plan.remaining <= timedelta(0):
         return None
-    left = count(math.ceil(plan.remaining / _DAY), "day")
+    left = format_count(math.ceil(plan.remaining / _DAY), "day")
     return Reason(ReasonCode.SHORTEST_RUN, f"The shortest run that was planned is not over: {left} left.")
 
 
@@ -110,14 +113,15 @@ class Size:
     reason: Reason
 
 
-def describe_size(inputs: Inputs, counted: Mapping[str, int]) -> Size | None:
-    """Compare the users that count with the planned size; None where none was planned."""
-    plan, users = inputs.design.plan, sum(counted.values())
+def describe_size(inputs: Inputs, primary: int) -> Size | None:
+    """Compare the users that count for the primary metric with the planned size; None where none was planned."""
+    plan, users = inputs.design.plan, sum(counted_users(inputs, primary).values())
     if plan.size is None:
         return None
     if plan.analysis == "sequential" and users < plan.size:
-        return Size(False, Reason(ReasonCode.PLANNED_SIZE, f"{users:,} of {plan.size:,} planned users are counted."))
-    reached = f"The planned size of {count(plan.size, 'user')} is reached"
+        counted = format_count(users, inputs.measures[primary].user)
+        return Size(False, Reason(ReasonCode.PLANNED_SIZE, f"{plan.size:,} users are planned; {counted} count so far."))
+    reached = f"The planned size of {format_count(plan.size, 'user')} is reached"
     if plan.minimum_effect is None:
         return Size(True, Reason(ReasonCode.PLANNED_SIZE, f"{reached}."))
     least = f"{100 * plan.minimum_effect:.3g} %"
@@ -129,8 +133,9 @@ def find_left_out(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterat
     for index, analysis in enumerate(measures):
         users = [sum(sums.n for sums in inputs.strata[number].sums[index].values()) for number in analysis.left_out]
         if any(users):
+            left_out = format_count(sum(users), inputs.measures[index].user)
             message = (
-                f"{analysis.key}: {count(sum(users), 'user')} assigned by other weights are left out, "
+                f"{analysis.key}: {left_out} assigned by other weights are left out, "
                 "because some variant had fewer than 2 users then."
             )
             yield Reason(ReasonCode.STRATUM_LEFT_OUT, message)
@@ -143,7 +148,7 @@ def find_before(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator
             if isinstance(before, Estimate) and before.always_valid.p_value < SUSPICIOUS:
                 message = (
                     f"{analysis.key} of {key} differed from {inputs.design.control} before the exposure already "
-                    f"(p = {before.always_valid.p_value:.2g}): look for the cause before you trust the results."
+                    f"({equate_p_value(before.always_valid.p_value)}): look for the cause before you trust the results."
                 )
                 yield Reason(ReasonCode.DIFFERENT_BEFORE, message)
 
@@ -154,27 +159,26 @@ def _incomparable(inputs: Inputs, measure: Measure, key: str, cause: Reason) -> 
 
 def _describe(inputs: Inputs, measure: Measure, key: str, comparison: Comparison, difference: Estimate) -> str:
     """Describe the difference of a treatment from the control, with its interval."""
-    (scale, _), test = _unit(measure), comparison.deciding(difference)
+    test = comparison.deciding(difference)
     name = "fixed-horizon" if comparison.is_fixed else "always-valid"
-    interval = f"{100 * test.level:.4g} % {name} interval {_interval(test, scale)}"
+    interval = f"{100 * test.level:.4g} % {name} interval {_interval(measure, test)}"
     return f"{_distance(inputs, measure, key, difference.estimate)} ({interval})"
 
 
-def _interval(test: Test, scale: int) -> str:
+def _interval(measure: Measure, test: Test) -> str:
     lower, upper = test.lower or 0.0, test.upper or 0.0  # those of differences are never open
-    return f"{lower * scale:.3g} to {upper * scale:.3g}"
+    return f"{_amount(measure, lower)} to {_amount(measure, upper)}"
 
 
 def _distance(inputs: Inputs, measure: Measure, key: str, amount: float) -> str:
-    scale, unit = _unit(measure)
-    side = "above" if amount > 0 else "below"
-    return f"{measure.key} of {key} is {abs(amount) * scale:.3g}{unit} {side} {inputs.design.control}"
+    size, side = f"{_amount(measure, abs(amount))}{_unit(measure)}", "above" if amount > 0 else "below"
+    return f"{measure.key} of {key} is {size} {side} {inputs.design.control}"
 
 
-def _unit(measure: Measure) -> tuple[int, str]:
-    """Return the factor and the unit in which values are shown to people."""
-    return (100, " percentage points") if measure.kind == "share" else (1, "")
+def _amount(measure: Measure, amount: float) -> str:
+    """Return a difference as people read it, without its unit."""
+    return format_percent(amount).removesuffix(" %") if measure.kind == "share" else format_number(amount)
 
 
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def _unit(measure: Measure) -> str:
+    return " percentage points" if measure.kind == "share" else ""

@@ -81,7 +81,7 @@ class Measure:
     `is_post_hoc` marks a metric that was added after the start, when there was already something to
     see. Such a metric decides nothing, and the p-values of other metrics are not adjusted for it.
     `margin` is that of a guardrail: None stands for 10 %. `is_non_negative` says that no user can
-    have a value below 0.
+    have a value below 0. `counts_mature_users` says that the sums leave out users whose window is open.
     """
 
     key: str
@@ -91,6 +91,12 @@ class Measure:
     is_post_hoc: bool = False
     margin: Margin | None = None
     is_non_negative: bool = False
+    counts_mature_users: bool = False
+
+    @property
+    def user(self) -> str:
+        """The noun for one user who counts."""
+        return "mature user" if self.counts_mature_users else "user"
 
     @property
     def is_registered_goal(self) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.stats.findings import (
-    count,
     describe_guardrail,
     describe_remaining,
     describe_size,
@@ -18,6 +17,7 @@ from experiments.stats.findings import (
     find_left_out,
 )
 from experiments.stats.guardrails import LEAST_USERS, gain
+from experiments.stats.numbers import format_count
 from experiments.stats.plans import counted_users, planned_users, primary_index
 from experiments.stats.types import (
     Comparison,
@@ -102,7 +102,7 @@ def _weigh(inputs: Inputs, outcomes: Sequence[_Outcome], primary: int, undecided
     if all(outcome.is_rejected for outcome in outcomes):
         return Verdict(Decision.DO_NOT_SHIP, None, reasons)
     is_waiting = any(outcome.is_waiting_for_guardrails for outcome in outcomes)
-    size = describe_size(inputs, counted_users(inputs, primary))
+    size = describe_size(inputs, primary)
     if size is None or (is_waiting and inputs.design.plan.analysis == "sequential"):
         return Verdict(undecided, None, reasons)
     if not size.is_reached:
@@ -131,7 +131,8 @@ def _missing_for_reading(inputs: Inputs, primary: int) -> Iterator[Reason]:
     counted = counted_users(inputs, primary)
     for key, planned in planned_users(inputs.design).items():
         if counted[key] < planned:
-            message = f"{key} has {counted[key]:,} of its {planned:,} planned users; the results are read at that size."
+            has = f"{key} has {format_count(counted[key], inputs.measures[primary].user)}"
+            message = f"{has} of the {planned:,} that are planned; the results are read at that size."
             yield Reason(ReasonCode.PLANNED_SIZE, message)
 
 
@@ -144,14 +145,14 @@ def _shortages(inputs: Inputs, primary: int) -> Iterator[Reason]:
         sums = [stratum.sums[primary][variant.key] for stratum in inputs.strata if variant.key in stratum.sums[primary]]
         users = sum(part.n for part in sums)
         if users < LEAST_USERS:
-            message = f"{variant.key} has {count(users, 'user')}; a verdict needs {LEAST_USERS} in every variant."
-            yield Reason(ReasonCode.TOO_FEW_USERS, message)
+            has = f"{variant.key} has {format_count(users, measure.user)}"
+            yield Reason(ReasonCode.TOO_FEW_USERS, f"{has}; a verdict needs {LEAST_USERS} in every variant.")
             continue
         converted = sum(part.events if isinstance(part, Quantile) else part.positive for part in sums)
         # Where values are mostly below 0, there are no conversions to count.
         if converted < LEAST_CONVERSIONS and sum(0.0 if isinstance(part, Quantile) else part.y for part in sums) >= 0:
-            counted = f"{count(converted, 'event')} of {variant.key}" if measure.kind == "quantile" else None
-            counted = counted or f"{count(converted, 'user')} of {variant.key} converted"
+            counted = f"{format_count(converted, 'event')} of {variant.key}" if measure.kind == "quantile" else None
+            counted = counted or f"{format_count(converted, 'user')} of {variant.key} converted"
             message = f"{measure.key}: {counted}; a verdict needs {LEAST_CONVERSIONS}."
             yield Reason(ReasonCode.TOO_FEW_CONVERSIONS, message)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.admin.numbers import format_count, format_percent, format_short_percent
 from experiments.admin.results.comparisons import Effect, margin_of, plotted_effect, range_of
 from experiments.admin.results.courses import Course, build_ages, build_days
 from experiments.admin.results.formats import label_of_differences
@@ -16,6 +15,7 @@ from experiments.admin.words import describe_definition, describe_margin, descri
 from experiments.metrics.definition import Definition
 from experiments.results.types import MetricFigures, Results, VariantFigures
 from experiments.stats.charts import IntervalPlot, Range, plot_intervals
+from experiments.stats.numbers import format_count, format_percent, format_short_percent
 from experiments.stats.types import Cuped
 
 

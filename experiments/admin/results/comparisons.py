@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from experiments.admin.numbers import NO_FIGURE, format_count, format_p_value, format_probability
 from experiments.admin.results.formats import (
     Figure,
     always_valid,
@@ -22,6 +21,7 @@ from experiments.admin.results.formats import (
 from experiments.metrics.definition import Definition
 from experiments.results.types import VariantFigures
 from experiments.stats.charts import Range
+from experiments.stats.numbers import NO_FIGURE, format_count, format_p_value, format_probability
 from experiments.stats.types import Comparison, Estimate, Guardrail, GuardrailStatus, Label, Reason, SingleLook
 
 Effect = Literal["lift", "difference"]
@@ -76,14 +76,15 @@ class Compared:
         return self.difference if self.lift.reason else self.lift
 
 
-def compare(definition: Definition, figures: VariantFigures, comparison: Comparison) -> Compared:
+def compare(definition: Definition, figures: VariantFigures, comparison: Comparison, user: str = "user") -> Compared:
+    """Return the comparison of a treatment with the control. `user` is the noun for a user who counts."""
     standing, tone = _standing(comparison)
     return Compared(
         lift=lift_of(comparison.lift, comparison.deciding),
         difference=figure_of(comparison.difference, format_of_differences(definition), comparison.deciding),
         standing=standing,
         tone=tone,
-        needed=_describe_needed(comparison.guardrail),
+        needed=_describe_needed(comparison.guardrail, user),
         unadjusted_p=_unadjusted_p(comparison),
         before=_before(definition, figures),
         one_look=_one_look(definition, comparison),
@@ -134,12 +135,12 @@ def _standing(comparison: Comparison) -> tuple[str, str]:
     return label, _TONES.get(label, "open")
 
 
-def _describe_needed(guardrail: Guardrail | None) -> str:
+def _describe_needed(guardrail: Guardrail | None, user: str) -> str:
     if guardrail is None or guardrail.status != "undecided" or guardrail.users_needed is None:
         return ""
     if guardrail.users_needed == 0:
         return "enough users, yet not shown safe"
-    return f"needs {format_count(guardrail.users_needed, 'more user')}"
+    return f"needs {format_count(guardrail.users_needed, f'more {user}')}"
 
 
 def _unadjusted_p(comparison: Comparison) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from experiments.admin.numbers import NO_FIGURE, format_short_percent
 from experiments.admin.results.formats import (
     Figure,
     Format,
@@ -20,6 +19,7 @@ from experiments.admin.results.formats import (
 from experiments.metrics.definition import Definition
 from experiments.results.types import AgeFigures, DayFigures, MetricFigures, VariantFigures
 from experiments.stats.charts import Range, Series, SeriesPlot, plot_series
+from experiments.stats.numbers import NO_FIGURE, format_short_percent
 from experiments.stats.types import Estimate, Reason
 
 DayOfCourse = DayFigures | AgeFigures

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from experiments.admin.numbers import (
+from experiments.metrics.definition import Definition
+from experiments.stats.numbers import (
     NO_FIGURE,
     format_number,
     format_p_value,
@@ -14,7 +15,6 @@ from experiments.admin.numbers import (
     format_short_number,
     with_sign,
 )
-from experiments.metrics.definition import Definition
 from experiments.stats.types import Estimate, Interval, Reason, Test
 
 _NEGLIGIBLE = 1e-6

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from experiments.admin.numbers import equate_p_value, format_count
 from experiments.admin.results.comparisons import has_plot, margin_of
 from experiments.admin.words import describe_span
 from experiments.results.types import MetricFigures, Results, VariantFigures
+from experiments.stats.numbers import equate_p_value, format_count
 from experiments.stats.types import Comparison, Estimate
 
 _DAY = timedelta(days=1)

@@ -16,7 +16,6 @@ from django.utils import timezone
 from config.admin.site import DomainAdmin
 from config.documents import Document
 from config.errors import DomainError
-from experiments.admin.numbers import NO_FIGURE, format_number
 from experiments.admin.results.formats import format_of_values
 from experiments.admin.results.notes import CORRECTION_NAMES
 from experiments.admin.results.panel import build_panel
@@ -29,6 +28,7 @@ from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
 from experiments.results.computing import analyse_experiment, explain_metric, known_attributes
 from experiments.results.types import Results
+from experiments.stats.numbers import NO_FIGURE, format_number
 
 _CHOICES = ("control", "correction", "breakdown", "phase", "maturity")
 _TEMPLATES = "admin/experiments/experiment"

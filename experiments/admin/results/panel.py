@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from experiments.admin.numbers import equate_p_value, format_count
 from experiments.admin.results.cards import MetricCard, build_card
 from experiments.admin.results.phases import Phases, build_phases, format_users
 from experiments.admin.results.progress import Progress, build_progress
@@ -13,6 +12,7 @@ from experiments.admin.words import describe_decision
 from experiments.models import Experiment
 from experiments.results.classification import WORDS, AssignmentAudit
 from experiments.results.types import Guards, Results
+from experiments.stats.numbers import equate_p_value, format_count
 from experiments.stats.types import Decision, Reason, SampleRatio
 
 # The label, the tone and the icon of each decision.

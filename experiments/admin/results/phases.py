@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from config.timestamps import parse_timestamp
-from experiments.admin.numbers import equate_p_value, format_short_number
 from experiments.design.phases import split_of
 from experiments.models import WHOLE
 from experiments.results.types import PhaseFigures, VariantUsers
+from experiments.stats.numbers import equate_p_value, format_short_number
 from experiments.stats.types import SampleRatio
 from flags.words.rules import describe_condition
 

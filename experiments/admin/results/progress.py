@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 
-from experiments.admin.numbers import format_count
 from experiments.results.types import MetricFigures, Results
+from experiments.stats.numbers import format_count
 
 _DAY = timedelta(days=1)
 
@@ -31,9 +31,10 @@ def build_progress(results: Results) -> Iterator[Progress]:
     days = (results.experiment.registration or {}).get("minimumDays", 0)
     if days and results.experiment.stopped_at is None and results.plan.remaining > timedelta(0):
         yield _shortest_run(days, results.plan.remaining)
-    primary = next((metric for metric in results.metrics if metric.is_primary), None)
+    primary = results.primary_metric
     if results.plan.size and primary:
-        yield _one_reading(results, primary) if results.plan.analysis == "fixed" else _planned_size(results)
+        is_fixed = results.plan.analysis == "fixed"
+        yield _one_reading(results, primary) if is_fixed else _planned_size(results, primary)
 
 
 def _shortest_run(days: int, remaining: timedelta) -> Progress:
@@ -41,11 +42,12 @@ def _shortest_run(days: int, remaining: timedelta) -> Progress:
     return Progress("Shortest run", words, _percent(1 - remaining / (days * _DAY)))
 
 
-def _planned_size(results: Results) -> Progress:
+def _planned_size(results: Results, primary: MetricFigures) -> Progress:
     size, counted = results.plan.size or 0, results.planned_users
     least = results.plan.minimum_effect
     effect = f"; smallest effect of interest: {100 * least:.4g} %" if least else ""
-    return Progress("Planned size", f"{counted:,} of {format_count(size, 'user')}{effect}", _percent(counted / size))
+    planned = format_count(size, results.user_of(primary.definition))
+    return Progress("Planned size", f"{counted:,} of {planned}{effect}", _percent(counted / size))
 
 
 def _one_reading(results: Results, primary: MetricFigures) -> Progress:
@@ -60,7 +62,8 @@ def _one_reading(results: Results, primary: MetricFigures) -> Progress:
     total = math.fsum(weight / largest for weight in weights.values())
     share = min(counted[key] / (size * weight / largest / total) for key, weight in weights.items())
     percent = _percent(share)
-    words = f"{math.floor(percent)} % of the way to {format_count(size, 'user')}, when every variant has its part"
+    planned = format_count(size, results.user_of(primary.definition))
+    words = f"{math.floor(percent)} % of the way to {planned}, when every variant has its part"
     return Progress("Until the one reading", words, percent)
 
 

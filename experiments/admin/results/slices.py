@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import orjson
 
-from experiments.admin.numbers import equate_p_value, format_short_percent
 from experiments.admin.results.comparisons import range_of
 from experiments.admin.results.variant_rows import VariantRow, build_row
 from experiments.results.types import Breakdown, MetricFigures, Results, Slice, VariantFigures
 from experiments.stats.charts import IntervalPlot, plot_intervals
+from experiments.stats.numbers import equate_p_value, format_short_percent
 from experiments.stats.types import Reason
 
 _REST = "all others"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from experiments.admin.numbers import NO_FIGURE
 from experiments.admin.results.comparisons import Compared, compare
 from experiments.admin.results.formats import Figure, format_interval, format_of_values, lift_of
 from experiments.metrics.definition import Definition
 from experiments.results.types import Results, VariantFigures
 from experiments.stats.charts import Bar
+from experiments.stats.numbers import NO_FIGURE
 from experiments.stats.types import VariantEstimate
 
 
@@ -49,7 +49,7 @@ def build_row(results: Results, definition: Definition, figures: VariantFigures,
         users=f"{figures.counted_users:,}",
         others=_describe_others(results, figures),
         value=_value(definition, figures.estimate),
-        compared=compare(definition, figures, comparison) if comparison else None,
+        compared=compare(definition, figures, comparison, results.user_of(definition)) if comparison else None,
         bar=bar,
         raw=_raw(definition, figures.raw) if figures.raw else None,
     )

@@ -11,7 +11,7 @@ from django.contrib.sessions.models import Session
 from django.urls import reverse
 
 from config.admin.current_environment import is_production
-from config.keys.api_keys import create_key, digest
+from config.keys.api_keys import COMMON_PERMISSIONS, create_key, digest
 from config.keys.environments import create_environment
 from config.models import ApiKey, Change, Environment, Scope, Source
 from flags.changes.flag_changes import create_flag
@@ -216,6 +216,17 @@ def test_key__that_the_domain_refuses__is_not_made(
     response = sign_in().post("/admin/config/apikey/add/", sent)
     assert words in errors_of(response)[field][0]
     assert (ApiKey.objects.count(), revision()) == (0, before)
+
+
+@pytest.mark.parametrize("rights", [(), COMMON_PERMISSIONS])
+def test_key__with_common__is_made_only_by_users_who_may_change_what_is_common(
+    production: Environment, rights: tuple[str, ...]
+) -> None:
+    sent = {"name": "Shop", "environment": production.pk, "scope": "manage", "common": "on"}
+    response = sign_in("config.add_apikey", *rights).post("/admin/config/apikey/add/", sent)
+    assert [key.may_change_common for key in ApiKey.objects.all()] == ([True] if rights else [])
+    if not rights:
+        assert "requires a key with `common`, or a user with the permissions" in errors_of(response)["common"][0]
 
 
 def test_key__revoked__is_refused_from_the_next_request_on(production: Environment) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from config.keys.api_keys import COMMON_PERMISSIONS
 from config.models import ApiKey, Environment, IdempotencyKey, Scope
 from tests.answers import data, error
 from tests.conftest import NOON, CommittingClient
-from tests.factories import FlagFactory, KeyFactory
+from tests.factories import FlagFactory, KeyFactory, UserFactory
 
 KEYS, ENVIRONMENTS = "/v1/keys", "/v1/environments"
 ClientOf = Callable[..., CommittingClient]
@@ -188,6 +189,27 @@ def test_flag__reverted_to_other_variants_by_a_key_of_one_environment__is_forbid
     first = data(api.get("/v1/flags/new/history"))[-1]["revision"]
     data(api.patch("/v1/flags/new", {"type": "string", "variants": [{"key": "a", "value": "A"}]}))
     error(own.post("/v1/flags/new/revert", {"revision": first}), 403, "forbidden")
+
+
+@pytest.mark.parametrize("missing", [None, *COMMON_PERMISSIONS])
+def test_key__with_common__is_made_and_prolonged_only_by_users_who_may_change_what_is_common(
+    production: Environment, missing: str | None
+) -> None:
+    rights = {"config.add_apikey", "config.change_apikey", *COMMON_PERMISSIONS} - {missing}
+    client = CommittingClient()
+    client.force_login(UserFactory(permissions=rights))
+    made = client.post(KEYS, {"name": "x", "scope": "manage", "common": True}, format="json")
+    key, _ = KeyFactory(expires_at=NOON + timedelta(days=1))
+    prolonged = client.patch(f"{KEYS}/{key.pk}", {"expiresAt": None}, format="json")
+    if missing is None:
+        assert data(made, 201)["common"] is True
+        assert "expiresAt" not in data(prolonged)
+        return
+    [detail] = error(made, 403, "forbidden")["details"]
+    assert detail["field"] == "common"
+    assert missing in detail["message"]
+    error(prolonged, 403, "forbidden")
+    assert data(client.post(KEYS, {"name": "x", "scope": "manage"}, format="json"), 201)["common"] is False
 
 
 def test_key__with_common__makes_others_so(client_of: ClientOf) -> None:

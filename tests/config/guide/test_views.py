@@ -52,6 +52,12 @@ def test_page__in_the_middle__links_to_the_one_before_and_the_one_after(client: 
     assert '<a rel="next" href="/guide/tour/ofrep">' in html
 
 
+@pytest.mark.parametrize("address", ["/guide", "/guide/", "/guide/errors", "/guide/search.json"])
+def test_page__sent_something__answers_that_it_takes_no_post(address: str) -> None:
+    response = Client(enforce_csrf_checks=True).post(address, {"a": "b"})
+    assert (response.status_code, response.headers["Allow"]) == (405, "GET, HEAD")
+
+
 def test_page__asked_for_again__is_not_sent_again(client: Client) -> None:
     first = client.get("/guide/errors")
     assert first.headers["Cache-Control"] == "public, no-cache"

@@ -58,9 +58,8 @@ def test_ship__no_verdict_yet__has_nothing_chosen_and_asks_for_the_reason_where_
     client = sign_in()
     page = client.get(address("ship", experiment))
     assert chosen(page) == []
-    assert "the results cover 0 of the 1,000 planned users; the verdict is to keep the experiment running" in text_of(
-        page
-    )
+    shown = text_of(page)
+    assert "the results cover 0 users of the 1,000 that are planned; the verdict is to keep the experiment" in shown
 
     before = revision()
     response = client.post(address("ship", experiment), {"winner": "green", **HERE})

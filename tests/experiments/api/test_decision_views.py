@@ -40,7 +40,7 @@ def test_stop__against_the_verdict__takes_the_reason_from_either_place(
     refusal = error(api.post(STOP, {"winner": "green"}), 400, "validation_failed")
     [detail] = refusal["details"]
     assert (detail["field"], detail["code"]) == ("reason", "required")
-    assert "the verdict is that there is no clear result" in refusal["message"]
+    assert "the verdict is to keep the experiment running" in refusal["message"]
     assert get_experiment("e", production).status == "running"
 
     if where == "body":

@@ -78,9 +78,11 @@ def test_update__from_a_funnel__needs_its_steps_taken_away(api):
 @pytest.mark.parametrize(
     ("body", "field", "code"),
     [
-        ({"type": "funnel"}, "event", "required"),
         ({"type": "funnel", "event": "view"}, "steps", "required"),
-        ({"type": "funnel", "steps": []}, "event", "required"),
+        ({"type": "funnel"}, "steps", "required"),
+        ({"type": "funnel", "steps": []}, "steps", "required"),
+        ({"type": "funnel", "steps": None}, "steps", "required"),
+        ({"type": "count", "steps": []}, "event", "required"),
         ({**FUNNEL, "steps": STEPS[:1]}, "steps", "out_of_range"),
         ({**FUNNEL, "steps": [{"event": "view"}] * 11}, "steps", "out_of_range"),
         ({**FUNNEL, "steps": "view"}, "steps", "invalid_type"),

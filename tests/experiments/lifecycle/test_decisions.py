@@ -14,7 +14,7 @@ from experiments.lifecycle import decisions, flag_rule
 from experiments.lifecycle.changes import get_experiment, start_experiment, stop_experiment
 from experiments.metrics.changes import create_metric
 from experiments.models import AggregateState, Experiment
-from experiments.results.computing import VariantResult, compute_results
+from experiments.results.computing import VariantResult, analyse_experiment, compute_results
 from experiments.results.frozen import refresh_results
 from flags.changes.flag_changes import create_flag, get_flag
 from tests.conftest import ACTOR, NOON
@@ -181,7 +181,7 @@ def _not_the_winner(environment: Environment) -> dict[str, Any]:
     [
         (_too_many_of_one, "users are not split by the weights", ["sample_ratio_mismatch", "not_the_verdict"]),
         (_harmed, "it harms the guardrail complaints", ["guardrail_harmed", "not_the_verdict"]),
-        (_too_small, "300 of the 1,000 planned users", ["planned_size_not_reached"]),
+        (_too_small, "300 users of the 1,000 that are planned", ["planned_size_not_reached"]),
         (_not_the_winner, "the verdict is to ship green", ["not_the_verdict"]),
     ],
 )
@@ -208,9 +208,15 @@ def test_stop__nobody_exposed__demands_a_reason_for_any_winner(production: Envir
     run_experiment(production)
     compute_results(get_experiment("e", production), NOON)
 
+    shown = analyse_experiment(get_experiment("e", production), NOON).verdict.decision
     with pytest.raises(ValidationFailed) as error:
         stop_experiment(**step_arguments(production, winner="green"))
-    assert "there is no clear result" in error.value.message
+    assert error.value.message.endswith(": the verdict is to keep the experiment running.")
+
+    stopped = stop_experiment(**step_arguments(production, winner="green", reason="We like it."))
+    assert stopped.decision is not None
+    assert (stopped.decision["verdict"]["decision"], shown) == ("keep_running", "keep_running")
+    assert analyse_experiment(stopped, A_DAY_LATER).verdict.decision == "inconclusive"
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -81,6 +81,15 @@ def test_objections__guardrail_without_enough_users__is_named_with_those_that_it
     assert "guardrail_undecided" not in causes(production, "control")
 
 
+def test_objections__to_few_mature_users__name_them_as_such(production: Environment) -> None:
+    create_metric(key="bought", type="conversion", event="purchase", window_hours=1, actor=ACTOR, at=NOON)
+    ExperimentFactory(key="e", metrics=["bought"], planned_size=1_000, minimum_days=0, running=True)
+    record_clear_winner(production)
+
+    [size] = objections(production, "green", NOON + timedelta(days=1))
+    assert size.message == "the results cover 300 mature users of the 1,000 that are planned"
+
+
 def test_objections__guardrail_that_was_added_after_the_start__speaks_against_nothing(
     production: Environment,
 ) -> None:

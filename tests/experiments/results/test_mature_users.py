@@ -75,6 +75,14 @@ def test_maturity_all__counts_everybody_and_says_so(api: Any, shop: Any) -> None
         assert figures["matureUsers"] == number
 
 
+def test_verdict__of_a_metric_with_a_window__names_the_users_whom_it_counts(api: Any, shop: Any) -> None:
+    needed = "a verdict needs 100 in every variant."
+    messages = [reason["message"] for reason in ask(api)["verdict"]["reasons"]]
+    assert messages == [f"control has 41 mature users; {needed}", f"green has 40 mature users; {needed}"]
+    shown = [reason["message"] for reason in ask(api, maturity="all")["verdict"]["reasons"]]
+    assert not any("mature" in message for message in shown)
+
+
 def test_waiting__users_in_their_windows__are_listed_with_the_day_on_which_half_of_them_count(
     api: Any, shop: Any
 ) -> None:

@@ -173,7 +173,9 @@ def test_before__treatment_that_differed_already__is_a_warning_beside_the_verdic
     )
     warning = analysis.verdict.reasons[-1]
     assert warning.code == ReasonCode.DIFFERENT_BEFORE
-    assert warning.message.startswith("orders of treatment differed from control before the exposure already (p = ")
+    assert warning.message.startswith(
+        "orders of treatment differed from control before the exposure already (p < 0.001)"
+    )
     alike = {"control": sums["control"], "treatment": sums["control"]}
     assert analyse(inputs((Measure("orders", "mean"), alike))).verdict.reasons[-1].code == ReasonCode.NOT_SIGNIFICANT
 

@@ -69,7 +69,7 @@ def test_verdict__at_the_planned_size__is_no_difference_only_where_the_lift_is_w
 
 
 def test_verdict__below_the_planned_size__says_how_far_it_is():
-    assert decide(OPEN, Plan(size=50_000)).reasons[-1].message == "20,000 of 50,000 planned users are counted."
+    assert decide(OPEN, Plan(size=50_000)).reasons[-1].message == "50,000 users are planned; 20,000 users count so far."
 
 
 def test_verdict__at_the_planned_size__says_so_with_the_smallest_effect():
@@ -110,7 +110,7 @@ def test_fixed__before_every_variant_has_its_users__says_how_far_it_is_and_decid
     verdict = decide(sums, Plan(size=20_000, analysis="fixed"))
     assert (verdict.decision, codes(verdict)) == (Decision.KEEP_RUNNING, [ReasonCode.PLANNED_SIZE])
     assert verdict.reasons[0].message == (
-        "treatment has 9,999 of its 10,000 planned users; the results are read at that size."
+        "treatment has 9,999 users of the 10,000 that are planned; the results are read at that size."
     )
     stopped = decide(sums, Plan(size=20_000, analysis="fixed"), is_running=False)
     assert stopped.decision == Decision.INCONCLUSIVE

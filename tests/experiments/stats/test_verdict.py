@@ -43,8 +43,8 @@ def test_verdict__treatment_clearly_better__is_to_ship_it_and_says_by_how_much()
     verdict = decide(signups(control=1000, treatment=1200))
     assert (verdict.decision, verdict.variant) == (Decision.SHIP, "treatment")
     assert [reason.message for reason in verdict.reasons] == [
-        "signup of treatment is 2 percentage points above control (95 % always-valid interval 0.617 to 3.38), "
-        "p = 0.00028: better."
+        "signup of treatment is 2.00 percentage points above control (95 % always-valid interval 0.62 to 3.38), "
+        "p < 0.001: better."
     ]
 
 
@@ -105,7 +105,7 @@ def test_verdict__better_but_a_guardrail_is_harmed__is_not_to_ship():
     verdict = decide(signups(control=1000, treatment=1200), errors(control=500, treatment=700))
     assert verdict.decision == Decision.DO_NOT_SHIP
     assert codes(verdict) == [ReasonCode.BETTER, ReasonCode.GUARDRAIL_HARMED]
-    assert verdict.reasons[1].message.startswith("errors of treatment is 2 percentage points above control (95 %")
+    assert verdict.reasons[1].message.startswith("errors of treatment is 2.00 percentage points above control (95 %")
     assert verdict.reasons[1].message.endswith("): a guardrail is harmed.")
 
 
@@ -119,8 +119,8 @@ def test_verdict__guardrail_shown_safe_by_its_margin__does_not_stand_in_the_way(
 @pytest.mark.parametrize(
     ("guardrail", "control", "treatment", "described"),
     [
-        (ERRORS, share(0, 200), share(200, 200), "errors of treatment is 100 percentage points above control"),
-        (LOADED, share(200, 200), share(0, 200), "loaded of treatment is 100 percentage points below control"),
+        (ERRORS, share(0, 200), share(200, 200), "errors of treatment is 100.00 percentage points above control"),
+        (LOADED, share(200, 200), share(0, 200), "loaded of treatment is 100.00 percentage points below control"),
         (CRASHES, sums_of([0.0] * 200), sums_of([1.0] * 200), "crashes of treatment is 1 above control"),
     ],
 )
@@ -268,6 +268,22 @@ def test_verdict__users_in_several_variants__is_to_check_the_data_above_one_perc
 def test_verdict__variant_too_small__is_open_and_says_so(control, treatment, code):
     verdict = decide((SIGNUP, {"control": control, "treatment": treatment}))
     assert (verdict.decision, codes(verdict)) == (Decision.KEEP_RUNNING, [code])
+
+
+@pytest.mark.parametrize(("is_mature", "users"), [(False, "99 users"), (True, "99 mature users")])
+def test_verdict__variant_too_small__names_the_users_that_it_counts(is_mature, users):
+    measure = replace(SIGNUP, counts_mature_users=is_mature)
+    [reason] = decide((measure, {"control": share(50, 100), "treatment": share(50, 99)})).reasons
+    assert reason.message == f"treatment has {users}; a verdict needs 100 in every variant."
+
+
+def test_verdict__large_amounts__are_written_as_on_the_page():
+    sums = {
+        key: Sums(n=10_000, positive=10_000, y=total, yy=total * 4_000)
+        for key, total in (("control", 1e7), ("treatment", 2.2345e7))
+    }
+    [reason] = decide((REVENUE, sums)).reasons
+    assert reason.message.startswith("revenue of treatment is 1,234.50 above control (95 % always-valid interval 1,1")
 
 
 def test_verdict__just_large_enough__is_one():

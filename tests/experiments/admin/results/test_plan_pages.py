@@ -46,7 +46,7 @@ def test_results__of_a_fixed_analysis__wait_for_their_one_reading(production: En
     client = sign_in()
     text = text_of(client.get(address(experiment)))
     assert "Until the one reading: 25 % of the way to 32 users" in text
-    assert "control has 4 of its 16 planned users" in text
+    assert "control has 4 users of the 16 that are planned" in text
     assert "The verdict rests on the one reading alone." in text
     brief = text_of(client.get(f"/admin/experiments/experiment/{experiment.pk}/change/"))
     assert "A fixed analysis is read once, at its planned size." in brief

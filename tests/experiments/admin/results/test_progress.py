@@ -42,9 +42,9 @@ def test_shortest_run__of_a_draft__is_not_shown() -> None:
 
 def test_planned_size__of_the_users_who_count__is_a_share() -> None:
     [size] = progress(Plan(size=4_000, minimum_effect=0.05))
-    assert (size.words, size.percent) == ("1,000 of 4,000 users; smallest effect of interest: 5 %", 25)
+    assert (size.words, size.percent) == ("1,000 of 4,000 mature users; smallest effect of interest: 5 %", 25)
     [size] = progress(Plan(size=500))
-    assert (size.words, size.percent, size.is_done) == ("1,000 of 500 users", 100, True)
+    assert (size.words, size.percent, size.is_done) == ("1,000 of 500 mature users", 100, True)
 
 
 def test_planned_size__without_a_primary_metric__is_not_shown() -> None:
@@ -55,7 +55,7 @@ def test_reading__of_a_fixed_analysis__waits_for_the_slowest_variant() -> None:
     weighted = [VariantUsers("blue", 1, 450, 500), VariantUsers("green", 3, 550, 500), VariantUsers("red", 0, 0, 0)]
     [reading] = progress(Plan(size=2_000, analysis="fixed"), variants=weighted)
     assert (reading.name, reading.percent) == ("Until the one reading", 36.67)
-    assert reading.words == "36 % of the way to 2,000 users, when every variant has its part"
+    assert reading.words == "36 % of the way to 2,000 mature users, when every variant has its part"
 
 
 def test_reading__that_took_place__says_when() -> None:

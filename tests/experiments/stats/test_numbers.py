@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.admin.numbers import (
+from experiments.stats.numbers import (
     format_count,
     format_number,
     format_p_value,
