@@ -165,7 +165,7 @@ class _Unreadable(Exception):
 
 def _check_header(header: Sequence[str], columns: Columns) -> None:
     if missing := [name for name in columns.required if name not in header]:
-        raise FileRefused(f"Its first line does not name the columns {', '.join(missing)}.")
+        raise FileRefused(f"Its first line must name these columns too: {', '.join(missing)}.")
     if twice := sorted({name for name in header if header.count(name) > 1}):
         raise FileRefused(f"Its first line names columns twice: {', '.join(twice)}.")
     if unknown := [repr(name) for name in header if not columns.has(name)]:

@@ -137,7 +137,7 @@ def test_records__last_line_that_breaks_off_within_quotes__is_a_problem(tmp_path
     ("header", "message"),
     [
         (b"", "It is empty; its first line must name the columns."),
-        (b"event\n", "Its first line does not name the columns userId."),
+        (b"event\n", "Its first line must name these columns too: userId."),
         (b"event,userId,event\n", "Its first line names columns twice: event."),
         (b"event,userId,color\n", "Its first line names unknown columns: 'color'; it may name event, userId, id, "),
         (b"event,userId,properties.\n", "Its first line names unknown columns: 'properties.'"),
