@@ -298,9 +298,9 @@ class ExperimentViewSet(ApiViewSet):
         description="A new phase changes how a running experiment assigns users: by other weights, another "
         "percentage or other conditions. At least one of these must be sent and differ. Users who were exposed "
         "before keep their variant and count for their phase. A flag that the experiment drives changes at the same "
-        "moment. Results cover the newest phase and those directly before it with the same split: including more or "
-        "other users costs nothing, but other weights start a new comparison. A `reason` is required. There can be "
-        f"at most {MOST_PHASES} phases.",
+        "moment. Results cover all phases: those with the same split are pooled, and those with other weights are "
+        "combined as strata, over the phases in which both variants of a comparison had users. A `reason` is "
+        f"required. There can be at most {MOST_PHASES} phases.",
         request=PhaseSerializer,
         responses={201: answer(ExperimentSerializer, "The experiment, in its new phase.")},
         errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.EXPERIMENT_LOCKED],

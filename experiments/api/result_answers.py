@@ -17,6 +17,7 @@ from experiments.results.assignment_audit import assignment_audit_document
 from experiments.results.classification import AssignmentAudit
 from experiments.results.computing import CORRECTIONS, MATURITIES
 from experiments.results.to_stats import lookback_days_of
+from experiments.stats import outcomes
 from experiments.stats import types as stats
 from flags.api.rule_schema import CONDITIONS
 
@@ -30,7 +31,7 @@ class SampleRatio(Answer):
     reason: Annotated[Reason | None, described("Why the p-values are null.")]
 
     @classmethod
-    def of(cls, source: stats.SampleRatio | stats.Reason, **others: Any) -> Self:
+    def of(cls, source: outcomes.SampleRatio | stats.Reason, **others: Any) -> Self:
         if isinstance(source, stats.Reason):
             return super().of(None, p_value=None, chi_square_p_value=None, is_mismatch=False, reason=source)
         p_values = {"p_value": source.always_valid_p, "chi_square_p_value": source.chi_square_p}
@@ -99,7 +100,7 @@ class ResultGuards(Answer, kw_only=True):
 class ResultVerdict(Answer):
     """What to do now."""
 
-    decision: Annotated[str, one_of(stats.Decision)]
+    decision: Annotated[str, one_of(outcomes.Decision)]
     variant: Annotated[Key | None, described("The variant to ship.")]
     metric: Annotated[Name | None, described("The primary metric, which decides. Null if no metric is a goal.")]
     reasons: list[Reason]

@@ -167,9 +167,40 @@ class RawFigures(Answer, kw_only=True):
         return super().of(source, **others)
 
 
+class ComparedControl(Answer, kw_only=True):
+    """The control in the phases of one comparison alone.
+
+    It differs from the control's own figures where treatments are compared over other phases.
+    """
+
+    users: Annotated[Count, described("The users of the control who count, in these phases.")]
+    value: float | None
+    interval: ConfidenceInterval | None
+    reason: Annotated[Reason | None, described("Why value or interval is null.")]
+
+    @classmethod
+    def of(cls, source: stats.VariantEstimate, **others: Any) -> Self:
+        return super().of(source, users=source.n, **others)
+
+
+class ComparisonBasis(Answer, kw_only=True):
+    """The phases and users that a comparison rests on: value, difference and lift all come from these."""
+
+    phases: Annotated[
+        list[Count],
+        described(
+            "The phases in which both variants are compared. If weights have changed, phases in which one of them has "
+            "fewer than 2 users that count are left out."
+        ),
+    ]
+    users: Annotated[Count, described("The users of the treatment who count, in these phases.")]
+    control: ComparedControl
+
+
 class Comparison(Answer, kw_only=True):
     """A treatment compared with the control. All but `singleLook` comes from one test."""
 
+    basis: ComparisonBasis
     difference: Annotated[
         EffectEstimate, described("The treatment's value minus the control's, in units of the metric.")
     ]

@@ -49,8 +49,9 @@ class ExplainedStratum(Answer):
     weight: Annotated[
         Share,
         described(
-            "The share of all users, of all variants, who were assigned by these weights. It is 0 where some variant "
-            "had fewer than 2 users, so that they are left out."
+            "The share of the users who were assigned by these weights, among those of the first variant and of all "
+            "treatments that are compared with it in the same phases. It is 0 where the comparison leaves them out, "
+            "because one of its two variants had fewer than 2 users."
         ),
     ]
 

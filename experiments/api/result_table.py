@@ -16,6 +16,7 @@ _OF_VARIANT = (
     *("users", "matureUsers", "waiting.users", "waiting.halfMatureAt", "cutOffUsers"),
     *("events", "otherCurrencyEvents", "value", "interval.lower", "interval.upper"),
 )
+_OF_BASIS = ("basis.phases", "basis.users", "basis.control.users", "basis.control.value")
 _OF_TEST = ("lower", "upper", "pValue")
 _OF_COMPARISON = ("label", "decidedBy", "unadjustedPValue", "familySize")
 _OF_GUARDRAIL = ("status", "margin.relative", "margin.absolute", "usersNeeded")
@@ -39,6 +40,7 @@ COLUMNS = (
     "variant",
     "isControl",
     *_OF_VARIANT,
+    *_OF_BASIS,
     *_of_estimate("difference"),
     *_of_estimate("lift"),
     *_OF_COMPARISON,

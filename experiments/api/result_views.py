@@ -61,7 +61,8 @@ class ResultFilter(django_filters.FilterSet):
     )
     phase = TextFilter(
         label="Covers the users who were exposed in the phase of this number. Default: `all`. Phases with other "
-        "weights are combined as strata, so that a change of the weights does not look like an effect."
+        "weights are combined as strata, so that a change of the weights does not look like an effect. Each "
+        "treatment is compared over the phases in which it and the control had users."
     )
     audit = SwitchFilter(
         label="`true` adds an audit of all exposures to the guards. It takes seconds for a million users."

@@ -11,7 +11,8 @@ from math import ceil
 from experiments.design.plan import remaining_run
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.numbers import format_count
-from experiments.stats.types import Decision, Guardrail, SampleRatio
+from experiments.stats.outcomes import Decision, SampleRatio
+from experiments.stats.types import Guardrail
 
 
 class Cause(StrEnum):

@@ -30,7 +30,8 @@ from experiments.results.stored import Request, Stored, is_draft, read_stored
 from experiments.results.to_stats import Study
 from experiments.results.types import Breakdown, Guards, Maturity, MetricFigures, Results
 from experiments.results.user_groups import NOBODY, pooled
-from experiments.stats.types import Analysis, Correction, Decision, Reason, ReasonCode, Verdict
+from experiments.stats.outcomes import Analysis, Decision, Verdict
+from experiments.stats.types import Correction, Reason, ReasonCode
 
 CORRECTIONS: Sequence[Correction] = get_args(Correction)
 MATURITIES: Sequence[Maturity] = get_args(Maturity)
@@ -114,7 +115,7 @@ def analyse_experiment(
     stored = read_stored(study, at, request)
     if breakdown is not None:
         _refuse_unknown_attribute(experiment, breakdown, stored)
-    return _results(study, at, stored, request, (daily, ages))
+    return _results(replace(study, is_read=stored.read_at is not None), at, stored, request, (daily, ages))
 
 
 def _results(

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import reduce
 from operator import add
 
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from config.documents import Document
 from config.timestamps import floor_to_second, format_timestamp
@@ -41,6 +41,7 @@ from experiments.results.explanation_statements import (
     dialect,
     find_percentile,
 )
+from experiments.stats.types import name_phases
 
 
 def explain(
@@ -58,8 +59,8 @@ def explain(
     condition and all before it, and the number of their `users`. `users` are those who count: with a window, the ones
     who are mature at `at` or at the stop. `sum` adds up their values, each at most `cap`. `value` is the sum divided
     by the users, or for a ratio by `denominatorSum`; CUPED does not change it. Over phases with other weights, `value`
-    adds up the values of the `strata`, each times its weight. Once a fixed analysis is read, `read_at` is the moment
-    of which everything is.
+    adds up the values of the `strata`, each times its weight, where the first variant is the control. Once a fixed
+    analysis is read, `read_at` is the moment of which everything is.
     """
     return _Explanation(experiment, metric_index, variant, at, read_at).of(phase)
 
@@ -112,7 +113,7 @@ class _Explanation:
     def of(self, choice: str | None) -> Document:
         every = self._experiment.phases
         phases = chosen(every, choice) or [1]
-        suffix = "" if len(phases) >= len(every) else f" in {_phase_names(phases)}"
+        suffix = "" if len(phases) >= len(every) else f" in {name_phases(phases)}"
         whole, strata = self._stratum(phases), self._strata(phases)
         return {
             "users": whole["users"],
@@ -141,29 +142,35 @@ class _Explanation:
         """Return the phases of each split, with the weight of their users; None if there is one split."""
         by_split: dict[tuple[Fraction, ...], list[int]] = {}
         for number in phases if self._experiment.phases else ():
-            if self._users_in([number]):
+            if any(phase == number for phase, _ in self._users):
                 by_split.setdefault(split_of(self._experiment.phases[number - 1]), []).append(number)
         if len(by_split) < 2:
             return None
-        usable = [numbers for numbers in by_split.values() if self._is_usable(numbers, phases[-1])]
-        total = sum(sum(self._users_in(numbers).values()) for numbers in usable)
+        used, group = self._compared_in(list(by_split.values()))
+        users = [sum(self._users_in(numbers)[key] for key in group) for numbers in by_split.values()]
+        total = sum(number for number, numbers in zip(users, by_split.values(), strict=True) if numbers in used)
         return [
-            {
-                **self._stratum(numbers),
-                "weight": sum(self._users_in(numbers).values()) / total if numbers in usable else 0.0,
-            }
-            for numbers in by_split.values()
+            {**self._stratum(numbers), "weight": number / total if numbers in used else 0.0}
+            for number, numbers in zip(users, by_split.values(), strict=True)
         ]
 
-    def _is_usable(self, phases: Sequence[int], newest: int) -> bool:
-        """Return whether two users of each variant that gets users were exposed in these phases."""
-        users, weights = self._users_in(phases), self._experiment.phases[newest - 1]["variants"]
-        control = weights[0]["key"]
-        active = {variant["key"] for variant in weights if variant["weight"]} | {control}
-        compared = active if self._variant in active else {control, self._variant}
-        return all(users.get(key, 0) >= 2 for key in compared)
+    def _compared_in(self, splits: Sequence[Sequence[int]]) -> tuple[Sequence[Sequence[int]], set[str]]:
+        """Return the splits that the variant's value comes from, and the variants whose users weigh them.
 
-    def _users_in(self, phases: Sequence[int]) -> Mapping[str, int]:
+        A treatment is compared with the first variant where both have two users. The treatments of the same splits are
+        weighed together. The first variant is shown as in the comparison with the most of its users.
+        """
+        control, *treatments = self._experiment.variant_keys
+        compared_in = {
+            key: [split for split in splits if min(self._users_in(split)[one] for one in (control, key)) >= 2]
+            for key in treatments
+        }
+        used = compared_in.get(self._variant)
+        if used is None:
+            used = max(compared_in.values(), key=lambda those: sum(self._users_in(split)[control] for split in those))
+        return used, {control, *(key for key, others in compared_in.items() if others == used)}
+
+    def _users_in(self, phases: Sequence[int]) -> Counter[str]:
         """Return the users who count, by variant."""
         users: Counter[str] = Counter()
         for (phase, variant), number in self._users.items():
@@ -180,11 +187,12 @@ def _combine_strata(strata: Sequence[Document]) -> float | None:
 
 
 def _count_users(experiment: Experiment, definition: Definition, end: datetime) -> Mapping[tuple[int, str], int]:
-    """Return the users who count for a metric, by phase and variant."""
-    exposed = exposed_users(experiment).order_by()
+    """Return the users who count for a metric, by the phases and variants in which users were exposed."""
+    count = Count("user_id")
     if definition.span is not None:
-        exposed = exposed.filter(exposed_at__lt=floor_to_second(end - definition.span) + timedelta(seconds=1))
-    rows = exposed.values_list("phase", "variant").annotate(users=Count("user_id"))
+        mature = Q(exposed_at__lt=floor_to_second(end - definition.span) + timedelta(seconds=1))
+        count = Count("user_id", filter=mature)
+    rows = exposed_users(experiment).order_by().values_list("phase", "variant").annotate(users=count)
     return {(phase, variant): users for phase, variant, users in rows}
 
 
@@ -192,11 +200,6 @@ def _combine_phases(counts: Mapping[int | None, StepCounts], phases: Sequence[in
     """Return the counts of the users exposed in these phases. The first step counts the events of all users."""
     of_all_users, of_phases = reduce(add, counts.values()), reduce(add, [counts[number] for number in phases])
     return replace(of_phases, left=[of_all_users.left[0], *of_phases.left[1:]])
-
-
-def _phase_names(phases: Sequence[int]) -> str:
-    *others, last = map(str, phases)
-    return f"phases {', '.join(others)} and {last}" if others else f"phase {last}"
 
 
 @dataclass(frozen=True, slots=True)

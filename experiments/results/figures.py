@@ -24,7 +24,8 @@ from experiments.results.types import (
     Waiting,
 )
 from experiments.results.user_groups import EMPTY, NOBODY, UserGroup, pooled
-from experiments.stats.types import Estimate, MeasureAnalysis, Reason, VariantEstimate, Weight
+from experiments.stats.outcomes import MeasureAnalysis
+from experiments.stats.types import Estimate, Reason, VariantEstimate, Weight
 
 WaitingUsers = Mapping[int, Mapping[str, Waiting]]
 """The users who do not count yet, by the index of the metric and by variant key."""

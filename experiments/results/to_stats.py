@@ -17,19 +17,17 @@ from experiments.metrics.definition import Definition, primary_of
 from experiments.models import Experiment, Status
 from experiments.results.types import Maturity
 from experiments.results.user_groups import EMPTY, UserGroup, pooled
+from experiments.stats.outcomes import Analysis, MeasureAnalysis, SampleRatio
 from experiments.stats.types import (
-    Analysis,
     Correction,
     Design,
     Inputs,
     Kind,
     Margin,
     Measure,
-    MeasureAnalysis,
     Plan,
     Quantile,
     Reason,
-    SampleRatio,
     Split,
     Stratum,
     Sums,
@@ -58,7 +56,8 @@ class Study:
 
     All metrics are analysed, because the verdict and the corrections depend on all of them. `phases` has the
     numbers of the covered phases, the newest last. `remaining` is the time until the shortest run is over.
-    `is_being_stopped` asks for the verdict of an experiment as it was before this transaction stopped it.
+    `is_being_stopped` asks for the verdict of an experiment as it was before this transaction stopped it. `is_read`
+    says that the figures are those of the one reading of a fixed analysis.
     """
 
     experiment: Experiment
@@ -70,6 +69,7 @@ class Study:
     maturity: Maturity = "mature"
     remaining: timedelta = timedelta(0)
     is_being_stopped: bool = False
+    is_read: bool = False
 
     @property
     def primary(self) -> Definition | None:
@@ -97,7 +97,7 @@ class Study:
             is_running=self.is_being_stopped or self.experiment.status == Status.RUNNING,
             tuning_size=self.experiment.tuning_size,
             correction=self.correction,
-            plan=plan_of(self.experiment, self.remaining),
+            plan=plan_of(self.experiment, self.remaining, is_read=self.is_read),
             is_adjusted=lookback_days_of(self.experiment) > 0,
         )
 
@@ -145,16 +145,16 @@ class Study:
     def _strata(self, by_phase: ByPhase, quantiles: SplitQuantiles) -> Sequence[Stratum]:
         """Return one stratum for each split of weights under which users were assigned, and at least one."""
         strata = [
-            self._stratum(self.variants_of(numbers[-1]), group, of_split)
+            self._stratum(numbers, group, of_split)
             for numbers, of_split in zip(self.splits, quantiles or [{}] * len(self.splits), strict=True)
             for group in [pooled(by_phase, numbers)]
             if any(group.users.values())
         ]
-        return strata or [self._stratum(self.variants, EMPTY, {})]
+        return strata or [self._stratum(self.phases, EMPTY, {})]
 
-    def _stratum(self, variants: Sequence[Weight], group: UserGroup, quantiles: Quantiles) -> Stratum:
+    def _stratum(self, phases: Sequence[int], group: UserGroup, quantiles: Quantiles) -> Stratum:
         sums = [self._sums(group, metric_index, quantiles) for metric_index in range(len(self.definitions))]
-        return Stratum(variants, group.users, sums)
+        return Stratum(self.variants_of(phases[-1]) if phases else self.variants, group.users, sums, phases)
 
     def _sums(self, group: UserGroup, metric_index: int, quantiles: Quantiles) -> Mapping[str, Sums | Quantile]:
         if self.definitions[metric_index].type != "quantile":
@@ -164,7 +164,7 @@ class Study:
         return {key: of_metric.get(key) or Quantile(users) for key, users in group.of(metric_index).users.items()}
 
 
-def plan_of(experiment: Experiment, remaining: timedelta = timedelta(0)) -> Plan:
+def plan_of(experiment: Experiment, remaining: timedelta = timedelta(0), *, is_read: bool = False) -> Plan:
     """Return what was registered at the start. Experiments that started in older versions registered less."""
     registered = experiment.registration or {}
     return Plan(
@@ -173,6 +173,7 @@ def plan_of(experiment: Experiment, remaining: timedelta = timedelta(0)) -> Plan
         analysis=registered.get("analysis", "sequential"),
         remaining=remaining,
         variants=_weights(experiment.phases[0]["variants"]) if experiment.phases else (),
+        is_read=is_read,
     )
 
 

@@ -12,16 +12,8 @@ from experiments.design.phases import integer_if_whole
 from experiments.metrics.definition import Definition
 from experiments.models import Experiment
 from experiments.results.classification import AssignmentAudit
-from experiments.stats.types import (
-    Comparison,
-    Estimate,
-    Interval,
-    Plan,
-    Reason,
-    SampleRatio,
-    VariantEstimate,
-    Verdict,
-)
+from experiments.stats.outcomes import SampleRatio, Verdict
+from experiments.stats.types import Comparison, Estimate, Interval, Plan, Reason, VariantEstimate
 
 _NO_PLAN = Plan()
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from experiments.stats import bayes, effects, guardrails, intervals, multiplicity, sample_ratio
 from experiments.stats.cuped import NOT_REGISTERED
 from experiments.stats.effects import Contrast, Levels
+from experiments.stats.outcomes import Analysis, MeasureAnalysis
 from experiments.stats.plans import is_fixed_reading, primary_index
 from experiments.stats.samples import OUT_OF_RANGE, Sample
-from experiments.stats.strata import Arms, Strata, active_keys, usable
+from experiments.stats.strata import NOBODY, Arms, BySums, Group, group_variants
 from experiments.stats.types import (
-    Analysis,
+    Basis,
     Comparison,
     Cuped,
     Design,
@@ -22,7 +23,6 @@ from experiments.stats.types import (
     Interval,
     Label,
     Measure,
-    MeasureAnalysis,
     Quantile,
     Reason,
     SingleLook,
@@ -49,7 +49,7 @@ def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
 
 def analyse_measures(inputs: Inputs, indexes: Collection[int], *, is_exact: bool) -> list[MeasureAnalysis]:
     """Analyse the measures at these indexes, as `analyse` does: the tests of the others take part in the correction."""
-    is_fixed = is_fixed_reading(inputs)
+    is_fixed = is_fixed_reading(inputs.design.plan)
     compared = [_compare(inputs, index, is_fixed=is_fixed) for index in range(len(inputs.measures))]
     corrections = _correct(inputs.design, [compared], primary_index(inputs))
     return [_analyse_measure(compared[index], corrections[0], is_exact=is_exact) for index in indexes]
@@ -82,7 +82,7 @@ def uncorrected_effects(
     compared = _compare(replace(inputs, design=design), index, is_fixed=False)
     effects_of: dict[str, tuple[Estimate | Reason, Estimate | Reason]] = {}
     for key, sides in compared.variants.items():
-        cause = sides.strata.cuped if is_adjusted else None
+        cause = sides.group.strata.cuped if is_adjusted else None
         if isinstance(cause, Reason):
             effects_of[key] = cause, cause
         elif isinstance(sides.contrast, Reason):
@@ -94,9 +94,9 @@ def uncorrected_effects(
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """One variant and the control: the strata in which both are compared, and their comparison."""
+    """One variant and the control: the group in which they are compared, and their comparison."""
 
-    strata: Strata
+    group: Group
     arms: Arms
     contrast: Contrast | Reason
 
@@ -111,15 +111,16 @@ class _Compared:
     is_fixed: bool
     variants: Mapping[str, _Sides]
     users: Mapping[str, int]
-    left_out: Sequence[int]
+    phases: Sequence[Sequence[int]]
+    left_out: Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Correction:
-    """What the family of a test makes of it: alpha and p-value, and the number of tests in the family."""
+    """What the family of a test makes of it: alpha and p-value by kind of test, and the number of tests."""
 
-    alpha: float
-    p_value: float
+    always_valid: tuple[float, float]
+    fixed_horizon: tuple[float, float]
     family: int
 
 
@@ -129,27 +130,40 @@ _Corrections = Mapping[tuple[int, str], _Correction]
 def _compare(inputs: Inputs, index: int, *, is_fixed: bool) -> _Compared:
     design, measure = inputs.design, inputs.measures[index]
     strata = [stratum.sums[index] for stratum in inputs.strata]
-    active = active_keys(design)
-    used = usable(strata, active)
-    common = Strata(measure, [strata[number] for number in used])
-    variants = {}
-    for variant in design.variants:
-        key = variant.key
-        # A variant that gets no users any more is compared in the strata in which it had some.
-        pair = used if key in active else usable(strata, (design.control, key))
-        of_pair = common if pair == used else Strata(measure, [strata[number] for number in pair])
-        variants[key] = _sides(of_pair, key, design)
-    users = {
-        variant.key: sum(stratum[variant.key].n for stratum in strata if variant.key in stratum)
-        for variant in design.variants
-    }
-    left_out = [number for number in range(len(strata)) if number not in used]
-    return _Compared(index, measure, design, is_fixed, variants, users, left_out)
+    keys = [variant.key for variant in design.variants]
+    treatments = [key for key in keys if key != design.control]
+    groups = group_variants(measure, strata, design.control, treatments)
+    return _Compared(
+        index,
+        measure,
+        design,
+        is_fixed,
+        variants={key: _sides(groups[key], key, design) for key in keys},
+        users={key: sum(_users(stratum, key) for stratum in strata) for key in keys},
+        phases=[stratum.phases for stratum in inputs.strata],
+        left_out={key: _left_out(inputs, index, (design.control, key), groups[key].indexes) for key in treatments},
+    )
 
 
-def _sides(strata: Strata, key: str, design: Design) -> _Sides:
-    arms = (strata.adjusted if design.is_adjusted else None) or strata.raw
-    return _Sides(strata, arms, _contrast(arms, key, design))
+def _left_out(inputs: Inputs, index: int, pair: tuple[str, str], used: Sequence[int]) -> Sequence[int]:
+    """Return the strata in which both variants took part, but one of them has too few users to compare."""
+    left_out = []
+    for number, stratum in enumerate(inputs.strata):
+        weights = {variant.key: variant.weight for variant in stratum.variants}
+        users = {key: _users(stratum.sums[index], key) for key in pair}
+        took_part = all(weights.get(key) or users[key] for key in pair)
+        if number not in used and took_part and any(users.values()):
+            left_out.append(number)
+    return left_out
+
+
+def _users(stratum: BySums, key: str) -> int:
+    return stratum.get(key, NOBODY).n
+
+
+def _sides(group: Group, key: str, design: Design) -> _Sides:
+    arms = (group.strata.adjusted if design.is_adjusted else None) or group.strata.raw
+    return _Sides(group, arms, _contrast(arms, key, design))
 
 
 def _contrast(arms: Arms, key: str, design: Design) -> Contrast | Reason:
@@ -164,12 +178,7 @@ def _contrast(arms: Arms, key: str, design: Design) -> Contrast | Reason:
 def _correct(design: Design, parts: Sequence[Sequence[_Compared]], primary: int | None) -> Sequence[_Corrections]:
     """Correct the primary metric over its treatments as one family, and all other goals as another."""
     tests = [
-        (
-            part,
-            of_measure.index,
-            key,
-            _deciding_p(sides.contrast, is_fixed=of_measure.is_fixed),
-        )
+        (part, of_measure.index, key, sides.contrast)
         for part, measures in enumerate(parts)
         for of_measure in measures
         if of_measure.measure.is_registered_goal
@@ -178,16 +187,17 @@ def _correct(design: Design, parts: Sequence[Sequence[_Compared]], primary: int 
     ]
     corrections: list[dict[tuple[int, str], _Correction]] = [{} for _ in parts]
     for family in ([test for test in tests if (test[1] == primary) == is_primary] for is_primary in (True, False)):
-        p_values = [p for *_, p in family]
-        adjusted = multiplicity.adjust(p_values, design.correction)
-        alphas = multiplicity.alphas(p_values, design.correction, design.alpha)
-        for (part, index, key, _), alpha, p in zip(family, alphas, adjusted, strict=True):
-            corrections[part][index, key] = _Correction(alpha, p, len(family))
+        always_valid = _levels(design, [contrast.always_valid_p for *_, contrast in family])
+        fixed_horizon = _levels(design, [contrast.fixed_horizon_p for *_, contrast in family])
+        for (part, index, key, _), valid, fixed in zip(family, always_valid, fixed_horizon, strict=True):
+            corrections[part][index, key] = _Correction(valid, fixed, len(family))
     return corrections
 
 
-def _deciding_p(contrast: Contrast, *, is_fixed: bool) -> float:
-    return contrast.fixed_horizon_p if is_fixed else contrast.always_valid_p
+def _levels(design: Design, p_values: Sequence[float]) -> Sequence[tuple[float, float]]:
+    """Return the alpha and the adjusted p-value of each test of a family."""
+    alphas = multiplicity.alphas(p_values, design.correction, design.alpha)
+    return list(zip(alphas, multiplicity.adjust(p_values, design.correction), strict=True))
 
 
 def _analyse_measure(compared: _Compared, corrections: _Corrections, *, is_exact: bool) -> MeasureAnalysis:
@@ -199,19 +209,22 @@ def _analyse_measure(compared: _Compared, corrections: _Corrections, *, is_exact
 
 
 def _estimate(compared: _Compared, key: str, correction: _Correction | None, *, is_exact: bool) -> VariantEstimate:
-    sides = compared.variants[key]
+    sides, users = compared.variants[key], compared.users[key]
     is_control = key == compared.design.control
     comparison = None if is_control else _comparison(compared, sides, key, correction, is_exact=is_exact)
-    estimate = _variant(compared, sides.arms, key, comparison)
-    if sides.arms is sides.strata.raw:
+    estimate = _variant(compared, sides.arms, key, users, comparison)
+    raw_arms = sides.group.strata.raw
+    if sides.arms is raw_arms:
         return estimate
-    raw = _Sides(sides.strata, sides.strata.raw, _contrast(sides.strata.raw, key, compared.design))
+    raw = _Sides(sides.group, raw_arms, _contrast(raw_arms, key, compared.design))
     raw_comparison = None if is_control else _comparison(compared, raw, key, None, is_exact=False)
-    return replace(estimate, raw=_variant(compared, raw.arms, key, raw_comparison))
+    return replace(estimate, raw=_variant(compared, raw_arms, key, users, raw_comparison))
 
 
-def _variant(compared: _Compared, arms: Arms, key: str, comparison: Comparison | None) -> VariantEstimate:
-    users, sample = compared.users[key], arms.of(key)
+def _variant(
+    compared: _Compared, arms: Arms, key: str, users: int, comparison: Comparison | None = None
+) -> VariantEstimate:
+    sample = arms.of(key)
     if isinstance(sample, Reason):
         return VariantEstimate(key, users, None, None, sample, comparison)
     interval = _interval(compared, arms, key, sample)
@@ -240,46 +253,55 @@ def _interval(compared: _Compared, arms: Arms, key: str, sample: Sample) -> Inte
 def _comparison(
     compared: _Compared, sides: _Sides, key: str, correction: _Correction | None, *, is_exact: bool
 ) -> Comparison:
-    measure, design, contrast = compared.measure, compared.design, sides.contrast
-    cuped = sides.strata.cuped if design.is_adjusted else NOT_REGISTERED
+    measure, design, contrast, strata = compared.measure, compared.design, sides.contrast, sides.group.strata
+    basis = _basis(compared, sides, key)
+    cuped = strata.cuped if design.is_adjusted else NOT_REGISTERED
     choice = _choose(compared, sides, key, is_exact=is_exact)
     if isinstance(contrast, Reason):
-        comparison = _untested(contrast, cuped, choice)
+        comparison = _untested(basis, contrast, cuped, choice)
     else:
-        comparison = _tested(compared, contrast, correction, cuped, choice)
+        comparison = _tested(compared, basis, contrast, correction, cuped, choice)
     if not measure.is_guardrail:
         return comparison
     of_arms = sides.arms.of(key), sides.arms.of(design.control)
-    is_silent = _is_silent(sides.strata.strata, key, design.control)
-    users = compared.users[key], compared.users[design.control]
+    is_silent = _is_silent(strata.strata, key, design.control)
+    users = basis.users, basis.control.n
     judged = guardrails.judge(measure, guardrails.Sides(*of_arms, contrast, is_silent, users), comparison, design)
     return replace(comparison, guardrail=judged)
 
 
-def _untested(reason: Reason, cuped: Cuped | Reason, choice: bayes.Choice | Reason) -> Comparison:
+def _basis(compared: _Compared, sides: _Sides, key: str) -> Basis:
+    control, group = compared.design.control, sides.group
+    phases = sorted(phase for index in group.indexes for phase in compared.phases[index])
+    estimate = _variant(compared, sides.arms, control, group.users(control))
+    return Basis(group.indexes, phases, group.users(key), estimate)
+
+
+def _untested(basis: Basis, reason: Reason, cuped: Cuped | Reason, choice: bayes.Choice | Reason) -> Comparison:
     single_look = _single_look(choice, reason, reason)
-    return Comparison(reason, reason, "unclear", None, None, single_look, cuped)
+    return Comparison(basis, reason, reason, "unclear", None, None, single_look, cuped)
 
 
 def _tested(
     compared: _Compared,
+    basis: Basis,
     contrast: Contrast,
     correction: _Correction | None,
     cuped: Cuped | Reason,
     choice: bayes.Choice | Reason,
 ) -> Comparison:
     design, is_fixed = compared.design, compared.is_fixed
-    corrected = (correction.alpha, correction.p_value) if correction else None
     levels = Levels(
-        effects.always_valid_level(contrast, design, None if is_fixed else corrected),
-        effects.fixed_horizon_level(contrast, design, corrected if is_fixed else None),
+        effects.always_valid_level(contrast, design, correction.always_valid if correction else None),
+        effects.fixed_horizon_level(contrast, design, correction.fixed_horizon if correction and is_fixed else None),
     )
     difference, lift = _effects(compared, contrast, levels)
     if isinstance(difference, Reason):
-        return _untested(difference, cuped, choice)
+        return _untested(basis, difference, cuped, choice)
     is_corrected = is_fixed and correction and correction.family > 1
     alone = _effects(compared, contrast, effects.uncorrected(contrast, design)) if is_corrected else (difference, lift)
     return Comparison(
+        basis,
         difference,
         lift,
         _label(compared.measure, difference.fixed_horizon if is_fixed else difference.always_valid),
@@ -331,7 +353,7 @@ def _choose(compared: _Compared, sides: _Sides, key: str, *, is_exact: bool) -> 
 
 def _before(compared: _Compared, key: str) -> Estimate | Reason:
     """Return the difference from the control before the exposure, where no variant could have an effect."""
-    arms = compared.variants[key].strata.before
+    arms = compared.variants[key].group.strata.before
     if isinstance(arms, Reason):
         return arms
     contrast = _contrast(arms, key, compared.design)

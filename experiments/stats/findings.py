@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from experiments.stats.guardrails import DEFAULT_MARGIN
 from experiments.stats.numbers import equate_p_value, format_count, format_number, format_percent
+from experiments.stats.outcomes import MeasureAnalysis
 from experiments.stats.plans import counted_users
 from experiments.stats.types import (
     Comparison,
@@ -17,12 +18,12 @@ from experiments.stats.types import (
     Inputs,
     Label,
     Measure,
-    MeasureAnalysis,
     Plan,
     Reason,
     ReasonCode,
     Test,
     VariantEstimate,
+    name_phases,
 )
 
 SUSPICIOUS = 0.001
@@ -48,14 +49,14 @@ def find(inputs: Inputs, measure: Measure, key: str, comparison: Comparison) -> 
 
 
 def describe_guardrail(
-    inputs: Inputs, measure: Measure, variants: tuple[VariantEstimate, VariantEstimate], comparison: Comparison
+    inputs: Inputs, measure: Measure, treatment: VariantEstimate, comparison: Comparison
 ) -> Reason | None:
-    """Describe a guardrail that is harmed or undecided; None for any other. The second variant is the control."""
-    guardrail, key = comparison.guardrail, variants[0].key
+    """Describe a guardrail that is harmed or undecided; None for any other."""
+    guardrail, key = comparison.guardrail, treatment.key
     if guardrail is None or guardrail.status in ("safe", "silent"):
         return None
     if guardrail.status == "harmed":
-        harm = _harm(inputs, measure, variants, comparison)
+        harm = _harm(inputs, measure, treatment, comparison)
         return Reason(ReasonCode.GUARDRAIL_HARMED, f"{harm}: a guardrail is harmed.")
     if isinstance(comparison.difference, Reason) and guardrail.users_needed:
         users = format_count(guardrail.users_needed, f"more {measure.user}")
@@ -71,13 +72,11 @@ def describe_guardrail(
     return Reason(ReasonCode.GUARDRAIL_UNDECIDED, f"{shown}: {needed}.")
 
 
-def _harm(
-    inputs: Inputs, measure: Measure, variants: tuple[VariantEstimate, VariantEstimate], comparison: Comparison
-) -> str:
-    treatment, control = variants
+def _harm(inputs: Inputs, measure: Measure, treatment: VariantEstimate, comparison: Comparison) -> str:
     if isinstance(comparison.difference, Estimate):
         return _describe(inputs, measure, treatment.key, comparison, comparison.difference)
-    change = _distance(inputs, measure, treatment.key, (treatment.value or 0.0) - (control.value or 0.0))
+    beside = comparison.basis.control.value or 0.0
+    change = _distance(inputs, measure, treatment.key, (treatment.value or 0.0) - beside)
     return f"{change}, and all users of a variant have the same value"
 
 
@@ -129,14 +128,19 @@ def describe_size(inputs: Inputs, primary: int) -> Size | None:
 
 
 def find_left_out(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator[Reason]:
-    """Yield a warning for each measure without the users of some strata."""
+    """Yield a warning for each comparison without the users of some strata, because there are too few of them."""
+    control = inputs.design.control
     for index, analysis in enumerate(measures):
-        users = [sum(sums.n for sums in inputs.strata[number].sums[index].values()) for number in analysis.left_out]
-        if any(users):
-            left_out = format_count(sum(users), inputs.measures[index].user)
+        for key, left_out in analysis.left_out.items():
+            if not left_out:
+                continue
+            strata = [inputs.strata[number] for number in left_out]
+            pairs = [(part.sums[index].get(control), part.sums[index].get(key)) for part in strata]
+            users = format_count(sum(sums.n for pair in pairs for sums in pair if sums), inputs.measures[index].user)
+            phases = sorted(phase for part in strata for phase in part.phases)
             message = (
-                f"{analysis.key}: {left_out} assigned by other weights are left out, "
-                "because some variant had fewer than 2 users then."
+                f"{analysis.key} of {key}: {users} of {name_phases(phases)} left out, because "
+                f"{control} or {key} had fewer than 2 users then."
             )
             yield Reason(ReasonCode.STRATUM_LEFT_OUT, message)
 

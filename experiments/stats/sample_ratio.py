@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, gammaln
 
-from experiments.stats.types import Reason, ReasonCode, SampleRatio, Split, Weight
+from experiments.stats.outcomes import SampleRatio
+from experiments.stats.types import Reason, ReasonCode, Split, Weight
 
 MISMATCH = 0.001
 """A mismatch is an always-valid p-value below this."""

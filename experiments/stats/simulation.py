@@ -15,20 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.stats.analysis import analyse, uncorrected_effects
+from experiments.stats.outcomes import Analysis, Decision, SampleRatio
 from experiments.stats.sample_ratio import MISMATCH
-from experiments.stats.types import (
-    Analysis,
-    Decision,
-    Design,
-    Estimate,
-    Inputs,
-    Measure,
-    Quantile,
-    Reason,
-    SampleRatio,
-    Stratum,
-    Sums,
-)
+from experiments.stats.types import Design, Estimate, Inputs, Measure, Quantile, Reason, Stratum, Sums
 from flags.engine.bucketing import bucket, split_bounds
 
 Numbers = NDArray[np.float64]

@@ -1,7 +1,10 @@
 """Users who were assigned by different weights: each variant's mean is combined over the strata.
 
-A stratum has the weight of its users among all users, of all variants together. So the mix of strata
-is the same in every variant, and a difference between the times of the strata is no effect.
+A treatment is compared with the control in the strata in which both have at least two users. The
+treatments that have these strata in common are a group, which is analysed with the control as if there
+were no other users. A stratum has the weight of its users among all users of the group. So the mix of
+strata is the same in both variants of a comparison, and a difference between the times of the strata is
+no effect. A treatment that is added later has a group of its own, and changes nothing in the others.
 """
 
 from __future__ import annotations
@@ -13,11 +16,11 @@ from functools import cached_property
 
 from experiments.stats import cuped
 from experiments.stats.samples import NO_USERS, Sample, combine, summarise
-from experiments.stats.types import Cuped, Design, Kind, Measure, Quantile, Reason, ReasonCode, Sums
+from experiments.stats.types import Cuped, Kind, Measure, Quantile, Reason, ReasonCode, Sums
 
 BySums = Mapping[str, Sums | Quantile]
 NOBODY = Sums()
-ALL_LEFT_OUT = Reason(ReasonCode.TOO_FEW_USERS, "No stratum has at least two users in every variant.")
+NOT_TOGETHER = Reason(ReasonCode.TOO_FEW_USERS, "In no phase do both variants have at least two users that count.")
 NO_HISTORY = cuped.NO_HISTORY
 
 
@@ -90,7 +93,7 @@ class Strata:
             sums = {key: select(of_variant) for key, of_variant in self.strata[0].items()}
             return Arms({key: summarise(kind, of_variant) for key, of_variant in sums.items()}, sums=sums)
         if not self.strata:
-            return Arms({}, missing=ALL_LEFT_OUT)
+            return Arms({}, missing=NOT_TOGETHER)
         return Arms(
             self._combined(
                 [{key: summarise(kind, select(sums)) for key, sums in stratum.items()} for stratum in self.strata]
@@ -120,16 +123,37 @@ def _history(sums: Sums | Quantile) -> Sums:
     return Sums(n=sums.n, y=sums.x, yy=sums.xx, d=sums.e, dd=sums.ee, yd=sums.xe)
 
 
-def usable(strata: Sequence[BySums], keys: Collection[str]) -> list[int]:
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The control and the treatments that are compared with it in the same strata, which have these indexes."""
+
+    indexes: tuple[int, ...]
+    strata: Strata
+
+    def users(self, key: str) -> int:
+        """Return the number of users of a variant who count in the strata of the group."""
+        return sum(stratum[key].n for stratum in self.strata.strata if key in stratum)
+
+
+def group_variants(
+    measure: Measure, strata: Sequence[BySums], control: str, treatments: Sequence[str]
+) -> Mapping[str, Group]:
+    """Return the group of each variant. The control's is the one with the most of its users, or the first of them."""
+    compared_in = {key: usable(strata, (control, key)) for key in treatments}
+    groups = {}
+    for indexes in dict.fromkeys(compared_in.values()):
+        keys = {control, *(key for key in treatments if compared_in[key] == indexes)}
+        parts = [{key: sums for key, sums in strata[index].items() if key in keys} for index in indexes]
+        groups[indexes] = Group(indexes, Strata(measure, parts))
+    widest = max(groups.values(), key=lambda group: group.users(control), default=Group((), Strata(measure, [])))
+    return {control: widest, **{key: groups[indexes] for key, indexes in compared_in.items()}}
+
+
+def usable(strata: Sequence[BySums], keys: Collection[str]) -> tuple[int, ...]:
     """Return the indexes of the strata with at least two users in each of the variants.
 
     A single stratum is always usable: whatever is missing there is missing altogether.
     """
     if len(strata) == 1:
-        return [0]
-    return [index for index, stratum in enumerate(strata) if all(stratum.get(key, NOBODY).n >= 2 for key in keys)]
-
-
-def active_keys(design: Design) -> list[str]:
-    """Return the variants that get users, and the control."""
-    return [variant.key for variant in design.variants if variant.weight or variant.key == design.control]
+        return (0,)
+    return tuple(index for index, stratum in enumerate(strata) if all(stratum.get(key, NOBODY).n >= 2 for key in keys))

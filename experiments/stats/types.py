@@ -118,8 +118,9 @@ class Plan:
 
     `size` is the planned number of users in all variants together. `minimum_effect` is the smallest
     lift of interest. With the "fixed" analysis, the results are read once, when every variant has its
-    planned number of users. `remaining` is the time until the shortest run is over, or 0 or less.
-    `variants` have the weights of the start; where it is empty, those of the design are in force.
+    planned number of users, and `is_read` says that these are the results of that reading. `remaining`
+    is the time until the shortest run is over, or 0 or less. `variants` have the weights of the start;
+    where it is empty, those of the design are in force.
     """
 
     size: int | None = None
@@ -127,6 +128,7 @@ class Plan:
     analysis: Procedure = "sequential"
     remaining: timedelta = timedelta(0)
     variants: Sequence[Weight] = ()
+    is_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +164,19 @@ class Stratum:
 
     `sums` has one mapping for each measure, in the order of the measures, with the sums by variant
     key. These may be of fewer users: only of those who are mature for the measure. A variant that is
-    missing from a mapping has no users.
+    missing from a mapping has no users. `phases` are the numbers of the phases with these weights.
     """
 
     variants: Sequence[Weight]
     users: Mapping[str, int]
     sums: Sequence[Mapping[str, Sums | Quantile]]
+    phases: Sequence[int] = ()
+
+
+def name_phases(phases: Sequence[int]) -> str:
+    """Return `phase 2`, or `phases 1, 2 and 4`."""
+    *others, last = map(str, phases)
+    return f"phases {', '.join(others)} and {last}" if others else f"phase {last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +278,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Cuped:
-    """How values are adjusted for history: `theta` and `variance_reduction` (0 to 1), over all variants together."""
+    """How values are adjusted for history: `theta` and `variance_reduction` (0 to 1).
+
+    Both are over all variants of a group together (see `strata`).
+    """
 
     theta: float
     variance_reduction: float
@@ -307,6 +319,20 @@ class Guardrail:
 
 
 @dataclass(frozen=True, slots=True)
+class Basis:
+    """What a comparison rests on: the strata, by index, in which both variants have at least two users.
+
+    `phases` are the numbers of their phases, and `users` those of the treatment in them. `control` is
+    the control in these strata alone: the difference and the lift are those from its value.
+    """
+
+    strata: Sequence[int]
+    phases: Sequence[int]
+    users: int
+    control: VariantEstimate
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A treatment compared with the control. Everything but `single_look` comes from one test.
 
@@ -317,6 +343,7 @@ class Comparison:
     `is_fixed` says that the fixed-horizon test decides, in place of the always-valid one.
     """
 
+    basis: Basis
     difference: Estimate | Reason
     lift: Estimate | Reason
     label: Label
@@ -334,10 +361,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class VariantEstimate:
-    """One measure in one variant of `n` users.
+    """One measure in one variant of `n` users who count.
 
-    Where `value` or `interval` is None, `reason` says why. `comparison` is None for the control. If
-    the value is adjusted, `raw` is the same without adjustment, at the level 0.95.
+    Value and interval come from the strata of its comparison; those of the control from the comparison
+    with the most of its users. Where `value` or `interval` is None, `reason` says why. `comparison` is
+    None for the control. If the value is adjusted, `raw` is the same without adjustment, at the level
+    0.95.
     """
 
     key: str
@@ -347,59 +376,3 @@ class VariantEstimate:
     reason: Reason | None
     comparison: Comparison | None
     raw: VariantEstimate | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MeasureAnalysis:
-    """One measure in every variant; the variants are in the order of the design.
-
-    `before` has, for each treatment, the difference from the control before the exposure.
-    `left_out` are the indexes of the strata that have too few users in some variant.
-    """
-
-    key: str
-    variants: Sequence[VariantEstimate]
-    before: Mapping[str, Estimate | Reason]
-    left_out: Sequence[int] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SampleRatio:
-    """The check for a sample ratio mismatch (SRM). `expected` are the users by variant key by the weights."""
-
-    expected: Mapping[str, float]
-    chi_square_p: float
-    always_valid_p: float
-    is_mismatch: bool
-
-
-class Decision(StrEnum):
-    SHIP = "ship"
-    DO_NOT_SHIP = "do_not_ship"
-    KEEP_RUNNING = "keep_running"
-    NO_DIFFERENCE = "no_difference"
-    INCONCLUSIVE = "inconclusive"
-    CHECK_DATA = "check_data"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """`variant` is the one to ship, and None for every other decision."""
-
-    decision: Decision
-    variant: str | None
-    reasons: Sequence[Reason]
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """The results of one analysis.
-
-    `measures` are in the order of the inputs. `harmed` has, for each treatment, the keys of the
-    guardrails that it harms.
-    """
-
-    measures: Sequence[MeasureAnalysis]
-    sample_ratio: SampleRatio | Reason
-    harmed: Mapping[str, Sequence[str]]
-    verdict: Verdict

@@ -18,20 +18,9 @@ from experiments.stats.findings import (
 )
 from experiments.stats.guardrails import LEAST_USERS, gain
 from experiments.stats.numbers import format_count
-from experiments.stats.plans import counted_users, planned_users, primary_index
-from experiments.stats.types import (
-    Comparison,
-    Decision,
-    Estimate,
-    Inputs,
-    Measure,
-    MeasureAnalysis,
-    Quantile,
-    Reason,
-    ReasonCode,
-    SampleRatio,
-    Verdict,
-)
+from experiments.stats.outcomes import Decision, MeasureAnalysis, SampleRatio, Verdict
+from experiments.stats.plans import counted_users, is_fixed_reading, planned_users, primary_index
+from experiments.stats.types import Comparison, Estimate, Inputs, Measure, Quantile, Reason, ReasonCode
 
 LEAST_CONVERSIONS = 10
 MOST_IN_SEVERAL = 0.01
@@ -83,7 +72,7 @@ def _decide(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Verdict:
         return Verdict(undecided, None, [NO_GOAL])
     if missing := list(_missing_for_reading(inputs, primary)):
         return Verdict(undecided, None, missing)
-    if shortages := list(_shortages(inputs, primary)):
+    if shortages := list(_shortages(inputs, measures, primary)):
         # A fixed analysis is not read again, so that waiting would not help.
         is_over = inputs.design.plan.analysis == "fixed"
         return Verdict(Decision.INCONCLUSIVE if is_over else undecided, None, shortages)
@@ -126,35 +115,54 @@ def _suspicions(inputs: Inputs, ratio: SampleRatio | Reason) -> Iterator[Reason]
 
 def _missing_for_reading(inputs: Inputs, primary: int) -> Iterator[Reason]:
     """Yield what a fixed analysis still lacks to be read."""
-    if inputs.design.plan.analysis != "fixed":
+    plan = inputs.design.plan
+    if plan.analysis != "fixed" or is_fixed_reading(plan):
         return
-    counted = counted_users(inputs, primary)
-    for key, planned in planned_users(inputs.design).items():
-        if counted[key] < planned:
-            has = f"{key} has {format_count(counted[key], inputs.measures[primary].user)}"
-            message = f"{has} of the {planned:,} that are planned; the results are read at that size."
-            yield Reason(ReasonCode.PLANNED_SIZE, message)
+    counted, planned = counted_users(inputs, primary), planned_users(inputs.design)
+    missing = {key: users for key, users in planned.items() if counted[key] < users}
+    for key, users in missing.items():
+        has = f"{key} has {format_count(counted[key], inputs.measures[primary].user)}"
+        message = f"{has} of the {users:,} that are planned; the results are read at that size."
+        yield Reason(ReasonCode.PLANNED_SIZE, message)
+    if not missing:
+        message = "The results are read when every variant has its planned number of users who count."
+        yield Reason(ReasonCode.PLANNED_SIZE, message)
 
 
-def _shortages(inputs: Inputs, primary: int) -> Iterator[Reason]:
-    """Yield a reason for each variant that is too small to judge."""
-    measure = inputs.measures[primary]
-    for variant in inputs.design.variants:
-        if not variant.weight:
-            continue
-        sums = [stratum.sums[primary][variant.key] for stratum in inputs.strata if variant.key in stratum.sums[primary]]
-        users = sum(part.n for part in sums)
-        if users < LEAST_USERS:
-            has = f"{variant.key} has {format_count(users, measure.user)}"
-            yield Reason(ReasonCode.TOO_FEW_USERS, f"{has}; a verdict needs {LEAST_USERS} in every variant.")
-            continue
-        converted = sum(part.events if isinstance(part, Quantile) else part.positive for part in sums)
-        # Where values are mostly below 0, there are no conversions to count.
-        if converted < LEAST_CONVERSIONS and sum(0.0 if isinstance(part, Quantile) else part.y for part in sums) >= 0:
-            counted = f"{format_count(converted, 'event')} of {variant.key}" if measure.kind == "quantile" else None
-            counted = counted or f"{format_count(converted, 'user')} of {variant.key} converted"
-            message = f"{measure.key}: {counted}; a verdict needs {LEAST_CONVERSIONS}."
-            yield Reason(ReasonCode.TOO_FEW_CONVERSIONS, message)
+def _shortages(inputs: Inputs, measures: Sequence[MeasureAnalysis], primary: int) -> Iterator[Reason]:
+    """Yield a reason for each variant that is too small to judge, by the users whom its comparison rests on."""
+    comparisons, control = _comparisons(measures[primary]), inputs.design.control
+    found: dict[Reason, None] = {}
+    for key in (variant.key for variant in inputs.design.variants if variant.weight and variant.key in comparisons):
+        strata = comparisons[key].basis.strata
+        if strata:
+            pairs = (control, key), (key, control)
+            found |= dict.fromkeys(filter(None, (_shortage(inputs, primary, *pair, strata) for pair in pairs)))
+        else:
+            message = f"In no phase do both {control} and {key} have 2 users; a verdict needs {LEAST_USERS} in each."
+            found[Reason(ReasonCode.TOO_FEW_USERS, message)] = None
+    yield from found
+
+
+def _shortage(inputs: Inputs, primary: int, key: str, other: str, indexes: Sequence[int]) -> Reason | None:
+    measure, strata = inputs.measures[primary], [stratum.sums[primary] for stratum in inputs.strata]
+    sums = [strata[index][key] for index in indexes if key in strata[index]]
+    users = sum(part.n for part in sums)
+    is_everybody = users == counted_users(inputs, primary)[key]
+    where = "" if is_everybody else f" in the phases of its comparison with {other}"
+    if users < LEAST_USERS:
+        message = (
+            f"{key} has {format_count(users, measure.user)}{where}; a verdict needs {LEAST_USERS} in every variant."
+        )
+        return Reason(ReasonCode.TOO_FEW_USERS, message)
+    converted = sum(part.events if isinstance(part, Quantile) else part.positive for part in sums)
+    # Where values are mostly below 0, there are no conversions to count.
+    if converted < LEAST_CONVERSIONS and sum(0.0 if isinstance(part, Quantile) else part.y for part in sums) >= 0:
+        counted = f"{format_count(converted, 'event')} of {key}" if measure.kind == "quantile" else None
+        counted = counted or f"{format_count(converted, 'user')} of {key} converted"
+        message = f"{measure.key}: {counted}{where}; a verdict needs {LEAST_CONVERSIONS}."
+        return Reason(ReasonCode.TOO_FEW_CONVERSIONS, message)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +229,7 @@ def _objections(inputs: Inputs, measures: Sequence[MeasureAnalysis], key: str) -
     """Yield the guardrails that object to one treatment."""
     for measure, analysis in _guardrails(inputs, measures):
         variants = {variant.key: variant for variant in analysis.variants}
-        pair = variants[key], variants[inputs.design.control]
-        if objection := describe_guardrail(inputs, measure, pair, _comparisons(analysis)[key]):
+        if objection := describe_guardrail(inputs, measure, variants[key], _comparisons(analysis)[key]):
             yield objection
 
 

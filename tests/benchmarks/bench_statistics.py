@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from experiments.stats.analysis import analyse
-from experiments.stats.types import Analysis, Design, Estimate, Inputs, Kind, Measure, Stratum, Sums, Weight
+from experiments.stats.outcomes import Analysis
+from experiments.stats.types import Design, Estimate, Inputs, Kind, Measure, Stratum, Sums, Weight
 from tests.benchmarks.load import MissingTool
 from tests.benchmarks.tables import print_bars
 

@@ -9,7 +9,8 @@ from typing import Any
 from drf_spectacular.generators import SchemaGenerator
 
 from config.errors import DetailCode, ErrorCode
-from experiments.stats.types import Decision, ReasonCode
+from experiments.stats.outcomes import Decision
+from experiments.stats.types import ReasonCode
 from flags.engine.operators import OPERATORS
 from flags.engine.types import Reason, RuleType
 from flags.usage.staleness import StaleReason

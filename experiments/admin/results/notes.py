@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from experiments.admin.results.comparisons import has_plot, margin_of
+from experiments.admin.results.formats import format_of_values
 from experiments.admin.words import describe_span
 from experiments.results.types import MetricFigures, Results, VariantFigures
-from experiments.stats.numbers import equate_p_value, format_count
-from experiments.stats.types import Comparison, Estimate
+from experiments.stats.numbers import NO_FIGURE, equate_p_value, format_count
+from experiments.stats.types import Comparison, Estimate, name_phases
 
 _DAY = timedelta(days=1)
 CORRECTION_NAMES = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}
@@ -31,6 +32,7 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
     if foreign := sum(variant.other_currency_events for variant in figures.variants):
         events = format_count(foreign, "event")
         yield f"{events} in another currency or without one: not counted. Amounts are never converted."
+    yield from _other_phases(results, figures)
     comparisons = [variant.comparison for variant in figures.variants if variant.comparison]
     family = max((comparison.family or 1 for comparison in comparisons), default=1)
     if family > 1:
@@ -39,6 +41,22 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
     margins = [margin_of(figures.definition, comparison) for comparison in comparisons if has_plot(comparison)]
     if any(margin is not None for margin in margins):
         yield "The dashed line is the margin. The guardrail is safe if the whole interval is on its better side."
+
+
+def _other_phases(results: Results, figures: MetricFigures) -> Iterator[str]:
+    """Yield a note for each treatment that is compared over other phases than those of the control's row."""
+    bases = {variant.key: variant.comparison.basis for variant in figures.variants if variant.comparison}
+    shown = max(bases.values(), key=lambda basis: basis.control.n, default=None)
+    for key, basis in bases.items():
+        if shown is None or basis.phases == shown.phases or not basis.phases:
+            continue
+        control, value = results.control, basis.control.value
+        there = NO_FIGURE if value is None else format_of_values(figures.definition)(value)
+        users = format_count(basis.control.n, results.user_of(figures.definition))
+        yield (
+            f"{key} is compared over {name_phases(basis.phases)}, in which {control} has {there} ({users}). "
+            f"The row of {control} shows {name_phases(shown.phases)}."
+        )
 
 
 def warnings_of(results: Results, figures: MetricFigures) -> Iterator[str]:

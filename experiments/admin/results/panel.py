@@ -13,7 +13,8 @@ from experiments.models import Experiment
 from experiments.results.classification import WORDS, AssignmentAudit
 from experiments.results.types import Guards, Results
 from experiments.stats.numbers import equate_p_value, format_count
-from experiments.stats.types import Decision, Reason, SampleRatio
+from experiments.stats.outcomes import Decision, SampleRatio
+from experiments.stats.types import Reason
 
 # The label, the tone and the icon of each decision.
 _BADGES = {

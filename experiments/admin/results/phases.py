@@ -11,7 +11,7 @@ from experiments.design.phases import split_of
 from experiments.models import WHOLE
 from experiments.results.types import PhaseFigures, VariantUsers
 from experiments.stats.numbers import equate_p_value, format_short_number
-from experiments.stats.types import SampleRatio
+from experiments.stats.outcomes import SampleRatio
 from flags.words.rules import describe_condition
 
 

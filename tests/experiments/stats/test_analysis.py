@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from experiments.stats import effects, samples
 from experiments.stats.analysis import analyse, analyse_parts
 from experiments.stats.multiplicity import holm
-from experiments.stats.types import Analysis, Design, Estimate, Inputs, Measure, Reason, ReasonCode, Sums, Weight
+from experiments.stats.outcomes import Analysis
+from experiments.stats.types import Design, Estimate, Inputs, Measure, Reason, ReasonCode, Sums, Weight
 from tests.experiments.stats.sums import inputs, inputs_of, share, sums_of
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=300)

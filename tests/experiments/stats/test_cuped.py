@@ -9,8 +9,9 @@ from scipy import stats as scipy_stats
 from experiments.stats.analysis import analyse
 from experiments.stats.cuped import NO_HISTORY, NOT_FOR_QUANTILES, NOT_REGISTERED, adjust
 from experiments.stats.effects import NO_VARIANCE
+from experiments.stats.outcomes import Decision
 from experiments.stats.samples import NO_USERS, OUT_OF_RANGE
-from experiments.stats.types import Decision, Measure, ReasonCode, Sums
+from experiments.stats.types import Measure, ReasonCode, Sums
 from tests.experiments.stats.sums import design, difference, inputs, share, sums_of
 
 BEFORE = {

@@ -8,17 +8,8 @@ import numpy as np
 import pytest
 
 from experiments.stats.analysis import analyse
-from experiments.stats.types import (
-    Comparison,
-    Decision,
-    Guardrail,
-    Margin,
-    Measure,
-    Plan,
-    Quantile,
-    ReasonCode,
-    Sums,
-)
+from experiments.stats.outcomes import Decision
+from experiments.stats.types import Comparison, Guardrail, Margin, Measure, Plan, Quantile, ReasonCode, Sums
 from tests.experiments.stats.sums import inputs, share, sums_of
 
 RENEWALS = Measure("renewals", "share", is_guardrail=True)
@@ -157,7 +148,7 @@ def test_guardrail__at_the_reading_of_a_fixed_analysis__is_judged_by_the_test_fo
     guardrail = RENEWALS, {"control": share(2000, 10_000), "treatment": share(1960, 10_000)}
     decided = {}
     for analysis in ("sequential", "fixed"):
-        results = analyse(inputs(goal, guardrail, plan=Plan(size=20_000, analysis=analysis)))
+        results = analyse(inputs(goal, guardrail, plan=Plan(size=20_000, analysis=analysis, is_read=True)))
         decided[analysis] = results.measures[1].variants[1].comparison.guardrail.status, results.verdict.decision
     assert decided == {"sequential": ("undecided", Decision.KEEP_RUNNING), "fixed": ("safe", Decision.SHIP)}
 

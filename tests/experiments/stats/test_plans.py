@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from experiments.stats.analysis import analyse
+from experiments.stats.outcomes import Decision, Verdict
 from experiments.stats.plans import planned_users
-from experiments.stats.types import Decision, Design, Margin, Measure, Plan, ReasonCode, Verdict, Weight
+from experiments.stats.types import Design, Margin, Measure, Plan, ReasonCode, Weight
 from tests.experiments.stats.sums import inputs, share
 
 SIGNUP = Measure("signup", "share")
@@ -116,9 +117,24 @@ def test_fixed__before_every_variant_has_its_users__says_how_far_it_is_and_decid
     assert stopped.decision == Decision.INCONCLUSIVE
 
 
+def test_fixed__enough_users_without_a_reading__waits_for_it():
+    """As where all users count, also those whose window is not over."""
+    analysis = analyse(inputs((SIGNUP, WINNER), plan=Plan(size=20_000, analysis="fixed")))
+    assert (analysis.verdict.decision, codes(analysis.verdict)) == (Decision.KEEP_RUNNING, [ReasonCode.PLANNED_SIZE])
+    assert analysis.verdict.reasons[0].message == (
+        "The results are read when every variant has its planned number of users who count."
+    )
+    assert not analysis.measures[0].variants[1].comparison.is_fixed
+
+
+def test_fixed__read__is_decided_by_it_even_in_a_part_of_the_users():
+    sums = {"control": share(100, 1000), "treatment": share(200, 1000)}
+    assert decide(sums, Plan(size=20_000, analysis="fixed", is_read=True)).decision == Decision.SHIP
+
+
 def test_fixed__read_with_too_few_conversions__is_inconclusive():
     sums = {"control": share(3, 10_000), "treatment": share(4, 10_000)}
-    assert decide(sums, Plan(size=20_000, analysis="fixed")).decision == Decision.INCONCLUSIVE
+    assert decide(sums, Plan(size=20_000, analysis="fixed", is_read=True)).decision == Decision.INCONCLUSIVE
 
 
 def test_fixed__before_the_reading__rows_are_always_valid():
@@ -131,7 +147,7 @@ def test_fixed__before_the_reading__rows_are_always_valid():
 
 def test_fixed__at_the_planned_size__decides_by_the_test_for_one_look_and_its_correction():
     sums = {"control": share(1000, 10_000), "treatment": share(1100, 10_000), "other": share(1000, 10_000)}
-    given = inputs((SIGNUP, sums), plan=Plan(size=30_000, analysis="fixed"))
+    given = inputs((SIGNUP, sums), plan=Plan(size=30_000, analysis="fixed", is_read=True))
     analysis = analyse(given)
     row = analysis.measures[0].variants[1].comparison
     assert (row.is_fixed, row.label, row.family) == (True, "better", 2)
@@ -140,6 +156,7 @@ def test_fixed__at_the_planned_size__decides_by_the_test_for_one_look_and_its_co
     assert row.single_look.difference.level == 0.95
     assert row.single_look.difference.p_value == row.unadjusted_p
     assert row.single_look.lift.lower > row.lift.fixed_horizon.lower
+    assert row.difference.always_valid.level == pytest.approx(0.975)
     assert (analysis.verdict.decision, analysis.verdict.variant) == (Decision.SHIP, "treatment")
     assert "97.5 % fixed-horizon interval" in analysis.verdict.reasons[0].message
     sequential = analyse(inputs((SIGNUP, sums), plan=Plan(size=30_000)))
@@ -151,6 +168,6 @@ def test_fixed__read_without_a_clear_result__is_over_even_with_an_undecided_guar
         Measure("renewals", "share", is_guardrail=True, margin=Margin(0.01)),
         {key: share(30, 10_000) for key in WINNER},
     )
-    plan = Plan(size=20_000, minimum_effect=0.3, analysis="fixed")
+    plan = Plan(size=20_000, minimum_effect=0.3, analysis="fixed", is_read=True)
     assert decide(WINNER, plan, guardrail).decision == Decision.INCONCLUSIVE
     assert decide(OPEN, plan).decision == Decision.NO_DIFFERENCE

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats as scipy_stats
 
 from experiments.stats.analysis import analyse
+from experiments.stats.outcomes import Analysis, Decision
+from experiments.stats.strata import NOT_TOGETHER
 from experiments.stats.types import (
-    Analysis,
-    Decision,
     Design,
     Inputs,
     Measure,
@@ -33,9 +33,9 @@ VALUES = {  # by stratum and variant
 }
 
 
-def stratum(sums: Mapping[str, Sums | Quantile], **weights: float) -> Stratum:
+def stratum(sums: Mapping[str, Sums | Quantile], *phases: int, **weights: float) -> Stratum:
     variants = [Weight(key, weights.get(key, 1)) for key in sums]
-    return Stratum(variants, {key: of_variant.n for key, of_variant in sums.items()}, [sums])
+    return Stratum(variants, {key: of_variant.n for key, of_variant in sums.items()}, [sums], phases)
 
 
 def analyse_strata(measure: Measure, *strata: Stratum, **changes: object) -> Analysis:
@@ -104,40 +104,72 @@ def test_strata__that_are_alike__are_as_one():
 
 
 def test_stratum__with_one_user_in_a_variant__is_left_out_and_reported():
-    first = stratum({"control": share(40, 100), "green": share(1, 1)}, control=99, green=1)
-    second = stratum({"control": share(500, 1000), "green": share(500, 1000)})
+    first = stratum({"control": share(40, 100), "green": share(1, 1)}, 1, 3, control=99, green=1)
+    second = stratum({"control": share(500, 1000), "green": share(500, 1000)}, 2)
     analysis = analyse_strata(SIGNUP, first, second)
     found = variants_of(analysis)
-    assert analysis.measures[0].left_out == [0]
+    assert analysis.measures[0].left_out == {"green": [0]}
     assert (found["control"].value, found["control"].n) == (0.5, 1100)
-    alone = variants_of(analyse_strata(SIGNUP, second))["green"].comparison
-    assert found["green"].comparison.difference == alone.difference
+    compared, alone = found["green"].comparison, variants_of(analyse_strata(SIGNUP, second))["green"].comparison
+    assert compared.difference == alone.difference
+    assert (compared.basis.strata, compared.basis.phases, compared.basis.users) == ((1,), [2], 1000)
+    assert (compared.basis.control.n, compared.basis.control.value) == (1000, 0.5)
     warning = analysis.verdict.reasons[-1]
     assert warning.code == ReasonCode.STRATUM_LEFT_OUT
     assert warning.message == (
-        "signup: 101 users assigned by other weights are left out, because some variant had fewer than 2 users then."
+        "signup of green: 101 users of phases 1 and 3 left out, because control or green had fewer than 2 users then."
     )
 
 
 def test_strata__all_with_too_few_users__have_no_values():
     parts = [
-        stratum({"control": share(40, 100), "green": share(1, 1)}),
-        stratum({"control": share(1, 1), "green": share(5, 9)}),
+        stratum({"control": share(40, 100), "green": share(1, 1)}, 1, control=100),
+        stratum({"control": share(1, 1), "green": share(5, 9)}, 2, green=9),
     ]
-    found = variants_of(analyse_strata(SIGNUP, *parts))
-    assert {variant.reason.code for variant in found.values()} == {ReasonCode.TOO_FEW_USERS}
-    assert found["green"].comparison.difference.code == ReasonCode.TOO_FEW_USERS
+    analysis = analyse_strata(SIGNUP, *parts)
+    found = variants_of(analysis)
+    assert {variant.reason for variant in found.values()} == {NOT_TOGETHER}
+    assert found["green"].comparison.difference == NOT_TOGETHER
+    assert (found["green"].comparison.basis.strata, analysis.measures[0].left_out) == ((), {"green": [0, 1]})
+    assert analysis.verdict.reasons[0].message == (
+        "In no phase do both control and green have 2 users; a verdict needs 100 in each."
+    )
 
 
 def test_variant__that_gets_no_users_any_more__is_compared_where_it_had_some():
-    first = stratum({"control": share(100, 1000), "green": share(150, 1000), "off": share(90, 1000)})
-    second = stratum({"control": share(600, 2000), "green": share(700, 2000), "off": Sums()}, off=0)
+    first = stratum({"control": share(100, 1000), "green": share(150, 1000), "off": share(90, 1000)}, 1)
+    second = stratum({"control": share(600, 2000), "green": share(700, 2000), "off": Sums()}, 2, off=0)
     analysis = analyse_strata(SIGNUP, first, second)
     found = variants_of(analysis)
-    assert analysis.measures[0].left_out == []
-    assert found["off"].comparison.difference.estimate == pytest.approx(-0.01)
-    assert found["green"].value == pytest.approx(3 / 7 * 0.15 + 4 / 7 * 0.35)
+    off = found["off"].comparison
+    assert analysis.measures[0].left_out == {"green": [], "off": []}
+    assert (off.difference.estimate, off.basis.phases) == (pytest.approx(-0.01), [1])
+    assert (off.basis.control.n, off.basis.control.value) == (1000, 0.1)
+    assert found["off"].value == off.basis.control.value + off.difference.estimate
+    assert found["green"].value == pytest.approx(1 / 3 * 0.15 + 2 / 3 * 0.35)
+    assert found["control"].value == pytest.approx(1 / 3 * 0.1 + 2 / 3 * 0.3)
     assert analysis.verdict.decision == Decision.SHIP
+
+
+def test_verdict__variant_added_with_few_users_of_control_since__waits_for_them():
+    """The control has users enough, but not in the phase in which the new variant is compared with it."""
+    first = stratum({"control": share(500, 5000), "green": share(600, 5000), "new": Sums()}, 1, new=0)
+    second = stratum({"control": share(9, 90), "green": share(9, 90), "new": share(200, 900)}, 2, new=10)
+    verdict = analyse_strata(SIGNUP, first, second).verdict
+    assert (verdict.decision, [reason.message for reason in verdict.reasons]) == (
+        Decision.KEEP_RUNNING,
+        ["control has 90 users in the phases of its comparison with new; a verdict needs 100 in every variant."],
+    )
+
+
+def test_guardrail__judged_over_the_phases_of_its_comparison__has_the_margin_of_the_control_there():
+    guardrail = Measure("renewal", "share", is_guardrail=True)
+    first = stratum({"control": share(500, 1000), "green": share(500, 1000), "new": Sums()}, 1, new=0)
+    second = stratum({"control": share(100, 1000), "green": share(100, 1000), "new": share(100, 1000)}, 2)
+    found = variants_of(analyse_strata(guardrail, first, second))
+    assert found["new"].comparison.guardrail.margin.absolute == pytest.approx(0.01)
+    assert found["green"].comparison.guardrail.margin.absolute == pytest.approx(0.1 * (0.5 + 0.1) / 2)
+    assert found["control"].value == pytest.approx(0.3)
 
 
 def test_strata__with_history__share_one_theta():

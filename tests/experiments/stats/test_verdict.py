@@ -8,8 +8,9 @@ import pytest
 
 from experiments.stats.analysis import analyse
 from experiments.stats.effects import NO_VARIANCE, ONE_USER
+from experiments.stats.outcomes import Decision
 from experiments.stats.samples import NO_DENOMINATOR, NO_USERS
-from experiments.stats.types import Decision, Design, Margin, Measure, ReasonCode, Split, Sums, Weight
+from experiments.stats.types import Design, Margin, Measure, ReasonCode, Split, Sums, Weight
 from experiments.stats.verdict import NO_GOAL
 from tests.experiments.stats.sums import inputs, inputs_of, share, sums_of
 

@@ -18,10 +18,11 @@ from experiments.results.types import (
     VariantFigures,
     VariantUsers,
 )
+from experiments.stats.outcomes import Decision, SampleRatio, Verdict
 from experiments.stats.types import (
+    Basis,
     Comparison,
     Cuped,
-    Decision,
     Estimate,
     Guardrail,
     GuardrailStatus,
@@ -29,11 +30,9 @@ from experiments.stats.types import (
     Margin,
     Reason,
     ReasonCode,
-    SampleRatio,
     SingleLook,
     Test,
     VariantEstimate,
-    Verdict,
 )
 from tests.conftest import NOON
 
@@ -51,6 +50,7 @@ TOO_FEW = Reason(ReasonCode.TOO_FEW_USERS, "Fewer than 2 users.")
 OPEN = Reason(ReasonCode.OPEN_INTERVAL, "The lift has no bound on this side.")
 NO_HISTORY = Reason(ReasonCode.NO_HISTORY, "Nobody did this before the exposure.")
 EXPERIMENT = Experiment(key="button", environment=Environment(key="production", name="Production"))
+BASIS = Basis([0], [1], 1000, VariantEstimate("blue", 1000, 0.1, Interval(0.09, 0.11), None, None))
 EVEN = SampleRatio({"blue": 1000.0, "green": 1000.0}, chi_square_p=0.6, always_valid_p=1.0, is_mismatch=False)
 
 
@@ -77,7 +77,7 @@ def compared(lift: Estimate | Reason, difference: Estimate | Reason, **others: A
         "single_look": SingleLook(**chances, difference=_alone(difference), lift=_alone(lift)),
         "cuped": NO_HISTORY,
     }
-    return Comparison(difference, lift, **{**usual, **others})
+    return Comparison(others.pop("basis", BASIS), difference, lift, **{**usual, **others})
 
 
 def _alone(estimate: Estimate | Reason) -> Test | Reason:

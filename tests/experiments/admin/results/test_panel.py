@@ -11,7 +11,8 @@ from experiments.lifecycle.new_phase import open_phase
 from experiments.models import Experiment, Exposure
 from experiments.results.classification import AssignmentAudit, Cause
 from experiments.results.types import Guards
-from experiments.stats.types import Decision, Reason, ReasonCode, SampleRatio, Verdict
+from experiments.stats.outcomes import Decision, SampleRatio, Verdict
+from experiments.stats.types import Reason, ReasonCode
 from tests.admin import messages_of, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 from tests.experiments.admin.results.made import (

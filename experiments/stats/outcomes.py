@@ -1,0 +1,66 @@
+"""The outcome of an analysis: every measure in every variant, the sample ratio, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from experiments.stats.types import Estimate, Reason, VariantEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureAnalysis:
+    """One measure in every variant; the variants are in the order of the design.
+
+    `before` has, for each treatment, the difference from the control before the exposure. `left_out`
+    has the indexes of the strata in which a treatment and the control both took part, but one of them
+    has too few users to compare.
+    """
+
+    key: str
+    variants: Sequence[VariantEstimate]
+    before: Mapping[str, Estimate | Reason]
+    left_out: Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRatio:
+    """The check for a sample ratio mismatch (SRM). `expected` are the users by variant key by the weights."""
+
+    expected: Mapping[str, float]
+    chi_square_p: float
+    always_valid_p: float
+    is_mismatch: bool
+
+
+class Decision(StrEnum):
+    SHIP = "ship"
+    DO_NOT_SHIP = "do_not_ship"
+    KEEP_RUNNING = "keep_running"
+    NO_DIFFERENCE = "no_difference"
+    INCONCLUSIVE = "inconclusive"
+    CHECK_DATA = "check_data"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`variant` is the one to ship, and None for every other decision."""
+
+    decision: Decision
+    variant: str | None
+    reasons: Sequence[Reason]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The results of one analysis.
+
+    `measures` are in the order of the inputs. `harmed` has, for each treatment, the keys of the
+    guardrails that it harms.
+    """
+
+    measures: Sequence[MeasureAnalysis]
+    sample_ratio: SampleRatio | Reason
+    harmed: Mapping[str, Sequence[str]]
+    verdict: Verdict
