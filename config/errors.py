@@ -5,7 +5,8 @@ This module is pure: it does not import Django, and uses only the status codes o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -136,3 +137,13 @@ class ValidationFailed(DomainError):
         first, *others = details
         message = f"{first.field}: {first.message}" if first.field else first.message
         super().__init__(code, message, (first, *others))
+
+
+@contextmanager
+def reported_at(field: str) -> Iterator[None]:
+    """Report every invalid field at this one, where the caller sent only this one and the others follow from it."""
+    try:
+        yield
+    except ValidationFailed as error:
+        details = [Detail(field, detail.code, f"{detail.field}: {detail.message}") for detail in error.details]
+        raise ValidationFailed(details) from error

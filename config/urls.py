@@ -66,6 +66,7 @@ urlpatterns = [
         "v1/segments/<str:segment_key>",
         SegmentViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
     ),
+    path("v1/segments/<str:segment_key>/revert", SegmentViewSet.as_view({"post": "revert"})),
     path("v1/segments/<str:segment_key>/users", SegmentViewSet.as_view({"post": "change_users"})),
     path("v1/metrics", MetricViewSet.as_view({"get": "list", "post": "create"})),
     path(

@@ -13,7 +13,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpR
 from django.urls import path
 
 from config.admin.current_environment import check_environment, current_environment
-from config.admin.site import Confirmation, DomainAdmin, button, reason_of, writer_here
+from config.admin.reverts import RevertPages
+from config.admin.site import Confirmation, button, reason_of, writer_here
 from config.change_log.descriptions import DescribedChange, describe_differences
 from config.change_log.history import filter_visible
 from config.errors import DomainError
@@ -23,19 +24,13 @@ from flags.changes.driven_rules import with_driven_rules
 from flags.models import Flag
 from flags.words.rules import describe_flag_value
 
-_MOST_CONSEQUENCES = 12
 
-
-class FlagPages(DomainAdmin):
+class FlagPages(RevertPages):
     """Changes of a flag without its form, each one call of the domain."""
 
     def get_urls(self) -> list[Any]:
-        own = (("toggle/", self.toggle_view, "toggle"), ("revert/<int:revision>/", self.revert_view, "revert"))
-        urls = [
-            path(f"<path:object_id>/{route}", self.admin_site.admin_view(view), name=f"flags_flag_{name}")
-            for route, view, name in own
-        ]
-        return [*urls, *super().get_urls()]
+        view = self.admin_site.admin_view(self.toggle_view)
+        return [path("<path:object_id>/toggle/", view, name="flags_flag_toggle"), *super().get_urls()]
 
     # on and off
 
@@ -144,46 +139,24 @@ class FlagPages(DomainAdmin):
     # history
 
     def describe(self, request: HttpRequest, obj: Flag, change: Change) -> DescribedChange:
-        """Add the address of the revert page to changes that are not the current state."""
         described = super().describe(request, obj, change)
         concerns_environment = change.environment in ("", current_environment(request).key)
-        is_past = change.after is not None and change.revision < obj.version
-        if not (concerns_environment and is_past and self.has_change_permission(request)):
-            return described
-        return replace(described, revert_address=self.address_of("revert", obj.pk, change.revision))
+        return described if concerns_environment else replace(described, revert_address="")
 
-    def revert_view(self, request: HttpRequest, object_id: str, revision: int) -> HttpResponse:
-        if not self.has_change_permission(request):
-            raise PermissionDenied
-        flag = self.find(request, object_id)
-        if flag is None:
-            return self.missing(request, object_id)
-        confirmation = Confirmation(
-            f"Revert {flag.key} to revision {revision}?",
-            self._consequences(request, flag, revision),
-            "Revert the flag",
-            is_dangerous=False,
-        )
-        act = partial(self._move, request, flag, flag_changes.revert_flag, revision=revision)
-        return self.confirm(request, flag, confirmation, act, f"{flag.key} is reverted to revision {revision}.")
+    def revert(self, request: HttpRequest, obj: Flag, revision: int) -> None:
+        self._move(request, obj, flag_changes.revert_flag, revision=revision)
 
-    def _consequences(self, request: HttpRequest, flag: Flag, revision: int) -> list[str]:
-        """Describe what a revert would change.
-
-        It leaves other environments, and archiving, as they are.
-        """
+    def differences_to(self, request: HttpRequest, obj: Flag, revision: int) -> list[str] | None:
+        """Describe what a revert would change. It leaves other environments, and archiving, as they are."""
         environment = current_environment(request)
-        change = filter_visible(self.history_of(flag), environment.key).filter(revision=revision).first()
+        change = filter_visible(self.history_of(obj), environment.key).filter(revision=revision).first()
         if change is None or change.after is None:
-            return [f"Revision {revision} is not in the history of this flag in {environment.name}."]
+            return None
         before, after = (
-            _in_environment(environment.key, document) for document in (flag_changes.document(flag), change.after)
+            _in_environment(environment.key, document) for document in (flag_changes.document(obj), change.after)
         )
         after["rules"] = with_driven_rules(before["rules"], after["rules"])
-        lines = describe_differences(before, after, describe_flag_value)
-        more = len(lines) - _MOST_CONSEQUENCES
-        shown = [*lines[:_MOST_CONSEQUENCES], f"and {more} more differences"] if more > 0 else lines
-        return shown or ["Nothing would change: the flag has these values now."]
+        return describe_differences(before, after, describe_flag_value)
 
 
 def _in_environment(environment_key: str, document: dict[str, Any]) -> dict[str, Any]:

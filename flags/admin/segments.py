@@ -10,20 +10,22 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
 from config import snapshot as system
-from config.admin.site import Confirmation, DomainAdmin, column, in_two_lines, moment, writer
+from config.admin.reverts import RevertPages
+from config.admin.site import Confirmation, column, in_two_lines, moment, reason_of, writer
+from config.change_log.descriptions import describe_differences
 from config.documents import is_same
 from flags import snapshot
 from flags.admin.forms import SegmentForm
 from flags.changes import segment_changes
 from flags.engine.parsing import references
 from flags.models import FlagState, Segment
-from flags.words.rules import describe_condition, operator_choices
+from flags.words.rules import describe_condition, describe_flag_value, operator_choices
 
 _WRITTEN = ("description", "conditions", "user_ids")
 _SHOWN_CONDITIONS = 3
 
 
-class SegmentAdmin(DomainAdmin):
+class SegmentAdmin(RevertPages):
     kind = segment_changes.KIND
     has_long_documents = True
     form = SegmentForm
@@ -100,6 +102,13 @@ class SegmentAdmin(DomainAdmin):
 
     def remove(self, request: HttpRequest, obj: Segment, reason: str) -> None:
         segment_changes.delete_segment(key=obj.key, reason=reason, **writer(request))
+
+    def revert(self, request: HttpRequest, obj: Segment, revision: int) -> None:
+        segment_changes.revert_segment(key=obj.key, revision=revision, reason=reason_of(request), **writer(request))
+
+    def differences_to(self, request: HttpRequest, obj: Segment, revision: int) -> list[str] | None:
+        then = segment_changes.document_at(obj.key, revision)
+        return None if then is None else describe_differences(segment_changes.document(obj), then, describe_flag_value)
 
     def deletion(self, request: HttpRequest, obj: Segment) -> Confirmation:
         return Confirmation(

@@ -171,8 +171,8 @@ class FlagUpdateSerializer(FlagSerializer):
 
 
 class RevertSerializer(StrictSerializer):
-    """The version of a flag to restore."""
+    """What to restore."""
 
     revision = WholeNumberField(
-        min_value=1, help_text="A revision of the flag's history. The flag becomes what it was after it."
+        min_value=1, help_text="A revision of the history. The flag or segment becomes what it was after this revision."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -18,6 +18,7 @@ from config.change_log.preconditions import check_version
 from config.errors import ErrorCode
 from config.models import Scope
 from flags.api.filters import SegmentFilter
+from flags.api.flag_serializers import RevertSerializer
 from flags.api.segment_serializers import (
     SegmentEntrySerializer,
     SegmentSerializer,
@@ -40,6 +41,7 @@ class SegmentViewSet(ApiViewSet):
         "retrieve": Access(Scope.SERVER, "flags.view_segment"),
         "create": Access(Scope.MANAGE, "flags.add_segment", "Segments"),
         "partial_update": Access(Scope.MANAGE, "flags.change_segment", "Segments"),
+        "revert": Access(Scope.MANAGE, "flags.change_segment", "Segments"),
         "change_users": Access(Scope.MANAGE, "flags.change_segment", "Segments"),
         "destroy": Access(Scope.MANAGE, "flags.delete_segment", "Segments"),
     }
@@ -132,6 +134,22 @@ class SegmentViewSet(ApiViewSet):
         segment, members = segment_changes.change_members(**self._write(segment_key), **sent)
         counts = {"added": len(members.added), "removed": len(members.removed), "total": len(segment.user_ids)}
         return self.versioned(counts, segment.etag)
+
+    @operation(
+        "revert_segment",
+        "Revert a segment",
+        description="Restores the segment as it was after a revision of its history, which `GET /v1/audit` lists with "
+        "`object=segment/<key>`. A revert is an edit like any other. If something that the segment needed then no "
+        "longer exists, it is refused; the detail names `revision`.",
+        request=RevertSerializer,
+        responses={200: answer(SegmentSerializer, "The changed segment.")},
+        errors=[ErrorCode.EXPERIMENT_LOCKED],
+        examples=[OpenApiExample("A revision", value={"revision": 42}, request_only=True)],
+    )
+    def revert(self, request: Request, segment_key: str) -> Response:
+        refuse_parameters(request)
+        revision = self.validated(request.data, RevertSerializer)["revision"]
+        return self._answer(segment_changes.revert_segment(**self._write(segment_key), revision=revision))
 
     @operation(
         "delete_segment",

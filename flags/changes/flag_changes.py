@@ -10,7 +10,7 @@ from config.change_log.history import filter_visible
 from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import is_same
-from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed, reported_at
 from config.models import Change, Environment
 from config.slugs import check_key, is_key
 from flags.changes import driven_rules, references
@@ -115,12 +115,8 @@ def revert_flag(
             raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
         then = values_of(change.after, environment.key)
         rules = driven_rules.with_driven_rules(flag.rules, then["rules"])
-        try:
+        with reported_at("revision"):
             return _change(log, flag, environment, {**then, "rules": rules})
-        except ValidationFailed as error:
-            # The caller sent only the revision, not these fields.
-            details = [Detail("revision", detail.code, f"{detail.field}: {detail.message}") for detail in error.details]
-            raise ValidationFailed(details) from error
 
 
 def archive_flag(

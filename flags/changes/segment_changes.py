@@ -12,7 +12,7 @@ from django.db.models import Max
 from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document, is_same
-from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed, reported_at
 from config.models import SEGMENT, SEGMENT_MEMBERS, Change, ChangeQuerySet, kinds_of
 from config.slugs import check_description, check_key, is_key
 from flags.changes import references
@@ -64,15 +64,39 @@ def update_segment(
     with writing(actor=actor, at=at, reason=reason) as log:
         segment = get_segment(key)
         check_version(segment, if_match)
-        before = document(segment)
-        values = validate(key, changes, to={name: getattr(segment, name) for name in _NEW})
-        new = save(segment, values, Stamp(log.at, log.next_revision()))
-        if new:
-            if "conditions" in new:
-                references.check_segment(document(segment))
-            log.append(KIND, object_id=segment.pk, key=key, before=before, after=document(segment))
-            announce(log, [key] if has_other_members(new) else [])
-        return segment
+        return _change(log, segment, changes)
+
+
+def revert_segment(
+    *, key: str, revision: int, actor: Actor, at: datetime, if_match: str | None = None, reason: str = ""
+) -> Segment:
+    """Restore a segment to a revision of its history.
+
+    It is an edit, and refused like any other edit, for example if the segment needed another one that
+    no longer exists.
+    """
+    with writing(actor=actor, at=at, reason=reason) as log:
+        segment = get_segment(key)
+        check_version(segment, if_match)
+        then = document_at(key, revision)
+        if then is None:
+            message = "Must be a revision in the history of this segment, after which the segment existed."
+            raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
+        values = {"description": then["description"], "conditions": then["conditions"], "user_ids": then["userIds"]}
+        with reported_at("revision"):
+            return _change(log, segment, values)
+
+
+def _change(log: Writing, segment: Segment, changes: Mapping[str, Any]) -> Segment:
+    before = document(segment)
+    values = validate(segment.key, changes, to={name: getattr(segment, name) for name in _NEW})
+    new = save(segment, values, Stamp(log.at, log.next_revision()))
+    if new:
+        if "conditions" in new:
+            references.check_segment(document(segment))
+        log.append(KIND, object_id=segment.pk, key=segment.key, before=before, after=document(segment))
+        announce(log, [segment.key] if has_other_members(new) else [])
+    return segment
 
 
 def delete_segment(*, key: str, actor: Actor, at: datetime, if_match: str | None = None, reason: str = "") -> None:
@@ -169,6 +193,12 @@ def documents_in(log: ChangeQuerySet, keys: Collection[str]) -> dict[str, Docume
                 user_ids = Members.of(change).applied_to(document["userIds"])
                 documents[change.key] = {**document, "userIds": user_ids}
     return documents
+
+
+def document_at(key: str, revision: int) -> Document | None:
+    """Return the segment as it was after a revision of its history; None if there was none, or no such revision."""
+    own = Change.objects.of_key(KIND, key).filter(revision__lte=revision)
+    return documents_in(own, [key]).get(key) if own.filter(revision=revision).exists() else None
 
 
 def changed_since(keys: Collection[str], revision: int) -> list[str]:

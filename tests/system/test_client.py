@@ -78,7 +78,7 @@ def test_client__generated__compiles_and_has_every_operation(generated: Path) ->
     transitions |= {"get_variants", "open_phase", "reopen_experiment", "plan_experiment", "check_experiment"}
     transitions |= {"archive_experiment", "unarchive_experiment"}
     events = {"track_event", "batch_events", "query_events", "count_events"}
-    segments |= {"change_segment_users"}
+    segments |= {"change_segment_users", "revert_segment"}
     environments = {"list_environments", "create_environment", "get_environment", "update_environment"}
     keys = {"list_keys", "create_key", "get_key", "update_key", "revoke_key"}
     others = {"erase_user", "get_ruleset", "get_flag_usage", "promote_flags"}
@@ -166,6 +166,8 @@ def test_client__of_values_segments_and_history__works(call: Call, models: Modul
     assert call("flags.revert_flag", "client.values", body=first)[1].data.variants == variants
     status, audited = call("audit.list_changes", object_="segment/client.segment")
     assert (status, audited.data[-1].reason) == (200, "made by a machine")
+    created = models.RevertRequest(revision=audited.data[-1].revision)
+    assert call("segments.revert_segment", "client.segment", body=created)[1].data.description == ""
 
     status, refused = call("segments.delete_segment", "client.segment")
     assert (status, refused.error.code.value) == (409, "in_use")

@@ -48,6 +48,7 @@ CALLS = (
     Call("POST", "/v1/segments", {"key": "new"}, Scope.MANAGE, "flags.add_segment", 201),
     Call("PATCH", "/v1/segments/known", {"userIds": ["u"]}, Scope.MANAGE, "flags.change_segment"),
     Call("POST", "/v1/segments/known/users", {"add": ["u"]}, Scope.MANAGE, "flags.change_segment"),
+    Call("POST", "/v1/segments/known/revert", {"revision": REVISION + 1}, Scope.MANAGE, "flags.change_segment"),
     Call("DELETE", "/v1/segments/known", None, Scope.MANAGE, "flags.delete_segment", 204),
     Call("GET", "/v1/metrics", None, Scope.SERVER, "experiments.view_metric"),
     Call("GET", "/v1/metrics/known", None, Scope.SERVER, "experiments.view_metric"),

@@ -76,7 +76,7 @@ def test_document__operations__are_those_of_the_urls() -> None:
         for method in getattr(pattern.callback, "actions", {})
         if method != "head"
     }
-    assert len(served) == 60
+    assert len(served) == 61
     assert {(path, method) for path, method, _ in operations()} == served
 
 

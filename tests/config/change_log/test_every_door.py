@@ -23,7 +23,7 @@ from config.keys.environments import create_environment
 from config.models import Change, Environment
 from experiments.metrics.changes import create_metric
 from flags.changes.flag_changes import archive_flag, update_flag
-from flags.changes.segment_changes import create_segment
+from flags.changes.segment_changes import create_segment, update_segment
 from flags.models import Flag
 from tests.admin import AdminClient, filled
 from tests.config.change_log import doors
@@ -56,6 +56,8 @@ class World:
         which = {"environment": production, "actor": ACTOR, "at": NOON}
         standing = FlagFactory(key="standing", tags=["first"])
         update_flag(key="standing", changes={"tags": ["second"]}, **which)
+        create_segment(key="crowd", actor=ACTOR, at=NOON)
+        crowd = update_segment(key="crowd", changes={"description": "Second"}, actor=ACTOR, at=NOON)
         FlagFactory(key="archived")
         archive_flag(key="archived", **which)
         spare, _ = KeyFactory(name="spare")
@@ -64,7 +66,7 @@ class World:
             "archived": Flag.objects.get(key="archived"),
             "on": FlagFactory(key="on", on=True),
             "other": FlagFactory(key="other"),
-            "crowd": create_segment(key="crowd", actor=ACTOR, at=NOON),
+            "crowd": crowd,
             "audience": create_segment(key="audience", actor=ACTOR, at=NOON),
             "targeting": ExperimentFactory(key="targeting", conditions=ASKING, running=True),
             "measured": create_metric(key="measured", type="count", event="view", actor=ACTOR, at=NOON),

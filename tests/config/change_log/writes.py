@@ -10,6 +10,8 @@ from typing import Any
 BECAUSE = "because it is time"
 FIRST_REVISION = 3
 """Of the flag `standing`, right after the two environments of a new database."""
+REVISION_OF_CROWD = FIRST_REVISION + 2
+"""Of the segment `crowd`, when it was created."""
 
 FILE = """
 version: 1
@@ -106,6 +108,7 @@ API: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/v1/events", {"event": "buy", "userId": "u"}, []),
     ("POST", "/v1/events/batch", {"events": [{"event": "buy", "userId": "u"}]}, []),
     ("DELETE", "/v1/users/u", None, []),
+    ("POST", "/v1/segments/crowd/revert", {"revision": REVISION_OF_CROWD}, ["changed segment crowd"]),
     ("POST", "/v1/segments/crowd/users", {"add": ["u", "v"], "remove": ["w"]}, ["changed segment crowd"]),
     ("POST", "/v1/segments/crowd/users", {"remove": ["w"]}, []),
     ("POST", "/v1/environments", {"key": "new", "name": "New"}, ["created environment new"]),
@@ -147,6 +150,7 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("/admin/flags/segment/add/", {"key": "new", "reason": BECAUSE}, ["created segment new"]),
     ("/admin/flags/segment/{crowd}/change/", {"description": "Other", "reason": BECAUSE}, ["changed segment crowd"]),
+    (f"/admin/flags/segment/{{crowd}}/revert/{REVISION_OF_CROWD}/", YES, ["changed segment crowd"]),
     ("/admin/flags/segment/{crowd}/delete/", YES, ["deleted segment crowd"]),
     (
         "/admin/experiments/metric/add/",

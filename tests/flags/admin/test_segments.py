@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from config.models import Environment, Source
 from flags.changes.flag_changes import create_flag
-from flags.changes.segment_changes import create_segment, get_segment, update_segment
+from flags.changes.segment_changes import change_members, create_segment, get_segment, update_segment
 from flags.models import Segment
 from tests.admin import errors_of, filled, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
@@ -238,3 +238,48 @@ def test_add__of_more_than_may_be_listed__is_refused(db: None) -> None:
     client = sign_in()
     sent = filled(client, ADD, key="fresh", user_ids="\n".join([*MANY, "one-more"]))
     assert errors_of(client.post(ADD, sent))["user_ids"] == ["Must have at most 100,000 user ids."]
+
+
+# --- going back ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def first(segment: Segment) -> int:
+    """The revision after which the segment was created; by now it has other users and a description."""
+    created = revision()
+    change_members(key="testers", add=["bob"], remove=["ada"], actor=ACTOR, at=NOON)
+    update_segment(key="testers", changes={"description": "People who test"}, actor=ACTOR, at=NOON)
+    return created
+
+
+def test_history__of_a_segment__offers_to_go_back_to_all_but_the_last(segment: Segment, first: int) -> None:
+    page = sign_in().get(address("history", segment)).content.decode()
+    assert f'href="{reverse("admin:flags_segment_revert", args=[segment.pk, first])}"' in page
+    assert page.count("Revert to this") == 2
+
+
+def test_revert__of_a_segment__says_what_would_change_and_does_it(segment: Segment, first: int) -> None:
+    client, page = sign_in(), reverse("admin:flags_segment_revert", args=[segment.pk, first])
+    shown = text_of(client.get(page))
+    assert 'description: "People who test" → ""' in shown
+    assert 'user ids: 1 added ("ada"), 1 removed ("bob")' in shown
+    before = revision()
+    assert messages_of(client.post(page, {"reason": "Too early"})) == [f"testers is reverted to revision {first}."]
+    assert sorted(get_segment("testers").user_ids) == ["ada", "grace"]
+    change = only_change(after=before)
+    assert (change.source, change.reason) == (Source.ADMIN, "Too early")
+    assert "Nothing would change: the segment has these values now." in text_of(client.get(page))
+
+
+def test_revert__of_a_segment_to_a_revision_of_something_else__is_refused(segment: Segment, first: int) -> None:
+    client, page = sign_in(), reverse("admin:flags_segment_revert", args=[segment.pk, 1])
+    assert "Revision 1 is not in the history of this segment." in text_of(client.get(page))
+    before = revision()
+    assert "Must be a revision in the history of this segment" in messages_of(client.post(page))[0]
+    assert revision() == before
+
+
+def test_revert__of_a_segment_by_a_viewer__is_neither_offered_nor_done(segment: Segment, first: int) -> None:
+    client = sign_in("flags.view_segment")
+    assert "Revert to this" not in client.get(address("history", segment)).content.decode()
+    assert client.post(reverse("admin:flags_segment_revert", args=[segment.pk, first])).status_code == 403

@@ -144,6 +144,29 @@ def test_delete__used_by_flags_and_segments__is_refused_with_their_names(api, st
     assert "segment wider" in message
 
 
+# --- revert ----------------------------------------------------------------------------------------------------------
+
+
+def test_revert__to_a_revision_of_the_audit__restores_the_segment(api):
+    created = create(api, conditions=[PRO], userIds=["ada"])
+    data(api.post("/v1/segments/beta/users", {"add": ["bob"]}))
+    data(api.patch("/v1/segments/beta", {"conditions": []}))
+    first = data(api.get("/v1/audit?object=segment/beta"))[-1]["revision"]
+    response = api.post("/v1/segments/beta/revert", {"revision": first}, HTTP_X_CHANGE_REASON="Too early")
+
+    assert data(response) == {**created, "updatedAt": data(response)["updatedAt"]}
+    newest = data(api.get("/v1/audit?object=segment/beta&limit=1"))[0]
+    assert (response["ETag"], newest["reason"]) == (f'"{newest["revision"]}"', "Too early")
+
+
+def test_revert__what_cannot_be_restored__names_the_revision(api):
+    create(api)
+    for body in ({"revision": 1}, {}, {"revision": "1"}):
+        [detail] = error(api.post("/v1/segments/beta/revert", body), 400, "validation_failed")["details"]
+        assert detail["field"] == "revision"
+    error(api.post("/v1/segments/nope/revert", {"revision": 1}), 404, "not_found")
+
+
 # --- list ------------------------------------------------------------------------------------------------------------
 
 

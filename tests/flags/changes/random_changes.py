@@ -48,6 +48,7 @@ class RandomChanges:
             self.delete_flag: 5,
             self.update_segment: 12,
             self.change_members: 4,
+            self.revert_segment: 4,
             self.create_segment: 8,
             self.delete_segment: 4,
             self.create_environment: 1,
@@ -107,6 +108,11 @@ class RandomChanges:
         users = self.chance.sample([f"u{at}" for at in range(10)], k=self.chance.randrange(1, 6))
         cut = self.chance.randrange(len(users) + 1)
         segment_changes.change_members(**self._segment(), add=users[:cut], remove=users[cut:])
+
+    def revert_segment(self) -> None:
+        segment = self._segment()
+        revisions = list(Change.objects.of_key("segment", segment["key"]).values_list("revision", flat=True))
+        segment_changes.revert_segment(**segment, revision=self.chance.choice(revisions or [0]))
 
     def delete_segment(self) -> None:
         delete_segment(**self._segment())

@@ -9,7 +9,15 @@ import pytest
 
 from config.errors import DomainError, ValidationFailed
 from config.models import Change
-from flags.changes.segment_changes import create_segment, delete_segment, document, get_segment, update_segment
+from flags.changes.segment_changes import (
+    change_members,
+    create_segment,
+    delete_segment,
+    document,
+    get_segment,
+    revert_segment,
+    update_segment,
+)
 from flags.models import Segment
 from tests.conftest import ACTOR, NOON
 
@@ -135,6 +143,57 @@ def test_update_and_delete__stale_version__are_refused_and_change_nothing(segmen
 
     assert updated.value.code == deleted.value.code == "precondition_failed"
     assert revision() == before
+
+
+def test_revert__earlier_revision__brings_back_what_was_with_a_reason(segment: Segment) -> None:
+    change_members(key="beta", add=["u3"], **WRITE)
+    then, listed = revision(), document(get_segment("beta"))
+    change_members(key="beta", remove=["u1"], **WRITE)
+    update_segment(key="beta", changes={"description": "C", "conditions": []}, **WRITE)
+    reverted = revert_segment(key="beta", revision=then, reason="Too early", **WRITE)
+
+    assert document(reverted) == listed == document(get_segment("beta"))
+    assert Change.objects.latest("revision").reason == "Too early"
+
+
+def test_revert__to_the_current_values__writes_nothing(segment: Segment) -> None:
+    before = revision()
+    revert_segment(key="beta", revision=before, **WRITE)
+
+    assert revision() == before
+
+
+def test_revert__revision_of_something_else_or_of_the_deletion__is_an_unknown_reference(segment: Segment) -> None:
+    create_segment(key="other", **WRITE)
+    of_another = revision()
+    delete_segment(key="beta", **WRITE)
+    of_deletion = revision()
+    create_segment(key="beta", **WRITE)
+    for wrong in (of_another, of_deletion, 0, revision() + 1, 10**30):
+        with pytest.raises(ValidationFailed) as refused:
+            revert_segment(key="beta", revision=wrong, **WRITE)
+        [detail] = refused.value.details
+        assert (detail.field, detail.code) == ("revision", "unknown_reference")
+
+
+def test_revert__segment_that_it_needed_is_gone__is_refused_with_what_is_missing(segment: Segment) -> None:
+    create_segment(key="wider", conditions=[{"operator": "inSegment", "value": "beta"}], **WRITE)
+    then = revision()
+    update_segment(key="wider", changes={"conditions": PRO}, **WRITE)
+    delete_segment(key="beta", **WRITE)
+    with pytest.raises(ValidationFailed) as refused:
+        revert_segment(key="wider", revision=then, **WRITE)
+
+    [detail] = refused.value.details
+    assert (detail.field, detail.code) == ("revision", "unknown_reference")
+    assert "conditions[0].value: No segment has the key beta" in detail.message
+
+
+def test_revert__stale_version__is_refused(segment: Segment) -> None:
+    with pytest.raises(DomainError) as refused:
+        revert_segment(key="beta", revision=revision(), if_match='"0"', **WRITE)
+
+    assert refused.value.code == "precondition_failed"
 
 
 def test_delete__segment__goes_and_its_history_stays(segment: Segment) -> None:

@@ -1,0 +1,73 @@
+"""Reverting an object to an earlier revision: a button in its history, and a page that asks first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+
+from config.admin.current_environment import current_environment
+from config.admin.site import Confirmation, DomainAdmin
+from config.change_log.descriptions import DescribedChange
+from config.models import Change
+
+_MOST_CONSEQUENCES = 12
+
+
+class RevertPages(DomainAdmin):
+    """Pages of objects that have a `version`, the revision of their last change."""
+
+    # what a subclass defines
+
+    def revert(self, request: HttpRequest, obj: Any, revision: int) -> None:
+        raise PermissionDenied
+
+    def differences_to(self, request: HttpRequest, obj: Any, revision: int) -> Sequence[str] | None:
+        """Return in words what a revert would change; None if the revision is not in the history of the object."""
+        raise PermissionDenied
+
+    # the pages
+
+    def get_urls(self) -> list[Any]:
+        route, view = "<path:object_id>/revert/<int:revision>/", self.admin_site.admin_view(self.revert_view)
+        return [path(route, view, name=f"{self.opts.app_label}_{self.opts.model_name}_revert"), *super().get_urls()]
+
+    def describe(self, request: HttpRequest, obj: Any, change: Change) -> DescribedChange:
+        """Add the address of the revert page to changes that are not the current state."""
+        described = super().describe(request, obj, change)
+        is_past = change.after is not None and change.revision < obj.version
+        if not (is_past and self.has_change_permission(request)):
+            return described
+        return replace(described, revert_address=self.address_of("revert", obj.pk, change.revision))
+
+    def revert_view(self, request: HttpRequest, object_id: str, revision: int) -> HttpResponse:
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        obj = self.find(request, object_id)
+        if obj is None:
+            return self.missing(request, object_id)
+        noun = self.opts.verbose_name
+        confirmation = Confirmation(
+            f"Revert {obj.key} to revision {revision}?",
+            self._consequences(request, obj, revision),
+            f"Revert the {noun}",
+            is_dangerous=False,
+        )
+        done = f"{obj.key} is reverted to revision {revision}."
+        return self.confirm(request, obj, confirmation, lambda: self.revert(request, obj, revision), done)
+
+    def _consequences(self, request: HttpRequest, obj: Any, revision: int) -> Sequence[str]:
+        lines, noun = self.differences_to(request, obj, revision), self.opts.verbose_name
+        if lines is None:
+            return [f"Revision {revision} is not in the history of this {noun}{self._place(request)}."]
+        more = len(lines) - _MOST_CONSEQUENCES
+        shown = [*lines[:_MOST_CONSEQUENCES], f"and {more} more differences"] if more > 0 else lines
+        return shown or [f"Nothing would change: the {noun} has these values now."]
+
+    def _place(self, request: HttpRequest) -> str:
+        """Return ` in Production` where a revert concerns the current environment only."""
+        return f" in {current_environment(request).name}" if self.is_environmental else ""
