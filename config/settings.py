@@ -152,7 +152,7 @@ CORS_ALLOW_HEADERS = [
     "authorization", "content-encoding", "content-type", "idempotency-key",
     "if-none-match", "x-api-key", "x-request-id",
 ]  # fmt: skip
-CORS_EXPOSE_HEADERS = ["ETag", "Idempotent-Replayed", "Retry-After", "X-Request-Id", "X-Revision"]
+CORS_EXPOSE_HEADERS = ["ETag", "Idempotent-Replayed", "Retry-After", "X-Request-Id", "X-Revision", "X-Stale"]
 CORS_PREFLIGHT_MAX_AGE = 3600
 
 REST_FRAMEWORK = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from config import snapshot
 from config.api.renderers import envelope
 from config.errors import ValidationFailed
 from config.serving.fast_lane.operations import Call, Failed, Reply, register
@@ -12,6 +13,7 @@ from events.recording.ingest import Outcome, record_one
 
 def track(call: Call) -> Reply | Failed:
     event = read_event(call.body, at=call.now)
+    snapshot.require_current_keys()
     try:
         with call.using_database():
             outcome = record_one(event, call.caller.environment)

@@ -17,7 +17,7 @@ from django.db.models import Max
 from config.documents import Document
 from config.keys import environments
 from config.models import Change, Environment, kinds_of
-from config.snapshot import Table
+from config.snapshot import Table, give_way
 from flags.changes import flag_changes, segment_changes
 from flags.changes.properties import evaluated_document, in_environment
 from flags.engine.parsing import compile_flag, compile_segment
@@ -39,6 +39,11 @@ class Compiled:
 
     configurations: Mapping[str, Configuration]
     archived: frozenset[str]
+
+    def __len__(self) -> int:
+        """Return the number of flags and segments."""
+        anywhere = self.configurations[_ANYWHERE]
+        return len(anywhere.flags) + len(anywhere.segments)
 
 
 def configuration(environment_key: str) -> Configuration:
@@ -62,6 +67,7 @@ def _load() -> Compiled:
     for row in FlagRow.objects.iterator():
         if row.archived_at is not None:
             archived.add(row.key)
+        give_way()
         document = {**evaluated_document(row), "states": states[row.pk]}
         for environment_key, flag in _compile(document, flags).items():
             flags[environment_key][row.key] = flag
@@ -95,6 +101,7 @@ def _apply(now: Compiled, changes: Sequence[Change]) -> Compiled:
     draft = _Draft(now)
     for change in _without_overwritten(changes):
         draft.add(change)
+        give_way()
     return draft.compiled()
 
 

@@ -1,4 +1,4 @@
-"""Answers that a client may already have: comparing `If-None-Match` with an ETag, and taking gzip."""
+"""Headers about answers: whether the client has it already, takes it as gzip, and how old it may be."""
 
 from __future__ import annotations
 
@@ -25,3 +25,8 @@ def takes_gzip(headers: Mapping[str, Any]) -> bool:
     """Return whether `Accept-Encoding` in a WSGI environment allows gzip."""
     codings = headers.get("HTTP_ACCEPT_ENCODING", "").lower().replace(" ", "").split(",")
     return any(_is_gzip.fullmatch(coding) for coding in codings)
+
+
+def stale_header(seconds: int | None) -> dict[str, str]:
+    """Return the header of an answer from a state that was last known to be the newest so many seconds ago."""
+    return {} if seconds is None else {"X-Stale": str(seconds)}

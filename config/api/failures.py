@@ -15,25 +15,18 @@ from django.core.exceptions import (
     SuspiciousOperation,
     TooManyFieldsSent,
 )
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from config.database.outages import is_outage
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER_SECONDS = 1
-
-# Codes of PostgreSQL that Python's database API puts into a class with others of another kind.
-_STATES = ("25006", "25P03", "25P04")
-"""The database accepts reads only, or it ended a transaction that took too long, with its
-connection.
-"""
-_PROGRAM_LIMITS = "54"
-"""A statement that is too complex for the database will always be so."""
 
 # Answers stay small, even if many fields are wrong or the caller's names are long.
 MOST_DETAILS = 100
@@ -95,22 +88,12 @@ def as_domain_error(error: Exception) -> DomainError:
             return DomainError(
                 ErrorCode.UNSUPPORTED_MEDIA_TYPE, "Send the body as `Content-Type: application/json`, in UTF-8."
             )
-        case DatabaseError() | InterfaceError() if _is_unavailable(error):
+        case DatabaseError() | InterfaceError() if is_outage(error):
             message = "The database cannot answer now; send the same request again later, with the same ids for events."
             return DomainError(ErrorCode.UNAVAILABLE, message)
         case _:
             message = "The service failed; this is a defect, please report it with the requestId."
             return _unreadable(error) or DomainError(ErrorCode.INTERNAL_ERROR, message)
-
-
-def _is_unavailable(error: Exception) -> bool:
-    """Return whether the state of the database is the cause, not the statement. PostgreSQL's error
-    codes show it.
-    """
-    code = getattr(error.__cause__, "sqlstate", None) or ""
-    if code.startswith(_PROGRAM_LIMITS):
-        return False
-    return code in _STATES or isinstance(error, (OperationalError, InterfaceError))
 
 
 def _unreadable(error: Exception) -> DomainError | None:

@@ -124,6 +124,13 @@ REVISION = header(
 )
 ON_EVERY_ANSWER = [
     header(
+        "X-Stale",
+        "Only while the database is away, or a large change is being applied: how many seconds ago the configuration "
+        "behind the answer was known to be the newest.",
+        schema=int,
+        required=False,
+    ),
+    header(
         "X-Request-Id", "The id of this request: the `X-Request-Id` that was sent, if it is acceptable, else a new one."
     ),
     header(

@@ -4,7 +4,7 @@ identifies the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, ClassVar, Literal, cast
@@ -20,7 +20,7 @@ from config import snapshot
 from config.api.authentication import Caller
 from config.api.bodies import check, decode
 from config.api.change_reason import change_reason
-from config.api.conditional import is_known
+from config.api.conditional import is_known, stale_header
 from config.api.permissions import Access
 from config.api.serializers import NoBodySerializer
 from config.errors import DomainError, ErrorCode
@@ -33,8 +33,11 @@ class ApiViewSet(GenericViewSet[Any]):
     access: ClassVar[Mapping[str, Access]]
     etag_of: ClassVar[Literal["resource", "answer"] | None] = None
     """What the `ETag` of an answer is of: the version of the resource, or also all else that is in the answer."""
+    answers_from_memory: ClassVar[Collection[str]] = ()
+    """The actions that are answered from the last known state while the database is away."""
     keeps_history: ClassVar[bool] = True
     """Whether what it writes gets entries in the history, with their `X-Change-Reason`."""
+    _staleness: int | None = None
     http_method_names = ["get", "head", "post", "patch", "delete"]
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
@@ -44,7 +47,16 @@ class ApiViewSet(GenericViewSet[Any]):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         snapshot.refresh()
+        self._staleness = snapshot.staleness()
+        if self.action not in self.answers_from_memory:
+            snapshot.require_current_keys()
         super().initial(request, *args, **kwargs)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = super().finalize_response(request, response, *args, **kwargs)
+        for name, value in stale_header(self._staleness).items():
+            answer[name] = value
+        return answer
 
     @property
     def caller(self) -> Caller:

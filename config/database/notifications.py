@@ -6,7 +6,9 @@ SQLite serves one host and has neither, so nothing happens there.
 from __future__ import annotations
 
 import logging
-import time
+import os
+import select
+from contextlib import suppress
 from typing import Any
 
 from django.db import Error, connection
@@ -25,6 +27,26 @@ def announce() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")
+
+
+class Alarm:
+    """Ends the wait of a listener from any thread."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        os.set_blocking(self._writing, False)
+
+    def fileno(self) -> int:
+        return self._reading
+
+    def ring(self) -> None:
+        with suppress(BlockingIOError):  # it has rung so often that the pipe is full
+            os.write(self._writing, b"!")
+
+    def silence(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._reading, select.PIPE_BUF)
 
 
 class Listener:
@@ -55,11 +77,21 @@ class Listener:
         else:
             self._is_listening = True
 
-    def wait(self, seconds: float) -> None:
-        """Wait for an announcement, which may have come since `listen`, but no longer than this."""
-        if not self._is_listening:
-            time.sleep(seconds)
+    def wait(self, seconds: float, alarm: Alarm) -> None:
+        """Wait for an announcement, which may have come since `listen`, or for the alarm, but no longer than this."""
+        if self._has_heard():
             return
+        poll = select.poll()
+        poll.register(alarm, select.POLLIN)
+        if self._is_listening:
+            poll.register(connection.connection, select.POLLIN)
+        poll.poll(seconds * 1000)
+        alarm.silence()
+        self._has_heard()  # so that this announcement does not end the next wait
+
+    def _has_heard(self) -> bool:
+        """Return whether an announcement came, also with the result of a statement."""
+        if not self._is_listening:
+            return False
         with connection.wrap_database_errors:
-            for _ in connection.connection.notifies(timeout=seconds, stop_after=1):
-                pass
+            return bool(list(connection.connection.notifies(timeout=0)))

@@ -89,6 +89,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "decisions/index.md",
             "decisions/change-log.md",
             "decisions/snapshots.md",
+            "decisions/last-known-state.md",
             "decisions/one-evaluator.md",
             "decisions/bucketing.md",
             "decisions/openfeature.md",

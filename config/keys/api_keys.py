@@ -203,4 +203,4 @@ def _prepare(keys: QuerySet[ApiKey]) -> LiveKeys:
     }
 
 
-live_keys: Table[LiveKeys] = Table(KIND, load=_load, apply=_apply)
+live_keys: Table[LiveKeys] = Table(KIND, load=_load, apply=_apply, goes_first=True)

@@ -111,6 +111,9 @@ class Known:
         self.by_key = environments
         self.default = next(environment for environment in environments.values() if environment.is_default)
 
+    def __len__(self) -> int:
+        return len(self.by_key)
+
 
 def _load() -> Known:
     return Known({environment.key: environment for environment in Environment.objects.all()})
@@ -120,4 +123,4 @@ def _apply(_known: Known, _changes: Sequence[Change]) -> Known:
     return _load()
 
 
-known: Table[Known] = Table(KIND, load=_load, apply=_apply)
+known: Table[Known] = Table(KIND, load=_load, apply=_apply, goes_first=True)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import config.serving.wsgi  # first: it sets up Django, without which no model can be imported
+from config.database.notifications import Listener
 from config.serving import worker_process
-from config.serving.watcher import watch_other_hosts
+from config.serving.follower import Follower
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 10_000
 
@@ -37,9 +38,7 @@ def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
     atexit.register(os._exit, 0)
     # What is registered later runs earlier.
     atexit.register(worker_process.worker_ends.send_robust, sender=None)
-    # Every worker has a watcher. If the runtime folder is removed while the server runs, each
-    # process finds the new signal file by itself.
-    watch_other_hosts()
+    Follower(Listener()).start()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
     worker_process.worker_starts.send(sender=None)
     exempt_loaded_objects_from_collection()

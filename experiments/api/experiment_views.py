@@ -109,6 +109,7 @@ class ExperimentViewSet(ApiViewSet):
         "variant": Access(Scope.CLIENT, "experiments.add_exposure"),
         "variants": Access(Scope.CLIENT, "experiments.add_exposure"),
     }
+    answers_from_memory = ("variant", "variants")
     serializer_class = ExperimentSerializer
     pagination_class = ExperimentPagination
     filter_backends = (StrictFilterBackend,)

@@ -8,6 +8,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db import Error
+
+from config import snapshot
+from config.database.outages import Circuit, is_outage
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment
@@ -24,6 +28,7 @@ from flags.engine.types import Context
 from flags.snapshot import configuration
 
 WINNER = "winner"
+_recording = Circuit("recording exposures by flags", patience=1.0)
 REASONS: Mapping[str, str] = {
     Exclusion.FORCED.value: "forcedVariants gives this user a variant.",
     Exclusion.NOT_IN_GROUP.value: "the user is outside the experiment's share of its group.",
@@ -148,7 +153,7 @@ def stored(
         exposed = exposed.filter(experiment__in=[experiment.id for experiment in driving])
         variants = dict(exposed.values_list("experiment", "variant"))
         return {experiment.key: variants[experiment.id] for experiment in driving if experiment.id in variants}
-    cached = assignment_cache.get([(experiment.id, user_id) for experiment in driving])
+    cached = _variants_as_known([(experiment.id, user_id) for experiment in driving])
     return {
         experiment.key: cached[experiment.id, user_id].variant
         for experiment in driving
@@ -156,22 +161,41 @@ def stored(
     }
 
 
+def _variants_as_known(users: Sequence[ExposureKey]) -> Mapping[ExposureKey, Stored]:
+    """Return the stored variants, or while the database is away those that this process remembers."""
+    try:
+        return assignment_cache.get(users)
+    except Error as error:
+        if not is_outage(error):
+            raise
+        remembered = {user: assignment_cache.remembered(user) for user in users}
+        return {user: Stored(variant, is_final=True) for user, variant in remembered.items() if variant is not None}
+
+
 def record(environment: Environment, experiment: str, variant: str, context: Context) -> str:
-    """Store the exposure of a user to whom a flag served a variant, and return the variant that counts."""
+    """Store the exposure of a user to whom a flag served a variant, and return the variant that counts.
+
+    While the database is away, nothing is stored. The next evaluation for the user will be.
+    """
     assigner = assigners.state.get((environment.key, experiment))
     if assigner is None or assigner.status != Status.RUNNING:  # stopped since the flag was evaluated
         return variant
     key = assigner.id, context.user_id
-    cached = assignment_cache.get([key]).get(key)
+    cached = _variants_as_known([key]).get(key)
     if cached is not None and cached.is_final:
         return cached.variant
     phase = assigner.phase_that_gives(variant, context)
     try:
-        return assign(assigner.id, context.user_id, variant, context.now, context.attributes, phase)
+        with _recording.attempt():
+            return assign(assigner.id, context.user_id, variant, context.now, context.attributes, phase)
     except DomainError as error:
         if error.code is not ErrorCode.EXPERIMENT_NOT_RUNNING:
             raise
         return variant  # stopped since the flag was evaluated
+    except Error as error:
+        if not is_outage(error):
+            raise
+        return variant
 
 
 class _User:
@@ -184,6 +208,8 @@ class _User:
         """Return the stored variants of the user, without experiments that force a variant on them."""
         user_id = self.context.user_id
         keys = [(experiment.id, user_id) for experiment in experiments if user_id not in experiment.forced]
+        if not all(map(assignment_cache.remembered, keys)):
+            snapshot.require_current_keys()
         return assignment_cache.get(keys) if keys else {}
 
     def assigned(self, experiment: Assigner, stored: Mapping[ExposureKey, Stored]) -> tuple[Assignment, bool]:
@@ -235,4 +261,4 @@ def _compile(experiment: Document) -> Assigner:
     )
 
 
-assigners: Table[Assigners] = Table(KIND, load=_load, apply=_apply)
+assigners: Table[Assigners] = Table(KIND, load=_load, apply=_apply, goes_first=True)

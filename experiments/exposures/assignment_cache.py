@@ -2,7 +2,7 @@
 
 A final variant changes only when its user is erased or forced, or the experiment is changed. The transaction that
 does so pokes the host's signal file, and every process of the host then forgets its cache. Other hosts do not hear of
-erasures, so no entry lives longer than a minute.
+erasures, so no entry lives longer than a minute. While the database is away, nothing is forgotten.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
-from config import signal_file
+from config import signal_file, snapshot
+from config.database.outages import Circuit
 from experiments.exposures.recording import find_stored
 from experiments.exposures.storage import Stored
 from experiments.models.locks import ExposureKey
@@ -22,6 +23,8 @@ MOST = 50_000
 """The most entries of a page; there are two pages at a time."""
 _SECONDS = 20.0
 """A page is written for this long and read for as long after; a late reader may extend that once more."""
+_PATIENCE = 0.5
+"""No read of exposures takes this many seconds, unless the database hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class AssignmentCache:
 
     def __init__(self) -> None:
         self._page = _Page(signal=0, until=0)
+        self._circuit = Circuit("reading exposures", patience=_PATIENCE)
 
     def get(self, users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
         """Return the stored variants of those users who have one, from the cache or else from the database."""
@@ -50,7 +54,8 @@ class AssignmentCache:
             if variant is not None:
                 variants[key] = Stored(variant, is_final=True)
         if len(variants) < len(users):
-            stored = find_stored([key for key in users if key not in variants])
+            with self._circuit.attempt():
+                stored = find_stored([key for key in users if key not in variants])
             variants |= stored
             self._add(stored, signal)
         return variants
@@ -67,6 +72,8 @@ class AssignmentCache:
 
     def _turned(self, signal: int) -> _Page:
         page, now = self._page, time.monotonic()
+        if snapshot.staleness() is not None:
+            return page
         if page.signal == signal and now < page.until and len(page.entries) < MOST:
             return page
         is_recent = page.signal == signal and now < page.until + _SECONDS

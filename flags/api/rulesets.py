@@ -149,6 +149,7 @@ _EXAMPLE = {
 @extend_schema(tags=["Flags"])
 class RulesetViewSet(ApiViewSet):
     access = {"retrieve": Access(Scope.SERVER, "flags.view_flag")}
+    answers_from_memory = ("retrieve",)
 
     @operation(
         "get_ruleset",

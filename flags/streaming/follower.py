@@ -69,6 +69,7 @@ class Follower:
                     failures = 0
                     time.sleep(_SECONDS_BETWEEN_LOOKS)
                 signal_file.reopen_if_replaced()
+                snapshot.look()  # a worker may have applied a change of another host together with one of this host
             except Exception as error:  # any error at all: without this thread no stream gets another message
                 failures += 1
                 # An idle connection may be closed while the database works. The first failure is

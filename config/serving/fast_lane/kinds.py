@@ -19,6 +19,7 @@ from django.urls.exceptions import Resolver404
 
 from config.api.authentication import Caller
 from config.api.bodies import JSONParser
+from config.api.conditional import stale_header
 from config.api.failures import answer_exception
 from config.api.renderers import media_type_of
 from config.serving.fast_lane.operations import Reply
@@ -59,11 +60,11 @@ class Kind:
         """Return whether a caller with a key, or without credentials, may call the operation."""
         return caller.scope is not None and caller.scope.includes(self._access.scope)
 
-    def headers_of(self, reply: Reply, request_id: str) -> Headers:
+    def headers_of(self, reply: Reply, request_id: str, staleness: int | None) -> Headers:
         """Return all headers of an answer."""
         learned = self._headers.get((reply.status, tuple(reply.headers))) or self._learn(reply)
         own = [*reply.headers.items(), ("X-Request-Id", request_id), ("Content-Length", str(len(reply.body)))]
-        return learned + own
+        return [*learned, *own, *stale_header(staleness).items()]
 
     def fail(self, error: Exception, environ: Mapping[str, Any]) -> HttpResponse:
         """Return the answer to an exception of a request of this kind, as Django would give it."""

@@ -12,6 +12,7 @@ from django.core.signals import setting_changed
 
 from config import snapshot
 from config.api.authentication import Caller, anonymous_caller, caller_with_key
+from config.api.conditional import stale_header
 from config.api.edge import request_id_of
 from config.serving.fast_lane.bodies import ReplayedInput
 from config.serving.fast_lane.kinds import Headers, Kind, Middleware, NotServed
@@ -88,7 +89,7 @@ class FastLane:
         admitted = self._admit(operation.path, environ)
         if admitted is None:
             return None
-        kind, caller, now = admitted
+        kind, caller, now, staleness = admitted
         body = _read(environ, length)
         # A body that ends early comes from a client that is gone.
         is_whole = len(body) == length
@@ -98,8 +99,9 @@ class FastLane:
             return None
         if isinstance(reply, Failed):
             response = kind.fail(reply.error, environ)
-            return f"{response.status_code} {response.reason_phrase}", list(response.items()), response.content
-        return _STATUS_LINES[reply.status], kind.headers_of(reply, request_id_of(environ)), reply.body
+            headers = [*response.items(), *stale_header(staleness).items()]
+            return f"{response.status_code} {response.reason_phrase}", headers, response.content
+        return _STATUS_LINES[reply.status], kind.headers_of(reply, request_id_of(environ), staleness), reply.body
 
     def _understands(self, environ: Mapping[str, Any]) -> bool:
         """Return whether all headers are understood, and learn names that no client can choose: the process's own."""
@@ -109,21 +111,22 @@ class FastLane:
         self._names = self._names | unknown
         return True
 
-    def _admit(self, path: str, environ: Mapping[str, Any]) -> tuple[Kind, Caller, datetime] | None:
-        """Return the kind of a request, its caller, and the time of the request, or None if one of them is refused.
+    def _admit(self, path: str, environ: Mapping[str, Any]) -> tuple[Kind, Caller, datetime, int | None] | None:
+        """Return the kind of a request, its caller, its time, and how stale its answer is, or None if it is refused.
 
         Nothing is learned for callers who are refused.
         """
         try:
             now = datetime.now(UTC)
             snapshot.refresh()
+            staleness = snapshot.staleness()
             caller = caller_with_key(environ, now) or anonymous_caller(environ)
             if caller is None:
                 return None
             kind = self._kind_of(path, environ)
         except Exception:  # Django meets the same exception, and answers it
             return None
-        return (kind, caller, now) if kind.admits(caller) else None
+        return (kind, caller, now, staleness) if kind.admits(caller) else None
 
     def _kind_of(self, path: str, environ: Mapping[str, Any]) -> Kind:
         traits = (path, *map(environ.get, self._traits))

@@ -16,11 +16,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from rest_framework.serializers import Serializer
 
-from config import snapshot
 from config.api.audit_views import KINDS, AuditViewSet
 from config.api.bodies import convert
 from config.errors import DetailCode, ErrorCode, ValidationFailed
 from config.models import SEGMENT_MEMBERS
+from config.snapshot import tables
 from config.urls import urlpatterns
 from events.api.event_views import EventViewSet
 from experiments.api.experiment_serializers import AssignmentRequestSerializer, AssignmentsRequestSerializer
@@ -189,7 +189,7 @@ def assert_parameters(view: Any, operation: dict[str, Any]) -> None:
 
 def test_audit__kinds_of_objects__are_metrics_and_all_that_the_snapshot_hears_of() -> None:
     # Changes of the members of a segment are shown as changes of the segment.
-    kinds = {kind for table in snapshot._snapshot.tables for kind in table.kinds} - {SEGMENT_MEMBERS}
+    kinds = {kind for table in tables.current.tables for kind in table.kinds} - {SEGMENT_MEMBERS}
     assert kinds | {"metric"} == set(KINDS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from django.db import Error, connection, transaction
 
 from config.database import notifications
-from config.database.notifications import CHANNEL, LISTENER_NAME, Listener
+from config.database.notifications import CHANNEL, LISTENER_NAME, Alarm, Listener
 from config.keys.environments import create_environment
 from tests.conftest import ACTOR, NOON
 
@@ -92,7 +93,7 @@ def test_wait__announced_since_it_listens__ends_at_once(postgresql: None) -> Non
         listener = Listener()
         listener.listen()
         in_a_thread(commit)
-        listener.wait(LONG)
+        listener.wait(LONG, Alarm())
 
     in_a_thread(listen_and_wait)
 
@@ -106,7 +107,7 @@ def test_wait__announced_while_the_connection_is_busy__ends_at_once(postgresql: 
         in_a_thread(commit)
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-        listener.wait(LONG)
+        listener.wait(LONG, Alarm())
 
     in_a_thread(listen_and_wait)
 
@@ -118,7 +119,7 @@ def test_listen__connection_replaced__hears_on_the_new_one(postgresql: None) -> 
         connection.close()
         listener.listen()
         in_a_thread(commit)
-        listener.wait(LONG)
+        listener.wait(LONG, Alarm())
 
     in_a_thread(listen_and_wait)
 
@@ -140,33 +141,50 @@ def test_wait__connection_killed__raises_what_django_calls_an_error(postgresql: 
         pid = connection.connection.info.backend_pid
         in_a_thread(lambda: connection.cursor().execute("SELECT pg_terminate_backend(%s)", [pid]))
         with pytest.raises(Error, match="connection"):
-            listener.wait(LONG)
+            for _ in range(2):  # the server says that it ends the connection, and then ends it
+                listener.wait(LONG, Alarm())
 
     in_a_thread(kill_and_wait)
 
 
-def test_listen__refused__says_so_once_and_waits_without(
+def test_listen__refused__says_so_once_and_waits_for_the_alarm_alone(
     postgresql: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    waits: list[float] = []
     monkeypatch.setattr(notifications, "CHANNEL", "7")  # which is no name
-    monkeypatch.setattr(notifications.time, "sleep", waits.append)
-    listener = Listener()
-    for _ in range(3):
-        listener.listen()
-        listener.wait(1.5)
 
-    assert waits == [1.5] * 3
+    def listen_and_wait() -> None:
+        listener, alarm = Listener(), Alarm()
+        for _ in range(3):
+            listener.listen()
+            alarm.ring()
+            listener.wait(LONG, alarm)
+
+    in_a_thread(listen_and_wait)
     assert caplog.text.count("Cannot listen for announcements of other hosts") == 1
 
 
-def test_wait__on_sqlite__is_a_plain_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    if connection.vendor != "sqlite":
-        pytest.skip("of SQLite")
-    waits: list[float] = []
-    monkeypatch.setattr(notifications.time, "sleep", waits.append)
-    listener = Listener()
-    listener.listen()
-    listener.wait(1.5)
+def test_wait__alarm_rung_in_another_thread__ends_at_once() -> None:
+    alarm = Alarm()
 
-    assert waits == [1.5]
+    def listen_and_wait() -> None:
+        listener = Listener()
+        listener.listen()
+        threading.Timer(0.01, alarm.ring).start()
+        listener.wait(LONG, alarm)
+
+    in_a_thread(listen_and_wait)
+
+
+def test_wait__alarm_that_rang_very_often__ends_and_is_silent_afterwards() -> None:
+    alarm = Alarm()
+    for _ in range(100_000):
+        alarm.ring()
+
+    def listen_and_wait() -> None:
+        listener = Listener()
+        listener.listen()
+        for _ in range(100):
+            listener.wait(0, alarm)
+
+    in_a_thread(listen_and_wait)
+    assert not select.select([alarm], [], [], 0)[0]

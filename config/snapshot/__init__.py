@@ -1,0 +1,20 @@
+"""The compiled configuration of this process, so that an evaluation reads no database.
+
+Each app registers a `Table`. `refresh()` makes all of them as new as the log of changes. If the
+database does not answer, the last known state stays in use.
+"""
+
+from config.snapshot.freshness import catch_up_to, look, refresh, require_current_keys, reset, staleness
+from config.snapshot.tables import Table, give_way, revision
+
+__all__ = [
+    "Table",
+    "catch_up_to",
+    "give_way",
+    "look",
+    "refresh",
+    "require_current_keys",
+    "reset",
+    "revision",
+    "staleness",
+]

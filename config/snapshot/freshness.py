@@ -1,0 +1,190 @@
+"""How new the snapshot of this process is: requests wait until it is the newest, but never for long.
+
+In a worker a thread, the follower, applies changes. Requests that know of a change wait for it, but
+not if it does not come back from the database, or if it has thousands of changes to apply.
+Elsewhere, as in commands, the thread that asks applies the changes itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from django.db import Error
+
+from config import signal_file
+from config.errors import DomainError, ErrorCode
+from config.snapshot.tables import Lateness, current, revision
+
+logger = logging.getLogger(__name__)
+
+LONGEST_WAIT = 0.5
+"""The number of seconds for which a request waits for the follower. Most changes take some milliseconds."""
+LONGEST_WAIT_FOR_KEYS = 5.0
+"""The same for a request that writes while a large change is applied, and a further change was made."""
+SECONDS_BETWEEN_TRIES = 1.0
+SECONDS_UNTIL_STALE = 3.0
+"""A follower looks at the log every second. If it has not for this long, the database hangs."""
+
+
+class News:
+    """What the follower and the requests that wait for it tell each other."""
+
+    def __init__(self, wake_follower: Callable[[], None]) -> None:
+        self._wake_follower = wake_follower
+        self._changed = threading.Condition()
+        self._asked = self._answered = 0
+
+    def wait(self) -> None:
+        """Wait until everything that was committed before this call is applied, if that does not take long."""
+        with self._changed:
+            self._asked += 1
+            number = self._asked
+            self._wake_follower()
+            if not self._changed.wait_for(lambda: self._answered >= number or _is_late(), LONGEST_WAIT):
+                current.lateness = Lateness.CUT_OFF
+
+    def begin(self) -> int:
+        """Return a number for `succeed`: the follower begins to look, and answers all who asked until now."""
+        with self._changed:
+            return self._asked
+
+    def succeed(self, number: int) -> None:
+        """Say that the state is the newest."""
+        self._tell(Lateness.NONE, number)
+
+    def fail(self) -> None:
+        """Say that the database does not answer."""
+        self._tell(Lateness.CUT_OFF)
+
+    def announce_large_change(self) -> None:
+        """Say that it will take a while until all changes are applied."""
+        self._tell(Lateness.LARGE_CHANGE)
+
+    def _tell(self, lateness: Lateness, answered: int = 0) -> None:
+        with self._changed:
+            self._answered = max(self._answered, answered)
+            current.lateness = lateness
+            self._changed.notify_all()
+
+
+class _Shared:
+    """The news of this process's follower, if it has one, and when it makes no sense to ask the database again."""
+
+    def __init__(self) -> None:
+        self.news: News | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        self.vain_until = float("-inf")
+        self.next_try = float("-inf")
+
+
+_shared = _Shared()
+
+
+def wait_for(news: News) -> None:
+    """Leave it to a follower to apply changes from now on."""
+    _shared.news, current.is_followed = news, True
+
+
+def refresh() -> None:
+    """Make the state as new as everything that was committed on this host before this call.
+
+    If the database does not answer, or many changes have just been made, the state stays as it is.
+    `staleness` then says so. Raises only if there is no state yet. Never call it inside a transaction.
+    """
+    if signal_file.read() == current.seen:
+        return
+    if _shared.news is not None:
+        _shared.news.wait()
+    else:
+        _catch_up_here()
+
+
+def _catch_up_here() -> None:
+    with current.lock:
+        if signal_file.read() == current.seen or time.monotonic() < _shared.next_try:
+            return
+        try:
+            current.catch_up()
+            current.lateness = Lateness.NONE
+        except Error as error:
+            if current.revision is None:
+                raise
+            if not _is_late():
+                logger.warning("Cannot read new configuration, and go on with the last known one: %s", error)
+            current.lateness = Lateness.CUT_OFF
+            _shared.next_try = time.monotonic() + SECONDS_BETWEEN_TRIES
+
+
+def _is_late() -> bool:
+    return current.lateness is not Lateness.NONE
+
+
+def staleness() -> int | None:
+    """Return how many seconds ago the state was known to be the newest, or None if nothing suggests that it is not."""
+    if current.revision is None:  # no answer comes from a state that there is not
+        return None
+    age = time.monotonic() - current.known_at
+    if _is_late() or (current.is_followed and age > SECONDS_UNTIL_STALE):
+        return max(0, int(age))
+    return None
+
+
+def require_current_keys() -> None:
+    """Raise DomainError `unavailable` if a key may have been revoked on this host without this process's knowledge.
+
+    Call it after `refresh`, before a request reads or writes the database.
+    """
+    if not _is_late():
+        return
+    deadline = time.monotonic() + LONGEST_WAIT_FOR_KEYS
+    while signal_file.read() != current.seen_first:
+        if current.lateness is Lateness.CUT_OFF or time.monotonic() > deadline:
+            message = "This server cannot read its newest configuration now; send the same request again later."
+            raise DomainError(ErrorCode.UNAVAILABLE, message)
+        time.sleep(0.01)
+
+
+def catch_up_to(target: int) -> None:
+    """Catch up to a revision that a client names, which it may know from another host.
+
+    The revision may be invented, or older than a restore of the database. Such requests cause one
+    read a second at most, and never fail.
+    """
+    if target <= revision() or time.monotonic() < _shared.vain_until:
+        return
+    if _shared.news is not None:
+        _shared.news.wait()
+    else:
+        _look_here(target)
+    if target > revision():
+        _shared.vain_until = time.monotonic() + SECONDS_BETWEEN_TRIES
+
+
+def _look_here(target: int) -> None:
+    with current.lock:
+        if target <= revision() or time.monotonic() < _shared.vain_until:
+            return
+        try:
+            current.catch_up()
+        except Error as error:
+            logger.warning("Cannot look for a change that a client has named: %s", error)
+
+
+def look() -> None:
+    """Apply what other hosts have committed. For a thread that calls this often, in a process without a follower."""
+    with current.lock:
+        if not current.is_newest():
+            current.catch_up()
+
+
+def reset() -> None:
+    """Drop everything, so that the next refresh loads it from the database."""
+    with current.lock:
+        current.forget()
+        _shared.forget()
+        _shared.news, current.is_followed = None, False

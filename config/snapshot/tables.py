@@ -1,0 +1,249 @@
+"""What each app compiles from its configuration, all of it at one revision, and how it follows the
+log of changes.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence, Sized
+from contextlib import contextmanager
+from datetime import datetime
+from enum import Enum, auto
+from typing import Any, Generic, TypeVar
+
+from config import signal_file
+from config.errors import DomainError, ErrorCode
+from config.models import Change
+
+MANY = 200
+"""Of more changes than this, no request waits until they are applied."""
+
+_CHANGES_AT_ONCE = 100
+_LONGEST_STRETCH, _PAUSE = 0.002, 0.0005
+"""For how many seconds a follower computes without a pause, and how long a pause is."""
+
+State = TypeVar("State", bound=Sized)
+
+
+class Table(Generic[State]):
+    """One app's compiled configuration, which depends on changes of some kinds.
+
+    `state` is immutable by convention: `apply` returns a new one. It gets all changes of these kinds since the state
+    at once, in order, so that it need not copy the state for each of them. A table that `goes_first` is small, and
+    is applied before the others: requests that write wait for these tables alone.
+    """
+
+    def __init__(
+        self,
+        *kinds: str,
+        load: Callable[[], State],
+        apply: Callable[[State, Sequence[Change]], State],
+        goes_first: bool = False,
+    ) -> None:
+        self.kinds = frozenset(kinds)
+        self.goes_first = goes_first
+        self._load = load
+        self._apply = apply
+        self._state: State | None = None
+        current.tables.append(self)
+
+    @property
+    def state(self) -> State:
+        if self._state is None:
+            current.load_missing(self)
+        assert self._state is not None  # noqa: S101 (otherwise load_missing raises)
+        return self._state
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._state is not None
+
+    def load(self) -> None:
+        self._state = self._load()
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        if own := [change for change in changes if change.kind in self.kinds]:
+            self._state = self._apply(self.state, own)
+
+    def forget(self) -> None:
+        self._state = None
+
+
+class Lateness(Enum):
+    """Why the state is older than the log of changes, as far as this process knows."""
+
+    NONE = auto()
+    LARGE_CHANGE = auto()
+    """So many changes were made that nobody waits until they are applied."""
+    CUT_OFF = auto()
+    """The database does not answer."""
+
+
+class Snapshot:
+    """All tables at one revision. One thread at a time makes them newer."""
+
+    def __init__(self) -> None:
+        self.tables: list[Table[Any]] = []
+        self.lock = threading.Lock()
+        self.is_followed = False
+        """Whether a thread of this process makes the state newer, so that no other thread need do so."""
+        self.forget()
+
+    def forget(self) -> None:
+        self._newest: tuple[int, datetime | None] | None = None
+        self._must_load = True
+        self.seen: int | None = None
+        """The signal up to which all tables are applied."""
+        self.seen_first: int | None = None
+        """The signal up to which the tables are applied that go first."""
+        self.known_at = float("-inf")
+        """When the state was last known to be the newest, by the monotonic clock."""
+        self.lateness = Lateness.NONE
+        for table in self.tables:
+            table.forget()
+
+    @property
+    def revision(self) -> int | None:
+        """The revision of all tables, or None if they are not loaded."""
+        return None if self._newest is None else self._newest[0]
+
+    def load_missing(self, table: Table[Any]) -> None:
+        """Load a table that is used before all of them are. Raises DomainError `unavailable` if the follower has not
+        been able to.
+        """
+        if self.is_followed:
+            message = "This server has not read its configuration yet; send the same request again later."
+            raise DomainError(ErrorCode.UNAVAILABLE, message)
+        with self.lock:
+            if self.revision is None:
+                self.catch_up()
+        if not table.is_loaded:  # its module was imported after the others were loaded
+            table.load()
+
+    def is_newest(self) -> bool:
+        """Return whether the log has nothing newer than this state.
+
+        If the log does not have the newest change of this state, another log has replaced it, for example in a restore
+        of the database. Everything must then be loaded again.
+        """
+        at, newest = time.monotonic(), _newest_change()
+        if newest == self._newest:
+            self.known_at = at
+            return True
+        if self._newest is None or newest[0] <= self._newest[0]:
+            self._must_load = True
+        return False
+
+    def catch_up(self, on_large_change: Callable[[], None] = lambda: None) -> None:
+        """Apply everything that was committed before this call."""
+        # The signal is read first. A change that lands between the two reads is then looked for once more.
+        signal, at = signal_file.read(), time.monotonic()
+        if self._must_load:
+            self._load(signal, on_large_change)
+        else:
+            self._apply(signal, on_large_change)
+        self.seen = self.seen_first = signal
+        self.known_at = at
+
+    def _load(self, signal: int, on_large_change: Callable[[], None]) -> None:
+        # The newest change is read first. One that lands after that is applied twice, which is
+        # harmless because its document is the whole object.
+        newest = _newest_change()
+        first, others = self._in_order()
+        with without_garbage_collection():
+            for table in first:
+                table.load()
+            self.seen_first = signal
+            if self._newest is not None:
+                on_large_change()
+            for table in others:
+                table.load()
+        self._newest, self._must_load = newest, False
+
+    def _apply(self, signal: int, on_large_change: Callable[[], None]) -> None:
+        assert self._newest is not None  # noqa: S101 (all tables are loaded)
+        changes = list(Change.objects.since(self._newest[0])[: MANY + 1])
+        if len(changes) > MANY:
+            self._apply_many(signal, on_large_change)
+        elif changes:
+            for table in self.tables:
+                table.apply(changes)
+            self._newest = changes[-1].revision, changes[-1].at
+
+    def _apply_many(self, signal: int, on_large_change: Callable[[], None]) -> None:
+        """Apply many changes, or load everything again if that is less work."""
+        assert self._newest is not None  # noqa: S101 (all tables are loaded)
+        newest = _newest_change()
+        first, others = self._in_order()
+        if newest[0] - self._newest[0] > sum(len(table.state) for table in others):
+            self._load(signal, on_large_change)
+            return
+        changes = Change.objects.since(self._newest[0]).filter(revision__lte=newest[0])
+        with without_garbage_collection():
+            _apply_to(first, changes)
+            self.seen_first = signal
+            on_large_change()
+            _apply_to(others, changes)
+        self._newest = newest
+
+    def _in_order(self) -> tuple[Sequence[Table[Any]], Sequence[Table[Any]]]:
+        """Return the tables that go first, and the others."""
+        first = [table for table in self.tables if table.goes_first]
+        return first, [table for table in self.tables if not table.goes_first]
+
+
+def _apply_to(tables: Sequence[Table[Any]], changes: Any) -> None:
+    kinds = {kind for table in tables for kind in table.kinds}
+    own = []
+    for change in changes.filter(kind__in=kinds).iterator(_CHANGES_AT_ONCE):
+        own.append(change)
+        give_way()
+    for table in tables:
+        table.apply(own)
+
+
+def _newest_change() -> tuple[int, datetime | None]:
+    return Change.objects.order_by("-revision").values_list("revision", "at").first() or (0, None)
+
+
+current = Snapshot()
+
+
+def revision() -> int:
+    """Return the revision of the tables."""
+    return current.revision or 0
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Pause the collector. Nothing that is loaded is garbage, and searching would take longer than
+    loading.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _Pace(threading.local):
+    pauses_at = float("inf")
+
+
+_pace = _Pace()
+
+
+def give_way_often() -> None:
+    """Make this thread leave the processor to others every few milliseconds, wherever it calls `give_way`."""
+    _pace.pauses_at = 0.0
+
+
+def give_way() -> None:
+    """Pause if this thread must give way to requests, and has computed for long. Call it in each step of long work."""
+    if time.monotonic() >= _pace.pauses_at:
+        time.sleep(_PAUSE)
+        _pace.pauses_at = time.monotonic() + _LONGEST_STRETCH

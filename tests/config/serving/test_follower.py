@@ -1,0 +1,317 @@
+"""Following the change log, whoever adds to it, and going on with the last known state without it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import InterfaceError, OperationalError, connection, transaction
+
+from config import signal_file, snapshot
+from config.database.notifications import LISTENER_NAME, Alarm, Listener, announce
+from config.keys import environments
+from config.keys.environments import create_environment
+from config.models import Change, Environment, Source
+from config.serving import follower
+from config.serving.follower import Follower
+from config.snapshot import freshness, tables
+from tests.conftest import ACTOR, NOON
+
+
+class Enough(BaseException):
+    """Ends the endless look-out."""
+
+
+class Deaf(Listener):
+    """A listener as on SQLite, or behind a pool that loses announcements."""
+
+    def __init__(self, wait: Callable[[float], None]) -> None:
+        super().__init__()
+        self.wait_instead = wait
+
+    def listen(self) -> None:
+        pass
+
+    def wait(self, seconds: float, alarm: Alarm) -> None:
+        self.wait_instead(seconds)
+
+
+@pytest.fixture
+def look(monkeypatch: pytest.MonkeyPatch, db: None) -> Any:
+    """Look, and once more after each step; return how the signal stood after each look."""
+
+    def run(*steps: Any) -> list[int]:
+        seen: list[int] = []
+        left = list(steps)
+
+        def do_next_step(seconds: float) -> None:
+            if seconds < 1:  # a thread that gives way to others
+                return
+            assert seconds == follower.SECONDS_BETWEEN_LOOKS == freshness.SECONDS_BETWEEN_TRIES
+            seen.append(signal_file.read())
+            if not left:
+                raise Enough
+            left.pop(0)()
+
+        monkeypatch.setattr(follower.time, "sleep", do_next_step)
+        with pytest.raises(Enough):
+            Follower(Deaf(do_next_step))._run()
+        return seen
+
+    return run
+
+
+def commit_elsewhere() -> None:
+    """Commit as another host: the log grows, but the signal file of this host does not change by
+    itself.
+    """
+    number = Environment.objects.count()
+    create_environment(key=f"e{number}", name="Elsewhere", actor=ACTOR, at=NOON)
+
+
+def nothing() -> None:
+    pass
+
+
+class Broken:
+    """Makes looks at the change log fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patch = monkeypatch
+        self._original = tables._newest_change
+        monkeypatch.setattr(follower.connection, "close", lambda: None)  # the test's own transaction is on it
+
+    def by(self, error: Exception, *, times: int = 1000) -> None:
+        left = [error] * times
+
+        def look() -> Any:
+            if left:
+                raise left.pop()
+            return self._original()
+
+        self._patch.setattr(tables, "_newest_change", look)
+
+    def mend(self) -> None:
+        self._patch.setattr(tables, "_newest_change", self._original)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Broken:
+    return Broken(monkeypatch)
+
+
+def known() -> set[str]:
+    return set(environments.known.state.by_key)
+
+
+def test_follower__log_that_does_not_grow__leaves_the_signal_alone(look: Any) -> None:
+    first, *later = look(nothing, nothing)
+    assert later == [first, first]
+
+
+def test_follower__log_that_grows__is_applied_and_moves_the_signal_each_time(look: Any) -> None:
+    found: list[set[str]] = []
+    signals = look(commit_elsewhere, nothing, commit_elsewhere, lambda: found.append(known()))
+    assert [len(set(signals)), *found] == [3, {"production", "staging", "e2", "e3"}]
+
+
+def test_follower__several_changes_between_two_looks__are_heard_of_once(look: Any) -> None:
+    def commit_twice() -> None:
+        commit_elsewhere()
+        commit_elsewhere()
+
+    before, after, later = look(commit_twice, nothing)
+    assert before != after == later
+
+
+def test_follower__change_of_this_host__is_applied_and_leaves_the_signal_alone(look: Any) -> None:
+    poked: list[int] = []
+
+    def commit_here() -> None:
+        commit_elsewhere()
+        signal_file.poke()
+        poked.append(signal_file.read())
+
+    _, after = look(commit_here)
+    assert [after] == poked
+    assert "e2" in known()
+
+
+@pytest.mark.parametrize("error", [OperationalError("gone"), InterfaceError("connection is closed")])
+def test_follower__database_gone_for_a_while__goes_on_looking_and_says_so_once(
+    look: Any, broken: Any, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    stale: list[int | None] = []
+
+    def note() -> None:
+        stale.append(snapshot.staleness())
+
+    def break_down() -> None:
+        note()
+        broken.by(error)
+
+    def recover() -> None:
+        note()
+        broken.mend()
+        commit_elsewhere()
+
+    before, first, second, after, later = look(break_down, note, recover, note)
+    assert before == first == second != after == later
+    assert stale == [None, 0, 0, None]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Cannot follow changes, and go on with the last known configuration: {error}",
+        "Following changes again",
+    ]
+
+
+def test_follower__second_outage__is_logged_too(look: Any, broken: Any, caplog: pytest.LogCaptureFixture) -> None:
+    gone = OperationalError("gone")
+    look(lambda: broken.by(gone), broken.mend, lambda: broken.by(gone), broken.mend)
+    assert caplog.text.count("Cannot follow") == caplog.text.count("Following changes again") == 2
+
+
+def test_follower__one_failure__is_tried_again_at_once(
+    look: Any, broken: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    look(lambda: broken.by(OperationalError("idle connection closed"), times=1))
+    assert snapshot.staleness() is None
+    assert not caplog.records
+
+
+def test_follower__defect__is_logged_with_its_traceback_and_does_not_end_it(
+    look: Any, broken: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    look(lambda: broken.by(KeyError("defect")), broken.mend)
+    assert "Traceback" in caplog.text
+    assert "Following changes again" in caplog.text
+
+
+def test_follower__log_replaced_by_an_older_one__loads_everything_again(look: Any) -> None:
+    commit_elsewhere()
+    look()
+    assert "e2" in known()
+
+    def restore() -> None:
+        Environment.objects.filter(key="e2").delete()
+        Change.objects.filter(key="e2").delete()
+
+    look(restore)
+    assert "e2" not in known()
+
+
+def test_follower__newest_change_replaced_by_another__loads_everything_again(look: Any) -> None:
+    commit_elsewhere()
+
+    def restore_and_go_on() -> None:
+        Environment.objects.filter(key="e2").update(key="other")
+        Change.objects.filter(key="e2").update(at=NOON + timedelta(seconds=1), key="other")
+
+    look(restore_and_go_on)
+    assert {"e2", "other"} & known() == {"other"}
+
+
+def test_follower__started__looks_in_a_thread_that_does_not_hold_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(follower.threading.Thread, "start", lambda thread: started.append(thread))
+    Follower(Listener()).start()
+    [thread] = started
+    assert thread.daemon
+
+
+# --- listening to PostgreSQL ------------------------------------------------------------------------------------------
+
+
+class Patient(Listener):
+    """A listener that waits so long between two looks that only an announcement can end the wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_waiting = threading.Event()
+        self.must_stop = False
+
+    def wait(self, seconds: float, alarm: Alarm) -> None:
+        if self.must_stop:
+            raise Enough
+        self.is_waiting.set()
+        super().wait(600.0, alarm)
+
+
+@pytest.fixture
+def listener(transactional_db: None) -> Iterator[Patient]:
+    """Run a follower in a thread, and yield its listener once it waits."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite announces nothing")
+    patient = Patient()
+
+    def follow() -> None:
+        try:
+            Follower(patient)._run()
+        except Enough:
+            connection.close()
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    assert patient.is_waiting.wait(30)
+    yield patient
+    patient.must_stop = True
+    announce()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+@transaction.atomic
+def append_elsewhere() -> None:
+    """Commit and announce a change as another host."""
+    revision = Change.objects.latest_revision() + 1
+    Change.objects.create(revision=revision, at=NOON, actor="other", source=Source.API, kind="thing", after={})
+    announce()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_follower__change_announced__moves_the_signal_without_another_look(listener: Patient) -> None:
+    for _ in range(3):
+        before = signal_file.read()
+        append_elsewhere()
+        wait_until(lambda before=before: signal_file.read() != before)
+
+
+def test_follower__connection_killed__listens_again_by_itself(listener: Patient) -> None:
+    for _ in range(2):
+        listener.is_waiting.clear()
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = %s AND datname = current_database()",
+                [LISTENER_NAME],
+            )
+            assert cursor.fetchall() == [(True,)]
+        assert listener.is_waiting.wait(30)
+        before = signal_file.read()
+        append_elsewhere()
+        wait_until(lambda before=before: signal_file.read() != before)
+
+
+def test_follower__change_while_its_connection_is_gone__is_found_when_it_is_back(
+    listener: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener.is_waiting.clear()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = %s AND datname = current_database()",
+            [LISTENER_NAME],
+        )
+    before = signal_file.read()
+    append_elsewhere()
+    assert listener.is_waiting.wait(30)
+    wait_until(lambda: signal_file.read() != before)

@@ -1,0 +1,141 @@
+"""Applying many changes: small tables first, all else with one announcement, or everything loaded again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from config import signal_file, snapshot
+from config.keys.api_keys import create_key, live_keys
+from config.models import Change, Environment, Scope
+from config.snapshot import tables
+from config.snapshot.tables import current
+from flags.changes.flag_changes import create_flag, update_flag
+from flags.snapshot import compiled, configuration
+from tests.conftest import ACTOR, NOON
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MANY", 3)
+
+
+@pytest.fixture
+def flags(production: Environment) -> list[str]:
+    """The keys of flags that the snapshot has."""
+    keys = [f"f{number}" for number in range(10)]
+    for key in keys:
+        create_flag(key=key, environment=production, actor=ACTOR, at=NOON)
+    snapshot.refresh()
+    return keys
+
+
+def switch_on(keys: list[str]) -> None:
+    for key in keys:
+        create_or_update = {"key": key, "environment": Environment.objects.default(), "actor": ACTOR, "at": NOON}
+        update_flag(changes={"enabled": True}, **create_or_update)
+
+
+def switched_on() -> set[str]:
+    return {flag.key for flag in configuration("production").flags.values() if flag.enabled}
+
+
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables that are loaded from now on."""
+    loaded: list[str] = []
+    load = tables.Table.load
+
+    def note(table: Any) -> None:
+        loaded.append(next(iter(table.kinds)))
+        load(table)
+
+    monkeypatch.setattr(tables.Table, "load", note)
+    return loaded
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 10])
+def test_catch_up__any_number_of_changes__ends_with_the_newest(
+    flags: list[str], monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    loaded = loads(monkeypatch)
+    switch_on(flags[:count])
+    current.catch_up()
+    assert switched_on() == set(flags[:count])
+    assert snapshot.revision() == Change.objects.latest_revision()
+    assert not loaded
+    applied = compiled.state
+    compiled.load()
+    assert applied == compiled.state
+
+
+def test_catch_up__more_changes_than_there_are_flags__loads_everything_again(
+    flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = loads(monkeypatch)
+    for _ in range(2):
+        switch_on(flags[:1])
+        switch_on(flags[1:])
+        for key in flags:
+            update_flag(
+                key=key, environment=Environment.objects.default(), changes={"enabled": False}, actor=ACTOR, at=NOON
+            )
+    current.catch_up()
+    assert len(loaded) == len(current.tables)
+    assert switched_on() == set()
+    assert snapshot.revision() == Change.objects.latest_revision()
+
+
+def test_catch_up__few_changes__announces_nothing(flags: list[str]) -> None:
+    announced: list[int] = []
+    switch_on(flags[:3])
+    current.catch_up(lambda: announced.append(1))
+    assert not announced
+
+
+def test_catch_up__many_changes__announces_them_once_keys_are_known(flags: list[str], production: Environment) -> None:
+    seen: list[Any] = []
+    switch_on(flags[:5])
+    create_key(name="app", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+    signal_file.poke()
+
+    def look() -> None:
+        seen.append((len(live_keys.state), len(switched_on()), current.seen_first == signal_file.read()))
+
+    keys = len(live_keys.state)
+    current.catch_up(look)
+    assert seen == [(keys + 1, 0, True)]
+    assert len(switched_on()) == 5
+    assert current.seen == signal_file.read()
+
+
+def test_catch_up__fails_halfway__is_done_again(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    switch_on(flags[:5])
+    with monkeypatch.context() as patch:
+        patch.setattr(compiled, "_apply", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            current.catch_up()
+    current.catch_up()
+    assert switched_on() == set(flags[:5])
+
+
+def test_give_way__thread_that_need_not__never_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(tables.time, "sleep", pauses.append)
+    for _ in range(1000):
+        tables.give_way()
+    assert tables._PAUSE not in pauses
+
+
+def test_give_way__thread_that_must__pauses_when_it_has_computed_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    clock = [0.0]
+    monkeypatch.setattr(tables.time, "sleep", pauses.append)
+    monkeypatch.setattr(tables.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(tables._pace, "pauses_at", 0.0)
+    for _ in range(100):
+        tables.give_way()
+        clock[0] += 0.001
+    assert pauses.count(tables._PAUSE) == 50
