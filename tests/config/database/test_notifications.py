@@ -135,14 +135,18 @@ def test_listen__connection__is_told_by_its_name(postgresql: None) -> None:
 
 
 def test_wait__connection_killed__raises_what_django_calls_an_error(postgresql: None) -> None:
+    def wait_twice(listener: Listener) -> None:
+        """The server says that it ends the connection, and then ends it."""
+        listener.wait(LONG, Alarm())
+        listener.wait(LONG, Alarm())
+
     def kill_and_wait() -> None:
         listener = Listener()
         listener.listen()
         pid = connection.connection.info.backend_pid
         in_a_thread(lambda: connection.cursor().execute("SELECT pg_terminate_backend(%s)", [pid]))
         with pytest.raises(Error, match="connection"):
-            for _ in range(2):  # the server says that it ends the connection, and then ends it
-                listener.wait(LONG, Alarm())
+            wait_twice(listener)
 
     in_a_thread(kill_and_wait)
 
