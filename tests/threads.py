@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from django.db import connection
 
 SECONDS = 30
@@ -52,6 +53,15 @@ class Threads:
 
     def join(self) -> None:
         self._pool.shutdown()
+
+
+@pytest.fixture
+def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
+    """Threads on the database of the test."""
+    threads = Threads()
+    with database_for_threads(tmp_path):
+        yield threads
+        threads.join()
 
 
 class Gate:

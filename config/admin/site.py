@@ -119,6 +119,10 @@ class DomainAdmin(ModelAdmin):
     def deletion(self, request: HttpRequest, obj: Any) -> Confirmation:
         return Confirmation(f"Delete {obj}?", ("Its history stays in the change log.",), "Delete")
 
+    def form_context(self, request: HttpRequest, object_id: str | None) -> dict[str, Any]:
+        """Return what the templates of the form read in addition. They call functions only where they show them."""
+        return {}
+
     def for_list(self, queryset: Any) -> Any:
         """Return the rows of a list, without columns that the list does not show."""
         return queryset
@@ -132,7 +136,8 @@ class DomainAdmin(ModelAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
-        extra_context = {"show_save_and_add_another": False, **(extra_context or {})}
+        own = {"show_save_and_add_another": False, **self.form_context(request, object_id)}
+        extra_context = {**own, **(extra_context or {})}
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except DomainError as refusal:

@@ -154,10 +154,6 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
     def shown_plan(self, experiment: Experiment) -> str:
         return describe_plan(experiment)
 
-    @column("Owner", ordering="owner", empty_value="none")
-    def shown_owner(self, experiment: Experiment) -> str | None:
-        return experiment.owner or None
-
     @column("Decision")
     def shown_decision(self, experiment: Experiment) -> str:
         return describe_decision(experiment)
@@ -215,31 +211,21 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
             return {**initial, **new_plan(), "variants": TWO_EQUAL_VARIANTS}
         return {**initial, "tuning_sample_size": obj.given_tuning_size, "planned_sample_size": obj.planned_size}
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        context = {
+    def form_context(self, request: HttpRequest, object_id: str | None) -> dict[str, Any]:
+        known = {
             "known_metrics": known_metrics,
             "known_groups": partial(_known_groups, request),
             "known_flags": _known_flags,
             "known_segments": _known_segments,
             "operator_choices": operator_choices,
         }
-        return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
-
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> Any:
-        # Functions, which the template calls only when the experiment exists.
-        context = {
+        if object_id is None:
+            return known
+        return {
+            **known,
             "panel": partial(self._panel, request, object_id),
             "fixed_metrics": partial(self._fixed_metrics, request, object_id),
         }
-        return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     def _panel(self, request: HttpRequest, object_id: str) -> Panel | None:
         """Return the results so far; None for a draft."""

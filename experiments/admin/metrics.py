@@ -145,31 +145,21 @@ class MetricAdmin(DomainAdmin):
         initial = super().loaded(request, obj)
         return initial if obj is None else {**initial, "seen": obj.etag, **loaded_denominator(obj.denominator)}
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> Any:
-        # Functions, which the template calls only when the metric exists.
-        context = {
-            "uses": partial(self._uses, request, object_id),
-            "missing": partial(self._missing, request, object_id),
-            "environment": current_environment(request),
-        }
-        return super().change_view(request, object_id, form_url, {**context, **(extra_context or {})})
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
+    def form_context(self, request: HttpRequest, object_id: str | None) -> dict[str, Any]:
         environment = current_environment(request)
         known = {
             "operator_choices": _operator_choices(),
             "event_names": frequent_names(environment, timezone.now() - _SEEN_WITHIN),
             "event_page": {"address": self.address_of("event"), "environment": environment.name},
         }
-        return super().changeform_view(request, object_id, form_url, {**known, **(extra_context or {})})
+        if object_id is None:
+            return known
+        return {
+            **known,
+            "uses": partial(self._uses, request, object_id),
+            "missing": partial(self._missing, request, object_id),
+            "environment": environment,
+        }
 
     def _uses(self, request: HttpRequest, object_id: str) -> Any:
         metric = self.find(request, object_id)

@@ -17,7 +17,6 @@ from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure
 
-_DAY = timedelta(days=1)
 _EXPOSURE = "user_id, variant, phase, exposed_at, is_in_several_variants"
 
 ByPhase = Mapping[int, Totals]

@@ -5,7 +5,7 @@ Call `experiments.exposures.up_to_date.bring_up_to_date` before reading. Each fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -14,12 +14,11 @@ from operator import attrgetter
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import QuerySet, Sum
 
-from config.timestamps import floor_to_second
 from experiments.aggregates.dialects import Parameters, dialect, fetch
 from experiments.aggregates.metric_columns import Layout, later_names_of, names_of
-from experiments.aggregates.statements import exposed_users, lookback_of
+from experiments.aggregates.statements import lookback_of
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
@@ -337,24 +336,6 @@ def read_days(
     kept = _sums(experiment) if phases is None else _sums(experiment).filter(phase__in=phases)
     for metric_index, variant, phase, day, *values in kept.order_by("day").values_list(*KEY, *NAMES):
         yield (metric_index, variant, phase, day), VariantTotals(*values)
-
-
-def count_mature(
-    experiment: Experiment, spans: Collection[timedelta], at: datetime, phases: Phases = None
-) -> Mapping[timedelta, Mapping[str, int]]:
-    """Return, for each span, the number of users by variant whose exposure is at least that long ago.
-
-    Where the span is the window of a metric, these are its mature users. Only users exposed in these phases count.
-    """
-    begun = {span: floor_to_second(at - span) for span in spans}
-    counts = {
-        f"span_{number}": Count("user_id", filter=Q(exposed_at__lt=moment + timedelta(seconds=1)))
-        for number, moment in enumerate(begun.values())
-    }
-    exposed = exposed_users(experiment) if phases is None else exposed_users(experiment).filter(phase__in=phases)
-    rows: Iterable[tuple[Any, ...]] = exposed.values_list("variant").annotate(**counts)
-    counted = {variant: dict(zip(begun, users, strict=True)) for variant, *users in rows}
-    return {span: {variant: users[span] for variant, users in counted.items()} for span in begun}
 
 
 def read_caps(experiment: Experiment) -> Mapping[int, float]:

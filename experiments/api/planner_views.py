@@ -39,16 +39,12 @@ from experiments.planner.question import (
     Question,
 )
 
-_KIND: Schema = {"type": "string", "enum": [kind.value for kind in Kind]}
-_NUMBER: Schema = {"type": "number"}
-_POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
 _POWER: Schema = {"type": "number", "minimum": SMALLEST_POWER, "maximum": LARGEST_POWER}
 _ALPHA: Schema = {"type": "number", "minimum": SMALLEST_ALPHA, "maximum": LARGEST_ALPHA}
 _MDE: Schema = {"type": "number", "exclusiveMinimum": -1, "maximum": LARGEST_MDE}
 _VARIANTS: Schema = {"type": "integer", "minimum": 2, "maximum": MOST_VARIANTS}
 _TUNING_SIZE: Schema = {"type": "integer", "minimum": LEAST_TUNING_SIZE, "maximum": MOST_TUNING_SIZE}
 _REDUCTION: Schema = {"type": "number", "minimum": 0, "maximum": LARGEST_REDUCTION}
-_USERS_PER_DAY: Schema = {"type": "number", "minimum": FEWEST_USERS_PER_DAY, "maximum": MOST_USERS_PER_DAY}
 
 _Positive = Annotated[float, Meta(gt=0)]
 

@@ -52,21 +52,16 @@ def integer_if_whole(number: float) -> float:
     return int(number) if number == int(number) else number
 
 
-def number_at(phases: list[Document], moment: datetime) -> int:
-    """Return the number of the phase, from 1, that a moment belongs to.
-
-    A moment before all phases belongs to the first one.
-    """
-    return number_in(starts_of(phases), moment)
-
-
 def starts_of(phases: Sequence[Document]) -> list[datetime]:
     """Return the starts of all phases, for callers that ask `number_in` many times."""
     return [parse_timestamp(phase["startedAt"]) for phase in phases]
 
 
 def number_in(starts: Sequence[datetime], moment: datetime) -> int:
-    """Return the number of the phase of a moment, as `number_at` does, by the starts of the phases."""
+    """Return the number of the phase, from 1, that a moment belongs to.
+
+    A moment before all phases belongs to the first one.
+    """
     return max(1, bisect_right(starts, moment))
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from config.change_log.preconditions import check_version
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import Actor, Writing
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from experiments.design.groups import require_free
-from experiments.lifecycle.transitions import log_change
+from experiments.lifecycle.transitions import log_change, writing_experiment
 from experiments.models import Experiment, Status
-from experiments.models.documents import document, get_experiment
+from experiments.models.documents import document
 
 
 def archive_experiment(
@@ -28,12 +27,8 @@ def archive_experiment(
     An archived draft gives its part of a group back. Raises DomainError `experiment_not_found`, or
     `invalid_transition` if the experiment is running.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        experiment = get_experiment(key, environment)
-        check_version(experiment, if_match)
-        if experiment.status == Status.RUNNING:
-            message = "The experiment is running; only a draft or a stopped experiment can be archived."
-            raise DomainError(ErrorCode.INVALID_TRANSITION, message)
+    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+        _require_not_running(experiment, "; only a draft or a stopped experiment can be archived")
         if experiment.archived_at is None:
             _set_archived(log, experiment, log.at)
     return experiment
@@ -52,17 +47,18 @@ def unarchive_experiment(
 
     Raises DomainError `experiment_not_found`, or `in_use` if a draft's part of its group is taken.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        experiment = get_experiment(key, environment)
-        check_version(experiment, if_match)
-        if experiment.status == Status.RUNNING:
-            message = "The experiment is running, so it is not archived."
-            raise DomainError(ErrorCode.INVALID_TRANSITION, message)
+    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+        _require_not_running(experiment, ", so it is not archived")
         if experiment.archived_at is not None:
             if experiment.status == Status.DRAFT:
                 require_free(experiment)
             _set_archived(log, experiment, None)
     return experiment
+
+
+def _require_not_running(experiment: Experiment, consequence: str) -> None:
+    if experiment.status == Status.RUNNING:
+        raise DomainError(ErrorCode.INVALID_TRANSITION, f"The experiment is running{consequence}.")
 
 
 def _set_archived(log: Writing, experiment: Experiment, moment: datetime | None) -> None:

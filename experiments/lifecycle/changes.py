@@ -30,7 +30,7 @@ from experiments.exposures.recording import record_reported_before_start
 from experiments.lifecycle.decisions import reopen_experiment as reopen_experiment
 from experiments.lifecycle.decisions import stop_experiment as stop_experiment
 from experiments.lifecycle.flag_rule import check_flag, put_rule
-from experiments.lifecycle.transitions import change_status, log_change, require_current
+from experiments.lifecycle.transitions import change_status, log_change, require_current, writing_experiment
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import current_definitions, definitions_of
 from experiments.models import WHOLE, Experiment, Status
@@ -85,9 +85,7 @@ def update_experiment(
     and new metrics can only be added after the existing ones. Raises as `create_experiment` does, or
     DomainError `experiment_not_found` or `experiment_locked`.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        experiment = get_experiment(key, environment)
-        check_version(experiment, if_match)
+    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
         sent = _without_nulls(_without_derived(experiment, changes))
         design = {**_design_of(experiment), **sent}
         new = {name: value for name, value in sent.items() if not is_same(value, getattr(experiment, name))}
@@ -125,9 +123,7 @@ def delete_experiment(
     reason: str = "",
 ) -> None:
     """Delete a draft. A started experiment has results and cannot be deleted."""
-    with writing(actor=actor, at=at, reason=reason) as log:
-        experiment = get_experiment(key, environment)
-        check_version(experiment, if_match)
+    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
         _require_draft(experiment, "deleted")
         before, experiment_id = document(experiment), experiment.pk
         experiment.delete()
@@ -150,10 +146,8 @@ def start_experiment(
     moment in the past, for imported history; the API does not offer it. Raises ValidationFailed if
     the flag cannot be driven, or DomainError `in_use` if another experiment drives it.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
         lock_environment(environment)  # a user who is being erased must not be exposed again
-        experiment = get_experiment(key, environment)
-        check_version(experiment, if_match)
         require_current(experiment)
         definitions = current_definitions(experiment.metrics)
         begun = started_at or log.at

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from config.change_log.preconditions import check_version
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import Actor, Writing
 from config.database.locks import Rank, lock_environment, lock_rows
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -22,7 +21,13 @@ from experiments.exposures.recording import record_reported_meanwhile
 from experiments.lifecycle import flag_rule
 from experiments.lifecycle.new_phase import open_phase_after_stop
 from experiments.lifecycle.objections import Objection, find_objections
-from experiments.lifecycle.transitions import change_status, log_change, require_current, update_status
+from experiments.lifecycle.transitions import (
+    change_status,
+    log_change,
+    require_current,
+    update_status,
+    writing_experiment,
+)
 from experiments.models import REOPENABLE_FOR, AggregateState, Experiment, Status
 from experiments.models.documents import get_experiment
 from experiments.models.locks import lock_aggregates
@@ -61,18 +66,14 @@ def stop_experiment(
     """
     if winner is None:
         _refuse_holdback_without_winner(holdback)
-        with writing(actor=actor, at=at, reason=reason) as log:
-            experiment = get_experiment(key, environment)
-            check_version(experiment, if_match)
+        with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
             written = flag_rule.remove_rule(log, experiment) if experiment.status == Status.RUNNING else None
             decision = {"flag": written} if written else None
             ended = stopped_at or _moment_without_assignments(log, experiment, clock)
             change_status(log, experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, decision=decision)
         return experiment
     _compute_results(get_experiment(key, environment), at)
-    with writing(actor=actor, at=at, reason=reason) as log:
-        experiment = get_experiment(key, environment)
-        check_version(experiment, if_match)
+    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
         _check_decision(experiment, winner, holdback)
         _stop_with_winner(log, experiment, winner, holdback or 0, stopped_at, clock)
     return experiment
@@ -92,10 +93,8 @@ def reopen_experiment(
     Raises DomainError `invalid_transition`, `in_use` if its part of the group is taken, or
     `experiment_locked` if its flag was changed after the stop.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
+    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
         lock_environment(environment)  # as at a start, a user who is being erased must not be exposed again
-        experiment = get_experiment(key, environment)
-        check_version(experiment, if_match)
         require_current(experiment)
         stopped_at = _require_reopenable(experiment, log.at)
         lock_aggregates([experiment.pk])

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from config.change_log.preconditions import check_version
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import Actor, Writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Environment
@@ -20,9 +19,9 @@ from experiments.design.checks import check_variants, check_weights_of_flag
 from experiments.design.phases import phase_document
 from experiments.design.segment_refs import check_segments
 from experiments.lifecycle.flag_rule import put_rule
-from experiments.lifecycle.transitions import log_change
+from experiments.lifecycle.transitions import log_change, writing_experiment
 from experiments.models import WHOLE, Experiment, Status
-from experiments.models.documents import KIND, document, get_experiment
+from experiments.models.documents import KIND, document
 from flags.changes.references import CachedLookup, all_segments_named
 from flags.changes.segment_changes import changed_since
 
@@ -54,9 +53,7 @@ def open_phase(
     details = [detail for name, value in sent.items() for detail in _CHECKS[name](value)]
     if details := [*details, *_check_reason(reason)]:
         raise ValidationFailed(details)
-    with writing(actor=actor, at=at, reason=reason) as log:
-        experiment = get_experiment(key, environment)
-        check_version(experiment, if_match)
+    with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
         _require_running(experiment)
         if details := list(_check_changes(experiment, sent)):
             raise ValidationFailed(details)

@@ -1,14 +1,33 @@
-"""Changing the status of an experiment, and writing an experiment to the change log."""
+"""Writing one experiment: the transaction, the change of its status, and its entry in the change log."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
-from config.change_log.writing import Writing
+from config.change_log.preconditions import check_version
+from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
+from config.models import Environment
 from experiments.models import Experiment, Status
-from experiments.models.documents import KIND, document
+from experiments.models.documents import KIND, document, get_experiment
+
+
+@contextmanager
+def writing_experiment(
+    key: str, environment: Environment, if_match: str | None, *, actor: Actor, at: datetime, reason: str
+) -> Iterator[tuple[Writing, Experiment]]:
+    """Open a transaction that changes an experiment, which is still of the version that the caller has read.
+
+    Raises DomainError `experiment_not_found` or `precondition_failed`.
+    """
+    with writing(actor=actor, at=at, reason=reason) as log:
+        experiment = get_experiment(key, environment)
+        check_version(experiment, if_match)
+        yield log, experiment
 
 
 def change_status(log: Writing, experiment: Experiment, origin: Status, target: Status, **columns: Any) -> None:

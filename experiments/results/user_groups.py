@@ -62,11 +62,6 @@ class UserGroup:
         counted = self.of(metric_index)
         return {key: sums_of(users, counted.sums.get(key, NOBODY)) for key, users in counted.users.items()}
 
-    def quantiles_of(self, metric_index: int) -> Mapping[str, Quantile]:
-        """Return the same for a quantile. Variants without its events have no value."""
-        quantiles = self.quantiles.get(metric_index, {})
-        return {key: quantiles.get(key) or Quantile(users) for key, users in self.of(metric_index).users.items()}
-
     def __add__(self, other: UserGroup) -> UserGroup:
         indexes = dict.fromkeys([*self.counted, *other.counted])
         metrics = dict.fromkeys([*self.totals, *other.totals])

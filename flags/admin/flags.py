@@ -204,21 +204,13 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
             return initial
         return {**initial, "enabled": obj.enabled, "rules": obj.rules, "tags": obj.tags, "version": obj.etag}
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        # Functions, which the template calls only when the flag exists.
-        context = {
+    def form_context(self, request: HttpRequest, object_id: str | None) -> dict[str, Any]:
+        return {
             "elsewhere": partial(_elsewhere, object_id, current_environment(request)),
             "known_flags": partial(_known_flags, object_id),
             "known_segments": _known_segments,
             "operator_choices": operator_choices,
         }
-        return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *options: Any, **more: Any) -> Any:
         if flag := context.get("original"):

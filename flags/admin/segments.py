@@ -75,20 +75,12 @@ class SegmentAdmin(RevertPages):
         initial = super().loaded(request, obj)
         return initial if obj is None else {**initial, "version": obj.etag}
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        # Functions, which the template calls only when the segment exists.
-        context = {
+    def form_context(self, request: HttpRequest, object_id: str | None) -> dict[str, Any]:
+        return {
             "uses": partial(_uses, object_id),
             "known_segments": partial(_other_segments, object_id),
             "operator_choices": operator_choices,
         }
-        return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     # the domain
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
-from pathlib import Path
 
 import pytest
 from django.db import connection, transaction
@@ -28,20 +27,12 @@ from events.models import Event
 from events.recording.ingest import new_id, record, record_one
 from events.recording.rows import NewEvent
 from tests.conftest import NOON
-from tests.threads import SECONDS, Gate, Threads, database_for_threads
+from tests.threads import SECONDS, Gate, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL has several writers")
 on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite counts epochs")
-
-
-@pytest.fixture
-def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        yield threads
-        threads.join()
 
 
 def happen(*users: str, name: str = "seen") -> list[NewEvent]:

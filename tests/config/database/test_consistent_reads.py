@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from config.database.consistent_reads import read_consistently
 from config.models import Environment
-from tests.threads import SECONDS, Threads, database_for_threads
+from tests.threads import SECONDS, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has many writers at a time")
 on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite lets such a transaction write")
-
-
-@pytest.fixture
-def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        yield threads
-        threads.join()
 
 
 def rename(name: str) -> None:

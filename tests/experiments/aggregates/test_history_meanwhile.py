@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -22,19 +20,11 @@ from tests.experiments.aggregates.histories import make_experiment
 from tests.experiments.aggregates.test_history import DAY, buy, check, conversions
 from tests.experiments.aggregates.test_refresh_meanwhile import write
 from tests.factories import ExperimentFactory
-from tests.threads import SECONDS, Threads, database_for_threads
+from tests.threads import SECONDS, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite files keep their epochs")
-
-
-@pytest.fixture
-def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        yield threads
-        threads.join()
 
 
 def test_update_series__beside_writes_and_erasures__is_what_computing_by_hand_gives(threads: Threads) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future
 from datetime import datetime, timedelta
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -25,19 +23,11 @@ from tests.conftest import NOON
 from tests.experiments.aggregates.histories import History, make_experiment
 from tests.experiments.aggregates.test_refresh import check
 from tests.factories import ExperimentFactory
-from tests.threads import SECONDS, Gate, Threads, database_for_threads
+from tests.threads import SECONDS, Gate, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
-
-
-@pytest.fixture
-def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        yield threads
-        threads.join()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from functools import reduce
@@ -16,7 +15,6 @@ from config.models import Environment
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import (
     VariantTotals,
-    count_mature,
     pool,
     read_caps,
     read_daily,
@@ -30,7 +28,7 @@ from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON
 from tests.experiments.aggregates.by_hand import Sums, exposed, sums_by_hand, totals_by_hand
 from tests.experiments.aggregates.histories import DEFINITIONS, History, make_experiment
-from tests.factories import EventFactory, ExperimentFactory
+from tests.factories import EventFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -164,32 +162,7 @@ def test_read_caps__fixed_and_percentile__are_those_in_force(experiment: Experim
     assert read_caps(experiment) == {1: 2, 2: values[-(-60 * len(values) // 100) - 1]}
 
 
-@pytest.mark.parametrize(("seconds", "users"), [(3600, 2), (3599.9, 1), (3598, 1), (3597, 0), (3601.5, 2)])
-def test_count_mature__whole_seconds_since_the_exposure__count_those_whose_span_has_passed(
-    production: Environment, seconds: float, users: int
-) -> None:
-    experiment = ExperimentFactory(running=True)
-    assign(experiment.pk, "u", "green", NOON + timedelta(seconds=-2))
-    assign(experiment.pk, "v", "green", NOON + timedelta(seconds=0.9))
-    refresh(experiment, NOON)
-
-    hour = timedelta(hours=1)
-    counted = count_mature(experiment, [hour, timedelta(days=300)], NOON + timedelta(seconds=seconds))
-    assert counted[hour].get("green", 0) == users
-    assert counted[timedelta(days=300)].get("green", 0) == 0
-
-
-def test_count_mature__some_phases__counts_users_exposed_in_them(experiment: Experiment) -> None:
-    long_ago = timedelta(seconds=1)
-    for phases in ([1], [2, 3], [7]):
-        users = [exposure for exposure in exposed(experiment) if exposure.phase in phases]
-        counted = count_mature(experiment, [long_ago], NOON + timedelta(days=30), phases)[long_ago]
-        assert counted == Counter(exposure.variant for exposure in users)
-
-
-@pytest.mark.parametrize(
-    "read", [read_sums, read_phases, read_daily, lambda experiment: count_mature(experiment, [timedelta(1)] * 3, NOON)]
-)
+@pytest.mark.parametrize("read", [read_sums, read_phases, read_daily])
 def test_reading__any_number_of_metrics__takes_one_statement(
     experiment: Experiment, read: Callable[[Experiment], Any], django_assert_num_queries: Any
 ) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +16,7 @@ from experiments.lifecycle.changes import update_experiment as update
 from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
-from tests.threads import SECONDS, Threads, database_for_threads
+from tests.threads import SECONDS, Threads
 
 VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 
@@ -98,14 +96,6 @@ def test_part__changed__is_checked_against_the_others_alone(production: Environm
 
     assert refused.value.code == "in_use"
     assert get_experiment("first", production).group == part(0, 60)
-
-
-@pytest.fixture
-def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        yield threads
-        threads.join()
 
 
 def _attempt(environment: Environment, key: str, start: float) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,19 +24,11 @@ from experiments.models import AggregateState, Experiment, Exposure
 from tests.conftest import ACTOR, NOON
 from tests.events.counts.counting import real_counts, stored_counts
 from tests.factories import ExperimentFactory
-from tests.threads import SECONDS, Gate, Threads, database_for_threads
+from tests.threads import SECONDS, Gate, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 on_postgresql = pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has one writer at a time")
-
-
-@pytest.fixture
-def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        yield threads
-        threads.join()
 
 
 @pytest.fixture

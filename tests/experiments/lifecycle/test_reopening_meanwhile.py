@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.db import transaction
@@ -16,15 +14,7 @@ from experiments.models import Exposure
 from tests.experiments.lifecycle.shipping import step_arguments
 from tests.experiments.lifecycle.test_reopening import see, stop
 from tests.factories import ExperimentFactory
-from tests.threads import SECONDS, Threads, database_for_threads
-
-
-@pytest.fixture
-def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        yield threads
-        threads.join()
+from tests.threads import SECONDS, Threads
 
 
 @pytest.mark.django_db(transaction=True)

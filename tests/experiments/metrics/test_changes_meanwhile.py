@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,19 +15,11 @@ from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
-from tests.threads import SECONDS, Threads, database_for_threads
+from tests.threads import SECONDS, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 WRITE = {"actor": ACTOR, "at": NOON}
-
-
-@pytest.fixture
-def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        yield threads
-        threads.join()
 
 
 @pytest.fixture

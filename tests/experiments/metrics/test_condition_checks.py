@@ -16,7 +16,6 @@ FUNNEL = {"type": "funnel", "event": "", "steps": STEPS}
 QUANTILE = {"type": "quantile", "property": "seconds", "quantile": 0.5}
 RATIO = {"type": "ratio", "denominator": {"event": "view"}}
 GUARDRAIL = {"role": "guardrail"}
-NAN = float("nan")
 NUMBERS = ("greaterThan", "greaterThanOrEqual", "lessThan", "lessThanOrEqual")
 
 

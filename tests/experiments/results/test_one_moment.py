@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,21 +28,13 @@ from tests.conftest import NOON
 from tests.experiments.admin.results.test_pages import address
 from tests.experiments.conftest import LATER
 from tests.experiments.results.shop import METRICS, make_shoppers, open_shop
-from tests.threads import SECONDS, Threads, database_for_threads
+from tests.threads import SECONDS, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SHOPPERS = make_shoppers(90)
 EXPOSED, LATER_USERS = SHOPPERS[:60], SHOPPERS[60:]
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def threads(transactional_db: None, tmp_path: Path) -> Iterator[Threads]:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        yield threads
-        threads.join()
 
 
 @pytest.fixture

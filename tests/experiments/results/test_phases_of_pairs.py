@@ -27,7 +27,6 @@ pytestmark = pytest.mark.django_db
 
 DAY = timedelta(days=1)
 LATER = NOON + timedelta(days=9)
-VARIANTS = ("control", "green", "blue")
 USERS: Mapping[int, Mapping[str, tuple[int, int]]] = {
     1: {"control": (40, 8), "green": (40, 12), "blue": (0, 0)},
     2: {"control": (30, 15), "green": (30, 18), "blue": (60, 21)},

@@ -116,8 +116,6 @@ def nested(levels: int) -> dict[str, Any]:
     return {"items": nested(levels - 1)} if levels > 1 else {}
 
 
-OUTSIDE = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$vocabulary", "definitions")
-
 LIMITS = {
     "type": "object",
     "variants": [{"key": "few", "value": {"limit": 3}}, {"key": "many", "value": {"limit": 300}}],
