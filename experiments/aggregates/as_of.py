@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +15,7 @@ from django.db.models import Count
 from config.documents import Document
 from config.timestamps import floor_to_second, format_timestamp, parse_timestamp
 from experiments.aggregates.dialects import fetch, planned
+from experiments.aggregates.history import Changes, Key, compute_changes, finished_days
 from experiments.aggregates.metric_columns import Layout
 from experiments.aggregates.quantiles import Quantiles, compute_quantiles, parse_quantiles, quantiles_document
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery, exposed_users
@@ -24,6 +25,7 @@ from experiments.aggregates.variant_sums import (
     Caps,
     Counted,
     Mature,
+    Phases,
     SumsAsOf,
     VariantTotals,
     as_totals,
@@ -49,26 +51,30 @@ def sums_as_of(experiment: Experiment, moment: datetime) -> SumsAsOf:
     This takes one pass over the events until then, and two more for each cap at a percentile. It writes nothing.
     """
     stopped = as_if_stopped(experiment, moment)
-    with planned(**IN_ONE_PASS):
-        return _sums_until_stop(stopped, min(filter(None, (moment, experiment.stopped_at))))
+    return _sums_until_stop(stopped, _find_caps(stopped))
 
 
 def as_if_stopped(experiment: Experiment, moment: datetime) -> Experiment:
-    """Return a copy of the experiment that was stopped at a moment, unless the experiment stopped before."""
+    """Return a copy of the experiment that was stopped at a moment, unless the experiment stopped before.
+
+    What is computed from events is then as of that moment.
+    """
     stopped = copy(experiment)
     stopped.stopped_at = moment if experiment.stopped_at is None else min(moment, experiment.stopped_at)
     return stopped
 
 
-def _sums_until_stop(stopped: Experiment, moment: datetime) -> SumsAsOf:
-    definitions = definitions_of(stopped)
-    query = TotalsQuery(stopped)
-    metrics = [_of_mature(metric, moment, query) for metric in counted(stopped, _find_caps(stopped, definitions))]
+def _sums_until_stop(stopped: Experiment, caps: Caps) -> SumsAsOf:
+    assert stopped.stopped_at is not None  # noqa: S101 (see `as_if_stopped`)
+    moment, query = stopped.stopped_at, TotalsQuery(stopped)
+    metrics = [_of_mature(metric, moment, query) for metric in counted(stopped, caps)]
     rows = f"({query.totals(None)}) AS computed"
     by_phase: dict[int, dict[int, dict[str, VariantTotals]]] = {}
-    for (index, variant, phase), totals in sum_up(rows, ["variant", "phase"], metrics, query.parameters).items():
+    with planned(**IN_ONE_PASS):
+        summed = sum_up(rows, ["variant", "phase"], metrics, query.parameters)
+    for (index, variant, phase), totals in summed.items():
         by_phase.setdefault(phase, {}).setdefault(index, {})[variant] = totals
-    return SumsAsOf(by_phase, _count_mature(stopped, definitions, moment))
+    return SumsAsOf(by_phase, _count_mature(stopped, definitions_of(stopped), moment))
 
 
 def _of_mature(metric: Counted, moment: datetime, query: TotalsQuery) -> Counted:
@@ -88,12 +94,13 @@ def _end_of_mature(moment: datetime, span: timedelta) -> datetime:
     return floor_to_second(moment - span) + _SECOND
 
 
-def _find_caps(stopped: Experiment, definitions: Sequence[Definition]) -> Caps:
-    caps = {index: _find_cap(stopped, index, definition) for index, definition in enumerate(definitions)}
+def _find_caps(stopped: Experiment) -> Caps:
+    with planned(**IN_ONE_PASS):
+        caps = {index: _find_cap(stopped, definition) for index, definition in enumerate(definitions_of(stopped))}
     return {index: cap for index, cap in caps.items() if cap is not None}
 
 
-def _find_cap(stopped: Experiment, index: int, definition: Definition) -> float | None:
+def _find_cap(stopped: Experiment, definition: Definition) -> float | None:
     if definition.cap_percentile is None:
         return definition.cap_value
 
@@ -130,17 +137,26 @@ def _count_exposed_before(stopped: Experiment, before: datetime) -> Mapping[int,
 
 @dataclass(frozen=True, slots=True)
 class FixedReading:
-    """The one reading of a fixed analysis, as of the instant at which every variant had its planned mature users."""
+    """The one reading of a fixed analysis, as of the instant at which every variant had its planned mature users.
+
+    `changes` lead day by day to the sums, and `caps` are those of all these sums. `quantiles` are by the numbers of the
+    phases: those of each split together, and each one alone.
+    """
 
     instant: datetime
     sums: SumsAsOf
     quantiles: Mapping[frozenset[int], Quantiles]
-    """By the numbers of the phases: those of each split together, and each one alone."""
+    caps: Caps = field(default_factory=dict)
+    changes: Changes = field(default_factory=dict)
 
     def quantiles_over(self, phases: Collection[int]) -> Quantiles:
         """Return the quantiles over these phases, of which some may have begun after the reading."""
         begun = frozenset[int]().union(*self.quantiles)
         return self.quantiles.get(begun & set(phases), {})
+
+    def days(self, phases: Phases = None) -> Iterator[tuple[date, SumsAsOf]]:
+        """Yield each day that was over at the reading, with the sums over the users of these phases as of its end."""
+        return finished_days(self.changes, self.instant, phases)
 
 
 def fixed_reading(experiment: Experiment, at: datetime) -> FixedReading | None:
@@ -168,8 +184,11 @@ def _read_once(state: AggregateState, at: datetime) -> None:
     experiment = Experiment.objects.get(pk=state.pk)
     instant = find_instant(experiment, at)
     if instant is not None:
-        sums, quantiles = sums_as_of(experiment, instant), _quantiles_as_of(experiment, instant)
-        state.reading = _document(FixedReading(instant, sums, quantiles))
+        stopped = as_if_stopped(experiment, instant)
+        caps = _find_caps(stopped)
+        sums, changes = _sums_until_stop(stopped, caps), compute_changes(stopped, caps)
+        reading = FixedReading(instant, sums, _quantiles_as_of(experiment, instant), caps, changes)
+        state.reading = _document(reading)
         state.save(update_fields=["reading"])
 
 
@@ -240,7 +259,16 @@ def _document(reading: FixedReading) -> Document:
             {"phases": sorted(phases), "metrics": quantiles_document(quantiles)}
             for phases, quantiles in reading.quantiles.items()
         ],
+        "caps": {str(index): cap for index, cap in reading.caps.items()},
+        "changes": [
+            {**_label(label), "variant": variant, "phase": phase, "day": day.isoformat(), **_texts(totals)}
+            for (label, variant, phase, day), totals in reading.changes.items()
+        ],
     }
+
+
+def _label(label: int | timedelta) -> Mapping[str, int]:
+    return {"seconds": label // _SECOND} if isinstance(label, timedelta) else {"metric": label}
 
 
 def _texts(totals: VariantTotals) -> Mapping[str, Any]:
@@ -261,4 +289,13 @@ def _parse(document: Mapping[str, Any]) -> FixedReading:
         by_variant = mature.setdefault(row["seconds"] * _SECOND, {}).setdefault(row["phase"], {})
         by_variant[row["variant"]] = row["users"]
     quantiles = {frozenset(row["phases"]): parse_quantiles(row["metrics"]) for row in document["quantiles"]}
-    return FixedReading(parse_timestamp(document["instant"]), SumsAsOf(by_phase, mature), quantiles)
+    caps = {int(index): cap for index, cap in document.get("caps", {}).items()}
+    changes = dict(map(_parse_change, document.get("changes", ())))
+    return FixedReading(parse_timestamp(document["instant"]), SumsAsOf(by_phase, mature), quantiles, caps, changes)
+
+
+def _parse_change(row: Mapping[str, Any]) -> tuple[Key, VariantTotals]:
+    sums = dict(row)
+    label = sums.pop("metric") if "metric" in sums else sums.pop("seconds") * _SECOND
+    key = label, sums.pop("variant"), sums.pop("phase"), date.fromisoformat(sums.pop("day"))
+    return key, as_totals(**sums)

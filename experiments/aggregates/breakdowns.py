@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 import orjson
 from django.db import connection
 
-from experiments.aggregates.dialects import JSON_TEXT, Parameters
-from experiments.aggregates.mature_sums import boundaries_of, froze_with_everybody
+from experiments.aggregates.dialects import JSON_TEXT, planned
+from experiments.aggregates.mature_sums import Maturity, boundaries_of, froze_with_everybody
 from experiments.aggregates.quantiles import Quantiles, compute_groups, has_quantiles
+from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
     Caps,
+    Counted,
     Phases,
     SumsAsOf,
     Totals,
@@ -45,13 +48,13 @@ class Slice:
     """The users with one value of the attribute; None where no value was recorded. `is_rest` means all other values.
 
     `sums` has the sums over the users who count, by phase, and the numbers of those who are mature for metrics with a
-    window (see `mature_sums`). `quantiles` are those over all phases that were asked for.
+    window, whether others count or not (see `mature_sums`). `quantiles` are those over the phases of each split.
     """
 
     value: str | bool | float | None
     is_rest: bool
     sums: SumsAsOf
-    quantiles: Quantiles = field(default_factory=dict)
+    quantiles: Sequence[Quantiles] = ()
 
     @property
     def totals(self) -> Totals:
@@ -74,39 +77,55 @@ def read_breakdown(
     phases: Phases = None,
     most: int = MOST_VALUES,
     at: datetime | None = None,
+    maturity: Maturity = "mature",
+    *,
+    splits: Sequence[Collection[int]] = (),
+    is_computed: bool = False,
 ) -> list[Slice]:
     """Return the sums of the users of these phases by attribute value, the most frequent first, and the rest last.
 
     `caps` are those in force (see `variant_sums.read_caps`); at most `most` values have a slice of their own. Metrics
-    with a window count the users who are mature at the moment `at`, or everybody if it is None. The sums take one
-    statement, and each metric that is a quantile takes another, which reads events; frozen results have none.
+    with a window count the users who are mature at the moment `at`, or everybody, by `maturity` or if there is no
+    moment. The sums take one statement, and each metric that is a quantile takes one for each of the `splits` of
+    phases, which reads events; frozen results have none. If `is_computed`, everything comes from events, and not from
+    stored totals: of an experiment as if it had been stopped at the moment (see `as_of.as_if_stopped`).
     """
-    parameters, boundaries = Parameters(), _boundaries(experiment, at)
-    rows = _with_values(experiment, attribute, phases, most, parameters.put)
-    metrics = [
-        replace(metric, before=boundaries.get(metric.definition.span) if metric.definition.span else None)
-        for metric in counted(experiment, caps)
-    ]
+    query, boundaries = TotalsQuery(experiment), _boundaries(experiment, at)
+    is_limited = maturity == "mature"
+    source = query.totals(None) if is_computed else None
+    rows = _with_values(experiment, attribute, phases, most, source, query.parameters.put)
+    metrics = counted(experiment, caps)
+    if is_limited:
+        metrics = [_limited(metric, boundaries) for metric in metrics]
+    with planned(**IN_ONE_PASS) if is_computed else nullcontext():
+        summed = sum_up(rows, _KEYS, metrics, query.parameters, boundaries.values())
     by_phase: dict[_Key, dict[int, dict[int, dict[str, VariantTotals]]]] = {}
     mature: dict[_Key, dict[timedelta, dict[int, dict[str, int]]]] = {}
-    for (label, name, is_rest, phase, variant), totals in sum_up(rows, _KEYS, metrics, parameters).items():
+    for (label, name, is_rest, phase, variant), totals in summed.items():
         key = name, bool(is_rest)
         if isinstance(label, datetime):
             for span in (span for span, before in boundaries.items() if before == label):
                 mature.setdefault(key, {}).setdefault(span, {}).setdefault(phase, {})[variant] = totals.users
         else:
             by_phase.setdefault(key, {}).setdefault(phase, {}).setdefault(label, {})[variant] = totals
-    quantiles = _quantiles(experiment, attribute, phases, most, at) if by_phase else {}
-    slices = [
-        Slice(
-            _parse(name), is_rest, SumsAsOf(sums, mature.get((name, is_rest), {})), quantiles.get((name, is_rest), {})
-        )
-        for (name, is_rest), sums in by_phase.items()
-    ]
+    quantiles = []
+    if by_phase and has_quantiles(experiment) and (is_computed or experiment.frozen_at is None):
+        users = partial(_with_values, experiment, attribute, phases, most, None)
+        quantiles = [_quantiles(experiment, at if is_limited else None, users, split) for split in splits]
+    slices = []
+    for (name, is_rest), sums in by_phase.items():
+        of_slice = [of_split.get((name, is_rest), {}) for of_split in quantiles]
+        slices.append(Slice(_parse(name), is_rest, SumsAsOf(sums, mature.get((name, is_rest), {})), of_slice))
     return sorted(slices, key=lambda part: (part.is_rest, -part.users, str(part.value)))
 
 
 _KEYS = ("name", "is_rest", "phase", "variant")
+
+
+def _limited(metric: Counted, boundaries: Mapping[timedelta, datetime]) -> Counted:
+    """Return the metric such that only the users who are mature for it count."""
+    span = metric.definition.span
+    return metric if span is None else replace(metric, before=boundaries.get(span))
 
 
 def _boundaries(experiment: Experiment, at: datetime | None) -> Mapping[timedelta, datetime]:
@@ -116,12 +135,15 @@ def _boundaries(experiment: Experiment, at: datetime | None) -> Mapping[timedelt
 
 
 def _quantiles(
-    experiment: Experiment, attribute: str, phases: Phases, most: int, at: datetime | None
+    experiment: Experiment, at: datetime | None, users: Callable[[Callable[[Any], str]], str], split: Collection[int]
 ) -> Mapping[_Key, Quantiles]:
-    if experiment.frozen_at is not None or not has_quantiles(experiment):
-        return {}
+    """Return the quantiles over the users of the phases of a split, by slice. `users` returns SQL for all of them."""
+
+    def rows(put: Callable[[Any], str]) -> str:
+        phases = ", ".join(map(put, sorted(split)))
+        return f"(SELECT * FROM {users(put)} WHERE phase IN ({phases})) AS split"  # noqa: S608 (no data)
+
     quantiles: dict[_Key, dict[int, dict[str, Quantile]]] = {}
-    rows = partial(_with_values, experiment, attribute, phases, most)
     for group in compute_groups(experiment, at, rows, ["name", "is_rest", "variant"]):
         name, is_rest, variant = group.key
         of_slice = quantiles.setdefault((name, bool(is_rest)), {})
@@ -129,8 +151,19 @@ def _quantiles(
     return quantiles
 
 
-def _with_values(experiment: Experiment, attribute: str, phases: Phases, most: int, put: Callable[[Any], str]) -> str:
-    """Return SQL for the rows of totals, each with its value as `name`, or with `is_rest`."""
+def _with_values(
+    experiment: Experiment,
+    attribute: str,
+    phases: Phases,
+    most: int,
+    source: str | None,
+    put: Callable[[Any], str],
+) -> str:
+    """Return SQL for the rows of totals, each with its value as `name`, or with `is_rest`.
+
+    `source` is SQL for the totals; None stands for those that are stored.
+    """
+    source = source or f"SELECT * FROM {UserTotal._meta.db_table} WHERE experiment_id = {put(experiment.pk)}"  # noqa: S608
     until = "" if experiment.stopped_at is None else f" AND exposed_at <= {put(experiment.stopped_at)}"
     within = "" if phases is None else f" AND phase IN ({', '.join(map(put, sorted(phases)))})"
     return f"""(
@@ -142,9 +175,7 @@ def _with_values(experiment: Experiment, attribute: str, phases: Phases, most: i
             GROUP BY value ORDER BY COUNT(*) DESC, value LIMIT {put(most)}
         )
         SELECT total.*, name, value IS NOT NULL AND name IS NULL AS is_rest
-        FROM {UserTotal._meta.db_table} AS total JOIN exposed ON exposed.user_id = total.user_id
-            LEFT JOIN named ON name = value
-        WHERE total.experiment_id = {put(experiment.pk)}
+        FROM ({source}) AS total JOIN exposed ON exposed.user_id = total.user_id LEFT JOIN named ON name = value
     ) AS sliced"""  # noqa: S608 (no data)
 
 

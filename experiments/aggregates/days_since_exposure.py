@@ -12,7 +12,7 @@ from events.models import Event
 from experiments.aggregates.dialects import Parameters, dialect, fetch, figures, planned
 from experiments.aggregates.metric_columns import Layout, columns_of
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
-from experiments.aggregates.variant_sums import EXPOSURES, Counted, Phases, Totals, VariantTotals, read_caps, sum_up
+from experiments.aggregates.variant_sums import EXPOSURES, Caps, Counted, Phases, Totals, VariantTotals, sum_up
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure
@@ -29,7 +29,7 @@ def can_be_split(definition: Definition) -> bool:
 
 
 def read_days_since_exposure(
-    experiment: Experiment, metric_index: int, at: datetime, phases: Phases = None
+    experiment: Experiment, metric_index: int, at: datetime, caps: Caps, phases: Phases = None
 ) -> Sequence[ByPhase]:
     """Return, for each day since the exposure, the sums of the values of that day alone.
 
@@ -40,7 +40,7 @@ def read_days_since_exposure(
     """
     if not Experiment.objects.measured_by_events().filter(pk=experiment.pk).exists():
         return []
-    query = _DaysQuery(experiment, metric_index, at, phases)
+    query = _DaysQuery(experiment, metric_index, at, caps.get(metric_index), phases)
     days = _count_users(query.users())
     for (variant, phase, day), totals in query.sums().items():
         days[day][phase].setdefault(metric_index, {})[variant] = totals
@@ -65,11 +65,13 @@ def _count_users(users: Mapping[tuple[str, int, int], int]) -> list[dict[int, di
 class _DaysQuery(TotalsQuery):
     """The SQL for the values of each user by days since the exposure."""
 
-    def __init__(self, experiment: Experiment, metric_index: int, at: datetime, phases: Phases) -> None:
+    def __init__(
+        self, experiment: Experiment, metric_index: int, at: datetime, cap: float | None, phases: Phases
+    ) -> None:
         super().__init__(experiment)
         end = at if experiment.stopped_at is None else min(at, experiment.stopped_at)
         self._end, self._phases = floor_to_second(end), phases
-        self._cap = read_caps(experiment).get(metric_index)
+        self._cap = cap
         definition = definitions_of(experiment)[metric_index]
         kind = "conversion" if definition.type == "retention" else definition.type
         self._definition = replace(definition, type=kind, delay=timedelta(0), window=None, cap_percentile=None)

@@ -8,7 +8,7 @@ day of the exposure. All days use the caps in force now, so that they can be com
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -25,12 +25,14 @@ from experiments.aggregates.marks import plain_mark
 from experiments.aggregates.metric_columns import since_exposure
 from experiments.aggregates.refresh import refresh_locked
 from experiments.aggregates.series_users import invalidate_series, note_outdated
-from experiments.aggregates.statements import BY_INDEX, IN_ONE_PASS, exposed_users, is_quicker_in_one_pass
+from experiments.aggregates.statements import BY_INDEX, IN_ONE_PASS, TotalsQuery, exposed_users, is_quicker_in_one_pass
 from experiments.aggregates.update import Change, store_change
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
     KEY,
     NAMES,
+    Caps,
+    Counted,
     Phases,
     SumsAsOf,
     VariantTotals,
@@ -60,7 +62,7 @@ def update_series(experiment: Experiment, at: datetime) -> None:
     Readers first call `experiments.exposures.up_to_date.bring_up_to_date`. The first call, and the first after all
     totals were computed again, takes one pass over all events of the metrics.
     """
-    stored = AggregateState.objects.defer("kept").filter(experiment=experiment).first()
+    stored = AggregateState.objects.defer("kept", "reading").filter(experiment=experiment).first()
     if stored is not None and _is_current(stored):
         return
     with transaction.atomic():
@@ -161,22 +163,34 @@ def read_series(experiment: Experiment, at: datetime, phases: Phases = None) -> 
     stored daily changes there are no days; `update_series` makes them.
     """
     series = AggregateState.objects.filter(experiment=experiment).values_list("series", flat=True).first()
-    changes = _changes_by_day(experiment, phases) if series else {}
-    last = min(filter(None, (at, experiment.stopped_at))).astimezone(UTC).date() - _DAY
-    running: dict[_Key, VariantTotals] = {}
-    day = min(changes, default=last + _DAY)
+    changes = _add_up(_all_changes(experiment)) if series else {}
+    return finished_days(changes, min(filter(None, (at, experiment.stopped_at))), phases)
+
+
+Key = tuple[int | timedelta, str, int, date]
+"""The index of a metric, or the span of users who are mature after it, then variant, phase and day."""
+
+Changes = Mapping[Key, VariantTotals]
+"""By how much the sums change on each day."""
+
+
+def finished_days(changes: Changes, until: datetime, phases: Phases = None) -> Iterator[tuple[date, SumsAsOf]]:
+    """Yield each day that was over at a moment, with the sums over the users of these phases as of its end."""
+    by_day: dict[date, dict[tuple[int | timedelta, str, int], VariantTotals]] = {}
+    for (label, variant, phase, day), totals in changes.items():
+        if phases is None or phase in phases:
+            by_day.setdefault(day, {})[label, variant, phase] = totals
+    last = until.astimezone(UTC).date() - _DAY
+    running: dict[tuple[int | timedelta, str, int], VariantTotals] = {}
+    day = min(by_day, default=last + _DAY)
     while day <= last:
-        for key, totals in changes.get(day, {}).items():
+        for key, totals in by_day.get(day, {}).items():
             running[key] = running[key] + totals if key in running else totals
         yield day, _as_sums(running)
         day += _DAY
 
 
-_Key = tuple[int | timedelta, str, int]
-"""The index of a metric, or the span of users who are mature after it, then variant and phase."""
-
-
-def _as_sums(running: Mapping[_Key, VariantTotals]) -> SumsAsOf:
+def _as_sums(running: Mapping[tuple[int | timedelta, str, int], VariantTotals]) -> SumsAsOf:
     by_phase: dict[int, dict[int, dict[str, VariantTotals]]] = {}
     mature: dict[timedelta, dict[int, dict[str, int]]] = {}
     for (label, variant, phase), totals in running.items():
@@ -187,17 +201,44 @@ def _as_sums(running: Mapping[_Key, VariantTotals]) -> SumsAsOf:
     return SumsAsOf(by_phase, mature)
 
 
-def _changes_by_day(experiment: Experiment, phases: Phases) -> dict[date, dict[_Key, VariantTotals]]:
-    """Return by how much all sums change on each day."""
-    changes: dict[date, dict[_Key, VariantTotals]] = {}
-    for (label, variant, phase, day), totals in _all_changes(experiment):
-        if phases is None or phase in phases:
-            of_day, key = changes.setdefault(day, {}), (label, variant, phase)
-            of_day[key] = of_day[key] + totals if key in of_day else totals
-    return changes
+def _add_up(changes: Iterable[tuple[Key, VariantTotals]]) -> Changes:
+    added: dict[Key, VariantTotals] = {}
+    for key, totals in changes:
+        added[key] = added[key] + totals if key in added else totals
+    return added
 
 
-def _all_changes(experiment: Experiment) -> Iterator[tuple[tuple[int | timedelta, str, int, date], VariantTotals]]:
+def compute_changes(stopped: Experiment, caps: Caps) -> Changes:
+    """Return by how much all sums change on each day that was over at the stop, from events, with these caps.
+
+    It stores nothing, and takes one pass over the events for each window, and another one for all other metrics.
+    """
+    assert stopped.stopped_at is not None  # noqa: S101 (callers read the sums as of a moment)
+    until = stopped.stopped_at.astimezone(UTC).date()
+    with planned(**IN_ONE_PASS):
+        changes = _add_up(_computed_changes(stopped, stopped.stopped_at, caps))
+    return {key: totals for key, totals in changes.items() if key[3] < until}
+
+
+def _computed_changes(stopped: Experiment, until: datetime, caps: Caps) -> Iterator[tuple[Key, VariantTotals]]:
+    query = ChangesQuery(stopped, _stored_metrics(stopped), None)
+    yield from query.changes(query.exposures_until(until), caps).items()
+    yield from _exposed_by_day(stopped)
+    yield from _several_by_day(stopped)
+    for span in {definition.span for definition in definitions_of(stopped) if definition.span is not None}:
+        totals = TotalsQuery(stopped)
+        rows = f"({totals.totals(None)}) AS computed"
+        yield from _mature_by_day(counted(stopped, caps), span, rows, totals.parameters)
+
+
+def _exposed_by_day(stopped: Experiment) -> Iterator[tuple[Key, VariantTotals]]:
+    users = exposed_users(stopped).order_by().annotate(day=TruncDate("exposed_at", tzinfo=UTC))
+    rows = users.values_list("variant", "phase", "day").annotate(users=Count("user_id"))
+    for variant, phase, day, number in rows:
+        yield (EXPOSURES, variant, phase, day), VariantTotals(users=number)
+
+
+def _all_changes(experiment: Experiment) -> Iterator[tuple[Key, VariantTotals]]:
     definitions = definitions_of(experiment)
     spans = {definition.span for definition in definitions if definition.span is not None}
     in_whole_days = {span for span in spans if not span % _DAY}
@@ -209,11 +250,14 @@ def _all_changes(experiment: Experiment) -> Iterator[tuple[tuple[int | timedelta
         elif step_of(index) is None and (span := definitions[index].span) in in_whole_days and span is not None:
             yield (index, variant, phase, day + span), _of_mature(totals)
     for span in spans - in_whole_days:
-        yield from _mature_by_day(experiment, definitions, span)
+        parameters = Parameters()
+        rows = f"{UserTotal._meta.db_table} WHERE experiment_id = {parameters.put(experiment.pk)}"
+        metrics = counted(experiment, read_caps(experiment))
+        yield from _mature_by_day(metrics, span, rows, parameters)
     yield from _several_by_day(experiment)
 
 
-def _several_by_day(experiment: Experiment) -> Iterator[tuple[tuple[int, str, int, date], VariantTotals]]:
+def _several_by_day(experiment: Experiment) -> Iterator[tuple[Key, VariantTotals]]:
     """Yield the number of users by the day on which they were first exposed and had seen another variant."""
     since = Greatest("exposed_at", Coalesce("in_several_since", "exposed_at"))
     users = exposed_users(experiment).filter(is_in_several_variants=True).order_by()
@@ -229,16 +273,16 @@ def _read_stored(experiment: Experiment) -> Iterator[tuple[tuple[int, str, int, 
 
 
 def _mature_by_day(
-    experiment: Experiment, definitions: Sequence[Definition], span: timedelta
-) -> Iterator[tuple[tuple[int | timedelta, str, int, date], VariantTotals]]:
-    """Yield the sums over users by the day on which they are mature, for metrics with this span."""
-    parameters = Parameters()
-    metrics = [metric for metric in counted(experiment, read_caps(experiment)) if metric.definition.span == span]
-    rows = f"{UserTotal._meta.db_table} WHERE experiment_id = {parameters.put(experiment.pk)}"
+    metrics: Iterable[Counted], span: timedelta, rows: str, parameters: Parameters
+) -> Iterator[tuple[Key, VariantTotals]]:
+    """Yield the sums over users by the day on which they are mature, for metrics with this span.
+
+    `rows` is SQL with the columns of totals (see `sum_up`).
+    """
+    of_span = [metric for metric in metrics if metric.definition.span == span]
     matures = dialect().day_of.format(since_exposure(span, parameters.put))
-    for (index, variant, phase, day), totals in sum_up(
-        rows, ["variant", "phase", matures], metrics, parameters
-    ).items():
+    summed = sum_up(rows, ["variant", "phase", matures], of_span, parameters)
+    for (index, variant, phase, day), totals in summed.items():
         if index == EXPOSURES:
             yield (span, variant, phase, as_day(day)), totals
         elif step_of(index) is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from copy import copy
+from datetime import datetime
 from functools import partial
 
 from config.database.commit_order import arrived_by
@@ -13,7 +14,7 @@ from experiments.aggregates.metric_columns import Layout, columns_of
 from experiments.aggregates.statements import TotalsQuery
 from experiments.aggregates.update import Change
 from experiments.aggregates.variant_sums import Caps, Counted, DailySums, as_day, sum_up
-from experiments.models import Experiment, SeriesUser, UserTotal
+from experiments.models import Experiment, Exposure, SeriesUser, UserTotal
 
 _EXPOSURE = "user_id, variant, phase, exposed_at, is_in_several_variants"
 _BOTH_SIGNS = "(SELECT 1 AS sign UNION ALL SELECT -1) AS signs"
@@ -22,11 +23,11 @@ _BOTH_SIGNS = "(SELECT 1 AS sign UNION ALL SELECT -1) AS signs"
 class ChangesQuery(TotalsQuery):
     """The SQL that computes by how much the sums of some metrics change on each day.
 
-    It counts the events that were visible when the mark was taken. A stop does not matter, because the days before it
-    are the same without it.
+    It counts the events that were visible when the mark was taken, or all if it is None. A stop does not matter,
+    because the days before it are the same without it.
     """
 
-    def __init__(self, experiment: Experiment, metric_indexes: Collection[int], mark: str) -> None:
+    def __init__(self, experiment: Experiment, metric_indexes: Collection[int], mark: str | None) -> None:
         running = copy(experiment)
         running.stopped_at = None
         super().__init__(running)
@@ -39,6 +40,13 @@ class ChangesQuery(TotalsQuery):
         """Return SQL for the exposures of all users who have totals."""
         return f"""(
             SELECT {_EXPOSURE} FROM {UserTotal._meta.db_table} WHERE experiment_id = {self._put(self.experiment.pk)}
+        )"""  # noqa: S608 (no data)
+
+    def exposures_until(self, moment: datetime) -> str:
+        """Return SQL for the exposures until a moment, whether their users have totals or not."""
+        return f"""(
+            SELECT {_EXPOSURE} FROM {Exposure._meta.db_table}
+            WHERE experiment_id = {self._put(self.experiment.pk)} AND exposed_at <= {self._put(moment)}
         )"""  # noqa: S608 (no data)
 
     def exposures_of_outdated(self, user_id: str | None = None) -> str:
@@ -93,10 +101,13 @@ class ChangesQuery(TotalsQuery):
 
     def _happened(self, exposures: str) -> str:
         exposed = ", ".join(f"exposed.{name}" for name in _EXPOSURE.split(", "))
-        condition, values = arrived_by(self._mark, "happened.arrival")
-        arrived = condition % tuple(map(self._put, values))
         return f"""
             SELECT {exposed}, id, name, timestamp, received_at, properties, {dialect().effective_day} AS day
             FROM {exposures} AS exposed LEFT JOIN {Event._meta.db_table} AS happened
-                ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())} AND {arrived}
+                ON happened.user_id = exposed.user_id AND {" AND ".join([*self._matters(), *self._arrived()])}
         """  # noqa: S608 (no data)
+
+    def _arrived(self) -> Iterator[str]:
+        if self._mark is not None:
+            condition, values = arrived_by(self._mark, "happened.arrival")
+            yield condition % tuple(map(self._put, values))

@@ -29,7 +29,7 @@ def refresh(experiment: Experiment, at: datetime) -> AggregateState:
     It works in a transaction of its own, or the caller's, and writes nothing where nothing is new. `at` is the present
     moment. Readers call `experiments.exposures.up_to_date.bring_up_to_date` instead.
     """
-    stored = AggregateState.objects.defer("kept").filter(experiment=experiment).first()
+    stored = AggregateState.objects.defer("kept", "reading").filter(experiment=experiment).first()
     if stored is not None and _is_current(stored, experiment, at):
         return stored
     with transaction.atomic():

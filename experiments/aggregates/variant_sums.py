@@ -146,10 +146,17 @@ def step_of(index: int) -> tuple[int, int] | None:
 _STEPS = 100  # more than an experiment has metrics, and than a funnel has steps
 
 
-def sum_up(rows: str, keys: Sequence[str], counted: Sequence[Counted], parameters: Parameters) -> Sums:
+def sum_up(
+    rows: str,
+    keys: Sequence[str],
+    counted: Sequence[Counted],
+    parameters: Parameters,
+    moments: Collection[datetime] = (),
+) -> Sums:
     """Return sums over users, grouped by the SQL expressions `keys`.
 
-    `rows` is SQL that follows FROM and has the columns of totals; its parameters are in `parameters`.
+    `rows` is SQL that follows FROM and has the columns of totals; its parameters are in `parameters`. The users who
+    were exposed before each of the `moments` are counted, and those exposed before the moments of the metrics.
     """
     names = [f"key_{at}" for at in range(len(keys))]
     values = {"is_in_several_variants": "is_in_several_variants", **dict(zip(names, keys, strict=True))}
@@ -157,7 +164,7 @@ def sum_up(rows: str, keys: Sequence[str], counted: Sequence[Counted], parameter
         (EXPOSURES, "users"): "COUNT(*)",
         (EXPOSURES, "several"): "COUNT(*) FILTER (WHERE is_in_several_variants)",
     }
-    for before in sorted({metric.before for metric in counted if metric.before is not None}):
+    for before in sorted({*moments, *(metric.before for metric in counted if metric.before is not None)}):
         values["exposed_at"] = "exposed_at"
         sums[before, "users"] = f"COUNT(*) FILTER (WHERE exposed_at < {parameters.put(before)})"
     for metric in counted:

@@ -178,6 +178,7 @@ class ResultsOfExperiment(Answer, kw_only=True):
     @classmethod
     def of(cls, source: results.Results, **others: Any) -> Self:
         experiment, lookback_days = source.experiment, lookback_days_of(source.experiment)
+        keys, breakdown = {metric.metric_index: metric.key for metric in source.metrics}, source.breakdown
         return super().of(
             source,
             experiment=experiment.key,
@@ -188,5 +189,5 @@ class ResultsOfExperiment(Answer, kw_only=True):
             plan=RegisteredPlan.of(source),
             verdict=ResultVerdict.of(source.verdict, metric=source.primary),
             metrics=[MetricFigures.of(metric, lookback_days=lookback_days) for metric in source.metrics],
-            breakdown=ResultBreakdown.of(source.breakdown, lookback_days=lookback_days) if source.breakdown else None,
+            breakdown=ResultBreakdown.of(breakdown, lookback_days=lookback_days, keys=keys) if breakdown else None,
         )

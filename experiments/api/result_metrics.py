@@ -181,6 +181,13 @@ class ResultBreakdown(Answer):
     """The figures by the values of an attribute."""
 
     attribute: str
+    as_of: Annotated[
+        Moment | None,
+        described(
+            "The moment of these figures: that of the results, or of the one reading of a fixed analysis. From 30 days "
+            "after the stop, the events of that time may be gone; then it is the stop. Null for a draft."
+        ),
+    ]
     values: Annotated[
         list[ResultSlice],
         Meta(max_length=MOST_VALUES + 2),
@@ -190,7 +197,7 @@ class ResultBreakdown(Answer):
 
     @classmethod
     def of(cls, source: results.Breakdown, **others: Any) -> Self:
-        keys = {metric.metric_index: metric.key for part in source.values for metric in part.metrics}
+        keys = others.pop("keys")  # of the metrics, by their index; there may be no value at all
         return super().of(
             source,
             values=[ResultSlice.of(part, **others) for part in source.values],

@@ -200,7 +200,8 @@ def _add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
     """Return the definitions of a started experiment's metrics and of those added after them.
 
     The caller has opened the transaction. All totals are computed again after it. Raises DomainError
-    `experiment_locked` if existing metrics are removed or moved, or if the results are frozen.
+    `experiment_locked` if existing metrics are removed or moved, if the results are frozen, or if a fixed analysis was
+    read: its one reading is stored, with the metrics of that time.
     """
     existing = len(experiment.metrics)
     if metrics[:existing] != experiment.metrics:
@@ -212,6 +213,9 @@ def _add_metrics(experiment: Experiment, metrics: list[str]) -> list[Document]:
     [state] = lock_aggregates([experiment.pk])
     if not Experiment.objects.filter(pk=experiment.pk, frozen_at=None).exists():
         message = "The results of the experiment are frozen, so no metric can be added."
+        raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
+    if state.reading:
+        message = "The results of the experiment were read once, as planned, so no metric can be added."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
     state.mark = ""
     state.save(update_fields=["mark"])

@@ -46,8 +46,8 @@ def lock_aggregates(experiment_ids: Collection[UUID]) -> list[AggregateState]:
     wanted = AggregateState.objects.filter(pk__in=experiment_ids)
     missing = sorted({*experiment_ids}.difference(wanted.values_list("pk", flat=True)))
     AggregateState.objects.bulk_create([AggregateState(experiment_id=pk) for pk in missing], ignore_conflicts=True)
-    # `kept` is large, and not written by those who change totals.
-    return lock_rows(Rank.AGGREGATES, wanted.defer("kept").order_by("pk"))
+    # These are large, and not written by those who change totals.
+    return lock_rows(Rank.AGGREGATES, wanted.defer("kept", "reading").order_by("pk"))
 
 
 def lock_experiment(experiment: Experiment) -> Experiment:

@@ -28,7 +28,7 @@ from experiments.results.figures import (
 from experiments.results.frozen import read_explanation
 from experiments.results.stored import Request, Stored, is_draft, read_stored
 from experiments.results.to_stats import Study
-from experiments.results.types import Breakdown, Guards, Maturity, MetricFigures, Results
+from experiments.results.types import Breakdown, Guards, Maturity, MetricFigures, Results, Slice
 from experiments.results.user_groups import NOBODY, pooled
 from experiments.stats.outcomes import Analysis, Decision, Verdict
 from experiments.stats.types import Correction, Reason, ReasonCode
@@ -115,13 +115,14 @@ def analyse_experiment(
     stored = read_stored(study, at, request)
     if breakdown is not None:
         _refuse_unknown_attribute(experiment, breakdown, stored)
-    return _results(replace(study, is_read=stored.read_at is not None), at, stored, request, (daily, ages))
+    return _results(study, at, stored, request, (daily, ages))
 
 
 def _results(
     study: Study, at: datetime, stored: Stored, request: Request, series: tuple[Collection[str], Collection[str]]
 ) -> Results:
-    study = replace(study, maturity=stored.maturity)  # results that were frozen long ago count all users
+    # Results that were frozen long ago count all users, and those of the one reading only mature users.
+    study = replace(study, maturity=stored.maturity, is_read=stored.read_at is not None)
     experiment, analysis = study.experiment, study.analyse(stored.counting, stored.quantiles)
     group, phases = pooled(stored.counting, study.phases), phase_figures(study, stored.exposed)
     metrics = metric_figures(study, analysis.measures, group, stored.facts)
@@ -140,9 +141,13 @@ def _results(
         plan=study.design.plan,
         maturity=stored.maturity,
         read_at=stored.read_at,
-        breakdown=Breakdown(request.breakdown, slices, interactions_of(study, slices)) if request.breakdown else None,
+        breakdown=_breakdown(study, stored, request.breakdown, slices) if request.breakdown else None,
         phases=phases,
     )
+
+
+def _breakdown(study: Study, stored: Stored, attribute: str, slices: Sequence[Slice]) -> Breakdown:
+    return Breakdown(attribute, slices, interactions_of(study, slices), stored.slices_at)
 
 
 def _refuse_unknown_attribute(experiment: Experiment, attribute: str, stored: Stored) -> None:

@@ -15,14 +15,14 @@ from django.db import transaction
 from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from events.removal.batches import format_count
-from experiments.aggregates.as_of import fixed_reading
+from experiments.aggregates.as_of import FixedReading, as_if_stopped, fixed_reading
 from experiments.aggregates.days_since_exposure import can_be_split, read_days_since_exposure
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.history import refresh_series, update_series
 from experiments.aggregates.mature_sums import Maturity
 from experiments.aggregates.quantiles import has_quantiles, update_quantiles
 from experiments.aggregates.refresh import refresh_locked
-from experiments.aggregates.variant_sums import Totals, VariantTotals, as_totals
+from experiments.aggregates.variant_sums import Caps, Totals, VariantTotals, as_totals, read_caps
 from experiments.design.phases import ALL, choices, chosen, group_by_split
 from experiments.exposures.recording import events_of_unknown_variants
 from experiments.exposures.up_to_date import bring_up_to_date
@@ -112,14 +112,14 @@ def _store_quantiles(experiment: Experiment, at: datetime) -> None:
 def _store(experiment: Experiment, at: datetime) -> None:
     """Store what the results of a frozen experiment need in addition to the sums, unless it is stored already."""
     update_series(experiment, at)
-    read_at = _read_at(experiment, at)
+    reading = _reading_of(experiment, at)
     with read_consistently(), planned(**_WITHOUT_STATISTICS):
         stored = {
-            "explanations": explain_all(experiment, at, read_at),
+            "explanations": explain_all(experiment, at, reading.instant if reading else None),
             "eventsOfUnknownVariants": events_of_unknown_variants(experiment).count(),
             "eventsBeforeExposure": count_events_before_exposure(experiment),
             "assignments": assignment_audit_document(audit_assignments(experiment)),
-            "daysSinceExposure": _days_since_exposure(experiment, at),
+            "daysSinceExposure": _days_since_exposure(experiment, at, reading),
             "neverReceived": sorted(never_received(definitions_of(experiment), experiment.environment)),
         }
     with transaction.atomic():
@@ -142,18 +142,24 @@ def read_explanation(
         by_choice: Document = explained.pop("choices", {})  # only with several phases
         # Results that froze in an older version covered the newest phases by default, and had no strata.
         return {"strata": None, **by_choice.get(phase or ALL, explained)}
-    read_at = _read_at(experiment, at)
+    reading = _reading_of(experiment, at)
     with read_consistently(), planned(**_WITHOUT_STATISTICS):
+        read_at = reading.instant if reading else None
         return explain(experiment, metric_index, variant, phase, at=at, read_at=read_at)
 
 
-def _read_at(experiment: Experiment, at: datetime) -> datetime | None:
-    """Return the moment of the one reading of a fixed analysis, if there was one."""
+def _reading_of(experiment: Experiment, at: datetime) -> FixedReading | None:
+    """Return the one reading of a fixed analysis, if there was one."""
     if experiment.analysis != AnalysisMethod.FIXED or experiment.status == Status.DRAFT:
         return None
     bring_up_to_date(experiment, at)
-    reading = fixed_reading(experiment, at)
-    return reading.instant if reading else None
+    return fixed_reading(experiment, at)
+
+
+def has_events(experiment: Experiment, at: datetime) -> bool:
+    """Return whether the events since the start are still there: until the results are frozen, or may be reopened."""
+    experiments = Experiment.objects.filter(pk=experiment.pk)
+    return experiments.measured_by_events().exists() or experiments.reopenable(at).exists()
 
 
 def read_unknown_variants(experiment: Experiment) -> int:
@@ -171,17 +177,19 @@ def read_never_received(experiment: Experiment, definitions: Collection[Definiti
     return set(stored.get("neverReceived", ()))
 
 
-def read_ages(experiment: Experiment, metric_indexes: Sequence[int], at: datetime) -> list[dict[int, Totals]]:
+def read_ages(
+    experiment: Experiment, metric_indexes: Sequence[int], at: datetime, caps: Caps
+) -> list[dict[int, Totals]]:
     """Return, for each day since the exposure, the sums over what users did on that day, by phase.
 
-    The sums of all these metrics are together; those of quantiles are left out.
+    The sums of all these metrics are together; those of quantiles are left out. Frozen results have what was stored.
     """
     stored = _read(experiment)
     definitions = definitions_of(experiment)
     days: list[dict[int, Totals]] = []
     for metric_index in (index for index in metric_indexes if can_be_split(definitions[index])):
         if stored is None:
-            of_metric = read_days_since_exposure(experiment, metric_index, at)
+            of_metric = read_days_since_exposure(experiment, metric_index, at, caps)
         else:  # results that froze in an older version have none
             of_metric = _parse_days(stored.get("daysSinceExposure", {}).get(str(metric_index), []))
         days += [{} for _ in of_metric[len(days) :]]
@@ -191,8 +199,11 @@ def read_ages(experiment: Experiment, metric_indexes: Sequence[int], at: datetim
     return days
 
 
-def _days_since_exposure(experiment: Experiment, at: datetime) -> Document:
-    """Return the sums by days since the exposure as JSON, by the index of the metric."""
+def _days_since_exposure(experiment: Experiment, at: datetime, reading: FixedReading | None) -> Document:
+    """Return the sums by days since the exposure as JSON, by the index of the metric; as of the reading if any."""
+    caps = read_caps(experiment)
+    if reading is not None:
+        experiment, at, caps = as_if_stopped(experiment, reading.instant), reading.instant, reading.caps
     return {
         str(index): [
             [
@@ -201,7 +212,7 @@ def _days_since_exposure(experiment: Experiment, at: datetime) -> Document:
                 for label, by_variant in by_metric.items()
                 for variant, totals in by_variant.items()
             ]
-            for day in read_days_since_exposure(experiment, index, at)
+            for day in read_days_since_exposure(experiment, index, at, caps)
         ]
         for index, definition in enumerate(definitions_of(experiment))
         if can_be_split(definition)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 from config.database.consistent_reads import read_consistently
-from experiments.aggregates.as_of import fixed_reading
+from experiments.aggregates.as_of import FixedReading, as_if_stopped, fixed_reading
 from experiments.aggregates.breakdowns import Slice as SliceSums
 from experiments.aggregates.breakdowns import read_breakdown
 from experiments.aggregates.history import read_series, update_series
@@ -17,9 +17,11 @@ from experiments.aggregates.variant_sums import (
     EXPOSURES,
     Caps,
     SumsAsOf,
+    Totals,
     VariantTotals,
     read_caps,
     read_daily,
+    read_phases,
     step_index,
 )
 from experiments.exposures.up_to_date import bring_up_to_date
@@ -28,6 +30,7 @@ from experiments.models import Experiment, Status
 from experiments.results.classification import NO_EXPOSURES, AssignmentAudit
 from experiments.results.figures import Facts, SlicePart, Steps, WaitingUsers
 from experiments.results.frozen import (
+    has_events,
     read_ages,
     read_assignment_audit,
     read_never_received,
@@ -54,8 +57,9 @@ class Request:
 class Stored:
     """All data of one answer, read at one moment. Parts not requested are empty.
 
-    `exposed` has all exposed users. `counting` has those who count: mature ones or all, as was asked for, and once a
-    fixed analysis is read, at `read_at`, those of the reading.
+    `exposed` has all exposed users. `counting` has those who count: mature ones or all, as was asked for. Once a fixed
+    analysis is read, everything but `exposed`, the events of unknown variants and the audit is as of the reading, at
+    `read_at`. The slices are as of `slices_at`: of the reading, or of the end where its events may be gone.
 
     If each part were read at its own moment, a series would not end with the totals, and slices would not add up.
     """
@@ -63,13 +67,14 @@ class Stored:
     exposed: ByPhase
     counting: ByPhase
     facts: Facts
-    events_of_unknown_variants: int
+    events_of_unknown_variants: int = 0
     maturity: Maturity = "mature"
     quantiles: SplitQuantiles = ()
     read_at: datetime | None = None
     days: Sequence[tuple[date, ByPhase]] = ()
     ages: Sequence[tuple[int, ByPhase]] = ()
     slices: Sequence[SlicePart] = ()
+    slices_at: datetime | None = None
     assignment_audit: tuple[int, AssignmentAudit] | tuple[None, None] = (None, None)
 
 
@@ -84,35 +89,60 @@ def read_stored(study: Study, at: datetime, request: Request) -> Stored:
     if is_draft(experiment):
         return _of_draft(study, request)
     reading = fixed_reading(experiment, at) if study.design.plan.analysis == "fixed" else None
-    if request.has_days:
-        update_series(experiment, at)
-    update_quantiles(experiment, at, study.splits, study.maturity)
+    if reading is None:
+        if request.has_days:
+            update_series(experiment, at)
+        update_quantiles(experiment, at, study.splits, study.maturity)
     with read_consistently():
-        caps = read_caps(experiment)
-        now = read_mature(experiment, at, caps)
-        exposed = {number: UserGroup(totals) for number, totals in now.everybody.items()}
-        maturity = now.maturity if study.maturity == "mature" else study.maturity
-        mature = exposed if now.maturity == "all" else _as_of(study, now.sums)
-        facts = _facts(study, at, caps, exposed, mature)
-        counting = mature if maturity == "mature" else exposed
-        quantiles = [read_quantiles(experiment, at, numbers, maturity) for numbers in study.splits]
-        if reading is not None:
-            counting = _as_of(study, reading.sums)
-            quantiles = [reading.quantiles_over(numbers) for numbers in study.splits]
-            facts = replace(facts, mature=_mature_users(study, counting), waiting={}, steps=_steps(study, counting))
-        return Stored(
-            exposed=exposed,
-            counting=counting,
-            facts=facts,
-            maturity=maturity,
-            quantiles=quantiles,
-            read_at=reading.instant if reading else None,
-            days=_read_days(study, at, mature) if request.has_days else (),
-            ages=_read_ages(study, at) if request.has_ages else (),
+        stored = _as_of_now(study, at, request) if reading is None else _as_read(study, at, request, reading)
+        return replace(
+            stored,
             events_of_unknown_variants=read_unknown_variants(experiment),
-            slices=[] if request.breakdown is None else _read_slices(study, at, request.breakdown, caps, maturity),
             assignment_audit=read_assignment_audit(experiment) if request.has_assignment_audit else (None, None),
         )
+
+
+def _as_of_now(study: Study, at: datetime, request: Request) -> Stored:
+    experiment, caps = study.experiment, read_caps(study.experiment)
+    now = read_mature(experiment, at, caps)
+    exposed = {number: UserGroup(totals) for number, totals in now.everybody.items()}
+    maturity = now.maturity if study.maturity == "mature" else study.maturity
+    mature = exposed if now.maturity == "all" else _as_of(study, now.sums)
+    slices = _Slices(experiment, caps, at if now.maturity == "mature" else None, maturity)
+    return Stored(
+        exposed=exposed,
+        counting=mature if maturity == "mature" else exposed,
+        facts=_facts(study, at, caps, exposed, mature),
+        maturity=maturity,
+        quantiles=[read_quantiles(experiment, at, numbers, maturity) for numbers in study.splits],
+        days=_days(study, read_series(experiment, at, study.phases), at, mature) if request.has_days else (),
+        ages=_ages(read_ages(experiment, study.metric_indexes, at, caps)) if request.has_ages else (),
+        slices=_read_slices(study, request, slices),
+        slices_at=at,
+    )
+
+
+def _as_read(study: Study, at: datetime, request: Request, reading: FixedReading) -> Stored:
+    """Return the figures of the one reading. Those that are not stored come from the events until then."""
+    experiment, caps = as_if_stopped(study.experiment, reading.instant), reading.caps
+    exposed = {number: UserGroup(totals) for number, totals in read_phases(experiment).items()}
+    counting, slices_at = _as_of(study, reading.sums), reading.instant
+    slices = _Slices(experiment, caps, reading.instant, "mature", is_computed=True)
+    if not has_events(experiment, at):
+        slices_at = study.experiment.stopped_at or at
+        slices = _Slices(study.experiment, caps, slices_at, "mature")
+    mature = _mature_users(study, counting)
+    return Stored(
+        exposed=exposed,
+        counting=counting,
+        facts=Facts(caps, mature, steps=_steps(study, counting), never_received=_never_received(study, exposed)),
+        quantiles=[reading.quantiles_over(numbers) for numbers in study.splits],
+        read_at=reading.instant,
+        days=_days(study, reading.days(study.phases), reading.instant, counting) if request.has_days else (),
+        ages=_ages(read_ages(experiment, study.metric_indexes, reading.instant, caps)) if request.has_ages else (),
+        slices=_read_slices(study, request, slices),
+        slices_at=slices_at,
+    )
 
 
 def _of_draft(study: Study, request: Request) -> Stored:
@@ -156,16 +186,16 @@ def _mature_users(study: Study, by_phase: ByPhase) -> Mapping[int, Mapping[str, 
     return {index: counted.users for index, counted in pooled(by_phase, study.phases).counted.items()}
 
 
-def _read_days(study: Study, at: datetime, now: ByPhase) -> list[tuple[date, ByPhase]]:
+def _days(
+    study: Study, past: Iterable[tuple[date, SumsAsOf]], at: datetime, now: ByPhase
+) -> list[tuple[date, ByPhase]]:
     """Return the users who counted at the end of each day. The last day is that of this moment, or of the stop."""
     until = min(filter(None, (at, study.experiment.stopped_at))).astimezone(UTC).date()
-    past = read_series(study.experiment, at, study.phases)
     return [*((day, _as_of(study, sums)) for day, sums in past), (until, now)]
 
 
-def _read_ages(study: Study, at: datetime) -> list[tuple[int, ByPhase]]:
+def _ages(days: Iterable[Mapping[int, Totals]]) -> list[tuple[int, ByPhase]]:
     """Return the sums over what users did on each day since their exposure. All users count whose day is over."""
-    days = read_ages(study.experiment, study.metric_indexes, at)
     return [
         (day, {number: UserGroup(totals) for number, totals in by_phase.items()}) for day, by_phase in enumerate(days)
     ]
@@ -247,16 +277,36 @@ def half_exposed_at(days: Mapping[date, int], users: int, since: datetime, until
     return until
 
 
-def _read_slices(study: Study, at: datetime, attribute: str, caps: Caps, maturity: Maturity) -> Sequence[SlicePart]:
-    moment = at if maturity == "mature" else None
-    parts = read_breakdown(study.experiment, attribute, caps, study.phases, at=moment)
-    return [_slice(study, part, caps, maturity) for part in parts]
+@dataclass(frozen=True, slots=True)
+class _Slices:
+    """Where the slices come from, and who counts at which moment; without a moment, everybody does."""
+
+    experiment: Experiment
+    caps: Caps
+    at: datetime | None
+    maturity: Maturity
+    is_computed: bool = False
 
 
-def _slice(study: Study, part: SliceSums, caps: Caps, maturity: Maturity) -> SlicePart:
+def _read_slices(study: Study, request: Request, source: _Slices) -> Sequence[SlicePart]:
+    if request.breakdown is None:
+        return []
+    parts = read_breakdown(
+        source.experiment,
+        request.breakdown,
+        source.caps,
+        study.phases,
+        at=source.at,
+        maturity=source.maturity,
+        splits=study.splits,
+        is_computed=source.is_computed,
+    )
+    return [_slice(study, part, source) for part in parts]
+
+
+def _slice(study: Study, part: SliceSums, source: _Slices) -> SlicePart:
     everybody = {number: UserGroup(totals) for number, totals in part.sums.by_phase.items()}
-    by_phase = _as_of(study, part.sums) if maturity == "mature" else everybody
-    facts = Facts(caps=caps, mature=_mature_users(study, by_phase), steps=_steps(study, by_phase))
-    # Quantiles of several splits cannot be told apart in those over all phases.
-    quantiles = [part.quantiles] if len(study.splits) == 1 else ()
-    return SlicePart(part.value, part.is_rest, by_phase, facts, quantiles)
+    mature = everybody if source.at is None else _as_of(study, part.sums)
+    by_phase = mature if source.maturity == "mature" else everybody
+    facts = Facts(caps=source.caps, mature=_mature_users(study, mature), steps=_steps(study, by_phase))
+    return SlicePart(part.value, part.is_rest, by_phase, facts, part.quantiles)

@@ -159,9 +159,12 @@ class Study:
     def _sums(self, group: UserGroup, metric_index: int, quantiles: Quantiles) -> Mapping[str, Sums | Quantile]:
         if self.definitions[metric_index].type != "quantile":
             return group.sums_of(metric_index)
-        of_metric = quantiles.get(metric_index, {})
         # A day or a moment that is over has no quantiles, only users.
-        return {key: of_metric.get(key) or Quantile(users) for key, users in group.of(metric_index).users.items()}
+        of_metric, is_known = quantiles.get(metric_index, {}), metric_index in quantiles
+        return {
+            key: of_metric.get(key) or Quantile(users, is_known=is_known)
+            for key, users in group.of(metric_index).users.items()
+        }
 
 
 def plan_of(experiment: Experiment, remaining: timedelta = timedelta(0), *, is_read: bool = False) -> Plan:

@@ -246,12 +246,15 @@ class Interaction:
 class Breakdown:
     """The figures by the values of one attribute: the value with the most users first, the rest last.
 
-    The tests are corrected over all values, goals and treatments together.
+    The tests are corrected over all values, goals and treatments together. `as_of` is the moment of the figures: that
+    of the results, or of the one reading of a fixed analysis. Where the events of that time may be gone, it is the
+    stop. It is None for a draft.
     """
 
     attribute: str
     values: Sequence[Slice]
     interactions: Sequence[Interaction] = ()
+    as_of: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

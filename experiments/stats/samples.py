@@ -12,6 +12,10 @@ from experiments.stats.types import Kind, Quantile, Reason, ReasonCode, Sums
 NO_USERS = Reason(ReasonCode.TOO_FEW_USERS, "No user of this variant counts yet.")
 NO_DENOMINATOR = Reason(ReasonCode.NO_DENOMINATOR, "The denominator is 0 over all users of this variant.")
 NO_EVENTS = Reason(ReasonCode.NO_EVENTS, "No event of this variant has a value.")
+NOT_STORED = Reason(
+    ReasonCode.QUANTILE_NOT_STORED,
+    "Quantiles do not add up, so past days have none, and neither has a breakdown of frozen results.",
+)
 OUT_OF_RANGE = Reason(ReasonCode.OUT_OF_RANGE, "The values are too large, or too different in size, to compute with.")
 
 
@@ -45,7 +49,9 @@ def summarise(kind: Kind, sums: Sums | Quantile) -> Sample | Reason:
     if sums.n < 1:
         return NO_USERS
     if isinstance(sums, Quantile):
-        return sample(sums.n, sums.value, sums.squared_error * sums.n) if sums.events else NO_EVENTS
+        if not sums.events:
+            return NO_EVENTS if sums.is_known else NOT_STORED
+        return sample(sums.n, sums.value, sums.squared_error * sums.n)
     if kind == "ratio":
         if sums.d == 0:
             return NO_DENOMINATOR

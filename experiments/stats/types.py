@@ -53,13 +53,15 @@ class Sums:
 class Quantile:
     """A quantile of the values of the events of `n` users, who are clusters of events.
 
-    `squared_error` is the square of its standard error. Without `events` there is no `value`.
+    `squared_error` is the square of its standard error. Without `events` there is no `value`. Where it is not
+    known, there is neither, whether there were events or not.
     """
 
     n: int = 0
     events: int = 0
     value: float = 0.0
     squared_error: float = 0.0
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,7 @@ class ReasonCode(StrEnum):
     NO_HISTORY = "no_history"
     NOT_REGISTERED = "not_registered"
     NOT_FOR_QUANTILES = "not_for_quantiles"
+    QUANTILE_NOT_STORED = "quantile_not_stored"
     CONTROL_IS_ZERO = "control_is_zero"
     OPEN_INTERVAL = "open_interval"
     OUT_OF_RANGE = "out_of_range"

@@ -9,6 +9,8 @@ from datetime import UTC, timedelta
 
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.numbers import format_count
+from experiments.stats.plans import split_size
+from experiments.stats.types import Weight
 
 _DAY = timedelta(days=1)
 
@@ -57,11 +59,8 @@ def _one_reading(results: Results, primary: MetricFigures) -> Progress:
         at = f"{results.read_at.astimezone(UTC):%-d %b %Y, %H:%M UTC}"
         return Progress("The one reading", f"on {at}; later users do not count", 100.0)
     counted = {variant.key: variant.counted_users for variant in primary.variants}
-    weights = {variant.key: variant.weight for variant in results.variants if variant.weight}
-    largest = max(weights.values())
-    total = math.fsum(weight / largest for weight in weights.values())
-    share = min(counted[key] / (size * weight / largest / total) for key, weight in weights.items())
-    percent = _percent(share)
+    weights = results.plan.variants or [Weight(variant.key, variant.weight) for variant in results.variants]
+    percent = _percent(min(counted[key] / users for key, users in split_size(size, weights).items()))
     planned = format_count(size, results.user_of(primary.definition))
     words = f"{math.floor(percent)} % of the way to {planned}, when every variant has its part"
     return Progress("Until the one reading", words, percent)

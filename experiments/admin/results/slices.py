@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 
 import orjson
 
@@ -51,7 +52,17 @@ def build_slices(results: Results, figures: MetricFigures, breakdown: Breakdown)
         )
         for part, variants in zip(breakdown.values, treatments, strict=True)
     ]
-    return Slices(breakdown.attribute, plot, groups, list(_interactions(figures, breakdown)))
+    notes = [*_moment(results, breakdown), *_interactions(figures, breakdown)]
+    return Slices(breakdown.attribute, plot, groups, notes)
+
+
+def _moment(results: Results, breakdown: Breakdown) -> Iterator[str]:
+    """Yield a note where the values are not as of the one reading, as all other figures are."""
+    if results.read_at is not None and breakdown.as_of is not None and breakdown.as_of != results.read_at:
+        yield (
+            f"These values are as of the stop on {breakdown.as_of.astimezone(UTC):%-d %b %Y}, not as of the one "
+            "reading: the events until the reading may have been deleted."
+        )
 
 
 def _treatments_of(part: Slice, metric_index: int) -> list[VariantFigures]:

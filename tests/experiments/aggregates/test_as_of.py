@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Future
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from config.models import Environment
 from events.models import Event
 from events.removal.erasure import erase_user
 from experiments.aggregates.as_of import FixedReading, SumsAsOf, find_instant, fixed_reading, sums_as_of
+from experiments.aggregates.history import compute_changes, finished_days
 from experiments.aggregates.variant_sums import EXPOSURES
 from experiments.design.phases import phase_document
 from experiments.exposures.recording import assign
@@ -25,8 +27,8 @@ from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, AnalysisMethod, Experiment, Exposure
 from tests.conftest import NOON
 from tests.experiments.aggregates.by_hand import cap_by_hand, counting_events, exposed, total_of
-from tests.experiments.aggregates.histories import DEFINITIONS, History, make_experiment
-from tests.experiments.aggregates.series_by_hand import by_label, near, stopped_at, sums_until
+from tests.experiments.aggregates.histories import DEFINITIONS, STEPS, History, make_experiment
+from tests.experiments.aggregates.series_by_hand import by_label, near, series_by_hand, stopped_at, sums_until
 from tests.factories import EventFactory
 from tests.selection import histories
 from tests.threads import SECONDS, Threads, database_for_threads
@@ -158,6 +160,28 @@ def test_fixed_reading__stored__is_what_was_computed(production: Environment) ->
     assert reading is not None
     assert reading.instant == find_instant(experiment, at)
     assert reading.sums == sums_as_of(experiment, reading.instant)
+    caps = caps_by_hand(stopped_at(experiment, reading.instant))
+    assert reading.caps == pytest.approx({index: cap for index, cap in caps.items() if cap < math.inf})
+    days = {day: by_label(sums.by_phase, sums.mature) for day, sums in reading.days()}
+    assert near(days) == near(series_by_hand(experiment, reading.instant, caps))
+
+
+@histories(6)
+@given(chance=st.randoms(use_true_random=False))
+def test_compute_changes__any_history__leads_to_the_sums_of_each_day(production: Environment, chance: Random) -> None:
+    with undone():
+        ever = Definition("ever", 1, "funnel", STEPS[0], steps=STEPS)
+        history = History(make_experiment(production, *DEFINITIONS, ever), chance)
+        for _ in range(30):
+            history.happen()
+        for _ in range(3):
+            moment = min(filter(None, (history.moment(earliest=0), history.experiment.stopped_at)))
+            stopped = stopped_at(history.experiment, moment)
+            caps = caps_by_hand(stopped)
+            changes = compute_changes(stopped, {index: cap for index, cap in caps.items() if cap < math.inf})
+            days = finished_days(changes, moment)
+            found = {day: by_label(sums.by_phase, sums.mature) for day, sums in days}
+            assert near(found) == near(series_by_hand(history.experiment, moment, caps))
 
 
 def test_fixed_reading__stopped_before__is_none(experiment: Experiment) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import reduce
 from operator import add
 from random import Random
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from config.models import Environment
+from experiments.aggregates.as_of import as_if_stopped
 from experiments.aggregates.breakdowns import Slice, read_breakdown
 from experiments.aggregates.mature_sums import read_mature
 from experiments.aggregates.refresh import refresh
@@ -20,7 +21,7 @@ from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment, Exposure
 from tests.conftest import NOON
-from tests.experiments.aggregates.histories import ODD_NAME, History, make_experiment
+from tests.experiments.aggregates.histories import DEFINITIONS, ODD_NAME, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -213,9 +214,71 @@ def test_read_breakdown__quantile__is_that_of_the_users_of_each_slice(production
         EventFactory(user_id=user, name="load", properties={"seconds": seconds})
     refresh(experiment, NOON)
 
-    slices = {part.value: part.quantiles[0]["green"] for part in read(experiment, ODD_NAME, at=NOON)}
+    slices = {part.value: part.quantiles[0][0]["green"] for part in read(experiment, ODD_NAME, at=NOON, splits=[[1]])}
     assert {value: (part.n, part.events, part.value) for value, part in slices.items()} == {
         "pro": (2, 3, 2),
         "free": (1, 1, 4),
         None: (1, 1, 5),
     }
+
+
+def test_read_breakdown__quantile_of_several_splits__is_that_of_the_users_of_each(production: Environment) -> None:
+    median = Definition("median", 1, "quantile", Quantity("load", "seconds"), quantile=0.5)
+    experiment = make_experiment(production, median)
+    expose(experiment, a="pro", b="pro", c="pro", d="free")
+    Exposure.objects.filter(user_id__in="bc").update(phase=2)
+    for user, seconds in (("a", 1), ("b", 9), ("b", 7), ("c", 4), ("d", 5)):
+        EventFactory(user_id=user, name="load", properties={"seconds": seconds})
+    refresh(experiment, NOON)
+
+    slices = {part.value: part.quantiles for part in read(experiment, ODD_NAME, at=NOON, splits=[[1], [2, 3]])}
+    first, second = (quantiles[0]["green"] for quantiles in slices["pro"])
+    assert ((first.n, first.value), (second.n, second.value)) == ((1, 1), (2, 7))
+    assert [len(quantiles) for quantiles in slices["free"]] == [1, 0]
+
+
+def test_read_breakdown__everybody__has_the_numbers_of_mature_users_as_well(production: Environment) -> None:
+    bought = Definition("bought", 1, "conversion", Quantity("buy"), window=timedelta(days=1))
+    experiment = make_experiment(production, bought)
+    expose(experiment, a="pro", b="free")
+    assign(experiment.pk, "c", "green", NOON + timedelta(hours=5), attributes={ODD_NAME: "pro"})
+    EventFactory(user_id="c", name="buy", timestamp=NOON + timedelta(hours=6))
+    at = NOON + timedelta(hours=26)
+    refresh(experiment, at)
+
+    parts = {part.value: part.sums for part in read(experiment, ODD_NAME, at=at, maturity="all")}
+    assert parts["pro"].mature == {timedelta(days=1): {1: {"green": 1}}}
+    assert parts["pro"].by_phase[1][0]["green"].positive == 1
+    mature = {part.value: part.sums for part in read(experiment, ODD_NAME, at=at)}
+    assert mature["pro"].mature == parts["pro"].mature
+    assert 0 not in mature["pro"].by_phase[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_read_breakdown__computed_until_a_moment__adds_up_to_the_sums_as_of_it(
+    production: Environment, seed: int
+) -> None:
+    experiment = make_experiment(production)
+    history = History(experiment, Random(seed))
+    for _ in range(40):
+        history.chance.choice([history.record, history.report, history.assign, history.move])()
+    for exposure in Exposure.objects.all():
+        exposure.attributes = {"plan": history.chance.choice(["a", "b", 3])}
+        exposure.save(update_fields=["attributes"])
+    refresh(experiment, NOON)
+    moment = NOON + timedelta(days=5)
+
+    stopped = as_if_stopped(experiment, moment)
+    caps = {index: definition.cap_value for index, definition in enumerate(DEFINITIONS) if definition.cap_value}
+    parts = read_breakdown(stopped, "plan", caps, most=1, at=moment, is_computed=True)
+    refresh(stopped_in_the_database(experiment, moment), moment)
+    stored = read_breakdown(stopped, "plan", caps, most=1, at=moment)
+    assert added(sums_by_key(part.sums) for part in parts) == added(sums_by_key(part.sums) for part in stored)
+    assert added(users_by_key(part.sums) for part in parts) == added(users_by_key(part.sums) for part in stored)
+    assert len(parts) > 1
+
+
+def stopped_in_the_database(experiment: Experiment, moment: datetime) -> Experiment:
+    Experiment.objects.filter(pk=experiment.pk).update(status="stopped", stopped_at=moment)
+    experiment.refresh_from_db()
+    return experiment

@@ -65,7 +65,7 @@ def test_read_days_since_exposure__any_history__is_what_computing_by_hand_gives(
         bring_up_to_date(experiment, at)
         for index, definition in enumerate(definitions_of(experiment)):
             if can_be_split(definition):
-                days = enumerate(read_days_since_exposure(experiment, index, at))
+                days = enumerate(read_days_since_exposure(experiment, index, at, read_caps(experiment)))
                 found = {day: by_label(by_phase, {}) for day, by_phase in days}
                 assert near(found) == near(days_by_hand(experiment, index, at))
 
@@ -85,7 +85,7 @@ def active(experiment: Experiment, at: datetime) -> list[tuple[int, int]]:
     bring_up_to_date(experiment, at)
     return [
         (totals[EXPOSURES]["green"].users, totals.get(0, {}).get("green", VariantTotals()).positive)
-        for totals in (by_phase[1] for by_phase in read_days_since_exposure(experiment, 0, at))
+        for totals in (by_phase[1] for by_phase in read_days_since_exposure(experiment, 0, at, {}))
     ]
 
 

@@ -83,6 +83,14 @@ def test_verdict__of_a_metric_with_a_window__names_the_users_whom_it_counts(api:
     assert not any("mature" in message for message in shown)
 
 
+def test_maturity_all__by_attribute__has_the_mature_users_of_each_value(api: Any, shop: Any) -> None:
+    whole, mature = (ask(api, breakdown="country", maturity=which) for which in ("all", "mature"))
+    for part, of_mature in zip(whole["breakdown"]["values"], mature["breakdown"]["values"], strict=True):
+        for figures, other in zip(retention(part), retention(of_mature), strict=True):
+            assert figures["matureUsers"] == other["matureUsers"] < figures["users"] == other["users"]
+            assert figures["value"] < other["value"]
+
+
 def test_waiting__users_in_their_windows__are_listed_with_the_day_on_which_half_of_them_count(
     api: Any, shop: Any
 ) -> None:

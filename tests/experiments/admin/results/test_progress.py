@@ -10,7 +10,7 @@ import pytest
 from experiments.admin.results.progress import Progress, build_progress
 from experiments.models import Experiment
 from experiments.results.types import VariantUsers
-from experiments.stats.types import Plan
+from experiments.stats.types import Plan, Weight
 from tests.conftest import NOON
 from tests.experiments.admin.results.made import CONVERSION, REFUNDS, metric, results, variant
 
@@ -56,6 +56,13 @@ def test_reading__of_a_fixed_analysis__waits_for_the_slowest_variant() -> None:
     [reading] = progress(Plan(size=2_000, analysis="fixed"), variants=weighted)
     assert (reading.name, reading.percent) == ("Until the one reading", 36.67)
     assert reading.words == "36 % of the way to 2,000 mature users, when every variant has its part"
+
+
+def test_reading__weights_changed_since__waits_for_the_planned_numbers_of_the_start() -> None:
+    now = [VariantUsers("blue", 9, 450, 900), VariantUsers("green", 1, 550, 100)]
+    start = [Weight("blue", 1), Weight("green", 1)]
+    [reading] = progress(Plan(size=2_000, analysis="fixed", variants=start), variants=now)
+    assert reading.percent == 45
 
 
 def test_reading__that_took_place__says_when() -> None:
