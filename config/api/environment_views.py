@@ -85,8 +85,7 @@ class EnvironmentViewSet(ApiViewSet):
         responses={200: answer(EnvironmentSerializer, "The environment.")},
     )
     def retrieve(self, request: Request, environment_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return _answer(_find(environment_key))
 
     @operation(

@@ -128,8 +128,7 @@ class KeyViewSet(ApiViewSet):
         responses={200: answer(ApiKeySerializer, "The key.", _EXAMPLE)},
     )
     def retrieve(self, request: Request, key_id: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return Response(ApiKeySerializer(self._find(key_id)).data)
 
     @operation(
@@ -193,8 +192,7 @@ class KeyViewSet(ApiViewSet):
         },
     )
     def revoke(self, request: Request, key_id: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         key = api_keys.revoke_key(self._find(key_id), **self.provenance)
         return Response(ApiKeySerializer(key).data)
 

@@ -21,6 +21,7 @@ from config.api.authentication import Caller
 from config.api.bodies import check, decode
 from config.api.change_reason import change_reason
 from config.api.conditional import is_known, stale_header
+from config.api.filters import refuse_parameters
 from config.api.permissions import Access
 from config.api.serializers import NoBodySerializer
 from config.errors import DomainError, ErrorCode
@@ -113,6 +114,11 @@ class ApiViewSet(GenericViewSet[Any]):
         serializer.is_valid(raise_exception=True)
         values: dict[str, Any] = serializer.validated_data
         return values
+
+    def refuse_input(self, request: Request) -> None:
+        """Refuse parameters and a body, for operations that take neither."""
+        refuse_parameters(request)
+        self.refuse_body(request)
 
     def refuse_body(self, request: Request) -> None:
         """Refuse a body, for operations without a payload. An empty body and `{}` are accepted."""

@@ -8,7 +8,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.filters import refuse_parameters
 from config.api.permissions import Access
 from config.api.schema import NAME, answer, operation
 from config.api.structs import Answer, schema_of
@@ -58,8 +57,7 @@ class UserViewSet(ApiViewSet):
         responses={200: answer(schema_of(Erasure), "What was deleted.")},
     )
     def destroy(self, request: Request, user_id: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         _refuse_broken(request)
         erased = erase_user(user_id, self.environment)
         return Response(Erasure.of(erased, user_id=user_id).document())

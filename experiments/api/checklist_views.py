@@ -9,7 +9,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config.answers import Answer, described, one_of
-from config.api.filters import refuse_parameters
 from config.api.permissions import Access
 from config.api.schema import answer, operation
 from config.api.structs import schema_of
@@ -50,7 +49,6 @@ class ChecklistViewSet(ApiViewSet):
         responses={200: answer(schema_of(list[Finding]), "The findings.", [_EXAMPLE])},
     )
     def list(self, request: Request, experiment_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         findings = check_experiment(get_experiment(experiment_key, self.environment), self.now)
         return Response([Finding.of(finding).document() for finding in findings])

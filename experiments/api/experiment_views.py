@@ -143,8 +143,7 @@ class ExperimentViewSet(ApiViewSet):
         responses={200: answer(ExperimentSerializer, "The experiment.")},
     )
     def retrieve(self, request: Request, experiment_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return self._answer(lifecycle.get_experiment(experiment_key, self.environment))
 
     @operation(
@@ -204,8 +203,7 @@ class ExperimentViewSet(ApiViewSet):
         errors=[ErrorCode.EXPERIMENT_LOCKED],
     )
     def destroy(self, request: Request, experiment_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         lifecycle.delete_experiment(**self._write(experiment_key))
         return Response(status=204)
 
@@ -221,8 +219,7 @@ class ExperimentViewSet(ApiViewSet):
         errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.IN_USE],
     )
     def start(self, request: Request, experiment_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return self._answer(lifecycle.start_experiment(**self._step(request, experiment_key)))
 
     @operation(
@@ -274,8 +271,7 @@ class ExperimentViewSet(ApiViewSet):
         errors=[ErrorCode.INVALID_TRANSITION],
     )
     def archive(self, request: Request, experiment_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return self._answer(archive.archive_experiment(**self._write(experiment_key)))
 
     @operation(
@@ -289,8 +285,7 @@ class ExperimentViewSet(ApiViewSet):
         errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.IN_USE],
     )
     def unarchive(self, request: Request, experiment_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return self._answer(archive.unarchive_experiment(**self._write(experiment_key)))
 
     @operation(

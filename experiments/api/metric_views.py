@@ -97,8 +97,7 @@ class MetricViewSet(ApiViewSet):
         responses={200: answer(MetricSerializer, "The metric.")},
     )
     def retrieve(self, request: Request, metric_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return self._answer(changes.get_metric(metric_key))
 
     @operation(
@@ -143,8 +142,7 @@ class MetricViewSet(ApiViewSet):
         errors=[ErrorCode.IN_USE],
     )
     def destroy(self, request: Request, metric_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         changes.delete_metric(**self._write(metric_key))
         return Response(status=204)
 

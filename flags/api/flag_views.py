@@ -93,8 +93,7 @@ class FlagViewSet(ApiViewSet):
         responses={200: answer(FlagSerializer, "The flag.")},
     )
     def retrieve(self, request: Request, flag_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return self._answer(flag_changes.get_flag(flag_key, self.environment))
 
     @operation(
@@ -142,8 +141,7 @@ class FlagViewSet(ApiViewSet):
         errors=[ErrorCode.ENABLED_ELSEWHERE, ErrorCode.IN_USE],
     )
     def destroy(self, request: Request, flag_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         flag_changes.delete_flag(**self._write(flag_key))
         return Response(status=204)
 
@@ -162,8 +160,7 @@ class FlagViewSet(ApiViewSet):
         examples=[_NO_BODY],
     )
     def archive(self, request: Request, flag_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return self._answer(flag_changes.archive_flag(**self._write(flag_key)))
 
     @operation(
@@ -177,8 +174,7 @@ class FlagViewSet(ApiViewSet):
         examples=[_NO_BODY],
     )
     def restore(self, request: Request, flag_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return self._answer(flag_changes.restore_flag(**self._write(flag_key)))
 
     @operation(

@@ -19,7 +19,6 @@ from rest_framework.request import Request
 
 from config.api.conditional import is_known, takes_gzip
 from config.api.edge import KEPT_BUT_ASKED, VARIES_BY
-from config.api.filters import refuse_parameters
 from config.api.parameters import header
 from config.api.permissions import Access
 from config.api.schema import answer, operation
@@ -176,8 +175,7 @@ class RulesetViewSet(ApiViewSet):
         },
     )
     def retrieve(self, request: Request) -> HttpResponse:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         written = ruleset(self.environment.key)
         # One tag, a weak one, for the same ruleset in both of its encodings.
         headers = {

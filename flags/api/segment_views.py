@@ -77,8 +77,7 @@ class SegmentViewSet(ApiViewSet):
         responses={200: answer(SegmentSerializer, "The segment.")},
     )
     def retrieve(self, request: Request, segment_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         return self._answer(segment_changes.get_segment(segment_key))
 
     @operation(
@@ -160,8 +159,7 @@ class SegmentViewSet(ApiViewSet):
         errors=[ErrorCode.IN_USE],
     )
     def destroy(self, request: Request, segment_key: str) -> Response:
-        refuse_parameters(request)
-        self.refuse_body(request)
+        self.refuse_input(request)
         segment_changes.delete_segment(**self._write(segment_key))
         return Response(status=204)
 
