@@ -40,12 +40,12 @@ class ChecklistViewSet(ApiViewSet):
     @operation(
         "check_experiment",
         "Check an experiment before its start",
-        description="Checks whether the metrics have recent events, whether one of them decides, "
-        "and whether their tests were calibrated. It also checks the split, the flag, the group, "
-        "running experiments that may share users, the time until the planned size is reached, "
-        "whether that size suffices for the smallest effect and for the guardrails, the shortest "
-        "run and the look-back. The findings do not prevent the start. Checks of metrics have a finding for "
-        "each metric.",
+        description="Checks what could make the results of an experiment unreliable, and returns a finding for each "
+        "check. Checks of metrics have a finding for each metric. The findings do not prevent the start.\n\n"
+        "- Metrics: their events came lately, one of them decides, and their tests were calibrated.\n"
+        "- Users: the split, the flag, the group, and running experiments that may share users.\n"
+        "- Plan: how long the planned size takes, and whether it suffices for the smallest effect and the guardrails. "
+        "Also the shortest run and the look-back.",
         responses={200: answer(schema_of(list[Finding]), "The findings.", [_EXAMPLE])},
     )
     def list(self, request: Request, experiment_key: str) -> Response:

@@ -248,9 +248,9 @@ class AssignmentRequestSerializer(StrictSerializer):
     userId = TextField(min_length=1, max_length=NAME_LENGTH)
     attributes = ObjectField(
         required=False,
-        help_text="The attributes that conditions test. A new exposure stores them for breakdowns of the results: the "
-        f"first {MOST_ATTRIBUTES} that are texts of up to {TEXT_LENGTH} characters, numbers or booleans and have names "
-        f"of up to {ATTRIBUTE_LENGTH} characters. The others are not stored.",
+        help_text="The attributes that conditions test. A new exposure stores them for breakdowns of the results. It "
+        f"keeps texts of up to {TEXT_LENGTH} characters, numbers and booleans with names of up to {ATTRIBUTE_LENGTH} "
+        f"characters, and of these the first {MOST_ATTRIBUTES}.",
     )
 
 

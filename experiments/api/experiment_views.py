@@ -127,8 +127,8 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "list_experiments",
         "List experiments",
-        description="The experiments of the environment that are not archived, newest first. Without `limit` the "
-        "answer holds all of them; with it, the `Link` header names the next page.",
+        description="Returns the experiments of the environment that are not archived, the newest first. With "
+        "`limit`, the `Link` header has the address of the next page.",
         responses={200: answer(ExperimentEntrySerializer(many=True), "The experiments.")},
     )
     def list(self, request: Request) -> Response:
@@ -137,8 +137,8 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "get_experiment",
         "Get an experiment",
-        description="The experiment with its results, which include everything that was acknowledged before the "
-        "request. Each write of the experiment makes a new version. The `ETag` also changes with the results, so "
+        description="Returns the experiment with its results, which include everything that was acknowledged before "
+        "the request. Each write of the experiment makes a new version. The `ETag` also changes with the results, so "
         "304 says that nothing in the answer has changed.",
         responses={200: answer(ExperimentSerializer, "The experiment.")},
     )
@@ -149,14 +149,14 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "create_experiment",
         "Create an experiment",
-        description="`key` and at least two `variants` with distinct keys are required. It starts as "
-        "a draft. The first of `metrics` is the one that `results` reports: the share of exposed "
-        "users with an event of that name. /v1/metrics defines what each name computes, and the start "
-        "fixes these definitions. The start also fixes the plan: `plannedSampleSize`, `minimumEffect`, "
-        "`analysis`, `minimumDays`, `lookbackDays` and `tuningSampleSize`. Of the users who meet all "
-        "`conditions` and whose bucket is in the experiment's share of a `group`, a `percentage` "
-        "takes part. The request is refused if the share overlaps that of another draft or running "
-        "experiment, or if a `flag` has no `serves`.",
+        description="Creates a draft. `key` and at least two `variants` with distinct keys are required. `metrics` "
+        "names metrics, or events; `/v1/metrics` defines what each name computes. `results` reports the first of "
+        "them, as the share of exposed users with an event of that name.\n\n"
+        "A user takes part who meets all `conditions`, whose bucket is in the experiment's share of a `group`, and "
+        "who is within the `percentage`. The request is refused if the share of the group overlaps that of another "
+        "draft or running experiment, or if a `flag` has no `serves`.\n\n"
+        "The start fixes the definitions of the metrics, and the plan: `plannedSampleSize`, `minimumEffect`, "
+        "`analysis`, `minimumDays`, `lookbackDays` and `tuningSampleSize`.",
         responses={201: answer(ExperimentSerializer, "The draft.")},
         errors=[ErrorCode.ALREADY_EXISTS, ErrorCode.IN_USE],
     )
@@ -198,7 +198,7 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "delete_experiment",
         "Delete an experiment",
-        description="Only a draft can be deleted; its history stays.",
+        description="Deletes a draft. Its history stays. An experiment that has started cannot be deleted.",
         responses={204: None},
         errors=[ErrorCode.EXPERIMENT_LOCKED],
     )
@@ -210,8 +210,8 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "start_experiment",
         "Start an experiment",
-        description="A draft starts running and assigns variants. The definitions of its metrics are fixed at this "
-        "moment. The flag that it drives gets the experiment's rule as its first rule, which cannot be changed "
+        description="Starts a draft, which assigns variants from now on. The definitions of its metrics are fixed at "
+        "this moment. The flag that it drives gets the experiment's rule as its first rule, which cannot be changed "
         "until the experiment stops. The start is refused if another experiment drives that flag, or if the flag is "
         "archived. Send no body, an empty one or `{}`.",
         request=NoBodySerializer,
@@ -225,14 +225,16 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "stop_experiment",
         "Stop an experiment",
-        description="A running experiment stops: nothing after this moment counts for it, and it "
-        "assigns no more variants. A flag that it drives follows its other rules again. With a "
-        "`winner`, all of this happens in one transaction: the experiment stops, its results freeze, "
-        "all users get the winner, and the rules of its flag serve it. The flag is not switched on or "
-        "off. A `reason` is required if the users are not split by the weights, if the winner harms a "
-        "guardrail or a guardrail is undecided, if the shortest run is not over, if fewer users came than "
-        "planned, or if the verdict is not to ship that variant. Shipping the control requires no reason if the "
-        "verdict is `do_not_ship`. The body may be left out or empty.",
+        description="Stops a running experiment: nothing after this moment counts for it, and it assigns no more "
+        "variants. A flag that it drives follows its other rules again. The body may be left out or empty.\n\n"
+        "With a `winner`, the results also freeze, all users get the winner, and the rules of the flag serve it. All "
+        "of this happens in one transaction. The flag is not switched on or off.\n\n"
+        "A winner requires a `reason` in these cases:\n\n"
+        "- The users are not split by the weights.\n"
+        "- The winner harms a guardrail, or a guardrail is undecided.\n"
+        "- The shortest run is not over.\n"
+        "- Fewer users came than planned.\n"
+        "- The verdict is not to ship that variant. The control requires no reason if it is `do_not_ship`.",
         request=StopSerializer,
         responses={200: answer(ExperimentSerializer, "The stopped experiment.")},
         errors=[ErrorCode.INVALID_TRANSITION],
@@ -247,10 +249,11 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "reopen_experiment",
         "Open an experiment again",
-        description=f"Until {REOPENABLE_FOR.days} days after the stop, a stopped experiment runs again as if it had "
-        "not been stopped: its flag gets its previous rules back, the winner is removed, and what was reported in "
-        "the meantime counts. It is refused if its flag was changed since, even if that change was reverted, or if "
-        "another experiment now has its flag or its share of the group. The body may be left out or empty.",
+        description="Lets a stopped experiment run again as if it had not been stopped. Its flag gets its previous "
+        "rules back, the winner is removed, and what was reported in the meantime counts. This is possible for "
+        f"{REOPENABLE_FOR.days} days after the stop. It is refused if its flag was changed since, even if that change "
+        "was reverted. It is also refused if another experiment now has its flag or its share of the group. The body "
+        "may be left out or empty.",
         request=ReopenSerializer,
         responses={200: answer(ExperimentSerializer, "The running experiment.")},
         errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.IN_USE],
@@ -291,12 +294,12 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "open_phase",
         "Open a new phase of an experiment",
-        description="A new phase changes how a running experiment assigns users: by other weights, another "
-        "percentage or other conditions. At least one of these must be sent and differ. Users who were exposed "
-        "before keep their variant and count for their phase. A flag that the experiment drives changes at the same "
-        "moment. Results cover all phases: those with the same split are pooled, and those with other weights are "
-        "combined as strata, over the phases in which both variants of a comparison had users. A `reason` is "
-        f"required. There can be at most {MOST_PHASES} phases.",
+        description="Changes how a running experiment assigns users: by other weights, another percentage or other "
+        "conditions. At least one of these must be sent and differ. A `reason` is required. There can be at most "
+        f"{MOST_PHASES} phases.\n\n"
+        "Users who were exposed before keep their variant and count for their phase. A flag that the experiment "
+        "drives changes at the same moment. Results cover all phases. Phases with the same split are pooled. Those "
+        "with other weights are combined as strata, over the phases in which both variants of a comparison had users.",
         request=PhaseSerializer,
         responses={201: answer(ExperimentSerializer, "The experiment, in its new phase.")},
         errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.EXPERIMENT_LOCKED],
@@ -314,11 +317,12 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "get_variant",
         "Get the variant of a user",
-        description="The same user always gets the same variant. The user's exposure is recorded, once and durably, "
-        "before the answer. The exposure of a new user also stores the plain `attributes`. Once exposed, a user "
-        "keeps the variant, even if conditions, percentage or weights change later. Users whom the experiment does "
-        "not include see the control, and testers see their forced variant: then `inExperiment` is false, `reason` "
-        "says why, and nothing is recorded. Once a winner is declared, all users see it.",
+        description="Returns the variant that the user sees. The same user always gets the same variant, even if "
+        "conditions, percentage or weights change later. The user's exposure is recorded once, before the answer. It "
+        "stores the plain `attributes` of the request.\n\n"
+        "Users whom the experiment does not include see the control, and testers see their forced variant. "
+        "`inExperiment` is then false, `reason` says why, and nothing is recorded. Once a winner is declared, all "
+        "users see it.",
         request=AssignmentRequestSerializer,
         responses={200: answer(schema_of(Assignment), "The assignment.")},
         errors=[ErrorCode.EXPERIMENT_NOT_RUNNING],
@@ -340,7 +344,7 @@ class ExperimentViewSet(ApiViewSet):
     @operation(
         "get_variants",
         "Get the variants of a user in all running experiments",
-        description="The assignments are ordered by the keys of the experiments. With `record`, one transaction "
+        description="Returns the assignments in the order of the experiments' keys. With `record`, one transaction "
         "records an exposure to each experiment that includes the user. Otherwise nothing is recorded, and the "
         "variant is what Get Variant would answer now.",
         request=AssignmentsRequestSerializer,

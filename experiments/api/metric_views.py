@@ -24,20 +24,24 @@ from experiments.metrics import changes
 from experiments.models import Metric
 
 _TYPES = (
-    "A user's value is, by `type`: `conversion`: 1 with at least one event, else 0. `count`: the "
-    "number of events. `revenue`: the sum of their `revenue` in one `currency`; amounts in other "
-    "currencies are not added. `sum` and `mean`: of a numeric `property`. `ratio`: the number of "
-    "events, or the sum of their `property`, divided by that of `denominator`, each summed over "
-    "all users. `retention`: 1 with an event from `fromDay` on and before `toDay` after the "
-    "exposure. `distinct`: the number of different values of `property`, or of days (UTC) without one. "
-    "`funnel`: 1 if the user's events pass all `steps` in their order, else 0. `quantile`: the value below which this "
-    "share of all events' `property` lies, over the events of all users. Events count only if they meet all "
-    "conditions of `where`. Properties that do not belong to the type are refused."
+    "The `type` says what the value of a user is:\n\n"
+    "- `conversion`: 1 with at least one event, else 0.\n"
+    "- `count`: the number of events.\n"
+    "- `revenue`: the sum of their `revenue` in one `currency`. Amounts in other currencies are not added.\n"
+    "- `sum`, `mean`: the sum or the mean of a numeric `property`.\n"
+    "- `ratio`: the number of events, or the sum of their `property`, divided by that of `denominator`. Each is summed "
+    "over all users.\n"
+    "- `retention`: 1 with an event from `fromDay` on and before `toDay` after the exposure, else 0.\n"
+    "- `distinct`: the number of different values of `property`, or of days (UTC) without one.\n"
+    "- `funnel`: 1 if the user's events pass all `steps` in their order, else 0.\n"
+    "- `quantile`: not a value of a user, but the value below which the share `quantile` of all events' `property` "
+    "lies.\n\n"
+    "Events count only if they meet all conditions of `where`. Properties that do not belong to the type are refused."
 )
 _VERSIONS = (
-    "An experiment takes over its metrics' definitions when it starts. If a started experiment "
-    "measures the current version, changing anything but the description makes a new `version`, "
-    "which only later experiments measure."
+    "An experiment copies the definitions of its metrics when it starts. If a started experiment measures the current "
+    "version, a change of anything but the description makes a new `version`. Only experiments that start later "
+    "measure it."
 )
 
 
@@ -82,8 +86,8 @@ class MetricViewSet(ApiViewSet):
     @operation(
         "list_metrics",
         "List metrics",
-        description="All metrics, ordered by key; they are common to all environments. "
-        "Without `limit` the answer holds all of them; with it, the `Link` header names the next page.",
+        description="Returns all metrics, in order of their keys. They are common to all environments. With `limit`, "
+        "the `Link` header has the address of the next page.",
         responses={200: answer(MetricEntrySerializer(many=True), "The metrics.")},
     )
     def list(self, request: Request) -> Response:
@@ -92,8 +96,8 @@ class MetricViewSet(ApiViewSet):
     @operation(
         "get_metric",
         "Get a metric",
-        description="The metric, and the experiments that name it. Send its `ETag` as `If-Match` to change only the "
-        "version that you read.",
+        description="Returns the metric, and the experiments that name it. To change only the version that you have "
+        "read, send its `ETag` back as `If-Match`.",
         responses={200: answer(MetricSerializer, "The metric.")},
     )
     def retrieve(self, request: Request, metric_key: str) -> Response:
@@ -103,9 +107,9 @@ class MetricViewSet(ApiViewSet):
     @operation(
         "create_metric",
         "Create a metric",
-        description="Defines what a name in the `metrics` of experiments computes. Without a definition, it is the "
-        f"share of users with at least one event of that name. `key`, `type` and `event` are required, but a funnel "
-        f"has `steps` in place of `event`. {_TYPES}",
+        description="Defines what a name in the `metrics` of experiments computes. Without a definition, that is the "
+        "share of users with at least one event of the name. `key`, `type` and `event` are required; a funnel has "
+        f"`steps` in place of `event`. {_TYPES}",
         responses={201: answer(MetricSerializer, "The created metric.")},
         errors=[ErrorCode.ALREADY_EXISTS],
     )

@@ -57,16 +57,14 @@ class PlannedSize(Answer):
     days: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         described(
-            "Until the windows of the last users are over, because only users whose window is over count. "
-            "null if the number of users a day is unknown."
+            "The days until enough users have come and their windows are over. Null if the number of users a day is "
+            "unknown."
         ),
     ]
 
 
 class PlannerAssumptions(Answer):
-    """The values that the plan is computed from: those sent, else those in the metric's history,
-    else the defaults.
-    """
+    """The values that the plan is computed from: as sent, else from the metric's history, else the defaults."""
 
     type: Annotated[str, one_of(Kind)]
     baseline: Annotated[float, described("The mean of the control's users; for a rate, a share from 0 to 1.")]
@@ -117,11 +115,11 @@ class MetricHistory(Answer):
         float | None,
         described("The mean of the users, or of the control's users in an experiment; null if no value can be used."),
     ]
-    standard_deviation: Annotated[Annotated[float, Meta(ge=0)] | None, described("null for rates.")]
+    standard_deviation: Annotated[Annotated[float, Meta(ge=0)] | None, described("Null for rates.")]
     variance_reduction: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
         described(
-            "The share of the variance that CUPED removed in the experiment; null without an experiment, or if its "
+            "The share of the variance that CUPED removed in the experiment. Null without an experiment, or if its "
             "users had no history."
         ),
     ]
@@ -142,7 +140,7 @@ class PlannedGuardrail(Answer):
     margin: Annotated[_Positive | None, described("The margin as a share of the control's value.")]
     margin_absolute: Annotated[_Positive | None, described("The margin in units of the metric.")]
     baseline: Annotated[float | None, described("The mean of the control's users in the metric's history.")]
-    standard_deviation: Annotated[Annotated[float, Meta(ge=0)] | None, described("null for rates.")]
+    standard_deviation: Annotated[Annotated[float, Meta(ge=0)] | None, described("Null for rates.")]
     variance_reduction: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
         described("The share of the variance that CUPED is expected to remove."),
@@ -171,7 +169,7 @@ class DetectableDay(Answer):
 
     day: Annotated[date, described("In UTC.")]
     users: Annotated[Count, described("Users exposed by the end of this day, in all variants together.")]
-    mature_users: Annotated[Count, described("Those of them whose window is over by then, who alone count.")]
+    mature_users: Annotated[Count, described("The users of these whose window is over by then. Only they count.")]
     is_forecast: Annotated[bool, described("Whether the day is in the future.")]
     fixed_horizon: Annotated[_Positive | None, described("With a single look, at the end of this day.")]
     always_valid: Annotated[_Positive | None, described("With any number of looks.")]
@@ -241,8 +239,9 @@ class PlannerFilter(django_filters.FilterSet):
     )
     tuningSampleSize = NumberFilter(
         _TUNING_SIZE,
-        label="The number of users at which always-valid intervals are narrowest. Default: as in the experiment if "
-        "it has started, or has a plan or a tuning size; else the users of the control and one treatment in this plan.",
+        label="The number of users at which always-valid intervals are narrowest. Default: that of the experiment, if "
+        "it has started or has a plan or a tuning size. Otherwise the plan is tuned to its own users, in the control "
+        "and one treatment.",
     )
     varianceReduction = NumberFilter(
         _REDUCTION,
@@ -266,16 +265,16 @@ class PlannerViewSet(ApiViewSet):
     @operation(
         "plan_experiment",
         "Plan an experiment",
-        description="Computes how many users and days it takes to find an effect with two tests. The "
-        "fixed-horizon test is done once, at the end; the always-valid test allows a look at any "
-        "time. By its number of users, the always-valid test has found the effect with the "
-        "required power, and mostly earlier. With `metric` or `experiment`, values that you do "
-        "not send are taken from past data. These are from the control of the newest experiment "
-        "that measured the metric for at least 100 users there. Without such an experiment, "
-        "10,000 users of the last 28 days are sampled. Unequal weights count, because the "
-        "smallest variant needs enough users, too. With `experiment`, `detectable` has the "
-        "effects that it can detect by each day, and `guardrails` the users that it takes to show each guardrail safe "
-        "if there is no difference.",
+        description="Computes how many users and days it takes to find an effect, with two tests. The fixed-horizon "
+        "test is done once, at the end. The always-valid test allows a look at any time; with its number of users, it "
+        "has found the effect with the required power, and mostly earlier.\n\n"
+        "With `metric` or `experiment`, values that you do not send are taken from past data. They come from the "
+        "control of the newest experiment that measured the metric for at least 100 users there. Without such an "
+        "experiment, 10,000 users of the last 28 days are sampled. If the weights are unequal, the smallest variant "
+        "needs enough users, too.\n\n"
+        "With `experiment`, the answer also has `detectable` and `guardrails`. The first has the effects that the "
+        "experiment can detect by each day. The second has the users that it takes to show each guardrail safe if "
+        "there is no difference.",
         parameters=parameters_of(PlannerFilter),
         responses={200: answer(schema_of(Plan), "The plan.")},
     )

@@ -49,9 +49,9 @@ class ExplainedStratum(Answer):
     weight: Annotated[
         Share,
         described(
-            "The share of the users who were assigned by these weights, among those of the first variant and of all "
-            "treatments that are compared with it in the same phases. It is 0 where the comparison leaves them out, "
-            "because one of its two variants had fewer than 2 users."
+            "The weight of these users in the combined value: their share among the users of the first variant and of "
+            "all treatments that are compared with it in the same phases. It is 0 where the comparison leaves them "
+            "out, because one of its two variants had fewer than 2 users."
         ),
     ]
 

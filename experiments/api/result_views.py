@@ -37,15 +37,15 @@ class ResultFilter(django_filters.FilterSet):
     correction = ChoiceFilter(
         CORRECTIONS,
         initial=CORRECTIONS[0],
-        label="How tests are corrected for their number, those of the primary metric and those of other goals each "
-        "among themselves: `holm` bounds the chance of one false discovery, `benjamini-hochberg` the share of "
-        "false ones among all.",
+        label="How tests are corrected for their number. `holm` bounds the chance of a single false discovery, and "
+        "`benjamini-hochberg` the share of false ones. The tests of the primary metric are one family, and those of "
+        "all other goals are another.",
     )
     maturity = ChoiceFilter(
         MATURITIES,
         initial=MATURITIES[0],
-        label="Which users count for metrics with a window: `mature` counts those whose whole window has passed, "
-        "`all` also those whose window is still open, so that their events are incomplete.",
+        label="Which users count for metrics with a window. `mature` counts users whose whole window has passed. "
+        "`all` also counts users whose window is still open, although their events are incomplete.",
     )
     series = ChoiceFilter(
         SERIES,
@@ -55,9 +55,9 @@ class ResultFilter(django_filters.FilterSet):
     )
     breakdown = TextFilter(
         max_length=ATTRIBUTE_LENGTH,
-        label="Adds the figures by the values that this attribute had at the exposure: the "
-        f"{MOST_VALUES} values with the most users, all others as one, and the users without a value. "
-        "The tests are corrected over all of them together.",
+        label="Adds the figures by the values that this attribute had at the exposure. They are those of the "
+        f"{MOST_VALUES} values with the most users, of all others as one, and of the users without a value. The tests "
+        "are corrected over all of them together.",
     )
     phase = TextFilter(
         label="Covers the users who were exposed in the phase of this number. Default: `all`. Phases with other "
@@ -102,13 +102,13 @@ class ResultViewSet(ApiViewSet):
     @operation(
         "get_results",
         "Get the results of an experiment",
-        description="The statistics of every metric in every variant, and the verdict. The results "
-        "are exact: they include everything that was acknowledged before the request. Label, "
-        "interval, p-value and lift of a row come from one test, which holds for any number of looks "
-        "and is corrected for several tests. `singleLook` holds for a single look at a time chosen "
-        "beforehand. No figure is NaN: a missing one is null, with its "
-        "`reason`. Frozen results (`frozenAt`) no longer change, even if further events arrive. With "
-        "`Accept: text/csv` the answer is a table with a row for each metric and variant.",
+        description="Returns the statistics of every metric in every variant, and the verdict. They include "
+        "everything that was acknowledged before the request. Frozen results (`frozenAt`) no longer change, even if "
+        "further events arrive.\n\n"
+        "Label, interval, p-value and lift of a row come from one test, which is corrected for several tests. With "
+        "the sequential analysis, it holds for any number of looks. `singleLook` holds for a single look, at a time "
+        "chosen beforehand. A missing figure is null, with its `reason`.\n\n"
+        "With `Accept: text/csv`, the answer is a table with a row for each metric and variant.",
         parameters=parameters_of(ResultFilter),
         responses={200: answer(schema_of(ResultsOfExperiment), "The results."), (200, CSV): OpenApiTypes.STR},
     )
@@ -140,11 +140,10 @@ class ResultViewSet(ApiViewSet):
     @operation(
         "explain_results",
         "Explain a figure of the results",
-        description="Explains how the value of one metric in one variant is computed. For each "
-        "condition of the metric's definition, the answer has the events that remain, and their "
-        "users. The request counts the events with statements that share nothing with those behind "
-        "the results, so that each can check the other. With millions of events this takes seconds. "
-        "The explanation is stored when the results freeze.",
+        description="Explains how the value of one metric in one variant is computed. For each condition of the "
+        "metric's definition, the answer has the number of events that remain, and of their users. The service counts "
+        "these events independently of the results, so that each can check the other. With millions of events this "
+        "takes seconds. The explanation is stored when the results freeze.",
         parameters=parameters_of(ExplanationFilter),
         responses={200: answer(schema_of(ResultExplanation), "The explanation.")},
     )

@@ -193,7 +193,7 @@ def _calibrated(experiment: Experiment, definitions: Sequence[Definition]) -> It
     for definition in definitions:
         calibration = newest.get(definition.key)
         if calibration is None:
-            message = f"{definition.key}: not calibrated with its current definition yet; an operator can do that."
+            message = f"{definition.key}: its current definition has not been calibrated yet; an operator can do that."
             yield Level.UNKNOWN, message
         else:
             yield Level.OK if calibration.is_as_promised else Level.PROBLEM, _calibration(calibration)

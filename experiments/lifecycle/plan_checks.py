@@ -27,7 +27,7 @@ def check_minimum_effect(experiment: Experiment, at: datetime) -> Result:
     """Check whether the planned users find the smallest effect of interest."""
     effect, planned = experiment.minimum_effect, experiment.planned_size
     if effect is None:
-        message = "No smallest effect of interest is set, so the verdict can never be that no difference matters."
+        message = "No smallest effect of interest is set, so the verdict can never be that there is no difference."
         return Level.WARNING, message
     about = f"The smallest effect of interest is {100 * effect:.4g} %"
     if planned is None:

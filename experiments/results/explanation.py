@@ -258,29 +258,32 @@ def _conditions_of_users(
 
     `is_read` says that this is the one reading of a fixed analysis.
     """
-    yield Condition(_EXPOSED, "By users who were exposed to the variant.", "base IS NOT NULL")
+    yield Condition(_EXPOSED, "Events by users who were exposed to the variant.", "base IS NOT NULL")
     if definition.span is not None:
-        description = f"By users whose window had passed at {format_timestamp(end)}."
+        description = f"Events by users whose window had passed at {format_timestamp(end)}."
         yield Condition(_MATURE, description, f"{dialect().later} <= %s", [definition.span.total_seconds(), end])
     own = ["", *experiment.references()]
-    description = "That name this experiment, or none."
+    description = "Events that name this experiment, or no experiment."
     yield Condition("of_the_experiment", description, f"experiment IN ({', '.join(['%s'] * len(own))})", own)
-    yield Condition("after_exposure", "At or after the second of the exposure.", "counted_at >= base")
+    yield Condition("after_exposure", "Events at or after the second of the exposure.", "counted_at >= base")
     if definition.delay or definition.window is not None:
         yield _in_the_window(definition)
     if experiment.stopped_at is not None:
         noun = "reading" if is_read else "stop"
-        description = f"Not after the {noun} at {format_timestamp(experiment.stopped_at)}."
+        description = f"Events not after the {noun} at {format_timestamp(experiment.stopped_at)}."
         yield Condition("before_the_stop", description, "counted_at <= %s", [experiment.stopped_at])
 
 
 def _in_the_window(definition: Definition) -> Condition:
     start = definition.delay
-    description, sql = f"At least {_hours(start)} after it", f"counted_at >= {dialect().later}"
+    description, sql = f"Events at least {_hours(start)} after the exposure", f"counted_at >= {dialect().later}"
     if definition.window is None:
         return Condition("in_the_window", f"{description}.", sql, [start.total_seconds()])
     end = start + definition.window
-    description, sql = f"{description}, and less than {_hours(end)}.", f"{sql} AND counted_at < {dialect().later}"
+    description, sql = (
+        f"{description}, and less than {_hours(end)} after it.",
+        f"{sql} AND counted_at < {dialect().later}",
+    )
     return Condition("in_the_window", description, sql, [start.total_seconds(), end.total_seconds()])
 
 
@@ -292,9 +295,9 @@ def _hours(duration: timedelta) -> str:
 def _conditions_of_values(quantity: Quantity) -> Iterator[Condition]:
     if quantity.currency:
         is_same = "currency = %s"
-        yield Condition("of_the_currency", f"In the currency {quantity.currency}.", is_same, [quantity.currency])
+        yield Condition("of_the_currency", f"Events in the currency {quantity.currency}.", is_same, [quantity.currency])
     if quantity.property:
-        yield Condition("with_the_value", f"With a number as {quantity.property}.", "amount IS NOT NULL")
+        yield Condition("with_the_value", f"Events with a number as {quantity.property}.", "amount IS NOT NULL")
 
 
 def _cap(experiment: Experiment, definition: Definition, conditions: Sequence[Condition]) -> float | None:
@@ -314,7 +317,7 @@ def _steps(part: _Part, phases: Sequence[int], suffix: str) -> list[Document]:
     steps = [
         ("events_of_the_name", f"Events named {' or '.join(part.events)} in the environment."),
         *((name, _describe(name, description, suffix)) for name, description in part.steps),
-        ("counted", "What is left counts."),
+        ("counted", "All of these events count."),
     ]
     left = [*left, left[-1]]
     return [

@@ -10,7 +10,7 @@ from experiments.stats import fieller, fixed_horizon, sequential
 from experiments.stats.samples import OUT_OF_RANGE, Sample
 from experiments.stats.types import Design, Estimate, Reason, ReasonCode, Test
 
-ONE_USER = Reason(ReasonCode.TOO_FEW_USERS, "A comparison needs at least two users in both variants.")
+ONE_USER = Reason(ReasonCode.TOO_FEW_USERS, "A comparison needs at least two users who count in each variant.")
 NO_VARIANCE = Reason(
     ReasonCode.NO_VARIANCE, "All users have the same value, so the uncertainty of a difference cannot be estimated."
 )

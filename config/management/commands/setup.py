@@ -15,7 +15,7 @@ _ADMIN = "admin"
 
 
 class Command(BaseCommand):
-    help = "Migrate the database, and give a new one its admin user and demo data. Run again, it changes nothing."
+    help = "Migrate the database, and give a new one its admin user and demo data. A second run changes nothing."
 
     def handle(self, **_: Any) -> None:
         self._migrate()

@@ -31,7 +31,7 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
     yield from _users_who_do_not_count(results, figures)
     if foreign := sum(variant.other_currency_events for variant in figures.variants):
         events = format_count(foreign, "event")
-        yield f"{events} in another currency or without one: not counted. Amounts are never converted."
+        yield f"The metric leaves out {events} in another currency, or in none. Amounts are never converted."
     yield from _other_phases(results, figures)
     comparisons = [variant.comparison for variant in figures.variants if variant.comparison]
     family = max((comparison.family or 1 for comparison in comparisons), default=1)
@@ -85,9 +85,9 @@ def _users_who_do_not_count(results: Results, figures: MetricFigures) -> Iterato
         users = format_count(sum(part.users for part in waiting), "user")
         half = _describe_moment(max(part.half_mature_at for part in waiting), results.as_of)
         if results.maturity == "all":
-            yield f"{users} count although {after} are not over: their figures are too low so far."
+            yield f"The figures include {users} for whom {after} are not over, so they are too low so far."
         else:
-            yield f"{users} waiting: {after} are not over. Half of them will count by {half}."
+            yield f"{users} must wait until {after} are over. Half of them will count by {half}."
     yield from _cut_off(results, figures.variants, after)
 
 
@@ -96,11 +96,11 @@ def _cut_off(results: Results, variants: Sequence[VariantFigures], after: str) -
         return
     users = format_count(left_out, "user")
     if results.read_at is not None:
-        yield f"{users} cut off: {after} were not over at the reading. They do not count."
+        yield f"The reading left out {users}: {after} were not over. They do not count."
     elif results.maturity == "all":
-        yield f"{users} count although the stop cut off {after}: their figures are too low."
+        yield f"The figures include {users} for whom the stop cut off {after}, so they are too low."
     else:
-        yield f"{users} cut off: the experiment stopped before {after} were over. They do not count."
+        yield f"The stop cut off {users}: {after} were not over. They do not count."
 
 
 def _describe_moment(moment: datetime, now: datetime) -> str:

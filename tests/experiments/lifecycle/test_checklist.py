@@ -261,7 +261,7 @@ def test_calibration__newest_of_the_same_definition__counts(production: Environm
     define("purchase")
     experiment = ExperimentFactory()
     [definition] = definitions_of(experiment)
-    unknown = (Level.UNKNOWN, "purchase: not calibrated with its current definition yet; an operator can do that.")
+    unknown = (Level.UNKNOWN, "purchase: its current definition has not been calibrated yet; an operator can do that.")
     assert find(experiment, Check.CALIBRATION) == unknown
     keep_outcomes([Outcome(definition, 1000, 0.2, is_as_promised=False)], production, NOON)
     keep_outcomes([Outcome(definition, 1000, 0.01, is_as_promised=True)], staging, NOON)

@@ -55,15 +55,15 @@ def test_explanation__of_one_purchase__describes_each_condition(production: Envi
     explained = explain(experiment, 0, "green", at=LATER)
     assert [(step["name"], step["description"], step["rows"], step["users"]) for step in explained["steps"]] == [
         ("events_of_the_name", "Events named buy in the environment.", 3, 2),
-        ("by_exposed_users", "By users who were exposed to the variant.", 2, 1),
-        ("by_mature_users", "By users whose window had passed at 2026-02-03T12:00:00.000000Z.", 2, 1),
-        ("of_the_experiment", "That name this experiment, or none.", 2, 1),
-        ("after_exposure", "At or after the second of the exposure.", 2, 1),
-        ("in_the_window", "At least 1 hour after it, and less than 2 hours.", 1, 1),
-        ("before_the_stop", "Not after the stop at 2026-02-03T12:00:00.000000Z.", 1, 1),
-        ("of_the_currency", "In the currency EUR.", 1, 1),
-        ("with_the_value", "With a number as revenue.", 1, 1),
-        ("counted", "What is left counts.", 1, 1),
+        ("by_exposed_users", "Events by users who were exposed to the variant.", 2, 1),
+        ("by_mature_users", "Events by users whose window had passed at 2026-02-03T12:00:00.000000Z.", 2, 1),
+        ("of_the_experiment", "Events that name this experiment, or no experiment.", 2, 1),
+        ("after_exposure", "Events at or after the second of the exposure.", 2, 1),
+        ("in_the_window", "Events at least 1 hour after the exposure, and less than 2 hours after it.", 1, 1),
+        ("before_the_stop", "Events not after the stop at 2026-02-03T12:00:00.000000Z.", 1, 1),
+        ("of_the_currency", "Events in the currency EUR.", 1, 1),
+        ("with_the_value", "Events with a number as revenue.", 1, 1),
+        ("counted", "All of these events count.", 1, 1),
     ]
     del explained["steps"]
     assert explained == {
@@ -80,7 +80,9 @@ def test_explanation__of_one_purchase__describes_each_condition(production: Envi
 
 def test_explanation__of_a_delay_without_an_end__says_from_when_on(production: Environment) -> None:
     steps = explain(make_experiment(DEFINITIONS["count"]), 0, "green", at=LATER)["steps"]
-    assert [step["description"] for step in steps if step["name"] == "in_the_window"] == ["At least 2 hours after it."]
+    assert [step["description"] for step in steps if step["name"] == "in_the_window"] == [
+        "Events at least 2 hours after the exposure."
+    ]
 
 
 @pytest.mark.parametrize("kind", DEFINITIONS)

@@ -186,9 +186,9 @@ def test_explanation__phase_asked_for__is_what_the_results_of_it_say(api, produc
 
 def test_explanation__of_some_phases__says_which(api, shop):
     exposed = explain(api, phase="2")["steps"][1]
-    assert exposed["description"] == "By users who were exposed to the variant in phase 2."
+    assert exposed["description"] == "Events by users who were exposed to the variant in phase 2."
     assert (exposed["rows"], exposed["users"]) == (6, 6)
-    assert explain(api)["steps"][1]["description"] == "By users who were exposed to the variant."
+    assert explain(api)["steps"][1]["description"] == "Events by users who were exposed to the variant."
 
 
 def test_explanation__phases_of_other_weights__has_a_stratum_for_each_split(api, shop):

@@ -108,17 +108,17 @@ def test_card__with_waiting_users__says_when_half_of_them_will_count() -> None:
     card = card_of(figures)
     assert [(row.users, row.others) for row in card.rows] == [("700", "300 waiting"), ("900", "100 waiting")]
     assert card.notes == [
-        "400 users waiting: the 7 days after their exposure are not over. Half of them will count by 17 Feb 2026."
+        "400 users must wait until the 7 days after their exposure are over. Half of them will count by 17 Feb 2026."
     ]
     assert card_of(figures, maturity="all").notes == [
-        "400 users count although the 7 days after their exposure are not over: their figures are too low so far."
+        "The figures include 400 users for whom the 7 days after their exposure are not over, so they are too low so far."
     ]
 
 
 def test_card__with_users_who_will_count_today__says_the_hour() -> None:
     figures = metric(CONVERSION, variant("blue", 0.1, counted=999, mature_users=999, waiting=waiting(1, 0.25)))
     assert card_of(figures).notes == [
-        "1 user waiting: the 7 days after their exposure are not over. "
+        "1 user must wait until the 7 days after their exposure are over. "
         "Half of them will count by 14 Feb 2026, 18:00 UTC."
     ]
 
@@ -126,14 +126,14 @@ def test_card__with_users_who_will_count_today__says_the_hour() -> None:
 @pytest.mark.parametrize(
     ("others", "note"),
     [
-        ({}, "cut off: the experiment stopped before the 7 days after their exposure were over. They do not count."),
+        ({}, "The stop cut off 300 users: the 7 days after their exposure were not over. They do not count."),
         (
             {"maturity": "all"},
-            "count although the stop cut off the 7 days after their exposure: their figures are too low.",
+            "The figures include 300 users for whom the stop cut off the 7 days after their exposure, so they are too low.",
         ),
         (
             {"read_at": NOON},
-            "cut off: the 7 days after their exposure were not over at the reading. They do not count.",
+            "The reading left out 300 users: the 7 days after their exposure were not over. They do not count.",
         ),
     ],
 )
@@ -142,12 +142,12 @@ def test_card__with_users_cut_off__says_why_they_do_not_count(others: dict[str, 
     experiment = Experiment(environment=EXPERIMENT.environment, stopped_at=NOON)
     card = card_of(figures, experiment, **others)
     assert card.rows[0].others == "300 cut off"
-    assert card.notes == [f"300 users {note}"]
+    assert card.notes == [note]
 
 
 def test_card__with_other_currencies__says_that_they_are_not_counted() -> None:
     assert card_of(metric(REVENUE, variant("blue", 4.2, other_currency_events=1))).notes == [
-        "1 event in another currency or without one: not counted. Amounts are never converted."
+        "The metric leaves out 1 event in another currency, or in none. Amounts are never converted."
     ]
 
 

@@ -214,7 +214,7 @@ def test_results__links_to_files__have_what_the_page_shows(
 def test_explanation__of_a_variant__leads_from_events_to_the_figure(running: Experiment) -> None:
     text = text_of(sign_in().get(address(running, "explanation", 0), {"variant": "green"}))
     assert "purchase in green" in text
-    assert "By users who were exposed to the variant. 2 2" in text
+    assert "Events by users who were exposed to the variant. 2 2" in text
     assert "Exposed users 4 Users with such an event 2 Share of exposed users 50.00 %" in text
 
 

@@ -57,7 +57,7 @@ def test_results__of_metrics_with_windows__may_count_all_users(production: Envir
     experiment = planned(production, metrics=["soon"])
     client = sign_in()
     mature = client.get(address(experiment))
-    assert "8 users waiting: the 3 days after their exposure are not over." in text_of(mature)
+    assert "8 users must wait until the 3 days after their exposure are over." in text_of(mature)
     assert "All users are shown." not in text_of(mature)
     everybody = client.get(address(experiment), {"maturity": "all"})
     assert "All users are shown." in text_of(everybody)
