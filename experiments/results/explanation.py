@@ -280,10 +280,8 @@ def _in_the_window(definition: Definition) -> Condition:
     if definition.window is None:
         return Condition("in_the_window", f"{description}.", sql, [start.total_seconds()])
     end = start + definition.window
-    description, sql = (
-        f"{description}, and less than {_hours(end)} after it.",
-        f"{sql} AND counted_at < {dialect().later}",
-    )
+    description = f"{description}, and less than {_hours(end)} after it."
+    sql = f"{sql} AND counted_at < {dialect().later}"
     return Condition("in_the_window", description, sql, [start.total_seconds(), end.total_seconds()])
 
 

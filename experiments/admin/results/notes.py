@@ -85,7 +85,7 @@ def _users_who_do_not_count(results: Results, figures: MetricFigures) -> Iterato
         users = format_count(sum(part.users for part in waiting), "user")
         half = _describe_moment(max(part.half_mature_at for part in waiting), results.as_of)
         if results.maturity == "all":
-            yield f"The figures include {users} for whom {after} are not over, so they are too low so far."
+            yield f"The figures include {users} for whom {after} are not over, so they are still too low."
         else:
             yield f"{users} must wait until {after} are over. Half of them will count by {half}."
     yield from _cut_off(results, figures.variants, after)

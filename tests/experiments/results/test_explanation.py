@@ -80,9 +80,8 @@ def test_explanation__of_one_purchase__describes_each_condition(production: Envi
 
 def test_explanation__of_a_delay_without_an_end__says_from_when_on(production: Environment) -> None:
     steps = explain(make_experiment(DEFINITIONS["count"]), 0, "green", at=LATER)["steps"]
-    assert [step["description"] for step in steps if step["name"] == "in_the_window"] == [
-        "Events at least 2 hours after the exposure."
-    ]
+    [described] = [step["description"] for step in steps if step["name"] == "in_the_window"]
+    assert described == "Events at least 2 hours after the exposure."
 
 
 @pytest.mark.parametrize("kind", DEFINITIONS)

@@ -125,4 +125,4 @@ def test_explanation__of_a_fixed_analysis__is_as_of_its_reading(api: Any, produc
         figures, explained = ask(api)["metrics"][0]["variants"][1], explain(api, "look")
     assert (explained["users"], explained["value"]) == (10, pytest.approx(figures["value"]))
     [step] = [step for step in explained["steps"] if step["name"] == "before_the_stop"]
-    assert step["description"] == f"Not after the reading at {format_timestamp(NOON + 19 * HOUR)}."
+    assert step["description"] == f"Events not after the reading at {format_timestamp(NOON + 19 * HOUR)}."

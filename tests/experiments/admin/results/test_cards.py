@@ -111,7 +111,8 @@ def test_card__with_waiting_users__says_when_half_of_them_will_count() -> None:
         "400 users must wait until the 7 days after their exposure are over. Half of them will count by 17 Feb 2026."
     ]
     assert card_of(figures, maturity="all").notes == [
-        "The figures include 400 users for whom the 7 days after their exposure are not over, so they are too low so far."
+        "The figures include 400 users for whom the 7 days after their exposure are not over, "
+        "so they are still too low."
     ]
 
 
@@ -129,7 +130,8 @@ def test_card__with_users_who_will_count_today__says_the_hour() -> None:
         ({}, "The stop cut off 300 users: the 7 days after their exposure were not over. They do not count."),
         (
             {"maturity": "all"},
-            "The figures include 300 users for whom the stop cut off the 7 days after their exposure, so they are too low.",
+            "The figures include 300 users for whom the stop cut off the 7 days after their exposure, "
+            "so they are too low.",
         ),
         (
             {"read_at": NOON},
