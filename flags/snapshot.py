@@ -204,4 +204,34 @@ _ADD = {
     environments.KIND: _Draft.add_environment,
 }
 
-compiled: Table[Compiled] = Table(*_ADD, load=_load, apply=_apply)
+
+def _dump(state: Compiled) -> Iterator[Document]:
+    """Yield the environments, then each flag, and then each segment."""
+    revisions = {key: configuration.revision for key, configuration in state.configurations.items()}
+    yield {"revisions": revisions, "archived": sorted(state.archived)}
+    anywhere = state.configurations[_ANYWHERE]
+    for key, flag in anywhere.flags.items():
+        flags = {name: configuration.flags[key] for name, configuration in state.configurations.items()}
+        own = {name: each.source for name, each in flags.items() if each is not flag}
+        yield {"flag": flag.source, "own": own}
+    for segment in anywhere.segments.values():
+        yield {"segment": segment.source}
+
+
+def _restore(entries: Sequence[Document]) -> Compiled:
+    environments, *others = entries
+    revisions = environments["revisions"]
+    flags: dict[str, dict[str, Flag]] = {name: {} for name in revisions}
+    segments = {}
+    for entry in others:
+        if "segment" in entry:
+            segments[entry["segment"]["key"]] = compile_segment(entry["segment"])
+            continue
+        anywhere = compile_flag(entry["flag"])
+        for name, own in flags.items():
+            own[anywhere.key] = compile_flag(entry["own"][name]) if name in entry["own"] else anywhere
+    configurations = {name: Configuration(own, segments, revisions[name]) for name, own in flags.items()}
+    return Compiled(configurations, frozenset(environments["archived"]))
+
+
+compiled: Table[Compiled] = Table(*_ADD, load=_load, apply=_apply, dump=_dump, restore=_restore)

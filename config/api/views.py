@@ -49,9 +49,9 @@ class ApiViewSet(GenericViewSet[Any]):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         snapshot.refresh()
         self._staleness = snapshot.staleness()
+        super().initial(request, *args, **kwargs)
         if self.action not in self.answers_from_memory:
             snapshot.require_current_keys()
-        super().initial(request, *args, **kwargs)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         answer = super().finalize_response(request, response, *args, **kwargs)

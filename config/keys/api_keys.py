@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -16,10 +16,11 @@ from django.db.models import QuerySet
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
+from config.keys.environments import dump_environment, restore_environment
 from config.models import ApiKey, Change, Environment, Scope, Source
 from config.slugs import NAME_LENGTH
 from config.snapshot import Table
-from config.timestamps import format_timestamp
+from config.timestamps import format_timestamp, parse_timestamp
 
 KIND = "api_key"
 COMMON_PERMISSIONS = (
@@ -203,4 +204,30 @@ def _prepare(keys: QuerySet[ApiKey]) -> LiveKeys:
     }
 
 
-live_keys: Table[LiveKeys] = Table(KIND, load=_load, apply=_apply, goes_first=True)
+def _dump(keys: LiveKeys) -> Iterator[Document]:
+    for known, key in keys.items():
+        yield {
+            "digest": known,
+            "id": key.id,
+            "environment": dump_environment(key.environment),
+            "scope": key.scope.value,
+            "actor": key.actor.name,
+            "common": key.actor.may_change_common,
+            "expiresAt": format_timestamp(key.expires_at) if key.expires_at else None,
+        }
+
+
+def _restore(entries: Sequence[Document]) -> LiveKeys:
+    return {
+        entry["digest"]: LiveKey(
+            entry["id"],
+            restore_environment(entry["environment"]),
+            Scope(entry["scope"]),
+            Actor(entry["actor"], Source.API, entry["common"]),
+            parse_timestamp(entry["expiresAt"]) if entry["expiresAt"] else None,
+        )
+        for entry in entries
+    }
+
+
+live_keys: Table[LiveKeys] = Table(KIND, load=_load, apply=_apply, dump=_dump, restore=_restore, goes_first=True)

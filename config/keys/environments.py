@@ -12,6 +12,7 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.models import Change, Environment, Source
 from config.slugs import NAME_LENGTH, check_key, is_key
 from config.snapshot import Table
+from config.timestamps import format_timestamp, parse_timestamp
 
 KIND = "environment"
 
@@ -123,4 +124,33 @@ def _apply(_known: Known, _changes: Sequence[Change]) -> Known:
     return _load()
 
 
-known: Table[Known] = Table(KIND, load=_load, apply=_apply, goes_first=True)
+def _dump(known: Known) -> list[Document]:
+    return [dump_environment(environment) for environment in known.by_key.values()]
+
+
+def dump_environment(environment: Environment) -> Document:
+    """Return what `restore_environment` makes the environment from, as JSON."""
+    return {
+        "id": environment.pk,
+        "key": environment.key,
+        "name": environment.name,
+        "isDefault": environment.is_default,
+        "createdAt": format_timestamp(environment.created_at),
+    }
+
+
+def restore_environment(entry: Document) -> Environment:
+    return Environment(
+        pk=entry["id"],
+        key=entry["key"],
+        name=entry["name"],
+        is_default=entry["isDefault"],
+        created_at=parse_timestamp(entry["createdAt"]),
+    )
+
+
+def _restore(entries: Sequence[Document]) -> Known:
+    return Known({entry["key"]: restore_environment(entry) for entry in entries})
+
+
+known: Table[Known] = Table(KIND, load=_load, apply=_apply, dump=_dump, restore=_restore, goes_first=True)

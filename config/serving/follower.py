@@ -7,12 +7,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from datetime import datetime
 
 from django.db import Error, connection
 
 from config import signal_file
 from config.database.notifications import Alarm, Listener
-from config.snapshot import freshness, tables
+from config.database.schema import SchemaIsBehind, require_schema
+from config.serving.saver import Saver
+from config.snapshot import freshness, state_file, tables
+from config.snapshot.state_file import State
 from config.snapshot.tables import current
 
 logger = logging.getLogger(__name__)
@@ -23,19 +27,34 @@ connections.
 """
 
 
+_PATIENCE_AT_START = 2.0
+_LONGEST_START = 30.0
+"""After this many seconds, a worker serves without a state: what needs one gets 503."""
+
+
 class Follower:
     """Makes the snapshot of this process newer, and tells the requests that wait for that."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, saver: Saver) -> None:
         self._listener = listener
+        self._saver = saver
         self._alarm = Alarm()
         self._failures = 0
+        self._logged: type[Exception] | None = None
+        self._has_tried = threading.Event()
+        self._offered: tuple[int, datetime | None] | None = None
         self.news = freshness.News(self._alarm.ring)
 
     def start(self) -> None:
         """Start the thread, which runs until the process ends."""
         freshness.wait_for(self.news)
+        self._saver.start()
         threading.Thread(target=self._run, name="change-log-follower", daemon=True).start()
+
+    def wait_for_state(self) -> None:
+        """Wait until there is a state: of the database or, if that fails or takes long, of the file."""
+        if not self._has_tried.wait(_PATIENCE_AT_START) and not state_file.restore():
+            self._has_tried.wait(_LONGEST_START)
 
     def _run(self) -> None:
         tables.give_way_often()
@@ -49,6 +68,8 @@ class Follower:
     def _follow(self) -> None:
         number = self.news.begin()
         signal_file.reopen_if_replaced()
+        if current.must_load:
+            require_schema()
         self._listener.listen()  # first: a commit after the look then ends the wait
         if signal_file.read() != current.seen:
             current.catch_up(self.news.announce_large_change)
@@ -57,9 +78,13 @@ class Follower:
             signal_file.poke()
             current.catch_up(self.news.announce_large_change)
         self.news.succeed(number)
-        if self._failures > 1:
+        if self._offered != current.newest:
+            self._saver.offer(State.of_this_process())
+            self._offered = current.newest
+        self._has_tried.set()
+        if self._logged is not None:
             logger.warning("Following changes again")
-        self._failures = 0
+        self._failures, self._logged = 0, None
 
     def _fail(self, error: Exception) -> None:
         connection.close()
@@ -67,8 +92,11 @@ class Follower:
         if self._failures == 1:  # an idle connection may have been closed while the database works
             return
         self.news.fail()
-        if self._failures == 2:  # logged once, however long the database is away
-            is_defect = not isinstance(error, (Error, OSError))
-            message = "Cannot follow changes, and go on with the last known configuration: %s"
-            logger.warning(message, error, exc_info=error if is_defect else None)
+        if type(error) is not self._logged:  # logged once, however long the database is away
+            has_state = current.revision is not None or state_file.restore()
+            meanwhile = "go on with the last known configuration" if has_state else "answer 503 meanwhile"
+            is_defect = not isinstance(error, (Error, OSError, SchemaIsBehind))
+            logger.warning("Cannot follow changes, and %s: %s", meanwhile, error, exc_info=error if is_defect else None)
+            self._logged = type(error)
+        self._has_tried.set()
         time.sleep(freshness.SECONDS_BETWEEN_TRIES)

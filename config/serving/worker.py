@@ -14,11 +14,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import config.serving.wsgi  # first: it sets up Django, without which no model can be imported
+from config.database import outages
 from config.database.notifications import Listener
 from config.serving import worker_process
 from config.serving.follower import Follower
+from config.serving.saver import Saver
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 10_000
+_THREADS_OF_EVALUATIONS = 4
+"""They read and record the exposures of users of flags that an experiment drives."""
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -38,8 +42,11 @@ def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
     atexit.register(os._exit, 0)
     # What is registered later runs earlier.
     atexit.register(worker_process.worker_ends.send_robust, sender=None)
-    Follower(Listener()).start()
+    follower = Follower(Listener(), Saver())
+    follower.start()
+    follower.wait_for_state()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
+    outages.start_threads(_THREADS_OF_EVALUATIONS)
     worker_process.worker_starts.send(sender=None)
     exempt_loaded_objects_from_collection()
 

@@ -16,6 +16,7 @@ from django.db import Error
 
 from config import signal_file
 from config.errors import DomainError, ErrorCode
+from config.snapshot import state_file
 from config.snapshot.tables import Lateness, current, revision
 
 logger = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ def _catch_up_here() -> None:
             current.catch_up()
             current.lateness = Lateness.NONE
         except Error as error:
-            if current.revision is None:
+            if current.revision is None and not state_file.restore():
                 raise
             if not _is_late():
                 logger.warning("Cannot read new configuration, and go on with the last known one: %s", error)

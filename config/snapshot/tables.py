@@ -7,7 +7,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from datetime import datetime
 from enum import Enum, auto
@@ -32,7 +32,8 @@ class Table(Generic[State]):
 
     `state` is immutable by convention: `apply` returns a new one. It gets all changes of these kinds since the state
     at once, in order, so that it need not copy the state for each of them. A table that `goes_first` is small, and
-    is applied before the others: requests that write wait for these tables alone.
+    is applied before the others: requests that write wait for these tables alone. `dump` returns a state as entries of
+    JSON, from which `restore` makes it again.
     """
 
     def __init__(
@@ -40,11 +41,16 @@ class Table(Generic[State]):
         *kinds: str,
         load: Callable[[], State],
         apply: Callable[[State, Sequence[Change]], State],
+        dump: Callable[[State], Iterable[Any]],
+        restore: Callable[[Sequence[Any]], State],
         goes_first: bool = False,
     ) -> None:
         self.kinds = frozenset(kinds)
+        self.name = " ".join(sorted(kinds))
         self.goes_first = goes_first
-        self._load = load
+        self.read = load
+        self.dump = dump
+        self.restore = restore
         self._apply = apply
         self._state: State | None = None
         current.tables.append(self)
@@ -61,14 +67,14 @@ class Table(Generic[State]):
         return self._state is not None
 
     def load(self) -> None:
-        self._state = self._load()
+        self._state = self.read()
+
+    def put(self, state: State | None) -> None:
+        self._state = state
 
     def apply(self, changes: Sequence[Change]) -> None:
         if own := [change for change in changes if change.kind in self.kinds]:
             self._state = self._apply(self.state, own)
-
-    def forget(self) -> None:
-        self._state = None
 
 
 class Lateness(Enum):
@@ -81,19 +87,24 @@ class Lateness(Enum):
     """The database does not answer."""
 
 
+States = Sequence[tuple[Table[Any], Any]]
+"""States of tables."""
+
+
 class Snapshot:
     """All tables at one revision. One thread at a time makes them newer."""
 
     def __init__(self) -> None:
         self.tables: list[Table[Any]] = []
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.is_followed = False
         """Whether a thread of this process makes the state newer, so that no other thread need do so."""
         self.forget()
 
     def forget(self) -> None:
         self._newest: tuple[int, datetime | None] | None = None
-        self._must_load = True
+        self.must_load = True
+        """Whether everything must be loaded from the database, because nothing is, or not from there."""
         self.seen: int | None = None
         """The signal up to which all tables are applied."""
         self.seen_first: int | None = None
@@ -102,7 +113,12 @@ class Snapshot:
         """When the state was last known to be the newest, by the monotonic clock."""
         self.lateness = Lateness.NONE
         for table in self.tables:
-            table.forget()
+            table.put(None)
+
+    @property
+    def newest(self) -> tuple[int, datetime | None]:
+        """The revision of all tables, and when the change was made that has it."""
+        return self._newest or (0, None)
 
     @property
     def revision(self) -> int | None:
@@ -129,18 +145,18 @@ class Snapshot:
         of the database. Everything must then be loaded again.
         """
         at, newest = time.monotonic(), _newest_change()
-        if newest == self._newest:
+        if newest == self._newest and not self.must_load:
             self.known_at = at
             return True
         if self._newest is None or newest[0] <= self._newest[0]:
-            self._must_load = True
+            self.must_load = True
         return False
 
     def catch_up(self, on_large_change: Callable[[], None] = lambda: None) -> None:
         """Apply everything that was committed before this call."""
         # The signal is read first. A change that lands between the two reads is then looked for once more.
         signal, at = signal_file.read(), time.monotonic()
-        if self._must_load:
+        if self.must_load:
             self._load(signal, on_large_change)
         else:
             self._apply(signal, on_large_change)
@@ -153,14 +169,31 @@ class Snapshot:
         newest = _newest_change()
         first, others = self._in_order()
         with without_garbage_collection():
-            for table in first:
-                table.load()
-            self.seen_first = signal
-            if self._newest is not None:
+            states = [(table, table.read()) for table in first]
+            if self.revision is not None:
+                self._put(states)
+                self.seen_first = signal
                 on_large_change()
-            for table in others:
-                table.load()
-        self._newest, self._must_load = newest, False
+            states += [(table, table.read()) for table in others]
+        with self.lock:
+            self._put(states)
+            self._newest, self.must_load = newest, False
+
+    def _put(self, states: States) -> None:
+        for table, state in states:
+            table.put(state)
+
+    def adopt(self, newest: tuple[int, datetime | None], states: States, known_at: float) -> bool:
+        """Take states that were last known to be the newest at this moment, unless the tables are loaded, and return
+        whether they were taken. Everything is loaded again as soon as the database answers.
+        """
+        with self.lock:
+            if self._newest is not None:
+                return False
+            self._put(states)
+            self._newest, self.must_load = newest, True
+            self.known_at, self.lateness = known_at, Lateness.CUT_OFF
+            return True
 
     def _apply(self, signal: int, on_large_change: Callable[[], None]) -> None:
         assert self._newest is not None  # noqa: S101 (all tables are loaded)

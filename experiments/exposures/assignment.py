@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,7 @@ from flags.engine.types import Context
 from flags.snapshot import configuration
 
 WINNER = "winner"
+_reading = Circuit("reading the variants of users of flags", patience=0.5)
 _recording = Circuit("recording exposures by flags", patience=1.0)
 REASONS: Mapping[str, str] = {
     Exclusion.FORCED.value: "forcedVariants gives this user a variant.",
@@ -163,13 +164,17 @@ def stored(
 
 def _variants_as_known(users: Sequence[ExposureKey]) -> Mapping[ExposureKey, Stored]:
     """Return the stored variants, or while the database is away those that this process remembers."""
+    remembered = {
+        user: Stored(variant, is_final=True) for user in users if (variant := assignment_cache.remembered(user))
+    }
+    if len(remembered) == len(users):
+        return remembered
     try:
-        return assignment_cache.get(users)
+        return _reading.call(assignment_cache.get, users)
     except Error as error:
         if not is_outage(error):
             raise
-        remembered = {user: assignment_cache.remembered(user) for user in users}
-        return {user: Stored(variant, is_final=True) for user, variant in remembered.items() if variant is not None}
+        return remembered
 
 
 def record(environment: Environment, experiment: str, variant: str, context: Context) -> str:
@@ -186,8 +191,8 @@ def record(environment: Environment, experiment: str, variant: str, context: Con
         return cached.variant
     phase = assigner.phase_that_gives(variant, context)
     try:
-        with _recording.attempt():
-            return assign(assigner.id, context.user_id, variant, context.now, context.attributes, phase)
+        user = context.user_id, variant, context.now, context.attributes, phase
+        return _recording.call(assign, assigner.id, *user)
     except DomainError as error:
         if error.code is not ErrorCode.EXPERIMENT_NOT_RUNNING:
             raise
@@ -261,4 +266,13 @@ def _compile(experiment: Document) -> Assigner:
     )
 
 
-assigners: Table[Assigners] = Table(KIND, load=_load, apply=_apply, goes_first=True)
+def _dump(assigners: Assigners) -> Iterator[Document]:
+    for (environment_key, _), assigner in assigners.items():
+        yield {"environment": environment_key, "experiment": assigner.document}
+
+
+def _restore(entries: Sequence[Document]) -> Assigners:
+    return {(entry["environment"], entry["experiment"]["key"]): _compile(entry["experiment"]) for entry in entries}
+
+
+assigners: Table[Assigners] = Table(KIND, load=_load, apply=_apply, dump=_dump, restore=_restore, goes_first=True)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from django.db import connection
 
 from config import signal_file, snapshot
-from config.database.outages import Circuit
 from experiments.exposures.recording import find_stored
 from experiments.exposures.storage import Stored
 from experiments.models.locks import ExposureKey
@@ -23,8 +22,6 @@ MOST = 50_000
 """The most entries of a page; there are two pages at a time."""
 _SECONDS = 20.0
 """A page is written for this long and read for as long after; a late reader may extend that once more."""
-_PATIENCE = 0.5
-"""No read of exposures takes this many seconds, unless the database hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,6 @@ class AssignmentCache:
 
     def __init__(self) -> None:
         self._page = _Page(signal=0, until=0)
-        self._circuit = Circuit("reading exposures", patience=_PATIENCE)
 
     def get(self, users: Sequence[ExposureKey]) -> dict[ExposureKey, Stored]:
         """Return the stored variants of those users who have one, from the cache or else from the database."""
@@ -54,8 +50,7 @@ class AssignmentCache:
             if variant is not None:
                 variants[key] = Stored(variant, is_final=True)
         if len(variants) < len(users):
-            with self._circuit.attempt():
-                stored = find_stored([key for key in users if key not in variants])
+            stored = find_stored([key for key in users if key not in variants])
             variants |= stored
             self._add(stored, signal)
         return variants

@@ -56,6 +56,13 @@ class Cluster:
         """`immediate` is a crash: nothing is written any more, and all connections break."""
         _run("pg_ctl", "stop", "--wait", f"--pgdata={self.data}", f"--mode={mode}")
 
+    def signal(self, number: int) -> None:
+        """Send a signal to each of its processes."""
+        first = int((self.data / "postmaster.pid").read_text().split()[0])
+        for pid in [*map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split()), first]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def has_ended(self) -> bool:
         return not (self.data / "postmaster.pid").exists()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -31,10 +34,13 @@ def circuit(clock: Clock) -> Circuit:
     return Circuit("testing", patience=0.5)
 
 
-def call(circuit: Circuit, error: Exception | None = None) -> None:
-    with circuit.attempt():
+def call(circuit: Circuit, error: Exception | None = None) -> str:
+    def act() -> str:
         if error is not None:
             raise error
+        return "done"
+
+    return circuit.call(act)
 
 
 def fail(circuit: Circuit) -> None:
@@ -75,7 +81,7 @@ def test_is_outage__error__is_one_if_the_state_of_the_database_is_the_cause(erro
     assert is_outage(error) is expected
 
 
-def test_attempt__last_call_failed__fails_at_once_for_a_second(circuit: Circuit, clock: Clock) -> None:
+def test_call__last_call_failed__fails_at_once_for_a_second(circuit: Circuit, clock: Clock) -> None:
     fail(circuit)
     assert is_closed_to_calls(circuit)
     clock.now += 0.9
@@ -84,14 +90,14 @@ def test_attempt__last_call_failed__fails_at_once_for_a_second(circuit: Circuit,
     assert not is_closed_to_calls(circuit)
 
 
-def test_attempt__one_call_a_second_fails_again__others_still_fail_at_once(circuit: Circuit, clock: Clock) -> None:
+def test_call__one_call_a_second_fails_again__others_still_fail_at_once(circuit: Circuit, clock: Clock) -> None:
     fail(circuit)
     clock.now += 1.1
     fail(circuit)
     assert is_closed_to_calls(circuit)
 
 
-def test_attempt__database_back__serves_every_call_again(
+def test_call__database_back__serves_every_call_again(
     circuit: Circuit, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     fail(circuit)
@@ -103,29 +109,101 @@ def test_attempt__database_back__serves_every_call_again(
     ]
 
 
-def test_attempt__error_of_the_statement__closes_nothing(circuit: Circuit) -> None:
+def test_call__error_of_the_statement__closes_nothing(circuit: Circuit) -> None:
     with pytest.raises(IntegrityError):
         call(circuit, IntegrityError("duplicate"))
     assert not is_closed_to_calls(circuit)
 
 
-def test_attempt__another_call_hangs__fails_at_once_until_that_ends(circuit: Circuit, clock: Clock) -> None:
-    with circuit.attempt():
+def test_call__call_ends_before_it_reaches_the_database__leaves_the_try_to_the_next(
+    circuit: Circuit, clock: Clock
+) -> None:
+    fail(circuit)
+    clock.now += 1.1
+    for _ in range(2):
+        with pytest.raises(ValueError, match="before"):
+            call(circuit, ValueError("before"))
+    fail(circuit)
+    assert is_closed_to_calls(circuit)
+
+
+def test_call__another_call_hangs__fails_at_once_until_that_ends(circuit: Circuit, clock: Clock) -> None:
+    def hang() -> None:
         clock.now += 0.4
         assert not is_closed_to_calls(circuit)
         clock.now += 0.2
         assert is_closed_to_calls(circuit)
         clock.now += 600
         assert is_closed_to_calls(circuit)
+
+    circuit.call(hang)
     assert not is_closed_to_calls(circuit)
 
 
-def test_attempt__hanging_call_fails_in_the_end__the_next_try_is_a_second_later(circuit: Circuit, clock: Clock) -> None:
-    hanging = circuit.attempt()
-    hanging.__enter__()
-    clock.now += 30
-    assert is_closed_to_calls(circuit)
-    hanging.__exit__(OperationalError, OperationalError("gone"), None)
+def test_call__hanging_call_fails_in_the_end__the_next_try_is_a_second_later(circuit: Circuit, clock: Clock) -> None:
+    def hang() -> None:
+        clock.now += 30
+        assert is_closed_to_calls(circuit)
+        raise OperationalError("gone")
+
+    with pytest.raises(OperationalError, match="gone"):
+        circuit.call(hang)
     assert is_closed_to_calls(circuit)
     clock.now += 1.1
     assert not is_closed_to_calls(circuit)
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = outages._Threads()
+    own.start(1)
+    monkeypatch.setattr(outages, "_threads", own)
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    """What hanging calls wait for."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_call__in_a_worker__is_made_by_another_thread(threads: None) -> None:
+    circuit = Circuit("testing", patience=600)
+    names = {circuit.call(lambda: threading.current_thread().name) for _ in range(3)}
+    assert names == {"database-0"}
+    with pytest.raises(IntegrityError, match="duplicate"):
+        call(circuit, IntegrityError("duplicate"))
+    with pytest.raises(TimeoutError, match="of its own"):
+        call(circuit, TimeoutError("of its own"))
+
+
+def test_call__that_hangs_in_a_worker__holds_no_caller(threads: None, release: threading.Event) -> None:
+    circuit = Circuit("testing", patience=0.01)
+    with pytest.raises(OperationalError, match="does not answer"):
+        circuit.call(release.wait)
+    assert is_closed_to_calls(circuit)
+    release.set()
+    wait_until(lambda: not circuit._running)
+    assert call(circuit) == "done"
+
+
+def test_call__no_thread_is_free__is_given_up_and_not_made_later(threads: None, release: threading.Event) -> None:
+    made: list[str] = []
+    hanging = Circuit("hanging", patience=0.01)
+    with pytest.raises(OperationalError):
+        hanging.call(release.wait)
+    with pytest.raises(OperationalError):
+        Circuit("testing", patience=0.01).call(made.append, "too late")
+    release.set()
+    wait_until(lambda: not hanging._running)
+    patient = Circuit("patient", patience=600)
+    patient.call(made.append, "in time")
+    assert made == ["in time"]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)

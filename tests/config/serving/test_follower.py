@@ -13,11 +13,13 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 
 from config import signal_file, snapshot
 from config.database.notifications import LISTENER_NAME, Alarm, Listener, announce
+from config.database.schema import SchemaIsBehind
 from config.keys import environments
 from config.keys.environments import create_environment
 from config.models import Change, Environment, Source
 from config.serving import follower
 from config.serving.follower import Follower
+from config.serving.saver import Saver
 from config.snapshot import freshness, tables
 from tests.conftest import ACTOR, NOON
 
@@ -41,7 +43,12 @@ class Deaf(Listener):
 
 
 @pytest.fixture
-def look(monkeypatch: pytest.MonkeyPatch, db: None) -> Any:
+def saver() -> Saver:
+    return Saver()
+
+
+@pytest.fixture
+def look(monkeypatch: pytest.MonkeyPatch, db: None, saver: Saver) -> Any:
     """Look, and once more after each step; return how the signal stood after each look."""
 
     def run(*steps: Any) -> list[int]:
@@ -59,7 +66,7 @@ def look(monkeypatch: pytest.MonkeyPatch, db: None) -> Any:
 
         monkeypatch.setattr(follower.time, "sleep", do_next_step)
         with pytest.raises(Enough):
-            Follower(Deaf(do_next_step))._run()
+            Follower(Deaf(do_next_step), saver)._run()
         return seen
 
     return run
@@ -214,12 +221,97 @@ def test_follower__newest_change_replaced_by_another__loads_everything_again(loo
     assert {"e2", "other"} & known() == {"other"}
 
 
+def test_follower__each_newer_state__is_offered_to_be_saved(look: Any, saver: Saver) -> None:
+    offered: list[int] = []
+
+    def note() -> None:
+        assert saver._offered is not None
+        offered.append(saver._offered.revision)
+
+    look(note, note, commit_elsewhere, note)
+    newest = Change.objects.latest_revision()
+    assert offered == [newest - 1, newest - 1, newest]
+
+
+def test_follower__database_away_from_the_start__serves_the_state_of_the_file(
+    look: Any, broken: Any, saver: Saver, caplog: pytest.LogCaptureFixture
+) -> None:
+    look()
+    saver.save()
+    revision = snapshot.revision()
+    snapshot.reset()
+    broken.by(OperationalError("gone"))
+    look()
+    assert (snapshot.revision(), known()) == (revision, {"production", "staging"})
+    assert snapshot.staleness() == 0
+    assert "Serving the last known state, revision" in caplog.text
+    assert "Cannot follow changes, and go on with the last known configuration: gone" in caplog.text
+
+
+def test_follower__database_back_after_a_start_from_the_file__loads_everything(
+    look: Any, broken: Any, saver: Saver
+) -> None:
+    look()
+    saver.save()
+    Environment.objects.filter(key="staging").update(name="Changed behind its back")
+    snapshot.reset()
+    broken.by(OperationalError("gone"))
+    look(broken.mend)
+    assert environments.known.state.by_key["staging"].name == "Changed behind its back"
+    assert snapshot.staleness() is None
+
+
+def test_follower__database_away_and_no_file__says_that_it_answers_503(
+    look: Any, broken: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken.by(OperationalError("gone"))
+    look()
+    assert [record.getMessage() for record in caplog.records] == [
+        "Cannot follow changes, and answer 503 meanwhile: gone"
+    ]
+
+
+def test_follower__schema_behind__loads_nothing_until_it_is_migrated(
+    look: Any, monkeypatch: pytest.MonkeyPatch, broken: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    revisions: list[int | None] = []
+
+    def refuse() -> None:
+        raise SchemaIsBehind("migrations are missing")
+
+    def migrate() -> None:
+        revisions.append(tables.current.revision)
+        monkeypatch.setattr(follower, "require_schema", lambda: None)
+
+    monkeypatch.setattr(follower, "require_schema", refuse)
+    look(migrate)
+    assert revisions == [None]
+    assert tables.current.revision == Change.objects.latest_revision()
+    assert [record.getMessage() for record in caplog.records] == [
+        "Cannot follow changes, and answer 503 meanwhile: migrations are missing",
+        "Following changes again",
+    ]
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_wait_for_state__database_that_hangs__ends_with_the_file_or_without(
+    look: Any, saver: Saver, monkeypatch: pytest.MonkeyPatch, has_file: bool
+) -> None:
+    if has_file:
+        look()
+        saver.save()
+        snapshot.reset()
+    monkeypatch.setattr(follower, "_PATIENCE_AT_START", 0.001)
+    monkeypatch.setattr(follower, "_LONGEST_START", 0.002)
+    Follower(Listener(), saver).wait_for_state()
+    assert (tables.current.revision is not None) is has_file
+
+
 def test_follower__started__looks_in_a_thread_that_does_not_hold_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
     monkeypatch.setattr(follower.threading.Thread, "start", lambda thread: started.append(thread))
-    Follower(Listener()).start()
-    [thread] = started
-    assert thread.daemon
+    Follower(Listener(), Saver()).start()
+    assert {thread.name for thread in started if thread.daemon} == {"change-log-follower", "state-saver"}
 
 
 # --- listening to PostgreSQL ------------------------------------------------------------------------------------------
@@ -249,7 +341,7 @@ def listener(transactional_db: None) -> Iterator[Patient]:
 
     def follow() -> None:
         try:
-            Follower(patient)._run()
+            Follower(patient, Saver())._run()
         except Enough:
             connection.close()
 

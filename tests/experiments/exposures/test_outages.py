@@ -13,7 +13,6 @@ from config.database.outages import Circuit
 from config.models import Environment
 from config.snapshot.tables import Lateness, current
 from experiments.exposures import assignment
-from experiments.exposures.assignment_cache import assignment_cache
 from experiments.models import Exposure
 from flags.changes.flag_changes import create_flag
 from tests.answers import data, error
@@ -28,13 +27,13 @@ WRITE = {"actor": ACTOR, "at": NOON}
 
 @pytest.fixture(autouse=True)
 def _circuits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assignment_cache, "_circuit", Circuit("reading", patience=600))
+    monkeypatch.setattr(assignment, "_reading", Circuit("reading", patience=600))
     monkeypatch.setattr(assignment, "_recording", Circuit("recording", patience=600))
 
 
 def reopen_circuits() -> None:
     """As after a second."""
-    assignment_cache._circuit._next_try = assignment._recording._next_try = 0.0
+    assignment._reading._next_try = assignment._recording._next_try = 0.0
 
 
 @pytest.fixture

@@ -1,0 +1,212 @@
+"""The last known state in a file of `RUNTIME_DIR`, for a process that starts while the database is away.
+
+The file is JSON in lines: a header, the entries of each table, and a keyed checksum of all that. It
+has keys as hashes only, and is readable by the service alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hmac
+import logging
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.utils.crypto import salted_hmac
+
+from config.snapshot.tables import Table, current, give_way, without_garbage_collection
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+"""Raise this number whenever a table writes its entries in another way."""
+LONGEST_AGE = timedelta(days=7)
+"""An older file is refused, because keys that were revoked since would be accepted."""
+
+_SALT = "config.snapshot.state_file"
+
+
+class Refused(Exception):
+    """The file cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The states of all tables at one revision. `newest` is when the newest change was made."""
+
+    revision: int
+    newest: datetime | None
+    tables: Sequence[tuple[Table[Any], Any]]
+
+    @classmethod
+    def of_this_process(cls) -> State:
+        """Return the state as it is. Call it in the thread that changes it."""
+        revision, newest = current.newest
+        return cls(revision, newest, [(table, table.state) for table in current.tables])
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def keep(state: State) -> bool:
+    """Write the newest state, or if the file has it already, note in the file that it is the newest now.
+
+    Return whether that was done. If several processes of a host try it at the same time, one of them succeeds.
+    """
+    path = _path()
+    with _exclusively(path.with_suffix(".lock")) as is_ours:
+        if is_ours and _is_in_file(state, path):
+            os.utime(path)
+        elif is_ours:
+            _write(state, path)
+        return is_ours
+
+
+def _is_in_file(state: State, path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.readline() == _line(_header(state.revision, state.newest, state.tables))
+    except FileNotFoundError:
+        return False
+
+
+def _write(state: State, path: Path) -> None:
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    checksum = _checksum()
+    with open(descriptor, "wb") as file:
+        for line in _lines(state):
+            checksum.update(line)
+            file.write(line)
+            give_way()
+        file.write(checksum.hexdigest().encode())
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
+
+def _lines(state: State) -> Iterator[bytes]:
+    yield _line(_header(state.revision, state.newest, state.tables))
+    for table, own in state.tables:
+        for entry in table.dump(own):
+            yield _line([table.name, entry])
+
+
+def _line(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _header(revision: int, newest: datetime | None, tables: Sequence[tuple[Table[Any], Any]]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "tables": sorted(table.name for table, _ in tables),
+        "secretKey": _digest("secret key"),
+        "database": _digest(_database()),
+        "revision": revision,
+        "newest": newest,
+    }
+
+
+def _digest(text: str) -> str:
+    return salted_hmac(_SALT, text, algorithm="sha256").hexdigest()
+
+
+def _checksum() -> hmac.HMAC:
+    return salted_hmac(_SALT, "", algorithm="sha256")
+
+
+def _database() -> str:
+    """Return what names the database, whoever connects to it."""
+    own = settings.DATABASES["default"]
+    return "\n".join(str(own.get(name, "")) for name in ("ENGINE", "HOST", "PORT", "NAME"))
+
+
+def _path() -> Path:
+    folder: Path = settings.RUNTIME_DIR
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder / "state"
+
+
+@contextmanager
+def _exclusively(path: Path) -> Iterator[bool]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield True
+            return
+        yield False
+    finally:
+        os.close(descriptor)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def restore() -> bool:
+    """Make the state of the file that of this process, unless it has one, and return whether it did.
+
+    The state is provisional: as soon as the database answers, everything is loaded from there.
+    """
+    path = _path()
+    try:
+        known_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        state = _read(path, known_at)
+    except FileNotFoundError:
+        return False
+    except (Refused, OSError) as error:
+        logger.warning("Cannot start from the last known state: %s", error)
+        return False
+    age = max(timedelta(), datetime.now(UTC) - known_at)
+    if not current.adopt((state.revision, state.newest), state.tables, time.monotonic() - age.total_seconds()):
+        return False
+    logger.warning("Serving the last known state, revision %s of %s", state.revision, f"{known_at:%Y-%m-%d %H:%M:%S}Z")
+    return True
+
+
+def _read(path: Path, known_at: datetime) -> State:
+    content = path.read_bytes()
+    first, *lines = content.splitlines(keepends=True) or [b""]
+    header = _read_header(first, path)
+    if datetime.now(UTC) - known_at > LONGEST_AGE:
+        message = f"{path} was last known to be current on {known_at:%Y-%m-%d}, over {LONGEST_AGE.days} days ago."
+        raise Refused(message)
+    checksum = lines.pop() if lines else b""
+    expected = _checksum()
+    expected.update(content[: len(content) - len(checksum)])
+    if not hmac.compare_digest(expected.hexdigest().encode(), checksum):
+        raise Refused(f"{path} is damaged: its checksum is wrong.")
+    entries = defaultdict(list)
+    for name, entry in map(orjson.loads, lines):
+        entries[name].append(entry)
+    with without_garbage_collection():
+        states = [(table, table.restore(entries[table.name])) for table in current.tables]
+    return State(header["revision"], datetime.fromisoformat(header["newest"]) if header["newest"] else None, states)
+
+
+def _read_header(line: bytes, path: Path) -> dict[str, Any]:
+    """Return the header. Raises Refused if the file is not one of this version, service and database."""
+    header: Any = None
+    with suppress(orjson.JSONDecodeError):
+        header = orjson.loads(line)
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+        raise Refused(f"{path} is damaged: it has no header.")
+    if header["format"] > FORMAT:
+        raise Refused(f"a newer version of Halyard has written {path}.")
+    if header["format"] < FORMAT or header.get("tables") != sorted(table.name for table in current.tables):
+        raise Refused(f"another version of Halyard has written {path}.")
+    if header.get("secretKey") != _digest("secret key"):
+        raise Refused(f"{path} was written with another SECRET_KEY.")
+    if header.get("database") != _digest(_database()):
+        raise Refused(f"{path} is of another database than the one that DATABASE_URL names.")
+    return header

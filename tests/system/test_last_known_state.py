@@ -1,0 +1,177 @@
+"""Evaluation outlives the database: whatever that does, before or after a change, in workers old and new."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.system.cluster import Cluster, own_cluster
+from tests.system.connections import ENOUGH_FOR_EVERY_WORKER
+from tests.system.server import Server, wait_until
+
+pytestmark = pytest.mark.system
+
+on_postgresql = pytest.mark.skipif(
+    os.environ.get("DATABASE_URL", "sqlite").startswith("sqlite"),
+    reason="has a PostgreSQL of its own in any case: once is enough, in the run on PostgreSQL",
+)
+USER = {"userId": "u"}
+
+
+@contextmanager
+def refusing(cluster: Cluster) -> Iterator[None]:
+    cluster.stop("immediate")
+    yield
+    cluster.start()
+
+
+@contextmanager
+def frozen(cluster: Cluster) -> Iterator[None]:
+    """Every process of PostgreSQL stands still: connections open, and nothing answers."""
+    cluster.signal(signal.SIGSTOP)
+    yield
+    cluster.signal(signal.SIGCONT)
+
+
+@contextmanager
+def locked(cluster: Cluster) -> Iterator[None]:
+    """Nobody can read the change log, or an exposure."""
+    with cluster.connect() as administrator, administrator.transaction():
+        administrator.execute("LOCK TABLE config_change, experiments_exposure")
+        yield
+
+
+OUTAGES = (refusing, frozen, locked)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with own_cluster() as running:
+        yield running
+
+
+def ages(server: Server, key: str = "known") -> set[str | None]:
+    """Have every worker evaluate the flag, which must be on, and return what they say of the age of that."""
+    found = set()
+    for _ in range(ENOUGH_FOR_EVERY_WORKER):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        headers = {**server.headers("client"), "Content-Type": "application/json"}
+        connection.request("POST", f"/v1/flags/{key}/evaluate", json.dumps(USER), headers)
+        response = connection.getresponse()
+        body = json.loads(response.read())
+        connection.close()
+        assert (response.status, body.get("data", {}).get("enabled")) == (200, True), body
+        found.add(response.getheader("X-Stale"))
+    return found
+
+
+def is_stale_everywhere(server: Server, key: str = "known") -> bool:
+    return None not in ages(server, key)
+
+
+def is_fresh_everywhere(server: Server) -> bool:
+    return ages(server) == {None}
+
+
+def has_saved(server: Server) -> bool:
+    """Whether the file has the newest change."""
+    newest = server.ask("GET", "/v1/audit", params={"limit": 1}).json()["data"][0]["revision"]
+    file = Path(server.environment["RUNTIME_DIR"], "state")
+    return file.exists() and f'"revision":{newest},'.encode() in file.read_bytes().splitlines()[0]
+
+
+def kill_every_worker(server: Server) -> None:
+    for killed in server.worker_pids():
+        os.kill(killed, signal.SIGKILL)
+        wait_until(partial(is_replaced, server, killed), "the worker is replaced", 30)
+
+
+def is_replaced(server: Server, killed: int) -> bool:
+    workers = server.worker_pids()
+    return len(workers) == server.workers and killed not in workers
+
+
+def is_recorded(server: Server) -> bool:
+    """Evaluate the driven flag, and return whether its experiment has the user by then."""
+    ages(server, "driven")
+    results = server.ask("GET", "/v1/experiments/e").json()["data"]["results"]
+    return sum(variant["sampleSize"] for variant in results.values()) == 1
+
+
+def make_flag(server: Server, key: str) -> None:
+    assert server.ask("POST", "/v1/flags", json={"key": key, "enabled": True}).status_code == 201
+
+
+@on_postgresql
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_outage__of_any_kind__leaves_evaluation_as_it_was_in_workers_old_and_new(
+    cluster: Cluster, start_server: Callable[..., Server], outage: Callable[[Cluster], ExitStack]
+) -> None:
+    server = start_server(cluster.url)
+    make_flag(server, "known")
+    make_flag(server, "driven")
+    serves = {"control": True, "green": True}
+    variants = [{"key": key, "weight": 1} for key in serves]
+    experiment = {"key": "e", "variants": variants, "flag": {"key": "driven", "serves": serves}}
+    assert server.ask("POST", "/v1/experiments", json=experiment).status_code == 201
+    assert server.ask("POST", "/v1/experiments/e/start").status_code == 200
+    assert is_fresh_everywhere(server)
+    wait_until(partial(has_saved, server), "the state is saved", 30)
+    with outage(cluster):
+        wait_until(partial(is_stale_everywhere, server), "every worker says that it is stale", 30)
+        assert is_stale_everywhere(server, "driven")
+        kill_every_worker(server)
+        assert is_stale_everywhere(server)
+        assert is_stale_everywhere(server, "driven")
+    wait_until(partial(is_fresh_everywhere, server), "every worker follows again", 60)
+    wait_until(partial(is_recorded, server), "the user is recorded", 30)
+
+
+@on_postgresql
+def test_outage__change_just_before__is_known_to_a_server_that_starts_meanwhile(
+    cluster: Cluster, start_server: Callable[..., Server]
+) -> None:
+    server = start_server(cluster.url)
+    make_flag(server, "known")
+    wait_until(partial(has_saved, server), "the state is saved", 30)
+    file = Path(server.environment["RUNTIME_DIR"], "state")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    server.kill()
+    with refusing(cluster):
+        server.start()
+        assert is_stale_everywhere(server)
+        assert server.ask("POST", "/v1/events", json={"event": "e", **USER}).status_code == 503
+        assert server.ask("POST", "/v1/flags/known/evaluate", key="made-up", json=USER).status_code == 401
+    wait_until(partial(is_fresh_everywhere, server), "every worker follows again", 60)
+    assert server.ask("POST", "/v1/events", json={"event": "e", **USER}).status_code == 202
+
+
+def test_server__database_without_its_tables__serves_the_last_known_state_until_they_are_there(
+    start_server: Callable[..., Server],
+) -> None:
+    server = start_server()
+    if not server.environment["DATABASE_URL"].startswith("sqlite"):
+        pytest.skip("of SQLite, whose file may be missing")
+    make_flag(server, "known")
+    wait_until(partial(has_saved, server), "the state is saved", 30)
+    assert server.stop() == 0
+    file = Path(server.environment["DATABASE_URL"].removeprefix("sqlite:///"))
+    moved = [part.rename(part.with_name(f"away-{part.name}")) for part in file.parent.glob(f"{file.name}*")]
+    server.start()
+    assert is_stale_everywhere(server)
+    assert "the database lacks the migrations" in server.log.read_text()
+    for part in file.parent.glob(f"{file.name}*"):
+        part.unlink()
+    for part in moved:
+        part.rename(part.with_name(part.name.removeprefix("away-")))
+    wait_until(partial(is_fresh_everywhere, server), "every worker follows again", 60)
+    make_flag(server, "new")
