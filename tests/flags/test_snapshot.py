@@ -48,7 +48,7 @@ def test_apply__a_thousand_random_changes__ends_where_a_fresh_start_does(at_once
             compiled.load()
             assert followed == compiled.state
 
-    assert len(changes.made) == 13
+    assert len(changes.made) == 14
     assert sum(changes.made.values()) > 300
     state = compiled.state
     assert state.archived
