@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count
 
+from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from config.timestamps import floor_to_second, format_timestamp, parse_timestamp
 from experiments.aggregates.dialects import fetch, planned
@@ -173,23 +174,36 @@ def fixed_reading(experiment: Experiment, at: datetime) -> FixedReading | None:
         return reading if experiment.stopped_at is None or reading.instant <= experiment.stopped_at else None
     if find_instant(experiment, at) is None or not Experiment.objects.measured_by_events().filter(pk=experiment.pk):
         return None
+    # One pass over the events takes a while, so it comes before the lock.
+    with read_consistently():
+        computed = _compute_reading(Experiment.objects.get(pk=experiment.pk), at)
+    return computed and _store_first(computed, experiment, at)
+
+
+def _compute_reading(experiment: Experiment, at: datetime) -> FixedReading | None:
+    instant = find_instant(experiment, at)
+    if instant is None:
+        return None
+    stopped = as_if_stopped(experiment, instant)
+    caps = _find_caps(stopped)
+    sums, changes = _sums_until_stop(stopped, caps), compute_changes(stopped, caps)
+    return FixedReading(instant, sums, _quantiles_as_of(experiment, instant), caps, changes)
+
+
+def _store_first(computed: FixedReading, experiment: Experiment, at: datetime) -> FixedReading | None:
+    """Store a reading and return it, or the one that another reader has stored meanwhile.
+
+    The answer is None if the experiment was stopped meanwhile as of a moment before the reading.
+    """
     with transaction.atomic():
         [state] = lock_aggregates([experiment.pk])
+        current = Experiment.objects.get(pk=experiment.pk)
         if not state.reading:
-            _read_once(state, at)
+            is_same = find_instant(current, at) == computed.instant
+            if first := computed if is_same else _compute_reading(current, at):
+                state.reading = _document(first)
+                state.save(update_fields=["reading"])
         return _parse(state.reading) if state.reading else None
-
-
-def _read_once(state: AggregateState, at: datetime) -> None:
-    experiment = Experiment.objects.get(pk=state.pk)
-    instant = find_instant(experiment, at)
-    if instant is not None:
-        stopped = as_if_stopped(experiment, instant)
-        caps = _find_caps(stopped)
-        sums, changes = _sums_until_stop(stopped, caps), compute_changes(stopped, caps)
-        reading = FixedReading(instant, sums, _quantiles_as_of(experiment, instant), caps, changes)
-        state.reading = _document(reading)
-        state.save(update_fields=["reading"])
 
 
 def _quantiles_as_of(experiment: Experiment, instant: datetime) -> Mapping[frozenset[int], Quantiles]:

@@ -12,6 +12,7 @@ from django.db import connection
 
 from config.database.insertion import adapt_row
 
+_ROWS_AT_ONCE = 10_000
 _LARGEST, _SMALLEST = "1e100", "1e-100"
 """Greater numbers count as the largest, and smaller ones as 0, so that floats can hold the squares of all values."""
 
@@ -160,6 +161,14 @@ def fetch(statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         cursor.execute(statement, parameters.stored())
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     return rows
+
+
+def fetch_in_chunks(statement: str, parameters: Parameters) -> Iterator[tuple[Any, ...]]:
+    """Execute a statement and yield its rows, some thousands at a time. Call it within a transaction."""
+    with connection.chunked_cursor() as cursor:
+        cursor.execute(statement, parameters.stored())
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            yield from rows
 
 
 def execute(statement: str, parameters: Parameters) -> int:

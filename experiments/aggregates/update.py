@@ -18,6 +18,7 @@ from django.db.models import Sum
 from config.database.insertion import insert
 from experiments.aggregates.dialects import Parameters, fetch, is_chosen
 from experiments.aggregates.metric_columns import Layout
+from experiments.aggregates.quantiles import forgotten
 from experiments.aggregates.series_users import invalidate_series, note_outdated
 from experiments.aggregates.statements import delete_totals, exposed_users, is_quicker_in_one_pass, write_totals
 from experiments.aggregates.variant_sums import (
@@ -137,7 +138,7 @@ class AggregateUpdater:
     def _forget_quantiles(self) -> None:
         """Have the quantiles computed again. Those of frozen results stay, because their events may be gone."""
         if self.experiment.frozen_at is None:
-            self.state.quantiles = None
+            self.state.quantiles = forgotten()
 
     def find_caps(self) -> Caps:
         """Return the caps that the stored totals give."""

@@ -35,7 +35,7 @@ _TYPES = (
     "- `distinct`: the number of different values of `property`, or of days (UTC) without one.\n"
     "- `funnel`: 1 if the user's events pass all `steps` in their order, else 0.\n"
     "- `quantile`: not a value of a user, but the value below which the share `quantile` of all events' `property` "
-    "lies.\n\n"
+    "lies. Events that share a value are spread evenly around it, at most half of the way to the next value.\n\n"
     "Events count only if they meet all conditions of `where`. Properties that do not belong to the type are refused."
 )
 _VERSIONS = (

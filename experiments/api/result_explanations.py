@@ -82,8 +82,9 @@ class ResultExplanation(Answer):
     value: Annotated[
         float | None,
         described(
-            "`sum` by user, or for a ratio by `denominatorSum`; with `strata`, the sum of their values times their "
-            "weights. Where results are adjusted by CUPED, this is their `raw` value."
+            "`sum` by user, or for a ratio by `denominatorSum`, or the quantile of the values of events; with "
+            "`strata`, the sum of their values times their weights. Where results are adjusted by CUPED, this is "
+            "their `raw` value."
         ),
     ]
 

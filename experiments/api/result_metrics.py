@@ -19,7 +19,10 @@ from experiments.stats import types as stats
 
 
 class DayFigures(Answer):
-    """The figures as they were at the end of this day, by the timestamps of exposures and events."""
+    """The figures as they were at the end of this day, by the timestamps of exposures and events.
+
+    Quantiles are not computed for past days, so only the last day has one.
+    """
 
     day: Annotated[date, described("The day, in UTC.")]
     users: Annotated[Count, described("Distinct users who had been exposed by then.")]
@@ -76,8 +79,8 @@ class VariantFigures(Answer, kw_only=True):
     value: Annotated[
         float | None,
         described(
-            "A share from 0 to 1, a mean by user, for a ratio numerator by denominator, or a quantile. It is adjusted "
-            "by CUPED if that was registered."
+            "A share from 0 to 1, a mean by user, for a ratio numerator by denominator, or a quantile, which may lie "
+            "between two values if many events share one. It is adjusted by CUPED if that was registered."
         ),
     ]
     interval: ConfidenceInterval | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from experiments.planner.calibration_outcomes import Outcome
 from experiments.planner.event_values import read_event_values
 from experiments.results.to_stats import Study, measure_of
 from experiments.stats.calibration_simulation import GuardrailRates, simulate_guardrails
-from experiments.stats.quantiles import EventValues
+from experiments.stats.quantiles import EventValues, quantiles_of
 from experiments.stats.sample_ratio import MISMATCH
 from experiments.stats.simulation import (
     Comparison,
@@ -177,7 +178,7 @@ def calibrate(
     design = replace(registered, is_adjusted=True, plan=Plan())
     simulation = simulate(population, design, rounds=rounds, looks=looks, seed=seed, on_progress=on_progress)
     if not simulation.errors:
-        raise _refusal("experiment", "Cannot be tested in any split: all or nearly all users have the same value.")
+        raise _refusal("experiment", "Cannot be tested in any split: too few users or events have different values.")
     guardrails = simulate_guardrails(population, design, rounds=rounds, looks=looks, seed=seed, on_progress=on_progress)
     return CalibrationReport(experiment, users, rounds, looks, seed, design.alpha, simulation, guardrails)
 
@@ -222,20 +223,24 @@ def _observe(
         of_metric = Observed(measure_of(definition), y, d, x, e, mature=None if mature.all() else mature)
         if definition.quantile is not None:
             exposed = {user_id: exposed_at for user_id, exposed_at, *_ in users}
-            of_metric = replace(of_metric, quantile=_quantile_of(experiment, definition, definition.quantile, exposed))
+            events = _events_of(experiment, definition, exposed)
+            of_metric = replace(of_metric, quantiles=partial(_quantiles, definition.quantile, events))
         observed.append(of_metric)
     return user_ids, observed
 
 
-def _quantile_of(
-    experiment: Experiment, definition: Definition, share: float, exposed: Mapping[str, datetime]
-) -> Callable[[NDArray[np.intp]], Quantile]:
-    """Return a function that computes the quantile for users at some positions in the order of `exposed`."""
+def _events_of(experiment: Experiment, definition: Definition, exposed: Mapping[str, datetime]) -> EventValues:
+    """Return the values of all events, with the positions of their users in the order of `exposed`."""
     positions = {user_id: position for position, user_id in enumerate(exposed)}
     events = list(read_event_values(experiment, definition, exposed))
     values = np.array([value for _, value in events], float)
     owners = np.array([positions[user_id] for user_id, _ in events], np.intp)
-    return EventValues.of(share, len(exposed), values, owners).quantile
+    return EventValues.of(values, owners)
+
+
+def _quantiles(share: float, events: EventValues, groups: NDArray[np.intp], number: int) -> list[Quantile]:
+    """Return the quantile of each of this many groups of users."""
+    return quantiles_of(share, events.grouped(groups, number))
 
 
 def _refusal(field: str, message: str) -> ValidationFailed:

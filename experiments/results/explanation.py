@@ -31,7 +31,6 @@ from experiments.results.explanation_events import (
     find_cap,
     funnel_steps,
     needs_events,
-    percentile,
 )
 from experiments.results.explanation_statements import (
     Condition,
@@ -134,8 +133,7 @@ class _Explanation:
         divided_by = users if divisor is None else divisor
         value = total / divided_by if divided_by else None
         if self._quantile is not None:
-            values = (value for number in phases for value in self._part.values.get(number, ()))
-            value = percentile(values, self._quantile)
+            value = _quantile(self._quantile, *(_in(phases, of) for of in (self._part.values, self._part.of_all)))
         return {"phases": list(phases), "users": users, "sum": total, "denominatorSum": divisor, "value": value}
 
     def _strata(self, phases: Sequence[int]) -> list[Document] | None:
@@ -179,6 +177,18 @@ class _Explanation:
         return users
 
 
+def _in(phases: Sequence[int], values: Mapping[int, Sequence[float]]) -> list[float]:
+    return [value for number in phases for value in values.get(number, ())]
+
+
+def _quantile(share: float, values: Sequence[float], of_all: Sequence[float]) -> float | None:
+    """Return the quantile of values that are spread as those of all variants together; None without values."""
+    from experiments.stats.quantiles import EventValues, quantiles_of  # noqa: PLC0415 (see `to_stats`)
+
+    groups = [(0, EventValues.of(listed, [0] * len(listed))) for listed in (values, of_all)]
+    return quantiles_of(share, groups)[0].value if values else None
+
+
 def _combine_strata(strata: Sequence[Document]) -> float | None:
     parts = [(stratum["weight"], stratum["value"]) for stratum in strata if stratum["weight"]]
     if not parts or any(value is None for _, value in parts):
@@ -206,13 +216,14 @@ def _combine_phases(counts: Mapping[int | None, StepCounts], phases: Sequence[in
 class _Part:
     """One quantity of a metric: the names of its events, its steps in words, and what they leave by phase.
 
-    `values` are those of events by phase, for a quantile.
+    `values` are those of events by phase, for a quantile, and `of_all` those of all variants.
     """
 
     events: Sequence[str]
     steps: Sequence[tuple[str, str]]
     counts: Mapping[int | None, StepCounts]
     values: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    of_all: Mapping[int, Sequence[float]] = field(default_factory=dict)
 
 
 def _explain_part(
@@ -233,6 +244,7 @@ def _explain_part(
         [*_named(conditions), *_named(filters), *funnel_steps(definition)],
         counted.by_phase,
         counted.values,
+        counted.of_all,
     )
 
 

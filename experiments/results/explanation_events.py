@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from fractions import Fraction
 from statistics import fmean
@@ -35,10 +35,14 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class EventCounts:
-    """The counts by phase (see `count_steps`), and for a quantile the values of its events by phase."""
+    """The counts by phase (see `count_steps`), and for a quantile the values of its events by phase.
+
+    `of_all` are the values of the events of all variants.
+    """
 
     by_phase: Mapping[int | None, StepCounts]
-    values: Mapping[int, Sequence[float]]
+    values: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    of_all: Mapping[int, Sequence[float]] = field(default_factory=dict)
 
 
 def needs_events(definition: Definition) -> bool:
@@ -95,11 +99,19 @@ def count_events(
     for phase, before in count_steps(experiment, variant, selection, None).items():
         users = by_phase.get(phase, {}) if phase is not None else {}
         counts[phase] = _count(definition, users, before, filters, cap, selection)
-    values = {
-        phase: [amount for rows in users.values() for amount in _amounts(_passing(rows, filters), selection.property)]
-        for phase, users in by_phase.items()
-    }
-    return EventCounts(counts, values if definition.type == "quantile" else {})
+    if definition.type != "quantile":
+        return EventCounts(counts)
+    of_variant = (row for users in by_phase.values() for rows in users.values() for row in rows)
+    of_all = read_rows(experiment, None, selection)
+    return EventCounts(counts, *(_values(rows, selection, filters) for rows in (of_variant, of_all)))
+
+
+def _values(rows: Iterable[Row], selection: Selection, filters: Sequence[Filter]) -> Mapping[int, Sequence[float]]:
+    """Return the values of the events that pass the filters, by phase."""
+    values: dict[int, list[float]] = defaultdict(list)
+    for row in rows:
+        values[row.phase] += _amounts(_passing([row], filters), selection.property)
+    return values
 
 
 def _count(

@@ -135,7 +135,7 @@ def day_figures(
 ) -> Mapping[int, Mapping[str, Sequence[DayFigures]]]:
     """Return the figures by metric index and variant as of the end of each day, in the order of the days.
 
-    The `quantiles` are those of the last day. What they were on earlier days is not known, so these have no value.
+    The `quantiles` are those of the last day. Those of earlier days are not computed: each would take all events again.
     """
     series: dict[int, dict[str, list[DayFigures]]] = {
         metric_index: {key: [] for key in study.experiment.variant_keys} for metric_index in study.metric_indexes

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import product
 from typing import get_args
 
 from django.db import transaction
@@ -20,7 +21,7 @@ from experiments.aggregates.days_since_exposure import can_be_split, read_days_s
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.history import refresh_series, update_series
 from experiments.aggregates.mature_sums import Maturity
-from experiments.aggregates.quantiles import has_quantiles, update_quantiles
+from experiments.aggregates.quantiles import QuantileReader, has_quantiles
 from experiments.aggregates.refresh import refresh_locked
 from experiments.aggregates.variant_sums import Caps, Totals, VariantTotals, as_totals, read_caps
 from experiments.design.phases import ALL, choices, chosen, group_by_split
@@ -77,9 +78,12 @@ def is_due(experiment: Experiment, now: datetime) -> bool:
 def freeze(experiment: Experiment, at: datetime) -> None:
     """Refresh a stopped experiment for the last time, and store what its results need in addition to the sums.
 
-    The second part runs without the lock, because explaining millions of events takes a while. If it breaks off,
-    the next call repeats it; until then the events are not deleted.
+    What takes a while runs without the lock: the quantiles before it, which are computed again only if totals change
+    meanwhile, and all else after it. If it breaks off, the next call repeats it; until then the events are not deleted.
     """
+    if _has_quantiles_to_store(experiment):
+        bring_up_to_date(experiment, at)
+        _store_quantiles(experiment, at)
     with transaction.atomic():
         [state] = lock_aggregates([experiment.pk])
         refresh_for_the_last_time(state, at)
@@ -95,18 +99,25 @@ def refresh_for_the_last_time(state: AggregateState, at: datetime) -> None:
     After the commit, `freeze` must store the rest.
     """
     refresh_locked(state, at)
-    _store_quantiles(Experiment.objects.get(pk=state.pk), at)
+    current = Experiment.objects.get(pk=state.pk)
+    if _has_quantiles_to_store(current):
+        _store_quantiles(current, at)
     Experiment.objects.filter(pk=state.pk, status=Status.STOPPED, frozen_at=None).update(frozen_at=at)
 
 
+def _has_quantiles_to_store(experiment: Experiment) -> bool:
+    return experiment.frozen_at is None and has_quantiles(experiment)
+
+
 def _store_quantiles(experiment: Experiment, at: datetime) -> None:
-    """Store the quantiles over all sets of phases that results can cover."""
-    if experiment.frozen_at is None and has_quantiles(experiment):
-        phases = experiment.phases
-        covered = (chosen(phases, choice) for choice in choices(phases))
-        sets = {tuple(numbers) for covers in covered for numbers in group_by_split(phases, covers)}
-        for maturity in get_args(Maturity):
-            update_quantiles(experiment, at, sorted(sets), maturity)
+    """Store the quantiles over all sets of phases that results can cover, as far as they are not stored."""
+    covered = (chosen(experiment.phases, choice) for choice in choices(experiment.phases))
+    sets = {tuple(numbers) for covers in covered for numbers in group_by_split(experiment.phases, covers)}
+    with read_consistently():
+        reader = QuantileReader(experiment, at)
+        for numbers, maturity in product(sorted(sets), get_args(Maturity)):
+            reader.over(numbers, maturity)
+    reader.store()
 
 
 def _store(experiment: Experiment, at: datetime) -> None:

@@ -12,7 +12,7 @@ from experiments.aggregates.breakdowns import Slice as SliceSums
 from experiments.aggregates.breakdowns import read_breakdown
 from experiments.aggregates.history import read_series, update_series
 from experiments.aggregates.mature_sums import read_mature
-from experiments.aggregates.quantiles import read_quantiles, update_quantiles
+from experiments.aggregates.quantiles import QuantileReader
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
     Caps,
@@ -89,20 +89,21 @@ def read_stored(study: Study, at: datetime, request: Request) -> Stored:
     if is_draft(experiment):
         return _of_draft(study, request)
     reading = fixed_reading(experiment, at) if study.design.plan.analysis == "fixed" else None
-    if reading is None:
-        if request.has_days:
-            update_series(experiment, at)
-        update_quantiles(experiment, at, study.splits, study.maturity)
+    if reading is None and request.has_days:
+        update_series(experiment, at)
     with read_consistently():
-        stored = _as_of_now(study, at, request) if reading is None else _as_read(study, at, request, reading)
-        return replace(
+        quantiles = QuantileReader(experiment, at)
+        stored = _as_of_now(study, at, request, quantiles) if reading is None else _as_read(study, at, request, reading)
+        stored = replace(
             stored,
             events_of_unknown_variants=read_unknown_variants(experiment),
             assignment_audit=read_assignment_audit(experiment) if request.has_assignment_audit else (None, None),
         )
+    quantiles.store()
+    return stored
 
 
-def _as_of_now(study: Study, at: datetime, request: Request) -> Stored:
+def _as_of_now(study: Study, at: datetime, request: Request, quantiles: QuantileReader) -> Stored:
     experiment, caps = study.experiment, read_caps(study.experiment)
     now = read_mature(experiment, at, caps)
     exposed = {number: UserGroup(totals) for number, totals in now.everybody.items()}
@@ -114,7 +115,7 @@ def _as_of_now(study: Study, at: datetime, request: Request) -> Stored:
         counting=mature if maturity == "mature" else exposed,
         facts=_facts(study, at, caps, exposed, mature),
         maturity=maturity,
-        quantiles=[read_quantiles(experiment, at, numbers, maturity) for numbers in study.splits],
+        quantiles=[quantiles.over(numbers, maturity) for numbers in study.splits],
         days=_days(study, read_series(experiment, at, study.phases), at, mature) if request.has_days else (),
         ages=_ages(read_ages(experiment, study.metric_indexes, at, caps)) if request.has_ages else (),
         slices=_read_slices(study, request, slices),

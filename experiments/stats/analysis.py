@@ -240,6 +240,8 @@ def _interval(compared: _Compared, arms: Arms, key: str, sample: Sample) -> Inte
         return intervals.wilson(sums.y, sums.n, alpha)
     if sample.n < 2:
         return effects.ONE_USER
+    if sample.unknown:
+        return sample.unknown
     if sample.variance == 0:
         return effects.NO_VARIANCE
     error = math.sqrt(sample.squared_error + arms.shared)

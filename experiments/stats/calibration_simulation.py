@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from experiments.stats.analysis import analyse
 from experiments.stats.guardrails import DEFAULT_MARGIN
-from experiments.stats.simulation import Observed, Population, inputs_of, sums_at
+from experiments.stats.simulation import Observed, Population, Quantiles, inputs_of, sums_at
 from experiments.stats.types import Design, GuardrailStatus, Measure, Quantile
 
 Flags = NDArray[np.bool_]
@@ -126,8 +126,8 @@ def at_margin(observed: Observed, is_treated: Flags, random: np.random.Generator
     if observed.measure.kind == "share":
         return _thinned(observed, mean, shift, is_treated, random)
     ratio = (mean + shift) / mean
-    if observed.quantile:
-        return replace(observed, quantile=_moved(observed.quantile, is_treated, margin.absolute and shift, ratio))
+    if observed.quantiles:
+        return replace(observed, quantiles=_moved(observed.quantiles, is_treated, margin.absolute and shift, ratio))
     if not len(is_treated):
         return observed
     if margin.relative is not None:
@@ -137,8 +137,8 @@ def at_margin(observed: Observed, is_treated: Flags, random: np.random.Generator
 
 
 def _mean(observed: Observed) -> float:
-    if observed.quantile:
-        return observed.quantile(np.flatnonzero(observed.is_counted)).value
+    if observed.quantiles:
+        return observed.quantiles(np.where(observed.is_counted > 0, 0, -1), 1)[0].value
     users = observed.d.sum() if observed.measure.kind == "ratio" else observed.is_counted.sum()
     return float(observed.y.sum() / users) if users else 0.0
 
@@ -156,15 +156,20 @@ def _thinned(
     return replace(observed, y=np.where(can_change & (random.random(len(is_treated)) < changing), value, observed.y))
 
 
-def _moved(
-    quantile: Callable[[NDArray[np.intp]], Quantile], is_treated: Flags, shift: float | None, ratio: float
-) -> Callable[[NDArray[np.intp]], Quantile]:
-    def moved(users: NDArray[np.intp]) -> Quantile:
-        found = quantile(users)
-        if not len(users) or not is_treated[users[0]]:
-            return found
-        if shift:
-            return replace(found, value=found.value + shift)
-        return replace(found, value=ratio * found.value, squared_error=ratio * ratio * found.squared_error)
+def _moved(quantiles: Quantiles, is_treated: Flags, shift: float | None, ratio: float) -> Quantiles:
+    """Return the function with the values of treated groups moved."""
+
+    def moved(groups: NDArray[np.intp], number: int) -> Sequence[Quantile]:
+        treated = set(groups[is_treated].tolist())
+        return [
+            _move(quantile, shift, ratio) if group in treated else quantile
+            for group, quantile in enumerate(quantiles(groups, number))
+        ]
 
     return moved
+
+
+def _move(quantile: Quantile, shift: float | None, ratio: float) -> Quantile:
+    if shift:
+        return replace(quantile, value=quantile.value + shift)
+    return replace(quantile, value=ratio * quantile.value, squared_error=ratio * ratio * quantile.squared_error)

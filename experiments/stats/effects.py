@@ -64,6 +64,8 @@ def contrast(treatment: Sample, control: Sample, design: Design, shared: float =
     """Compare two variants. The answer is a reason where the comparison cannot be tested."""
     if min(treatment.n, control.n) < 2:
         return ONE_USER
+    if unknown := treatment.unknown or control.unknown:
+        return unknown
     squared = treatment.squared_error + control.squared_error
     amount = treatment.mean - control.mean
     if squared == 0:

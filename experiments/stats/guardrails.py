@@ -77,6 +77,8 @@ def certain_change(sides: Sides, cause: Reason) -> float | None:
     treatment, control = sides.treatment, sides.control
     if cause.code != ReasonCode.NO_VARIANCE or isinstance(treatment, Reason) or isinstance(control, Reason):
         return None
+    if treatment.unknown or control.unknown:
+        return None
     is_equal = math.isclose(treatment.mean, control.mean, rel_tol=ROUNDING)
     return 0.0 if is_equal else treatment.mean - control.mean
 

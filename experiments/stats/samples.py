@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from experiments.stats.types import Kind, Quantile, Reason, ReasonCode, Sums
 
@@ -17,6 +17,11 @@ NOT_STORED = Reason(
     "Quantiles do not add up, so past days have none, and neither has a breakdown of frozen results.",
 )
 OUT_OF_RANGE = Reason(ReasonCode.OUT_OF_RANGE, "The values are too large, or too different in size, to compute with.")
+NO_ERROR = Reason(
+    ReasonCode.NO_VARIANCE,
+    "The uncertainty of the quantile is unknown: one side of it has fewer than 10 events of different users, "
+    "or all events of a variant have the same value.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,14 @@ class Sample:
 
     The variance divides by n - 1 and is 0 for a single user. For a ratio, it is the variance of the
     linearised ratio, and for a quantile n times the squared error. `freedom` are the degrees of
-    freedom of the variance.
+    freedom of the variance. `unknown` says why there is no variance to compare with, if there is none.
     """
 
     n: int
     mean: float
     variance: float
     freedom: float
+    unknown: Reason | None = None
 
     @property
     def squared_error(self) -> float:
@@ -49,9 +55,7 @@ def summarise(kind: Kind, sums: Sums | Quantile) -> Sample | Reason:
     if sums.n < 1:
         return NO_USERS
     if isinstance(sums, Quantile):
-        if not sums.events:
-            return NO_EVENTS if sums.is_known else NOT_STORED
-        return sample(sums.n, sums.value, sums.squared_error * sums.n)
+        return _of_quantile(sums)
     if kind == "ratio":
         if sums.d == 0:
             return NO_DENOMINATOR
@@ -66,6 +70,15 @@ def summarise(kind: Kind, sums: Sums | Quantile) -> Sample | Reason:
 def sample(n: int, mean: float, variance: float) -> Sample | Reason:
     """Return the sample of n users, if its numbers are finite."""
     return Sample(n, mean, variance, n - 1) if math.isfinite(mean) and math.isfinite(variance) else OUT_OF_RANGE
+
+
+def _of_quantile(quantile: Quantile) -> Sample | Reason:
+    if not quantile.events:
+        return NO_EVENTS if quantile.is_known else NOT_STORED
+    of_quantile = sample(quantile.n, quantile.value, quantile.squared_error * quantile.n)
+    if isinstance(of_quantile, Reason) or quantile.squared_error:
+        return of_quantile
+    return replace(of_quantile, unknown=NO_ERROR)
 
 
 def combine(strata: Sequence[tuple[float, Sample]]) -> Sample | Reason:
@@ -83,7 +96,8 @@ def combine(strata: Sequence[tuple[float, Sample]]) -> Sample | Reason:
         return OUT_OF_RANGE
     shares = ((error / squared_error, freedom) for error, freedom in errors if error)
     freedom = 1 / sum(share * share / freedom for share, freedom in shares) if squared_error else n - len(strata)
-    return Sample(n, mean, squared_error * n, freedom)
+    unknown = next((part.unknown for _, part in strata if part.unknown), None)
+    return Sample(n, mean, squared_error * n, freedom, unknown)
 
 
 def centred(n: int, total: float, squares: float) -> float:

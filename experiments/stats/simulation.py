@@ -27,6 +27,8 @@ Detections = NDArray[np.bool_]
 The tests are the always-valid and the fixed-horizon one, in this order.
 """
 BySums = Mapping[str, Sums | Quantile]
+Quantiles = Callable[[NDArray[np.intp], int], Sequence[Quantile]]
+"""Returns the quantile of each of some groups. It takes each user's group, from 0, or -1 for none, and their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,8 @@ class Observed:
     `mature` is 1 for the users who count, and 0 for those whose window is not over; without it all count.
     The values of users who do not count are 0.
 
-    For a quantile, `quantile` returns it for the users at these positions, and y says how many events
-    each user has. The other values are not read then.
+    For a quantile, `quantiles` returns it for groups of users, and y says how many events each user has.
+    The other values are not read then.
     """
 
     measure: Measure
@@ -45,7 +47,7 @@ class Observed:
     d: Numbers
     x: Numbers
     e: Numbers = field(default_factory=lambda: np.zeros(0))
-    quantile: Callable[[NDArray[np.intp]], Quantile] | None = None
+    quantiles: Quantiles | None = None
     mature: Numbers | None = None
 
     @property
@@ -216,11 +218,11 @@ def sums_at(
     users = seen().astype(int).tolist()
 
     def of_measure(observed: Observed) -> list[BySums]:
-        if observed.quantile:
-            group = np.where(observed.is_counted > 0, variants, -1)
+        if observed.quantiles:
+            groups = np.where(observed.is_counted > 0, variants, -1)
             return [
-                {key: observed.quantile(np.flatnonzero(group[:count] == index)) for index, key in enumerate(keys)}
-                for count in seen_at
+                dict(zip(keys, observed.quantiles(np.where(first_look > look, -1, groups), len(keys)), strict=True))
+                for look in range(looks)
             ]
         totals = {name: seen(values).tolist() for name, values in observed.products()}
         positive = seen((observed.y > 0).astype(float)).astype(int).tolist()

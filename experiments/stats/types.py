@@ -51,10 +51,9 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """A quantile of the values of the events of `n` users, who are clusters of events.
+    """A quantile of `events` of `n` users; the square of its standard error is 0 where that cannot be estimated.
 
-    `squared_error` is the square of its standard error. Without `events` there is no `value`. Where it is not
-    known, there is neither, whether there were events or not.
+    Where it is not known, there is no value, whether there were events or not.
     """
 
     n: int = 0

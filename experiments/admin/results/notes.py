@@ -32,6 +32,11 @@ def notes_on(results: Results, figures: MetricFigures) -> Iterator[str]:
     if foreign := sum(variant.other_currency_events for variant in figures.variants):
         events = format_count(foreign, "event")
         yield f"The metric leaves out {events} in another currency, or in none. Amounts are never converted."
+    if figures.definition.quantile is not None:
+        yield (
+            "Events that share a value are spread around it, at most half of the way to the next value. "
+            "So the quantile may lie between two values."
+        )
     yield from _other_phases(results, figures)
     comparisons = [variant.comparison for variant in figures.variants if variant.comparison]
     family = max((comparison.family or 1 for comparison in comparisons), default=1)

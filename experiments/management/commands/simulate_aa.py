@@ -103,9 +103,12 @@ def _report(of: CalibrationReport) -> Iterator[str]:
         coverage = f"{_percent(rates.always_valid_coverage):>12}  {_percent(rates.fixed_horizon_coverage):>13}"
         yield f"{'COVERAGE':>12}  {coverage}"
         if rates.splits < of.rounds:
-            yield f"Based on {rates.splits:,} splits; the others have too few users, or all users have the same value."
+            yield (
+                f"Based on {rates.splits:,} splits. The others have too few users or events, or no differences "
+                "between users."
+            )
     for comparison in of.simulation.untested:
-        yield from ("", f"{_title(comparison)}: NOT TESTED, because no split has enough users with different values.")
+        yield from ("", f"{_title(comparison)}: NOT TESTED, because no split has enough different values.")
     yield from ("", "Labels of goals, after the correction, and verdicts", *_labels(of.simulation.labels))
     if of.guardrails:
         yield from ("", "Guardrails, at any look", *_guardrails(of.guardrails))

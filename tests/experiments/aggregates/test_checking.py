@@ -12,7 +12,6 @@ from django.core.management import CommandError, call_command
 from config.models import Environment
 from events.removal.erasure import erase_user
 from experiments.aggregates.checking import Difference, check_sums
-from experiments.aggregates.quantiles import update_quantiles
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import step_index
 from experiments.exposures.recording import assign
@@ -21,6 +20,7 @@ from experiments.models import AggregateState, Experiment, UserTotal, VariantSum
 from experiments.results.frozen import freeze
 from tests.conftest import NOON
 from tests.experiments.aggregates.histories import History, make_experiment
+from tests.experiments.aggregates.quantiles_by_hand import read_and_store
 from tests.factories import EventFactory, ExperimentFactory
 
 pytestmark = pytest.mark.django_db
@@ -116,12 +116,12 @@ def typed(production: Environment) -> Experiment:
 @pytest.mark.django_db(transaction=True)
 def test_check_sums__wrong_steps_and_mature_users_and_quantiles__are_found(typed: Experiment) -> None:
     later = NOON + timedelta(days=2)
-    update_quantiles(typed, later, [[1]])
+    read_and_store(typed, later)
     assert check_sums(typed, later) == []
     VariantSums.objects.filter(metric__in=[1, step_index(0, 2)]).update(users=5)
     state = AggregateState.objects.get()
     assert state.quantiles is not None
-    state.quantiles["mature 1"]["metrics"]["2"]["green"][2] = 8
+    state.quantiles["sets"]["mature 1"]["metrics"]["2"]["green"][2] = 8
     state.save()
 
     assert check_sums(typed, later) == [

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Collection
 from datetime import datetime, timedelta
-from fractions import Fraction
 from random import Random
-from statistics import NormalDist
 from typing import Any
 
 import pytest
@@ -17,18 +15,19 @@ from hypothesis import strategies as st
 
 from config.models import Environment
 from events.models import Event
+from events.recording.ingest import NewEvent, new_id, record
 from events.removal.erasure import erase_user
-from experiments.aggregates.mature_sums import Maturity
-from experiments.aggregates.quantiles import Quantiles, compute_quantiles, read_quantiles, update_quantiles
+from experiments.aggregates import quantiles as module
+from experiments.aggregates.quantiles import QuantileReader, Quantiles, compute_quantiles, read_quantiles
 from experiments.aggregates.refresh import refresh
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Condition, Definition, Quantity
-from experiments.metrics.documents import definitions_of
-from experiments.models import AggregateState, Experiment
+from experiments.models import AggregateState, Experiment, Exposure
+from experiments.models.exposure import Origin
 from experiments.stats.types import Quantile
 from tests.conftest import NOON
-from tests.experiments.aggregates.by_hand import amounts_of, counted_at, counting_events, exposed, is_of
 from tests.experiments.aggregates.histories import History, make_experiment
+from tests.experiments.aggregates.quantiles_by_hand import near, plain, quantiles_by_hand, read_and_store
 from tests.factories import EventFactory, ExperimentFactory
 from tests.selection import histories
 from tests.transactions import undone
@@ -36,62 +35,7 @@ from tests.transactions import undone
 pytestmark = pytest.mark.django_db
 
 DAY = timedelta(days=1)
-Z = NormalDist().inv_cdf(0.975)
 SECONDS = Quantity("load", "seconds")
-
-
-def quantile_by_hand(values_of_users: list[list[float]], p: float) -> Quantile:
-    values = sorted(value for values in values_of_users for value in values)
-    number, users = len(values), len(values_of_users)
-    if not values:
-        return Quantile(n=users)
-
-    def at(share: float | Fraction) -> float:
-        return values[min(max(math.ceil(share * number), 1), number) - 1]
-
-    middle = at(Fraction(str(p)))
-    errors = [sum(value <= middle for value in values) - p * len(values) for values in values_of_users]
-    if users < 2:
-        return Quantile(users, number, middle)
-    sigma = math.sqrt(sum(error**2 for error in errors) * users / (users - 1)) / number
-    return Quantile(users, number, middle, ((at(p + Z * sigma) - at(p - Z * sigma)) / (2 * Z)) ** 2)
-
-
-def quantiles_by_hand(experiment: Experiment, at: datetime, phases: list[int], maturity: Maturity) -> Quantiles:
-    end, events = min(filter(None, (at, experiment.stopped_at))), list(Event.objects.all())
-    quantiles: dict[int, dict[str, Quantile]] = {}
-    for index, definition in enumerate(definitions_of(experiment)):
-        if definition.quantile is None:
-            continue
-        by_variant: dict[str, list[list[float]]] = {}
-        for exposure in exposed(experiment):
-            base = exposure.exposed_at.replace(microsecond=0)
-            is_mature = maturity == "all" or definition.span is None or base + definition.span <= end
-            if exposure.phase in phases and is_mature:
-                of_user = counting_events(events, exposure, experiment)
-                until = definition.span or timedelta.max
-                window = [event for event in of_user if definition.delay <= counted_at(event) - base < until]
-                named = [event for event in window if is_of(definition.quantity, event)]
-                by_variant.setdefault(exposure.variant, []).append(amounts_of(definition.quantity, named))
-        if by_variant:
-            quantiles[index] = {key: quantile_by_hand(users, definition.quantile) for key, users in by_variant.items()}
-    return quantiles
-
-
-def near(quantiles: Quantiles) -> Any:
-    return {
-        (index, key): pytest.approx((figures.n, figures.events, figures.value, figures.squared_error), rel=1e-9)
-        for index, by_variant in quantiles.items()
-        for key, figures in by_variant.items()
-    }
-
-
-def plain(quantiles: Quantiles) -> dict[tuple[int, str], Any]:
-    return {
-        (index, key): (figures.n, figures.events, figures.value, figures.squared_error)
-        for index, by_variant in quantiles.items()
-        for key, figures in by_variant.items()
-    }
 
 
 @histories(15)
@@ -105,8 +49,7 @@ def test_quantiles__any_history__are_what_computing_by_hand_gives(production: En
             at = NOON + chance.randrange(12 * 24) * timedelta(hours=1)
             phases, maturity = chance.choice([[1], [2, 3], [1, 2, 3]]), chance.choice(["mature", "all"])
             refresh(history.experiment, at)
-            update_quantiles(history.experiment, at, [phases], maturity)
-            read = read_quantiles(history.experiment, at, phases, maturity)
+            read = read_and_store(history.experiment, at, phases, maturity)
             assert plain(read) == near(quantiles_by_hand(history.experiment, at, phases, maturity))
 
 
@@ -142,7 +85,7 @@ def experiment(production: Environment) -> Experiment:
 
 
 def test_quantiles__one_event_a_user__have_the_error_of_independent_values(production: Environment) -> None:
-    """With one value a user, the error is that of the order statistics at n p +- z sqrt(n p (1 - p))."""
+    """With one value a user, the ends are 100 z sqrt(p (1 - p) / 99) away from the quantile."""
     experiment = make_experiment(production, Definition("load", 1, "quantile", SECONDS, quantile=0.5))
     for number in range(1, 101):
         assign(experiment.pk, f"u{number}", "green", NOON)
@@ -150,8 +93,36 @@ def test_quantiles__one_event_a_user__have_the_error_of_independent_values(produ
     refresh(experiment, NOON)
 
     [quantile] = compute_quantiles(experiment, NOON, [1])[0].values()
-    # 50 +- 1.96 * 5 * sqrt(100 / 99), as ranks rounded up: 41 and 60.
-    assert quantile == Quantile(100, 100, 50, pytest.approx(((60 - 41) / (2 * Z)) ** 2))
+    assert quantile == Quantile(100, 100, 50.5, pytest.approx(100 * 100 * 0.25 / 99))
+
+
+@histories(10)
+@given(seed=st.integers(0, 2**32))
+def test_quantiles__ties_of_many_users__are_what_computing_by_hand_gives(production: Environment, seed: int) -> None:
+    """Whole seconds: the same few values for most events, of users with none to several of them."""
+    with undone():
+        chance = Random(seed)
+        shares = (0.1, 0.5, 0.8)
+        experiment = make_experiment(
+            production, *(Definition(f"q{p}", 1, "quantile", SECONDS, quantile=p) for p in shares)
+        )
+        greatest, most = chance.choice([1, 3, 40]), chance.choice([1, 3])
+        exposures, events = [], []
+        for number in range(240):
+            user, variant = f"u{number}", chance.choice(["control", "green", "green"])
+            exposures.append(
+                Exposure(experiment=experiment, user_id=user, variant=variant, exposed_at=NOON, origin=Origin.ASSIGNED)
+            )
+            for _ in range(chance.randrange(most + 1)):
+                seconds = {"seconds": min(int(chance.expovariate(0.4)), greatest)}
+                events.append(NewEvent(new_id(), user, "load", NOON, NOON, seconds))
+        Exposure.objects.bulk_create(exposures)
+        record(events, production)
+        refresh(experiment, NOON)
+
+        computed = compute_quantiles(experiment, NOON, [1])
+        assert plain(computed) == near(quantiles_by_hand(experiment, NOON, [1], "mature"))
+        assert any(quantile.squared_error for quantile in computed[1].values())
 
 
 def test_quantiles__alike_events_of_a_user__count_as_one_cluster(production: Environment) -> None:
@@ -167,21 +138,19 @@ def test_quantiles__alike_events_of_a_user__count_as_one_cluster(production: Env
     assert of_variant["control"].squared_error == pytest.approx(of_variant["green"].squared_error, rel=0.2)
 
 
-def test_read_quantiles__nothing_new__are_not_computed_twice(experiment: Experiment) -> None:
+def test_quantile_reader__nothing_new__does_not_compute_twice(experiment: Experiment) -> None:
     at = NOON + 3 * DAY
-    update_quantiles(experiment, at, [[1]])
-    first = read_quantiles(experiment, at, [1])
+    first = read_and_store(experiment, at)
     with CaptureQueriesContext(connection) as captured:
-        update_quantiles(experiment, at + DAY, [[1]])
-        assert read_quantiles(experiment, at + DAY, [1]) == first
+        assert read_and_store(experiment, at + DAY) == first
     assert first[0]["green"].n == 40
     assert not [query for query in captured if Event._meta.db_table in query["sql"]]
 
 
 @pytest.mark.parametrize("change", ["event", "user", "mature", "erased"])
-def test_read_quantiles__something_new__are_computed_again(experiment: Experiment, change: str) -> None:
+def test_quantile_reader__something_new__computes_again(experiment: Experiment, change: str) -> None:
     at = NOON + (DAY if change == "mature" else 3 * DAY)
-    update_quantiles(experiment, at, [[1]])
+    read_and_store(experiment, at)
     if change == "event":
         load("u1", 1000)
     elif change == "user":
@@ -191,30 +160,83 @@ def test_read_quantiles__something_new__are_computed_again(experiment: Experimen
     at += 3 * DAY if change == "mature" else timedelta(0)
     refresh(experiment, at)
 
-    assert AggregateState.objects.get().quantiles is None or change == "mature"
-    update_quantiles(experiment, at, [[1]])
-    assert plain(read_quantiles(experiment, at, [1])) == near(quantiles_by_hand(experiment, at, [1], "mature"))
+    by_hand = near(quantiles_by_hand(experiment, at, [1], "mature"))
+    assert plain(read_and_store(experiment, at)) == by_hand
+    assert plain(read_quantiles(experiment, at, [1])) == by_hand
 
 
-def test_read_quantiles__frozen__are_those_of_the_freeze(experiment: Experiment) -> None:
+def test_quantile_reader__computing__takes_no_lock(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Collection[Any]) -> None:
+        raise AssertionError("locked")
+
+    monkeypatch.setattr(module, "lock_aggregates", refuse)
+    reader = QuantileReader(experiment, NOON + 3 * DAY)
+    assert reader.over([1])[0]["green"].n == 40
+    with pytest.raises(AssertionError, match="locked"):
+        reader.store()
+
+
+@pytest.mark.parametrize("change", ["nothing", "event", "erased", "frozen"])
+def test_quantile_reader__totals_changed_while_it_computed__stores_nothing(experiment: Experiment, change: str) -> None:
+    at = NOON + 3 * DAY
+    reader = QuantileReader(experiment, at)
+    reader.over([1])
+    if change == "event":
+        load("u1", 1000)
+        refresh(experiment, at)
+    elif change == "erased":
+        erase_user("u3", experiment.environment)
+    elif change == "frozen":
+        Experiment.objects.update(status="stopped", stopped_at=at, frozen_at=at)
+    reader.store()
+
+    quantiles = AggregateState.objects.get().quantiles
+    assert quantiles is not None
+    assert ("sets" in quantiles) == (change == "nothing")
+
+
+@pytest.fixture
+def frozen(experiment: Experiment) -> tuple[Experiment, Quantiles]:
+    """The experiment, stopped and frozen with the quantiles of its mature users."""
     Experiment.objects.update(status="stopped", stopped_at=NOON + 3 * DAY)
     stopped = Experiment.objects.get()
     refresh(stopped, NOON + 5 * DAY)
-    update_quantiles(stopped, NOON + 5 * DAY, [[1]])
-    before = read_quantiles(stopped, NOON + 5 * DAY, [1])
+    before = read_and_store(stopped, NOON + 5 * DAY)
     Experiment.objects.update(frozen_at=NOON + 5 * DAY)
+    AggregateState.objects.update(kept={})
+    return Experiment.objects.get(), before
+
+
+def test_read_quantiles__frozen__are_those_of_the_freeze(frozen: tuple[Experiment, Quantiles]) -> None:
+    experiment, before = frozen
     Event.objects.all().delete()
-    frozen = Experiment.objects.get()
-    refresh(frozen, NOON + 90 * DAY)
+    refresh(experiment, NOON + 90 * DAY)
 
-    assert read_quantiles(frozen, NOON + 90 * DAY, [1]) == before != {}
-    assert read_quantiles(frozen, NOON + 90 * DAY, [1], "all") == {}
+    assert read_quantiles(experiment, NOON + 90 * DAY, [1]) == before != {}
+    assert read_quantiles(experiment, NOON + 90 * DAY, [1], "all") == {}
 
 
-def test_read_quantiles__no_such_metric__takes_no_statement(
+def test_read_quantiles__frozen_and_a_user_erased__stay(frozen: tuple[Experiment, Quantiles]) -> None:
+    """They cannot be computed without one user once the events may be gone, and say nothing of single users."""
+    experiment, before = frozen
+    erase_user("u3", experiment.environment)
+
+    assert not Event.objects.filter(user_id="u3").exists()
+    assert read_quantiles(experiment, NOON + 5 * DAY, [1]) == before
+
+
+def test_read_quantiles__of_an_older_version__serve_frozen_results_alone(experiment: Experiment) -> None:
+    at = NOON + 3 * DAY
+    older = {"mature 1": {"users": [40], "metrics": {"0": {"green": [40, 79, 20, 0.25]}}}}
+    AggregateState.objects.update(quantiles=older, kept={})
+    assert plain(read_quantiles(experiment, at, [1])) == near(quantiles_by_hand(experiment, at, [1], "mature"))
+    Experiment.objects.update(status="stopped", stopped_at=at, frozen_at=at)
+    assert read_quantiles(Experiment.objects.get(), at, [1]) == {0: {"green": Quantile(40, 79, 20, 0.25)}}
+
+
+def test_quantile_reader__no_such_metric__takes_no_statement(
     production: Environment, django_assert_num_queries: Any
 ) -> None:
     experiment = ExperimentFactory(running=True)
     with django_assert_num_queries(0):
-        assert read_quantiles(experiment, NOON, [1]) == {}
-        update_quantiles(experiment, NOON, [[1]])
+        assert read_and_store(experiment, NOON) == {}

@@ -67,9 +67,12 @@ def test_read_event_values__any__are_those_that_the_totals_count() -> None:
     assert found == {"all": [0, 1, 2, 7, 24, 25, 26, 71], "soon": [1, 2, 24]}
 
 
-@pytest.fixture
-def experiment() -> Experiment:
-    """300 users with some pages each, whose times resemble each other; the guardrail is the same quantile."""
+@pytest.fixture(params=[0.001, 100.0])
+def experiment(request: pytest.FixtureRequest) -> Experiment:
+    """300 users with some pages each, whose times resemble each other; the guardrail is the same quantile.
+
+    The times are rounded: they are different, or have a few values that many pages share.
+    """
     define("slow")
     define("slow-guard", role="guardrail", direction="decrease", margin=0.9)
     experiment = ExperimentFactory(key="e", metrics=["slow", "slow-guard"], running=True)
@@ -78,11 +81,12 @@ def experiment() -> Experiment:
         assign(experiment.pk, f"user-{number}", "control", NOON + number * MINUTE)
         usual = chance.lognormvariate(5, 0.5)
         for page in range(chance.randrange(4)):
-            view(f"user-{number}", (number + page + 1) * MINUTE, ms=usual * chance.uniform(0.8, 1.2))
+            ms = request.param * round(usual * chance.uniform(0.8, 1.2) / request.param)
+            view(f"user-{number}", (number + page + 1) * MINUTE, ms=ms)
     return experiment
 
 
-def test_calibrate__quantile__seldom_finds_a_difference(experiment: Experiment) -> None:
+def test_calibrate__quantile_of_different_or_tied_values__seldom_finds_a_difference(experiment: Experiment) -> None:
     found = calibrate(experiment, at=NOON + DAY, rounds=200, looks=4)
     [goal, guard] = found.simulation.errors
     assert (goal.comparison.measure, guard.comparison.measure) == ("slow", "slow-guard")

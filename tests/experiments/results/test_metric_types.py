@@ -65,7 +65,7 @@ def test_results__funnel__have_the_users_of_each_step_who_are_mature(experiment:
 def test_results__quantile__have_the_value_of_the_events(experiment: Experiment) -> None:
     figures = green(experiment)["loading"]
 
-    assert (figures.counted_users, figures.value) == (4, 2)
+    assert (figures.counted_users, figures.value) == (4, 2.5)
 
 
 def test_results__slices__count_mature_users_and_have_quantiles(experiment: Experiment) -> None:
@@ -90,8 +90,8 @@ def test_results__frozen_and_events_gone__keep_quantiles_and_maturity(experiment
     assert {key: (figures.counted_users, figures.value, figures.steps) for key, figures in frozen.items()} == {
         key: (figures.counted_users, figures.value, figures.steps) for key, figures in before.items()
     }
-    assert frozen["loading"].value == 2
-    assert green(Experiment.objects.get(), maturity="all")["loading"].value == 2
+    assert frozen["loading"].value == 2.5
+    assert green(Experiment.objects.get(), maturity="all")["loading"].value == 2.5
 
 
 def test_results__distinct__tell_values_of_different_types_apart(production: Environment) -> None:

@@ -120,17 +120,19 @@ def test_at_margin__users_whose_window_is_not_over__do_not_change() -> None:
 
 
 def test_at_margin__quantile__moves_by_its_margin() -> None:
-    def quantile(users: np.ndarray) -> Quantile:
-        return Quantile(len(users), len(users), 20.0, 0.5)
+    def quantiles(groups: np.ndarray, number: int) -> list[Quantile]:
+        users = [int((groups == group).sum()) for group in range(number)]
+        return [Quantile(count, count, 20.0, 0.5) for count in users]
 
     for margin, value, error in ((Margin(relative=0.1), 18.0, 0.5 * 0.81), (Margin(absolute=3.0), 17.0, 0.5)):
         measure = Measure("m", "quantile", is_guardrail=True, margin=margin)
-        given = Observed(measure, np.ones(10), np.zeros(10), np.zeros(10), quantile=quantile)
+        given = Observed(measure, np.ones(10), np.zeros(10), np.zeros(10), quantiles=quantiles)
         worse = at_margin(given, TREATED[:10], np.random.default_rng(5))
         assert worse is not None
-        assert worse.quantile is not None
-        assert worse.quantile(np.array([0, 2])) == quantile(np.array([0, 2]))
-        moved = worse.quantile(np.array([1, 3]))
+        assert worse.quantiles is not None
+        groups = np.where(TREATED[:10], 1, 0)
+        control, moved = worse.quantiles(groups, 2)
+        assert control == quantiles(groups, 2)[0]
         assert (moved.value, moved.squared_error) == pytest.approx((value, error))
 
 

@@ -104,11 +104,12 @@ def test_simulate__quantile__is_tested_with_the_quantile_of_each_variants_users(
     random = np.random.default_rng(4)
     values = random.lognormal(0, 1, 300)
 
-    def median(of: np.ndarray) -> Quantile:
-        return Quantile(len(of), len(of), float(np.median(values[of])), 0.025) if len(of) else Quantile()
+    def medians(groups: np.ndarray, number: int) -> list[Quantile]:
+        of_groups = (values[groups == group] for group in range(number))
+        return [Quantile(len(of), len(of), float(np.median(of)), 0.025) if len(of) else Quantile() for of in of_groups]
 
     nothing = np.zeros(300)
-    observed = Observed(Measure("wait", "quantile"), np.ones(300), nothing, nothing, quantile=median)
+    observed = Observed(Measure("wait", "quantile"), np.ones(300), nothing, nothing, quantiles=medians)
     users = Population([f"user-{number}" for number in range(300)], [observed])
     [last] = split(users, HALVES, salt="s", looks=1)
     assert sum(of_variant.n for of_variant in last[0].values()) == 300
