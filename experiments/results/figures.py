@@ -121,9 +121,10 @@ def _of_variant(
 
 def _steps(study: Study, metric_index: int, estimate: VariantEstimate, passed: Sequence[int]) -> list[FunnelStep]:
     names = [step.event for step in study.definitions[metric_index].steps]
+    of_all = passed or [0] * len(names)  # nobody passes a step in a variant without users
     return [
         FunnelStep(name, users, users / estimate.n if estimate.n else None)
-        for name, users in zip(names, passed, strict=False)
+        for name, users in zip(names, of_all, strict=False)
     ]
 
 

@@ -260,7 +260,7 @@ def _comparison(
     cuped = strata.cuped if design.is_adjusted else NOT_REGISTERED
     choice = _choose(compared, sides, key, is_exact=is_exact)
     if isinstance(contrast, Reason):
-        comparison = _untested(basis, contrast, cuped, choice)
+        comparison = _untested(compared, basis, contrast, cuped, choice)
     else:
         comparison = _tested(compared, basis, contrast, correction, cuped, choice)
     if not measure.is_guardrail:
@@ -279,9 +279,11 @@ def _basis(compared: _Compared, sides: _Sides, key: str) -> Basis:
     return Basis(group.indexes, phases, group.users(key), estimate)
 
 
-def _untested(basis: Basis, reason: Reason, cuped: Cuped | Reason, choice: bayes.Choice | Reason) -> Comparison:
+def _untested(
+    compared: _Compared, basis: Basis, reason: Reason, cuped: Cuped | Reason, choice: bayes.Choice | Reason
+) -> Comparison:
     single_look = _single_look(choice, reason, reason)
-    return Comparison(basis, reason, reason, "unclear", None, None, single_look, cuped)
+    return Comparison(basis, reason, reason, "unclear", None, None, single_look, cuped, is_fixed=compared.is_fixed)
 
 
 def _tested(
@@ -299,7 +301,7 @@ def _tested(
     )
     difference, lift = _effects(compared, contrast, levels)
     if isinstance(difference, Reason):
-        return _untested(basis, difference, cuped, choice)
+        return _untested(compared, basis, difference, cuped, choice)
     is_corrected = is_fixed and correction and correction.family > 1
     alone = _effects(compared, contrast, effects.uncorrected(contrast, design)) if is_corrected else (difference, lift)
     return Comparison(

@@ -16,7 +16,7 @@ from experiments.metrics.definition import Definition
 from experiments.results.types import MetricFigures, Results, VariantFigures
 from experiments.stats.charts import IntervalPlot, Range, plot_intervals
 from experiments.stats.numbers import format_count, format_percent, format_short_percent
-from experiments.stats.types import Cuped
+from experiments.stats.types import Cuped, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,15 @@ def _range(definition: Definition, figures: VariantFigures, effect: Effect) -> R
 
 
 def _describe_adjustment(results: Results, figures: MetricFigures) -> str:
-    """Say what CUPED made of the figures. It is computed over all variants together."""
-    cuped = next((variant.comparison.cuped for variant in figures.variants if variant.comparison), None)
-    if cuped is None:
-        return ""
-    if not isinstance(cuped, Cuped):
+    """Say what CUPED made of the figures. It is computed over all treatments that are compared over the same phases."""
+    found = {variant.key: variant.comparison.cuped for variant in figures.variants if variant.comparison}
+    if len(dict.fromkeys(found.values())) < 2:
+        return next((_describe_cuped(results, cuped) for cuped in found.values()), "")
+    return " ".join(f"{key}: {_describe_cuped(results, cuped)}" for key, cuped in found.items())
+
+
+def _describe_cuped(results: Results, cuped: Cuped | Reason) -> str:
+    if isinstance(cuped, Reason):
         return cuped.message
     days = format_count((results.experiment.registration or {}).get("lookbackDays", 0), "day")
     return (

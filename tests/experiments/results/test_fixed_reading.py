@@ -166,6 +166,7 @@ def test_reading__of_one_phase__is_decided_by_it(api: Any, production: Environme
     assert first["metrics"] == read(api, NOON + 20 * DAY)["metrics"]
     assert first["metrics"][0]["variants"][1]["comparison"]["decidedBy"] == "fixedHorizon"
     assert [figures["users"] for figures in second["metrics"][0]["variants"]] == [0, 0]
+    assert second["metrics"][0]["variants"][1]["comparison"]["decidedBy"] == "fixedHorizon"
     assert second["verdict"]["decision"] == "inconclusive"
 
 

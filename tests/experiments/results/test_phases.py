@@ -132,6 +132,12 @@ def test_results__all_phases_of_other_splits__are_combined_as_strata(api, shop):
     assert [variant["expectedUsers"] for variant in answer["variants"]] == pytest.approx([225, 105])
 
 
+def test_results__phase_without_users__has_a_breakdown_without_values(api, production, shop):
+    next_phase(production, 8, percentage=50)
+    breakdown = ask(api, phase="5", breakdown="plan")["breakdown"]
+    assert (breakdown["values"], breakdown["interactions"][0]["pValue"]) == ([], None)
+
+
 def test_results__unknown_phase__is_refused_with_the_known_ones(api, shop):
     assert "all, 1, 2, 3, 4." in refused(api.get(PATH, {"phase": "5"}), "phase", "unknown_reference")
 

@@ -12,7 +12,10 @@ from config.models import Environment
 from config.timestamps import format_timestamp
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.metrics.changes import create_metric
+from experiments.models import Experiment
+from tests.admin import sign_in, text_of
 from tests.conftest import ACTOR, NOON
+from tests.experiments.admin.results.test_pages import address
 from tests.experiments.results.asking import ask
 from tests.factories import ExperimentFactory
 
@@ -57,6 +60,17 @@ def test_funnel__in_results__has_the_users_of_each_step(api: Any, production: En
     assert [step["share"] for step in control["steps"]] == pytest.approx([3 / 30, 2 / 30, 1 / 30])
     assert control["value"] == pytest.approx(1 / 30)
     assert [step["users"] for step in green["steps"]] == [0, 0, 0]
+
+
+def test_funnel__variant_without_users__has_no_users_in_each_step(api: Any, production: Environment) -> None:
+    open_shop(production, {"way": {"type": "funnel", "steps": [{"event": "look"}, {"event": "pay"}]}})
+    record([NewEvent(new_id(), "u", "exposed", NOON, NOON, {"experimentId": "shop", "variant": "green"})], production)
+    do(production, 0, "look", 1)
+    control, green = ask(api)["metrics"][0]["variants"]
+    assert [(step["users"], step["share"]) for step in control["steps"]] == [(0, None), (0, None)]
+    assert [(step["users"], step["share"]) for step in green["steps"]] == [(0, 0), (0, 0)]
+    page = text_of(sign_in().get(address(Experiment.objects.get())))
+    assert "1. look" in page
 
 
 def test_conditions_and_distinct_values__in_results__count_what_meets_them(api: Any, production: Environment) -> None:

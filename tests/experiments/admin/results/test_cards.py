@@ -223,6 +223,13 @@ def test_card__that_is_adjusted__has_raw_figures_beside_and_the_reduction() -> N
     assert card.before == [row]
 
 
+def test_card__treatments_of_other_phases__says_how_each_is_adjusted() -> None:
+    later = variant("red", 0.11, replace(BETTER, cuped=NO_HISTORY))
+    card = card_of(metric(CONVERSION, adjusted(), later))
+    assert card.adjustment.startswith("green: The figures are adjusted for")
+    assert card.adjustment.endswith(f"red: {NO_HISTORY.message}")
+
+
 def test_card__that_is_not_adjusted__says_why() -> None:
     card = card_of(metric(CONVERSION, variant("blue", 0.1), variant("green", 0.1, BETTER, before=NO_HISTORY)))
     assert (card.adjustment, card.before) == (NO_HISTORY.message, [])
