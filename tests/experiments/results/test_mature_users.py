@@ -151,7 +151,7 @@ def test_explanation__of_a_metric_with_a_window__counts_mature_users_and_says_so
     explained = ask(api, f"{PATH}/explain", metric="came-back", variant="green")
     assert (explained["users"], explained["value"]) == (figures["matureUsers"], pytest.approx(figures["value"]))
     [step] = [step for step in explained["steps"] if step["name"] == "by_mature_users"]
-    assert step["description"] == f"By users whose window had passed at {format_timestamp(NOW)}."
+    assert step["description"] == f"Events by users whose window had passed at {format_timestamp(NOW)}."
 
 
 def test_get_experiment__of_a_metric_with_a_window__counts_everybody_without_a_window(api: Any, shop: Any) -> None:
