@@ -32,7 +32,7 @@ from experiments.models import REOPENABLE_FOR, AggregateState, Experiment, Statu
 from experiments.models.documents import get_experiment
 from experiments.models.locks import lock_aggregates
 from experiments.results.computing import analyse_experiment
-from experiments.results.frozen import refresh_for_the_last_time
+from experiments.results.frozen import prepare_freeze, refresh_for_the_last_time
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.types import Estimate
 from flags.engine.shapes import check_percentage
@@ -123,6 +123,7 @@ def _compute_results(experiment: Experiment, at: datetime) -> None:
     """
     if experiment.status == Status.RUNNING:
         analyse_experiment(experiment, at)
+        prepare_freeze(experiment, at)
 
 
 def _check_decision(experiment: Experiment, winner: str, holdback: float | None) -> None:

@@ -78,12 +78,10 @@ def is_due(experiment: Experiment, now: datetime) -> bool:
 def freeze(experiment: Experiment, at: datetime) -> None:
     """Refresh a stopped experiment for the last time, and store what its results need in addition to the sums.
 
-    What takes a while runs without the lock: the quantiles before it, which are computed again only if totals change
-    meanwhile, and all else after it. If it breaks off, the next call repeats it; until then the events are not deleted.
+    What takes a while runs before or after the lock. If it breaks off, the next call repeats it; until then the events
+    are not deleted.
     """
-    if _has_quantiles_to_store(experiment):
-        bring_up_to_date(experiment, at)
-        _store_quantiles(experiment, at)
+    prepare_freeze(experiment, at)
     with transaction.atomic():
         [state] = lock_aggregates([experiment.pk])
         refresh_for_the_last_time(state, at)
@@ -91,6 +89,13 @@ def freeze(experiment: Experiment, at: datetime) -> None:
     if frozen is not None:
         update_series(frozen, at)
         _store(frozen, at)
+
+
+def prepare_freeze(experiment: Experiment, at: datetime) -> None:
+    """Store the quantiles of a started experiment, so that the freeze computes none unless totals change until then."""
+    if _has_quantiles_to_store(experiment):
+        bring_up_to_date(experiment, at)
+        _store_quantiles(experiment, at)
 
 
 def refresh_for_the_last_time(state: AggregateState, at: datetime) -> None:

@@ -31,6 +31,8 @@ from experiments.stats.types import Quantile
 
 LEAST_EVENTS = 10
 """The fewest events of different users on each side of a quantile whose error can be estimated."""
+ROUNDING = 1e-12
+"""Values that are nearer to each other than this, as a share of the value, are the same."""
 _Z = NormalDist().inv_cdf(0.975)
 
 Numbers = NDArray[np.float64]
@@ -83,7 +85,10 @@ def quantiles_of(share: float, groups: Sequence[tuple[int, EventValues]]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Ties:
-    """The different values of all groups in ascending order, and the bounds between which each is spread."""
+    """The different values of all groups in ascending order, and the bounds between which each is spread.
+
+    Values that may differ by rounding alone, such as 0.3 and 0.1 + 0.2, are one value: the greatest of them.
+    """
 
     values: Numbers
     lower: Numbers
@@ -92,6 +97,7 @@ class _Ties:
     @classmethod
     def of(cls, values: Numbers) -> _Ties:
         different = np.unique(values)
+        different = different[np.diff(different, append=np.inf) > ROUNDING * np.abs(different)]
         gaps = np.diff(different)
         reach = np.minimum(np.append(np.inf, gaps), np.append(gaps, np.inf)) / 2
         lower, upper = different - reach, different + reach
@@ -122,9 +128,10 @@ class _Spread:
         self._until = np.searchsorted(events.values, ties.values, side="right")
 
     def quantile(self) -> Quantile:
-        number, values = len(self._events.values), self._events.values
-        if values[0] == values[-1]:  # nothing varies, so there is nothing to spread or to estimate
-            return Quantile(self._users, number, float(values[0]))
+        number = len(self._events.values)
+        first = int(np.searchsorted(self._until, 1))
+        if self._until[first] == number:  # nothing varies, so there is nothing to spread or to estimate
+            return Quantile(self._users, number, float(self._ties.values[first]))
         place = self._place(self._p * number)
         error = self._error(place)
         return Quantile(self._users, number, place.value, error * error)

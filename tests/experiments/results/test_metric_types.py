@@ -9,13 +9,18 @@ import pytest
 
 from config.models import Environment
 from events.models import Event
+from experiments.aggregates import quantiles
+from experiments.aggregates.quantiles import compute_quantiles
+from experiments.aggregates.refresh import refresh_locked
 from experiments.exposures.recording import assign
+from experiments.lifecycle.decisions import stop_experiment
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment
+from experiments.results import frozen as frozen_results
 from experiments.results.computing import analyse_experiment
 from experiments.results.frozen import freeze
 from experiments.results.types import VariantFigures
-from tests.conftest import NOON
+from tests.conftest import ACTOR, NOON
 from tests.experiments.aggregates.histories import make_experiment
 from tests.factories import EventFactory
 
@@ -92,6 +97,40 @@ def test_results__frozen_and_events_gone__keep_quantiles_and_maturity(experiment
     }
     assert frozen["loading"].value == 2.5
     assert green(Experiment.objects.get(), maturity="all")["loading"].value == 2.5
+
+
+@pytest.mark.django_db(transaction=True)  # within one transaction, PostgreSQL would find everything new again
+@pytest.mark.parametrize("with_winner", [False, True])
+def test_freeze__quantiles__are_computed_before_anything_is_locked(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch, with_winner: bool
+) -> None:
+    at, statuses = NOON + 9 * DAY, []
+    if not with_winner:
+        Experiment.objects.update(status="stopped", stopped_at=NOON + 1.5 * DAY)
+
+    def compute(current: Experiment, *arguments: Any) -> Any:
+        statuses.append((current.status, is_locked))
+        return compute_quantiles(current, *arguments)
+
+    def refresh(*arguments: Any) -> Any:
+        nonlocal is_locked
+        is_locked = True
+        return refresh_locked(*arguments)
+
+    is_locked = False
+    monkeypatch.setattr(quantiles, "compute_quantiles", compute)
+    monkeypatch.setattr(frozen_results, "refresh_locked", refresh)
+    if with_winner:
+        stop_experiment(
+            key=experiment.key, environment=experiment.environment, actor=ACTOR, at=at, winner="green", reason="-"
+        )
+    else:
+        freeze(Experiment.objects.get(), at)
+
+    assert statuses == [("running" if with_winner else "stopped", False)] * 2  # of mature users, and of all
+    [frozen] = Experiment.objects.all()
+    assert frozen.frozen_at is not None
+    assert green(frozen)["loading"].value == 2.5
 
 
 def test_results__distinct__tell_values_of_different_types_apart(production: Environment) -> None:

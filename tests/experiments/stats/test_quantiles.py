@@ -51,6 +51,10 @@ def test_quantile__of_two_values__moves_with_their_shares(share: float, zeros: i
     assert value_of(share, *[0.0] * zeros, *[1.0] * ones) == pytest.approx(value, rel=1e-12)
 
 
+def test_quantile__of_the_items_of_orders__is_what_the_guide_says() -> None:
+    assert value_of(0.5, *[2.0] * 40, *[3.0] * 30, *[4.0] * 30) == pytest.approx(2.5 + 1 / 3, rel=1e-12)
+
+
 def test_quantile__of_prices__stays_near_the_plain_one() -> None:
     """The nearest neighbour of 10 is 12: it is spread over [9, 11], whatever the next price below is."""
     prices = [1.0] * 4 + [10.0] * 4 + [12.0] * 1 + [500.0] * 1
@@ -73,6 +77,16 @@ def test_quantile__of_one_value__is_that_value_without_an_error(share: float) ->
     alike, other = quantiles_of(share, [one_each(*[7.0] * 2000), one_each(*[7.0, 9.0] * 1000)])
     assert alike == Quantile(2000, 2000, 7.0, 0.0)
     assert other.squared_error > 0
+
+
+def test_quantile__values_that_differ_by_rounding__are_one_value() -> None:
+    """Else hardly anything of the nearest neighbour were left to spread over."""
+    values = [0.0] * 10 + [0.3, 0.1 + 0.2] * 10 + [1.0] * 10
+    rounded = quantiles_of(0.5, [one_each(*values)])
+    [exact] = quantiles_of(0.5, [one_each(*(round(value, 1) for value in values))])
+    assert (rounded[0].value, rounded[0].squared_error) == pytest.approx((exact.value, exact.squared_error))
+    assert exact.squared_error > 0.001
+    assert quantiles_of(0.5, [one_each(*[0.3, 0.1 + 0.2] * 30)])[0].squared_error == 0
 
 
 def test_quantile__rank__is_exact() -> None:
