@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from config import signal_file, snapshot
@@ -81,8 +81,13 @@ class Follower:
                     time.sleep(_SECONDS_BETWEEN_TRIES)
 
     def look(self, now: datetime) -> None:
-        """Apply what was committed, and publish the status if it differs, also because scheduled moments passed."""
+        """Apply what was committed, and publish the status if it differs, also because scheduled moments passed.
+
+        Raises OperationalError while the database does not answer.
+        """
         snapshot.refresh()
+        if snapshot.staleness() is not None:
+            raise OperationalError("The newest configuration cannot be read.")
         seen = (compiled.state, live_keys.state, known.state)
         if now < self._due and all(new is old for new, old in zip(seen, self._seen, strict=True)):
             return

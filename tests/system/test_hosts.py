@@ -18,7 +18,7 @@ _LISTENERS = "FROM pg_stat_activity WHERE application_name = 'halyard-watcher' A
 
 _OTHERS = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
 
-_AWAY, _BACK = "Cannot look for changes of other hosts", "Looking for changes of other hosts again"
+_AWAY, _BACK = "Cannot follow changes", "Following changes again"
 
 
 @pytest.fixture
@@ -84,7 +84,8 @@ def test_hosts__whose_listening_connections_are_killed__still_follow_and_listen_
         check_following(hosts)
         wait_until(lambda before=before: len(listeners() - before) == 4, "every worker listens again", 30)
     check_following(hosts)
-    assert [count_in_log(host, _AWAY) for host in hosts] == [count_in_log(host, _BACK) for host in hosts] == [6, 6]
+    # A connection that was closed while the database works is no outage.
+    assert [count_in_log(host, _AWAY) for host in hosts] == [0, 0]
 
 
 def test_hosts__whose_database_is_away_for_a_while__say_so_once_and_follow_afterwards(
