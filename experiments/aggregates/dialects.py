@@ -49,8 +49,7 @@ class Dialect:
     figures: str  # builds the column `figures` from values
     between_figures: str
     no_figures: str
-    figure: str  # a value of a column such as `figures`, by its index from 0
-    added_amount: str  # a float plus an amount, which is NULL where there is nothing to add
+    figure: str  # a value of the column `figures`, by its index from 0
     exact: str  # a float as an exact number, and NULL for 0, which costs less to sum
     exact_sum: str
     fence: str  # keeps the planner from merging a subquery into its surroundings
@@ -83,9 +82,7 @@ _DIALECTS = {
         figures="ARRAY[{}]::float8[]",
         between_figures=", ",
         no_figures="",
-        figure="COALESCE({}[{} + 1], 0)",
-        # A float becomes a decimal of 15 digits, so that 0.1 + 0.2 is 0.3, as a sum of decimals is.
-        added_amount="CASE WHEN {1} IS NULL THEN {0} ELSE ({0}::numeric + {1})::float8 END",
+        figure="COALESCE(figures[{} + 1], 0)",
         exact="NULLIF({}, 0)::numeric",
         exact_sum="SUM({})",
         fence="OFFSET 0",
@@ -119,8 +116,7 @@ _DIALECTS = {
         figures="'[' || {} || ']'",
         between_figures=" || ',' || ",
         no_figures="''",
-        figure="COALESCE(json_extract({}, '$[{}]'), 0)",
-        added_amount="COALESCE({0} + {1}, {0})",
+        figure="COALESCE(json_extract(figures, '$[{}]'), 0)",
         exact="NULLIF({}, 0)",
         exact_sum="exact_sum({})",
         fence="LIMIT -1",

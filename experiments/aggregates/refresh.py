@@ -10,14 +10,8 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from config.database.commit_order import are_divided, take_mark
-from events.models import Event
-from experiments.aggregates.changed_users import (
-    find_beyond,
-    find_changed_users,
-    find_users_to_compute_again,
-    has_changes,
-)
+from config.database.commit_order import take_mark
+from experiments.aggregates.changed_users import find_beyond, find_changed_users, has_changes
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.marks import usable_mark, with_version
 from experiments.aggregates.statements import is_quicker_in_one_pass
@@ -52,10 +46,10 @@ def refresh_locked(state: AggregateState, at: datetime) -> AggregateState:
     """
     experiment = Experiment.objects.get(pk=state.pk)
     if experiment.frozen_at is None:
-        mark = take_mark(Event._meta.db_table)
+        mark = take_mark()
         # Compiling so many sums takes longer than computing them, and parallel workers halve the time.
         with planned(jit="off", parallel_tuple_cost="0"):
-            _update_changed_users(state, experiment, mark)
+            _update_changed_users(state, experiment)
         state.mark, state.folded_at, state.stopped_at = with_version(mark), at, experiment.stopped_at
         state.save()
     return state
@@ -72,19 +66,16 @@ def _is_current(stored: AggregateState, experiment: Experiment, at: datetime) ->
     return mark is not None and not has_changes(experiment, mark)
 
 
-def _update_changed_users(state: AggregateState, experiment: Experiment, until: str) -> None:
-    updater, since = AggregateUpdater(state, experiment, until), usable_mark(state.mark)
-    if since is None:
+def _update_changed_users(state: AggregateState, experiment: Experiment) -> None:
+    updater = AggregateUpdater(state, experiment)
+    mark = usable_mark(state.mark)
+    if mark is None:
         updater.compute_all()
         return
-    adds = are_divided(since, until)
-    users = find_users_to_compute_again(experiment, since, until) if adds else find_changed_users(experiment, since)
+    users = find_changed_users(experiment, mark)
     if experiment.stopped_at is not None and state.stopped_at is None:
         users |= find_beyond(experiment, experiment.stopped_at)
     if is_quicker_in_one_pass(experiment, len(users)):
         updater.compute_all()
-        return
-    if adds:
-        users |= updater.add_new_events(since)
-    if users:
+    elif users:
         updater.compute(users)

@@ -16,11 +16,10 @@ from uuid import UUID
 from django.db.models import Sum
 
 from config.database.insertion import insert
-from experiments.aggregates.additions import AdditionsQuery
 from experiments.aggregates.dialects import Parameters, fetch, is_chosen
 from experiments.aggregates.metric_columns import Layout
 from experiments.aggregates.quantiles import forgotten
-from experiments.aggregates.series_users import has_series, invalidate_series, note_outdated
+from experiments.aggregates.series_users import invalidate_series, note_outdated
 from experiments.aggregates.statements import delete_totals, exposed_users, is_quicker_in_one_pass, write_totals
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
@@ -91,13 +90,10 @@ _TABLE = UserTotal._meta.db_table
 
 
 class AggregateUpdater:
-    """Writes the totals and sums of one experiment, as of a mark of the commit order.
+    """Writes the totals and sums of one experiment. The caps in force are in its state, which the caller saves."""
 
-    The caps in force are in its state, which the caller saves.
-    """
-
-    def __init__(self, state: AggregateState, experiment: Experiment, until: str = "") -> None:
-        self.state, self.experiment, self._until = state, experiment, until
+    def __init__(self, state: AggregateState, experiment: Experiment) -> None:
+        self.state, self.experiment = state, experiment
         self.definitions: Mapping[int, Definition] = dict(enumerate(definitions_of(experiment)))
         self.layout = Layout([*self.definitions.values()])
 
@@ -109,26 +105,14 @@ class AggregateUpdater:
         VariantSums.objects.filter(experiment=self.experiment).delete()
         exposed = exposed_users(self.experiment)
         if is_quicker_in_one_pass(self.experiment, exposed.count()):
-            write_totals(self.experiment, None, self._until)
+            write_totals(self.experiment, None)
         else:
             for user_ids in _chunks(set(exposed.values_list("user_id", flat=True))):
-                write_totals(self.experiment, user_ids, self._until)
+                write_totals(self.experiment, user_ids)
         self.caps = self.find_caps()
         change = Change()
         change.add(1, self.sums_of_totals())
         self._store(change)
-
-    def add_new_events(self, since: str) -> set[str]:
-        """Add the events since an earlier mark to totals, and return the users who must be computed again anyway."""
-        query = AdditionsQuery(self.experiment, since, self._until)
-        additions, change = [*query.add(self.caps, has_series(self.state))], Change()
-        for addition in additions:
-            change.add(addition.sign, addition.sums)
-        if additions:
-            self._forget_quantiles()
-            self._store(change)
-            self._move_caps()
-        return {addition.uncertain for addition in additions if addition.uncertain is not None}
 
     def compute(self, users: Collection[str]) -> None:
         """Compute the totals of these users from events; users who are not exposed have none afterwards."""
@@ -137,7 +121,7 @@ class AggregateUpdater:
         for user_ids in _chunks(users):
             change.add(-1, self._sums_of(user_ids))
             note_outdated(self.state, user_ids)
-            write_totals(self.experiment, user_ids, self._until)
+            write_totals(self.experiment, user_ids)
             change.add(1, self._sums_of(user_ids))
         self._store(change)
         self._move_caps()

@@ -152,13 +152,11 @@ def sum_up(
     counted: Sequence[Counted],
     parameters: Parameters,
     moments: Collection[datetime] = (),
-    given: str = "",
 ) -> Sums:
     """Return sums over users, grouped by the SQL expressions `keys`.
 
     `rows` is SQL that follows FROM and has the columns of totals; its parameters are in `parameters`. The users who
-    were exposed before each of the `moments` are counted, and those exposed before the moments of the metrics. `given` is what
-    precedes the statement, such as `WITH`.
+    were exposed before each of the `moments` are counted, and those exposed before the moments of the metrics.
     """
     names = [f"key_{at}" for at in range(len(keys))]
     values = {"is_in_several_variants": "is_in_several_variants", **dict(zip(names, keys, strict=True))}
@@ -177,8 +175,7 @@ def sum_up(
     # The fence makes PostgreSQL compute each value once for each user, and not once for each sum.
     users = f"SELECT {_named(values)} FROM {rows} {dialect().fence}"  # noqa: S608 (no data)
     grouped = ", ".join(names)
-    selected = ", ".join([*names, *sums.values()])
-    statement = f"{given} SELECT {selected} FROM ({users}) AS users GROUP BY {grouped}"  # noqa: S608 (no data)
+    statement = f"SELECT {', '.join([*names, *sums.values()])} FROM ({users}) AS users GROUP BY {grouped}"  # noqa: S608
     return {
         (label, *row[: len(keys)]): totals
         for row in fetch(statement, parameters)
