@@ -91,7 +91,6 @@ MIDDLEWARE = [
     "config.admin.browser_middleware.AuthenticationMiddleware",
     "config.admin.browser_middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "config.admin.passwords.PasswordMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -119,11 +118,6 @@ TEMPLATES = [
     }
 ]
 
-PASSWORD_HASHERS = [
-    "config.admin.passwords.OneAtATimePasswordHasher",
-    # Of passwords that were imported with their hashes.
-    *(f"django.contrib.auth.hashers.{name}PasswordHasher" for name in ("PBKDF2SHA1", "Argon2", "BCryptSHA256", "Scrypt")),
-]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -4,7 +4,7 @@ its transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,16 +12,11 @@ from datetime import datetime
 from django.db import transaction
 
 from config import signal_file
-from config.database.insertion import insert
 from config.database.locks import lock_change_log
 from config.database.notifications import announce
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Source
-
-_COLUMNS = (
-    "revision", "at", "actor", "source", "reason", "kind", "object_id", "key", "environment", "before", "after",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +37,6 @@ class Actor:
         if not self.may_change_common:
             message = f"{what} are common to all environments; this needs a key that was made with `common`."
             raise DomainError(ErrorCode.FORBIDDEN, message)
-
-
-@dataclass(frozen=True, slots=True)
-class NewChange:
-    """A change of one object. `environment` is empty if all environments share it."""
-
-    kind: str
-    object_id: object
-    key: str
-    before: Document | None
-    after: Document | None
-    environment: str = ""
 
 
 @dataclass(slots=True)
@@ -83,18 +66,21 @@ class Writing:
         environment: str = "",
     ) -> None:
         """Append the change of one object. `environment` is empty if all environments share it."""
-        self.append_all([NewChange(kind, object_id, key, before, after, environment)])
-
-    def append_all(self, changes: Iterable[NewChange]) -> None:
-        """Append changes in order, a thousand with each statement."""
-        common = (self.at, self.actor.name, self.actor.source.value, self.reason)
-        rows = [
-            (revision, *common, new.kind, str(new.object_id), new.key, new.environment, new.before, new.after)
-            for revision, new in enumerate(changes, self.next_revision())
-        ]
-        insert(Change, _COLUMNS, rows, "")
-        self.revision += len(rows)
-        if rows and not self.is_dirty:
+        self.revision += 1
+        Change.objects.create(
+            revision=self.revision,
+            at=self.at,
+            actor=self.actor.name,
+            source=self.actor.source,
+            reason=self.reason,
+            kind=kind,
+            object_id=str(object_id),
+            key=key,
+            environment=environment,
+            before=before,
+            after=after,
+        )
+        if not self.is_dirty:
             self.is_dirty = True
             announce()
             transaction.on_commit(signal_file.poke)

@@ -102,5 +102,4 @@ _adapters: dict[type, Callable[[Any], Any]] = {
     UUID: lambda value: value.hex,
     datetime: lambda value: connection.ops.adapt_datetimefield_value(value),
     dict: lambda value: orjson.dumps(value).decode(),
-    list: lambda value: orjson.dumps(value).decode(),
 }

@@ -71,14 +71,12 @@ class Follower:
         if current.must_load:
             require_schema()
         self._listener.listen()  # first: a commit after the look then ends the wait
-        signal = signal_file.read()
-        if signal != current.seen:
+        if signal_file.read() != current.seen:
             current.catch_up(self.news.announce_large_change)
-        elif not current.is_newest():
+        elif not current.is_newest():  # another host has made a change
             current.catch_up(self.news.announce_large_change)
-            if signal_file.read() == signal:  # another host has made the change, or this one is about to say so
-                signal_file.poke()
-                current.catch_up(self.news.announce_large_change)
+            signal_file.poke()
+            current.catch_up(self.news.announce_large_change)
         self.news.succeed(number)
         if self._offered != current.newest:
             self._saver.offer(State.of_this_process())

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from config.change_log.writing import NewChange, Writing
+from config.change_log.writing import Writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ValidationFailed
 from config.models import Environment
 from flags.changes import flag_changes, references, segment_changes
-from flags.changes.documents import Stamp, States, documents, insert_all, save_all_states, save_common
+from flags.changes.documents import Stamp, States, documents, insert, save_common, save_states
 from flags.changes.driven_rules import require_driven_variants_kept, require_not_driven, with_driven_rules
 from flags.changes.properties import OFF, Values, in_environment, validate, values_of
 from flags.engine.rule_checks import MOST_RULES
@@ -103,29 +103,20 @@ def write_flags(log: Writing, entries: Sequence[FlagEntry], lookup: references.L
     environments = {environment.key: environment for environment in Environment.objects.all()}
     details = [detail for entry in entries for detail in _unknown_environments(entry, environments)]
     changed: list[FlagEntry] = []
-    differences: list[_Difference] = []
     for entry in entries:
         stamp = Stamp(log.at, log.next_revision() + len(changed))
         current = existing.get(entry.key)
         completed = _with_driven_rules(entry, current)
         details += _check_number_of_rules(completed)
-        difference = _difference(completed, current, environments, stamp)
-        if difference.common or difference.states:
+        if _write(completed, current, environments, stamp):
             changed.append(entry)
-            differences.append(difference)
-    _write(differences, environments)
     after = documents([entry.key for entry in changed])
     for entry in changed:
         before = existing[entry.key][1] if entry.key in existing else None
         details += _check_flag(entry, before, *after[entry.key], lookup)
     if details:
         raise ValidationFailed(details)
-    writes = [(*after[entry.key], existing[entry.key][1] if entry.key in existing else None) for entry in changed]
-    log.append_all(
-        NewChange(flag_changes.KIND, flag.pk, flag.key, before, document, _only_environment(before, document))
-        for flag, document, before in writes
-    )
-    return [Written(flag_changes.KIND, flag.key, before, document) for flag, document, before in writes]
+    return [_append(log, *after[entry.key], existing.get(entry.key)) for entry in changed]
 
 
 def _with_driven_rules(entry: FlagEntry, existing: tuple[Flag, Document] | None) -> FlagEntry:
@@ -153,20 +144,10 @@ def _check_segment(entry: SegmentEntry, document: Document, lookup: references.L
         yield from (replace(detail, field=f"{entry.field}.{detail.field}") for detail in error.details)
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """What must be written of a flag: all values if it is new, otherwise those that differ."""
-
-    key: str
-    flag: Flag | None
-    common: Values
-    states: States
-    stamp: Stamp
-
-
-def _difference(
-    entry: FlagEntry, existing: tuple[Flag, Document] | None, environments: Collection[str], stamp: Stamp
-) -> _Difference:
+def _write(
+    entry: FlagEntry, existing: tuple[Flag, Document] | None, environments: Mapping[str, Environment], stamp: Stamp
+) -> bool:
+    """Write the rows of a flag that differ, and return whether there were any."""
     flag, document = existing or (None, {"states": {}})
     states = {
         key: state
@@ -179,18 +160,20 @@ def _difference(
         common = {name: value for name, value in common.items() if not is_same(value, old[name])}
     if entry.is_archived != (flag is not None and flag.archived_at is not None):
         common["archived_at"] = stamp.at if entry.is_archived else None
-    return _Difference(entry.key, flag, common, states, stamp)
+    if flag is None:
+        flag = insert(entry.key, common, stamp)
+    elif common:
+        save_common(flag, common, stamp)
+    if states:
+        save_states(flag, states, environments, stamp)
+    return bool(common or states)
 
 
-def _write(differences: Sequence[_Difference], environments: Mapping[str, Environment]) -> None:
-    created = [(found.key, found.common, found.stamp) for found in differences if found.flag is None]
-    flags = {flag.key: flag for flag in insert_all(created)}
-    for found in differences:
-        if found.flag is not None:
-            flags[found.key] = found.flag
-            if found.common:
-                save_common(found.flag, found.common, found.stamp)
-    save_all_states([(flags[found.key], found.states, found.stamp) for found in differences], environments)
+def _append(log: Writing, flag: Flag, after: Document, existing: tuple[Flag, Document] | None) -> Written:
+    before = existing[1] if existing else None
+    touched = _only_environment(before, after)
+    log.append(flag_changes.KIND, object_id=flag.pk, key=flag.key, environment=touched, before=before, after=after)
+    return Written(flag_changes.KIND, flag.key, before, after)
 
 
 def _only_environment(before: Document | None, after: Document) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from config.database import insertion as database
 from config.documents import Document
 from config.models import Environment
 from config.slugs import is_key
@@ -19,11 +18,6 @@ States = Mapping[str, Document]
 """Whether the flag is on, and its rules, by the key of the environment."""
 
 _OF_A_STATE = ("enabled", "rules")
-_FLAG_COLUMNS = tuple(field.attname for field in Flag._meta.concrete_fields)
-_STATE_COLUMNS = ("flag_id", "environment_id", "enabled", "rules", "updated_at", "version")
-_REPLACE_STATE = "ON CONFLICT (flag_id, environment_id) DO UPDATE SET " + ", ".join(
-    f"{column} = excluded.{column}" for column in _STATE_COLUMNS[2:]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,33 +64,19 @@ def state_values(values: Values) -> Document:
 
 def insert(key: str, common: Values, stamp: Stamp) -> Flag:
     """Insert a flag, without states, and return it."""
-    [flag] = insert_all([(key, common, stamp)])
+    columns = {name: value for name, value in common.items() if name != "tags"}
+    flag = Flag.objects.create(
+        key=key, created_at=stamp.at, common_updated_at=stamp.at, common_version=stamp.version, **columns
+    )
+    _insert_tags(flag, common["tags"])
     return flag
-
-
-def insert_all(new: Sequence[tuple[str, Values, Stamp]]) -> Sequence[Flag]:
-    """Insert flags with these keys, without states, and return them. A statement inserts a thousand."""
-    flags = [
-        Flag(
-            key=key,
-            created_at=stamp.at,
-            common_updated_at=stamp.at,
-            common_version=stamp.version,
-            **{name: value for name, value in common.items() if name != "tags"},
-        )
-        for key, common, stamp in new
-    ]
-    database.insert(Flag, _FLAG_COLUMNS, [[getattr(flag, name) for name in _FLAG_COLUMNS] for flag in flags], "")
-    tags = zip(flags, (common["tags"] for _, common, _ in new), strict=True)
-    FlagTag.objects.bulk_create(FlagTag(flag=flag, name=name) for flag, names in tags for name in names)
-    return flags
 
 
 def save_common(flag: Flag, new: Values, stamp: Stamp) -> None:
     """Save new values of a flag that all environments share."""
     if "tags" in new:
         flag.tag_rows.all().delete()
-        FlagTag.objects.bulk_create(FlagTag(flag=flag, name=name) for name in new["tags"])
+        _insert_tags(flag, new["tags"])
     columns = {name: value for name, value in new.items() if name != "tags"}
     columns |= {"common_updated_at": stamp.at, "common_version": stamp.version}
     for name, value in columns.items():
@@ -106,17 +86,15 @@ def save_common(flag: Flag, new: Values, stamp: Stamp) -> None:
 
 def save_states(flag: Flag, states: States, environments: Mapping[str, Environment], stamp: Stamp) -> None:
     """Save new states of a flag in some environments. Those of other environments stay unchanged."""
-    save_all_states([(flag, states, stamp)], environments)
-
-
-def save_all_states(new: Iterable[tuple[Flag, States, Stamp]], environments: Mapping[str, Environment]) -> None:
-    """Save new states of flags, a thousand with each statement."""
-    rows = [
-        (flag.pk, environments[key].pk, state["enabled"], state["rules"], stamp.at, stamp.version)
-        for flag, states, stamp in new
-        for key, state in states.items()
-    ]
-    database.insert(FlagState, _STATE_COLUMNS, rows, _REPLACE_STATE)
+    FlagState.objects.bulk_create(
+        (
+            FlagState(flag=flag, environment=environments[key], updated_at=stamp.at, version=stamp.version, **state)
+            for key, state in states.items()
+        ),
+        update_conflicts=True,
+        unique_fields=["flag", "environment"],
+        update_fields=["enabled", "rules", "updated_at", "version"],
+    )
 
 
 def save_state(flag: Flag, state: Document, environment: Environment, stamp: Stamp) -> None:
@@ -128,3 +106,7 @@ def save_state(flag: Flag, state: Document, environment: Environment, stamp: Sta
 
 def _document(flag: Flag, states: States) -> Document:
     return {**common_document(flag), "states": dict(states)}
+
+
+def _insert_tags(flag: Flag, names: Collection[str]) -> None:
+    FlagTag.objects.bulk_create(FlagTag(flag=flag, name=name) for name in names)
