@@ -1,0 +1,93 @@
+"""Threads for one kind of requests, and the queue of those that wait for one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """A request for a thread of a pool. `give_up` is called in another thread if it took too long."""
+
+    run: Callable[[], None]
+    give_up: Callable[[], None]
+
+
+class Pool:
+    """A number of threads, and a queue that is limited in length and time.
+
+    With `limits_work`, the time that a thread works on a task counts, too. It goes on after the task was given up.
+    """
+
+    def __init__(
+        self, name: str, threads: int, *, most_waiting: int, seconds: float, limits_work: bool = False
+    ) -> None:
+        self._name = name
+        self._most_threads = threads
+        self._most_waiting = most_waiting
+        self._seconds = seconds
+        self._limits_work = limits_work
+        self._threads = 0
+        self._starting = threading.Lock()
+        self._queue: SimpleQueue[Task] = SimpleQueue()
+        self._limited: dict[Task, float] = {}
+        """The tasks that may still be given up, in order, with the moments when they are."""
+
+    def submit(self, task: Task) -> bool:
+        """Have a thread run a task, and return whether there was room for it."""
+        if self._queue.qsize() >= self._most_waiting:
+            return False
+        self._limited[task] = time.monotonic() + self._seconds
+        self._queue.put(task)
+        if self._threads < self._most_threads and not self._queue.empty():
+            self._start_thread()
+        return True
+
+    def give_up_late_tasks(self, now: float) -> None:
+        for task, deadline in list(self._limited.items()):
+            if deadline > now:
+                return
+            if self._limited.pop(task, None) is not None:
+                task.give_up()
+
+    def _start_thread(self) -> None:
+        with self._starting:
+            if self._threads < self._most_threads:
+                self._threads += 1
+                threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self._do(self._queue.get())
+
+    def _do(self, task: Task) -> None:
+        if self._limits_work:
+            if task in self._limited:
+                task.run()
+                self._limited.pop(task, None)
+        elif self._limited.pop(task, None) is not None:
+            task.run()
+
+
+class Budget:
+    """An amount that several threads share."""
+
+    def __init__(self, amount: int) -> None:
+        self._left = amount
+        self._lock = threading.Lock()
+
+    def take(self, amount: int) -> bool:
+        """Take an amount, unless less is left, and return whether that worked."""
+        with self._lock:
+            if amount > self._left:
+                return False
+            self._left -= amount
+        return True
+
+    def give_back(self, amount: int) -> None:
+        with self._lock:
+            self._left += amount
