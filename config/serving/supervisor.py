@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import resource
 import socket
 import threading
 import time
@@ -24,7 +23,6 @@ from granian.log import LogLevels, logger
 from granian.server.mp import MPServer, WorkerProcess
 
 from config.serving import stream_worker, worker
-from config.serving.gateway.gateway import MOST_THREADS
 from config.serving.listening import BACKLOG, count_waiting, refuse_new_connections
 
 _PATIENCE_SECONDS = 30
@@ -38,8 +36,6 @@ _MOST_DEATHS, _DEATH_SECONDS = 10, 60
 notices.
 """
 
-_MOST_CONNECTIONS, _OTHER_FILES = 100_000, 1_000
-"""The connections that a worker may hold at the same time, idle ones included, and the other files that it may open."""
 _MOST_STREAMS = 100_000
 """Open at the same time. The system's limit of open files comes first; clients beyond it wait in
 the queue.
@@ -68,8 +64,7 @@ class Supervisor(MPServer):
             interface=Interfaces.WSGI,
             http=HTTPModes.http1,
             workers=len(sockets),
-            blocking_threads=MOST_THREADS,
-            backpressure=_most_connections(),
+            blocking_threads=settings.THREADS,
             backlog=BACKLOG,
             workers_kill_timeout=_PATIENCE_SECONDS,
             log_level=LogLevels.warning,
@@ -161,14 +156,6 @@ class Supervisor(MPServer):
     def _drop_shared_socket(self) -> None:
         for listening in (*self.sockets, self._streams.socket):
             listening.close()
-
-
-def _most_connections() -> int:
-    """Return how many connections a worker may hold. More would wait in the queue of its socket."""
-    hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if hard_limit == resource.RLIM_INFINITY:
-        return _MOST_CONNECTIONS
-    return min(_MOST_CONNECTIONS, max(hard_limit - _OTHER_FILES, hard_limit // 2))
 
 
 class _Deaths:

@@ -7,12 +7,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
-from granian.server import mp
 
 from config.serving import worker, worker_process
-from config.serving.gateway.gateway import Gateway
 from config.serving.listening import CannotListen, count_waiting, listen, listen_for_streams, refuse_new_connections
 
 
@@ -120,15 +119,25 @@ class Flag:
     value = 0
 
 
-def test_worker__loaded__gives_granian_a_gateway_that_knows_the_port_of_the_streams(
-    monkeypatch: pytest.MonkeyPatch,
+def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+
+
+@pytest.mark.parametrize(
+    ("is_stopping", "expected"),
+    [(0, [("Content-Length", "2")]), (1, [("Content-Length", "2"), ("Connection", "close")])],
+)
+def test_worker__while_the_server_stops__closes_each_connection_with_its_answer(
+    monkeypatch: pytest.MonkeyPatch, is_stopping: int, expected: list[tuple[str, str]]
 ) -> None:
-    monkeypatch.setattr(mp, "_wsgi_call_wrap", None)
+    monkeypatch.setattr("config.serving.wsgi.application", answer)
     monkeypatch.setattr(worker.atexit, "register", lambda *_, **__: None)
-    monkeypatch.setattr(worker, "raise_limit_of_open_files", lambda: None)
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
     monkeypatch.setattr(worker_process, "stream_port", None)
-    gateway = worker.load(Flag(), 8001)
+    flag, headers = Flag(), []
+    application = worker.load(flag, 8001)
     assert worker_process.stream_port == 8001
-    assert isinstance(gateway, Gateway)
-    assert mp._wsgi_call_wrap(gateway, {}, None) is gateway
+    flag.value = is_stopping
+    assert application({}, lambda _, sent: headers.extend(sent)) == [b"ok"]
+    assert headers == expected
