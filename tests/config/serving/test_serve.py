@@ -134,6 +134,7 @@ def test_worker__while_the_server_stops__closes_each_connection_with_its_answer(
     monkeypatch.setattr("config.serving.wsgi.application", answer)
     monkeypatch.setattr(worker.atexit, "register", lambda *_, **__: None)
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    monkeypatch.setattr(worker.outages, "start_threads", lambda _: None)
     monkeypatch.setattr(worker_process, "stream_port", None)
     flag, headers = Flag(), []
     application = worker.load(flag, 8001)
