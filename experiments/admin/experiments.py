@@ -38,6 +38,7 @@ from experiments.lifecycle import changes
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.results.computing import analyse_experiment
+from flags.admin.known_flags import address_of_known_flags, known_flags
 from flags.changes.flag_changes import get_flag
 from flags.models import Flag, Segment
 from flags.words.rules import operator_choices
@@ -215,7 +216,8 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
         known = {
             "known_metrics": known_metrics,
             "known_groups": partial(_known_groups, request),
-            "known_flags": _known_flags,
+            "known_flags": partial(known_flags, Flag.objects.current()),
+            "flag_search": address_of_known_flags,
             "known_segments": _known_segments,
             "operator_choices": operator_choices,
         }
@@ -267,12 +269,6 @@ def _known_groups(request: HttpRequest) -> dict[str, str]:
         Experiment.objects.in_environment(environment).exclude(status=Status.STOPPED).values_list("group", flat=True)
     )
     return {key: free_in(environment, key) for key in sorted({group["key"] for group in groups if group})}
-
-
-def _known_flags() -> dict[str, list[str]]:
-    """Return the flags that an experiment may drive, each with the keys of its variants."""
-    rows = Flag.objects.current().values_list("key", "variants")
-    return {key: [variant["key"] for variant in variants] for key, variants in rows}
 
 
 def _known_segments() -> list[str]:

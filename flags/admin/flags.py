@@ -19,6 +19,7 @@ from config.documents import is_same
 from config.models import Environment
 from flags.admin.flag_pages import FlagPages
 from flags.admin.forms import FlagForm
+from flags.admin.known_flags import KnownFlags, KnownFlagsPage, address_of_known_flags, known_flags
 from flags.admin.promotion import PromotionPage
 from flags.admin.segments import SegmentAdmin
 from flags.admin.tryout import TryoutPage
@@ -92,7 +93,7 @@ admin.site.register(Segment, SegmentAdmin)
 
 
 @admin.register(Flag)
-class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
+class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
     kind = flag_changes.KIND
     is_environmental = True
     form = FlagForm
@@ -113,6 +114,11 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
 
     def for_list(self, queryset: Any) -> Any:
         return queryset.defer(*_LONG)
+
+    def for_page(self, request: HttpRequest, queryset: Any) -> Any:
+        # To sort all flags, the database would find the stale reasons of all.
+        shown = self.for_list(self.get_queryset(request)).filter(pk__in=queryset.values("pk"))
+        return shown.order_by(*queryset.query.order_by)
 
     def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Flag], Any]]:
         return ["shown_key", self._switch_button(request), "shown_rules", "shown_update"]
@@ -208,6 +214,7 @@ class FlagAdmin(TryoutPage, PromotionPage, FlagPages):
         return {
             "elsewhere": partial(_elsewhere, object_id, current_environment(request)),
             "known_flags": partial(_known_flags, object_id),
+            "flag_search": address_of_known_flags,
             "known_segments": _known_segments,
             "operator_choices": operator_choices,
         }
@@ -278,10 +285,9 @@ def _elsewhere(flag_id: Any, environment: Environment) -> list[tuple[FlagState, 
     return [(state, summarise_rules(state.rules)) for state in states.order_by("environment__key")]
 
 
-def _known_flags(flag_id: Any) -> dict[str, list[str]]:
-    """Return the flags that this one may depend on, each with the keys of its variants."""
-    others = Flag.objects.current().exclude(pk=flag_id) if flag_id else Flag.objects.current()
-    return {key: [variant["key"] for variant in variants] for key, variants in others.values_list("key", "variants")}
+def _known_flags(flag_id: Any) -> KnownFlags | None:
+    """Return the flags that this one may depend on, unless they are many."""
+    return known_flags(Flag.objects.current().exclude(pk=flag_id) if flag_id else Flag.objects.current())
 
 
 def _known_segments() -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from config.models import Environment
 from experiments.lifecycle.changes import get_experiment
+from flags.admin import known_flags
 from tests.browser.conftest import Visit
 from tests.experiments.lifecycle.shipping import record_clear_winner, run_experiment
 from tests.factories import ExperimentFactory, FlagFactory
@@ -50,6 +51,35 @@ def test_draft__audience_and_flag__are_edited_without_writing_json(visit: Visit,
     assert [(condition["attribute"], condition["value"]) for condition in experiment.conditions] == [("plan", "pro")]
     assert experiment.forced_variants == {"qa-1": "blue"}
     assert experiment.flag == {"key": "text", "serves": {"control": "old", "blue": "new"}}
+
+
+def test_draft__flag_among_many__is_typed_and_serves_its_own_variants(
+    visit: Visit, production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_flags, "MOST_IN_A_PAGE", 1)
+    variants = [{"key": "old", "value": "a"}, {"key": "new", "value": "b"}]
+    FlagFactory(key="text", type="string", variants=variants)
+    FlagFactory(key="text-2")
+    draft, page = ExperimentFactory(key="e"), visit.page
+    visit.open(f"{PAGES}/{draft.pk}/change/")
+    flag = page.get_by_role("combobox", name="Flag", exact=True)
+    served = page.get_by_label("What the flag serves for green")
+    flag.press_sequentially("tex")
+    expect(page.locator('datalist option[value="text"]')).to_be_attached()
+    # An answer that comes after something was chosen changes nothing of it.
+    late: list[Route] = []
+    page.route(lambda url: url.endswith("?text=text"), lambda route: late.append(route))
+    flag.press_sequentially("t")
+    expect(served).to_have_value("new")
+    served.select_option("old")
+    with page.expect_request_finished(lambda request: request.url.endswith("?text=text")):
+        late[0].continue_()
+    page.unroute_all()
+    expect(page.locator("datalist option")).to_have_count(2)
+    page.get_by_role("button", name="Save and continue").click()
+    expect(page.get_by_text("was changed successfully")).to_be_visible()
+    assert get_experiment("e", production).flag == {"key": "text", "serves": {"control": "old", "green": "old"}}
+    expect(page.get_by_label("What the flag serves for green").get_by_role("option")).to_have_text(["old", "new"])
 
 
 def test_metrics__of_a_running_experiment__are_added_after_those_that_it_has(

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from config.models import Environment
+from flags.admin import known_flags
 from flags.changes.flag_changes import update_flag
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
@@ -89,6 +90,29 @@ def test_prerequisite__is_chosen_with_the_variants_that_will_do(visit: Visit) ->
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was changed successfully")).to_be_visible()
     assert stored().prerequisites == [{"flag": "payments", "variants": ["grey"]}]
+
+
+def test_prerequisite__among_many_flags__is_typed_and_known_once_it_is_complete(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_flags, "MOST_IN_A_PAGE", 1)
+    flag_in_production(key="payments", type="string", variants=COLOURS)
+    flag_in_production(key="payments-new")
+    flag, page = flag_in_production(), visit.page
+    visit.open(f"/admin/flags/flag/{flag.pk}/change/")
+    page.locator("summary", has_text="Prerequisites").click()
+    page.get_by_role("button", name="Add prerequisite").click()
+    card = page.get_by_label("prerequisite 1", exact=True)
+    card.get_by_label("Flag").press_sequentially("payments")
+    expect(page.locator("datalist option")).to_have_count(2)
+    card.get_by_label("Requirement").select_option("some")
+    card.get_by_label("grey").check()
+    card.get_by_label("blue").uncheck()
+    page.get_by_role("button", name="Save and continue").click()
+    expect(page.get_by_text("was changed successfully")).to_be_visible()
+    assert stored().prerequisites == [{"flag": "payments", "variants": ["grey"]}]
+    page.locator("summary", has_text="Prerequisites").click()
+    expect(card.get_by_label("blue")).not_to_be_checked()  # a variant that only the server knows
 
 
 def test_try__a_user__shows_the_decision_and_every_rule(visit: Visit) -> None:

@@ -1,13 +1,13 @@
 // The editor of the flag that an experiment drives, and of what it serves for each variant.
-import { choice, keyChoice, known, labelled, make } from "../config/elements.js";
+import { choice, labelled, make } from "../config/elements.js";
+import { flagChoice, variantsOf, whenKnown } from "../flags/known_flags.js";
 import { objectEditor, variantKeys } from "./object_editor.js";
 
-const flags = known("hy-flags", {});
 const SWITCHED = [["false", "off"], ["true", "on"]];
 
 /** The options that a flag can serve, as pairs for a select; a flag without variants is on or off. */
 function servable(key) {
-  const variants = flags[key] ?? [];
+  const variants = variantsOf(key);
   return variants.length ? variants.map((key) => [key, key]) : SWITCHED;
 }
 
@@ -25,25 +25,38 @@ objectEditor({
   name: "driven-flag",
   watched: 'textarea[data-editor="variants"]',
   draw: (flag, { save, redraw }) => {
-    const choose = (key) => {
-      save(key ? { key, serves: servedByDefault(key) } : null);
-      redraw();
+    const rows = make("div", { class: "hy-editor-cards" });
+    const show = (chosen) => {
+      rows.hidden = !chosen.key;
+      rows.replaceChildren(...(chosen.key ? servedFields(chosen, save) : []));
     };
-    const which = keyChoice(Object.keys(flags), flag.key, { "aria-label": "Flag", placeholder: "no flag" }, choose);
+    const choose = (key) => {
+      const chosen = key ? { key, serves: servedByDefault(key) } : {};
+      save(key ? chosen : null);
+      // While a text is being typed, its field stays.
+      if (which.tagName === "SELECT") redraw();
+      else show(chosen);
+    };
+    const which = flagChoice(flag.key, { "aria-label": "Flag", placeholder: "no flag" }, choose);
     if (which.tagName === "SELECT" && flag.key) which.prepend(make("option", { value: "" }, "no flag"));
-    if (!flag.key) return [make("div", { class: "hy-field" }, which)];
-    const options = servable(flag.key);
-    const serves = Object.fromEntries(variantKeys().map((variant) => [variant, flag.serves?.[variant] ?? servedByDefault(flag.key)[variant]]));
-    const rows = Object.entries(serves).map(([variant, served]) => {
-      const select = choice(options, String(served), { "aria-label": `What the flag serves for ${variant}` }, () => {
-        serves[variant] = stored(select.value, options);
-        save({ key: flag.key, serves });
-      });
-      return labelled("", variant, select);
-    });
-    return [make("div", { class: "hy-field" }, which), ...rows];
+    show(flag);
+    whenKnown(flag.key, () => which.value === flag.key && show(flag));
+    return [make("div", { class: "hy-field" }, which), rows];
   },
 });
+
+/** The choices of what a flag serves for each variant. */
+function servedFields(flag, save) {
+  const options = servable(flag.key);
+  const serves = Object.fromEntries(variantKeys().map((variant) => [variant, flag.serves?.[variant] ?? servedByDefault(flag.key)[variant]]));
+  return Object.entries(serves).map(([variant, served]) => {
+    const select = choice(options, String(served), { "aria-label": `What the flag serves for ${variant}` }, () => {
+      serves[variant] = stored(select.value, options);
+      save({ key: flag.key, serves });
+    });
+    return labelled("", variant, select);
+  });
+}
 
 // Before the form is sent: add variants that are new or renamed, and drop those that were removed.
 document.querySelector('textarea[data-editor="driven-flag"]')?.form?.addEventListener("submit", ({ currentTarget }) => {

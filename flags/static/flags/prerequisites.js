@@ -1,8 +1,7 @@
 // The editor of the flags that this flag needs, over the textarea that holds them as JSON.
-import { choice, field, jsonControl, keyChoice, known, make } from "../config/elements.js";
+import { choice, field, jsonControl, make } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
-
-const flags = known("hy-flags", {});
+import { flagChoice, variantsOf, whenKnown } from "./known_flags.js";
 
 listEditor({
   name: "prerequisites",
@@ -14,23 +13,28 @@ listEditor({
     if (prerequisite === null || typeof prerequisite !== "object" || Array.isArray(prerequisite)) {
       return { head: [jsonControl("input", prerequisite, { "aria-label": "Prerequisite as JSON" }, tools.replace)], body: [] };
     }
-    return { head: [make("div", { class: "hy-row" }, flagField(prerequisite, tools), ...variantFields(prerequisite, tools))], body: [] };
+    const requirement = make("div", { class: "hy-row" });
+    const show = () => requirement.replaceChildren(...variantFields(prerequisite, tools));
+    show();
+    whenKnown(prerequisite.flag, () => requirement.querySelector(".hy-error") || show());
+    return { head: [make("div", { class: "hy-row" }, flagField(prerequisite, show, tools), requirement)], body: [] };
   },
 });
 
-function flagField(prerequisite, { redraw, save }) {
-  const control = keyChoice(Object.keys(flags), prerequisite.flag, { "aria-label": "Flag", placeholder: "choose a flag" }, (key) => {
+function flagField(prerequisite, showRequirement, { redraw, save }) {
+  const control = flagChoice(prerequisite.flag, { "aria-label": "Flag", placeholder: "choose a flag" }, (key) => {
+    if (key !== prerequisite.flag) delete prerequisite.variants;
     prerequisite.flag = key;
-    delete prerequisite.variants;
-    // While a text is being typed, its field stays.
-    (control.tagName === "SELECT" || key in flags ? redraw : save)();
+    if (control.tagName === "SELECT") return redraw();
+    save(); // and not drawn again, so that the field stays in which a text is being typed
+    return showRequirement();
   });
   return field(".flag", "Flag", control);
 }
 
 /** Make the choice of the variants that meet the prerequisite: any, or some. */
 function variantFields(prerequisite, { redraw, save }) {
-  const keys = [...new Set([...(flags[prerequisite.flag] ?? []), ...(prerequisite.variants ?? [])])];
+  const keys = [...new Set([...variantsOf(prerequisite.flag), ...(prerequisite.variants ?? [])])];
   if (!keys.length) return [make("span", { class: "hy-muted" }, "must be on for the user")];
   const select = choice([["any", "must be on"], ["some", "must be on and serve"]], prerequisite.variants ? "some" : "any", { "aria-label": "Requirement" }, () => {
     if (select.value === "any") delete prerequisite.variants;

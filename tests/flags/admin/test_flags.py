@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from django.urls import reverse
 
 from config.models import Change, Environment, Source
+from flags.admin.flags import FlagAdmin
 from flags.changes.flag_changes import create_flag, get_flag, update_flag
 from flags.models import Flag
 from tests.admin import errors_of, filled, messages_of, only_change, revision, sign_in, text_of
@@ -36,15 +38,48 @@ def address(page: str, flag: Flag) -> str:
 
 
 @pytest.mark.parametrize("count", [1, 12])
+@pytest.mark.parametrize("query", ["", "o=-4", "q=flag", "shelf=stale", "tag=shop", "owner=ada"])
 def test_flag_list__any_number_of_flags__takes_the_same_queries(
-    production: Environment, django_assert_num_queries: Any, count: int
+    production: Environment, django_assert_num_queries: Any, count: int, query: str
 ) -> None:
+    fields: dict[str, Any] = {"rules": QUARTER, "tags": ["shop"], "owner": "ada", "expires_at": NOON}
     for number in range(count):
-        create_flag(key=f"flag-{number}", rules=QUARTER, environment=production, actor=ACTOR, at=NOON)
+        create_flag(key=f"flag-{number}", environment=production, actor=ACTOR, at=NOON, **fields)
     client = sign_in()
     with django_assert_num_queries(8):  # session, user, environments, tags, owners, count, flags, their tags
-        response = client.get(reverse(LIST))
+        response = client.get(f"{reverse(LIST)}?{query}")
     assert len(response.context["cl"].result_list) == count
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_flag_form__any_number_of_other_flags__reads_them_once(
+    flag: Flag, production: Environment, django_assert_num_queries: Any, count: int
+) -> None:
+    typed = {"type": "string", "variants": [{"key": "a", "value": "x"}, {"key": "b", "value": "y"}]}
+    for number in range(count):
+        values = typed if number % 2 else {}
+        create_flag(key=f"flag-{number}", environment=production, actor=ACTOR, at=NOON, **values)
+    client = sign_in()
+    client.get(address("change", flag))  # the first page of a process reads content types, too
+    with django_assert_num_queries(12):  # one of them reads the other flags
+        response = client.get(address("change", flag))
+    known = re.search(r'<script id="hy-flags" type="application/json">(.*?)</script>', response.content.decode())
+    assert known is not None
+    assert json.loads(known[1]) == {
+        f"flag-{number}": ["a", "b"] if number % 2 else [] for number in sorted(range(count), key=str)
+    }
+
+
+def test_flag_list__by_update_and_in_pages__shows_each_flag_once_with_its_reasons(
+    production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FlagAdmin, "list_per_page", 2)
+    for key in ("b", "c", "a"):
+        create_flag(key=key, expires_at=NOON, environment=production, actor=ACTOR, at=NOON)
+    client = sign_in()
+    pages = [client.get(reverse(LIST), {"o": "-4", "p": page}) for page in (1, 2)]
+    assert [[flag.key for flag in page.context["cl"].result_list] for page in pages] == [["a", "c"], ["b"]]
+    assert [text_of(page).count(" expired ") for page in pages] == [2, 1]
 
 
 def test_flag_list__rules_and_state__are_said_in_words(flag: Flag) -> None:

@@ -1,0 +1,55 @@
+"""The flags that a form can name, with their variants: its page has all of them if they are few, and otherwise asks
+for those whose key contains what is typed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import path, reverse
+
+from config.admin.site import DomainAdmin
+from config.slugs import KEY_LENGTH
+from flags.models import Flag, FlagQuerySet
+
+MOST_IN_A_PAGE = 60
+"""As many as scripts show in a select."""
+MOST_FOUND = 50
+
+KnownFlags = dict[str, list[str]]
+"""The keys of the variants by the key of the flag."""
+
+
+def known_flags(flags: FlagQuerySet) -> KnownFlags | None:
+    """Return all flags, or None if they are too many for a page."""
+    found = _variant_keys(flags[: MOST_IN_A_PAGE + 1])
+    return found if len(found) <= MOST_IN_A_PAGE else None
+
+
+def address_of_known_flags() -> str:
+    return reverse("admin:flags_flag_known")
+
+
+class KnownFlagsPage(DomainAdmin):
+    """The answers to forms that ask for flags."""
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view(self.known_flags_view)
+        return [path("known/", view, name="flags_flag_known"), *super().get_urls()]
+
+    def known_flags_view(self, request: HttpRequest) -> HttpResponse:
+        """Answer with flags whose key contains a text. The flag that has it as its key comes first."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        text = request.GET.get("text", "")
+        if len(text) > KEY_LENGTH or "\0" in text:
+            return JsonResponse({})
+        flags = Flag.objects.current()
+        of_this_key, others = flags.filter(key=text), flags.filter(key__icontains=text)[:MOST_FOUND]
+        return JsonResponse({**_variant_keys(of_this_key), **_variant_keys(others)})
+
+
+def _variant_keys(flags: FlagQuerySet) -> KnownFlags:
+    return {key: [variant["key"] for variant in variants] for key, variants in flags.values_list("key", "variants")}
