@@ -112,7 +112,7 @@ def test_event_list__never_counts__and_takes_the_same_queries_for_any_number(
     ("query", "index"), [("", "event_by_time"), ("?userId=u1", "event_by_user"), ("?event=see", "event_by_name")]
 )
 def test_event_list__reads_through_an_index__without_sorting(production: Environment, query: str, index: str) -> None:
-    store(production, *[(f"u{at % 50}", ("see", "buy")[at % 2]) for at in range(900)])
+    store(production, *[(f"u{at % 50}", "see" if at % 30 == 0 else "buy") for at in range(900)])
     client = sign_in()
     with CaptureQueriesContext(connection) as queries:
         client.get(reverse(LIST) + query)
@@ -127,6 +127,7 @@ def explain(statement: str) -> str:
     explanation = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
+            cursor.execute("ANALYZE events_event")  # which may have statistics of other tests
             # So few rows are sorted faster than read in order. The test is whether they can be read
             # in order.
             for way in ("seqscan", "bitmapscan", "sort"):
