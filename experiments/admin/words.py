@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from config.documents import Document
@@ -131,6 +131,10 @@ def _describe_cap(definition: Definition, cap: float | None) -> str:
         return ""
     percentile = f", capped at the {_ordinal(definition.cap_percentile)} percentile"
     return percentile if cap is None else f"{percentile} ({format_number(cap)})"
+
+
+def describe_moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%-d %b %Y, %H:%M UTC}"
 
 
 def describe_span(length: timedelta) -> str:

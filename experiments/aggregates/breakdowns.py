@@ -16,18 +16,8 @@ from experiments.aggregates.dialects import JSON_TEXT, planned
 from experiments.aggregates.mature_sums import Maturity, boundaries_of, froze_with_everybody
 from experiments.aggregates.quantiles import Quantiles, compute_groups, has_quantiles
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
-from experiments.aggregates.variant_sums import (
-    EXPOSURES,
-    Caps,
-    Counted,
-    Phases,
-    SumsAsOf,
-    Totals,
-    VariantTotals,
-    counted,
-    pool,
-    sum_up,
-)
+from experiments.aggregates.sum_statements import Counted, counted, sum_up
+from experiments.aggregates.variant_sums import EXPOSURES, Caps, Phases, SumsAsOf, Totals, VariantTotals, pool
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, UserTotal
 from experiments.stats.types import Quantile

@@ -12,23 +12,14 @@ from django.db import OperationalError, connection, transaction
 
 from config.database.group_commit import is_conflict
 from experiments.aggregates.dialects import planned
+from experiments.aggregates.history import changes_to_check
 from experiments.aggregates.mature_sums import boundaries_of, indexes_of, read_mature
 from experiments.aggregates.quantiles import compute_quantiles, read_quantiles, stored_sets
 from experiments.aggregates.refresh import refresh_locked
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
+from experiments.aggregates.sum_statements import counted, sum_by_day, sum_up
 from experiments.aggregates.update import AggregateUpdater
-from experiments.aggregates.variant_sums import (
-    EXPOSURES,
-    NAMES,
-    Caps,
-    DailySums,
-    VariantTotals,
-    counted,
-    read_days,
-    step_of,
-    sum_by_day,
-    sum_up,
-)
+from experiments.aggregates.variant_sums import EXPOSURES, NAMES, Caps, DailySums, VariantTotals, read_days, step_of
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, Experiment
 from experiments.models.locks import lock_aggregates
@@ -46,12 +37,12 @@ _NEAR = 1e-9
 class Difference:
     """A stored number that differs from the one computed again.
 
-    It is one of the sums, of the sums of the totals, of the sums over mature users, a cap or a quantile. `whose` is the
-    variant, the phase and the day of the exposures; the day is None for mature users, who are of all days. `metric` is
-    None for counts of the exposures.
+    It is one of the sums, of the sums of the totals, of the sums over mature users, of the daily changes behind series,
+    a cap or a quantile. `whose` is the variant, the phase and the day of the exposures, or of a daily change; the day
+    is None for mature users, who are of all days. `metric` is None for counts of the exposures.
     """
 
-    where: Literal["sums", "totals", "mature", "caps", "quantiles"]
+    where: Literal["sums", "totals", "mature", "series", "caps", "quantiles"]
     metric: str | None
     whose: tuple[str, int, date | None] | None
     name: str
@@ -74,6 +65,7 @@ def check_sums(experiment: Experiment, at: datetime) -> list[Difference]:
             *_other_sums("sums", keys, _kept(current), right),
             *_other_sums("totals", keys, updater.sums_of_totals(), right),
             *_other_sums("mature", keys, *_mature_sums(current, at, updater.caps)),
+            *_other_sums("series", keys, *changes_to_check(state, current)),
             *_other_caps(keys, updater.caps, updater.find_caps()),
             *_other_quantiles(current, at, keys, state.quantiles or {}),
         ]
@@ -148,7 +140,7 @@ def _kept(experiment: Experiment) -> _Sums:
 
 
 def _other_sums(
-    where: Literal["sums", "totals", "mature"],
+    where: Literal["sums", "totals", "mature", "series"],
     keys: Sequence[str],
     kept: Mapping[Any, VariantTotals],
     right: Mapping[Any, VariantTotals],

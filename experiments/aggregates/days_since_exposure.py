@@ -12,7 +12,8 @@ from events.models import Event
 from experiments.aggregates.dialects import Parameters, dialect, fetch, figures, planned
 from experiments.aggregates.metric_columns import Layout, columns_of
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery
-from experiments.aggregates.variant_sums import EXPOSURES, Caps, Counted, Phases, Totals, VariantTotals, sum_up
+from experiments.aggregates.sum_statements import Counted, sum_up
+from experiments.aggregates.variant_sums import EXPOSURES, Caps, Phases, Totals, VariantTotals
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure

@@ -43,15 +43,20 @@ class Dialect:
     event_day: str  # the day of an event, in UTC
     list_of: str  # an aggregate: the list of some values
     distinct: str  # the number of different values of such a list
-    sort_key: str  # a text of fixed length that sorts by the moment of an event and then by its id
+    sort_key: str  # a moment as a text of 26 characters that sorts by time
     letters: str  # such a list in order, as a table with the text after all keys as its column `letters`
     is_chosen: str  # whether a user is in a JSON array
     figures: str  # builds the column `figures` from values
     between_figures: str
     no_figures: str
-    figure: str  # a value of the column `figures`, by its index from 0
-    exact: str  # a float as an exact number, and NULL for 0, which costs less to sum
+    figure: str  # a value of a column such as `figures`, by its index from 0
+    stored: str  # a number as it is read from such a column after it was stored
+    added_amount: str  # a float plus an amount, which is NULL where there is nothing to add
+    exact: str  # a float as an exact number
     exact_sum: str
+    exact_difference: str  # the sum of exact numbers, minus the sum of others
+    exact_added: str  # a stored exact sum plus another one
+    place: str  # of a row in its table, until the row is written again
     fence: str  # keeps the planner from merging a subquery into its surroundings
 
 
@@ -75,16 +80,22 @@ _DIALECTS = {
         event_day="(LEAST(timestamp, received_at) AT TIME ZONE 'UTC')::date",
         list_of="array_agg({})",
         distinct="(SELECT COUNT(DISTINCT listed) FROM unnest({}) AS listed)",
-        sort_key="to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || happened.id::text",
-        letters="(SELECT string_agg(substr(listed, 63), '' ORDER BY listed COLLATE \"C\") AS letters "
+        sort_key="to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')",
+        letters="(SELECT string_agg(substr(listed, 27), '' ORDER BY listed COLLATE \"C\") AS letters "
         "FROM unnest({}) AS listed) AS ordered",
         is_chosen="{} = ANY (ARRAY(SELECT jsonb_array_elements_text({}::jsonb)))",
         figures="ARRAY[{}]::float8[]",
         between_figures=", ",
         no_figures="",
-        figure="COALESCE(figures[{} + 1], 0)",
-        exact="NULLIF({}, 0)::numeric",
+        figure="COALESCE({}[{} + 1], 0)",
+        stored="{}",
+        # A float becomes a decimal of 15 digits, so that 0.1 + 0.2 is 0.3, as a sum of decimals is.
+        added_amount="CASE WHEN {1} IS NULL THEN {0} ELSE ({0}::numeric + {1})::float8 END",
+        exact="{}::numeric",
         exact_sum="SUM({})",
+        exact_difference="SUM({} - {})",
+        exact_added="{} + {}",
+        place="ctid",
         fence="OFFSET 0",
     ),
     # JSON paths mean different things in different versions, except for indexes of arrays.
@@ -108,17 +119,22 @@ _DIALECTS = {
         event_day="substr(MIN(timestamp, received_at), 1, 10)",
         list_of="json_group_array({})",
         distinct="(SELECT COUNT(DISTINCT value) FROM json_each({}))",
-        sort_key="substr({} || '.000000', 1, 26) || happened.id",
-        letters="(SELECT group_concat(substr(value, 59), '') AS letters "
+        sort_key="substr({} || '.000000', 1, 26)",
+        letters="(SELECT group_concat(substr(value, 27), '') AS letters "
         "FROM (SELECT value FROM json_each({}) ORDER BY value LIMIT -1)) AS ordered",
         is_chosen="{} IN (SELECT value FROM json_each({}))",
         # JSON by concatenation, because json_array() takes too few arguments.
         figures="'[' || {} || ']'",
         between_figures=" || ',' || ",
         no_figures="''",
-        figure="COALESCE(json_extract(figures, '$[{}]'), 0)",
-        exact="NULLIF({}, 0)",
+        figure="COALESCE(json_extract({}, '$[{}]'), 0)",
+        stored="CAST({} || '' AS REAL)",  # texts have 15 digits
+        added_amount="COALESCE({0} + {1}, {0})",
+        exact="{}",
         exact_sum="exact_sum({})",
+        exact_difference="exact_difference({}, {})",
+        exact_added="exact_added({}, {})",
+        place="rowid",
         fence="LIMIT -1",
     ),
 }
@@ -193,16 +209,18 @@ def planned(**settings: str) -> Iterator[None]:
         yield
         return
     with connection.cursor() as cursor:
-        cursor.execute("SELECT array_agg(current_setting(name)) FROM unnest(%s::text[]) AS name", [[*settings]])
-        [before] = cursor.fetchone()
-        _set(cursor, [*settings], [*settings.values()])
+        before = _set(cursor, [*settings], [*settings.values()])
         yield
         _set(cursor, [*settings], before)
 
 
-def _set(cursor: Any, names: Sequence[str], values: Sequence[str]) -> None:
-    """Change settings until the transaction ends."""
+def _set(cursor: Any, names: Sequence[str], values: Sequence[str]) -> Sequence[str]:
+    """Change settings until the transaction ends, and return what they were before."""
     cursor.execute(
-        "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS given (name, value)",
+        "WITH given AS MATERIALIZED (SELECT name, value, current_setting(name) AS before "
+        "FROM unnest(%s::text[], %s::text[]) AS given (name, value)) "
+        "SELECT array_agg(before), array_agg(set_config(name, value, true)) FROM given",
         [names, values],
     )
+    before: Sequence[str] = cursor.fetchone()[0]
+    return before

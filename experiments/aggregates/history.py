@@ -18,6 +18,7 @@ from django.db.models import Count
 from django.db.models.functions import Coalesce, Greatest, TruncDate
 
 from config.database.commit_order import can_tell_new_rows, find_foreign_arrival
+from config.database.timeouts import long_statements
 from events.models import Event
 from experiments.aggregates.dialects import Parameters, dialect, planned
 from experiments.aggregates.history_statements import ChangesQuery
@@ -26,22 +27,20 @@ from experiments.aggregates.metric_columns import since_exposure
 from experiments.aggregates.refresh import refresh_locked
 from experiments.aggregates.series_users import invalidate_series, note_outdated
 from experiments.aggregates.statements import BY_INDEX, IN_ONE_PASS, TotalsQuery, exposed_users, is_quicker_in_one_pass
+from experiments.aggregates.sum_statements import Counted, as_day, counted, sum_up
 from experiments.aggregates.update import Change, store_change
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
     KEY,
     NAMES,
     Caps,
-    Counted,
+    DailySums,
     Phases,
     SumsAsOf,
     VariantTotals,
-    as_day,
-    counted,
     read_caps,
     read_days,
     step_of,
-    sum_up,
 )
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
@@ -56,6 +55,7 @@ def is_stored(definition: Definition) -> bool:
     return definition.span is None
 
 
+@long_statements()
 def update_series(experiment: Experiment, at: datetime) -> None:
     """Make the daily changes of a started experiment agree with its totals, in a transaction of its own.
 
@@ -73,6 +73,22 @@ def update_series(experiment: Experiment, at: datetime) -> None:
             with planned(jit="off"):
                 _update(state, Experiment.objects.get(pk=state.pk))
             state.save(update_fields=["series"])
+
+
+def changes_to_check(state: AggregateState, experiment: Experiment) -> tuple[DailySums, DailySums]:
+    """Return the stored daily changes, brought up to date, and those computed again from all events.
+
+    Without stored ones, both are empty. The caller has locked and refreshed the aggregates.
+    """
+    if not state.series:
+        return {}, {}
+    if not _is_current(state):
+        with planned(jit="off"):
+            _update(state, experiment)
+        state.save(update_fields=["series"])
+    metrics = _stored_metrics(experiment)
+    stored = {key: totals for key, totals in _read_stored(experiment) if key[0] in metrics}
+    return stored, _computed_afresh(state, experiment, metrics)
 
 
 def refresh_series(experiment: Experiment, at: datetime) -> None:
@@ -121,13 +137,18 @@ def _update(state: AggregateState, experiment: Experiment) -> None:
         _correct(state, experiment, corrected, change)
     if afresh := metrics - corrected:
         DailyChange.objects.filter(experiment=experiment, metric__in=afresh).delete()
-        query = ChangesQuery(experiment, afresh, plain_mark(state.mark))
-        with planned(**IN_ONE_PASS):
-            change.add(1, query.changes(query.exposures_of_totals(), _caps({"caps": state.caps})))
+        change.add(1, _computed_afresh(state, experiment, afresh))
     store_change(DailyChange, experiment.pk, change)
     SeriesUser.objects.filter(experiment=experiment).delete()
     ahead = find_foreign_arrival(Event._meta.db_table)
     state.series = {"mark": plain_mark(state.mark), "ahead": ahead, "caps": state.caps}
+
+
+def _computed_afresh(state: AggregateState, experiment: Experiment, metrics: Collection[int]) -> DailySums:
+    """Return the daily changes of these metrics, from the events that the totals count."""
+    query = ChangesQuery(experiment, metrics, plain_mark(state.mark))
+    with planned(**IN_ONE_PASS):
+        return query.changes(query.exposures_of_totals(), _caps({"caps": state.caps}))
 
 
 def _correctable(state: AggregateState, experiment: Experiment, metrics: Collection[int]) -> set[int]:

@@ -12,8 +12,9 @@ from events.models import Event
 from experiments.aggregates.dialects import dialect, figures
 from experiments.aggregates.metric_columns import Layout, columns_of
 from experiments.aggregates.statements import TotalsQuery
+from experiments.aggregates.sum_statements import Counted, as_day, sum_up
 from experiments.aggregates.update import Change
-from experiments.aggregates.variant_sums import Caps, Counted, DailySums, as_day, sum_up
+from experiments.aggregates.variant_sums import Caps, DailySums
 from experiments.models import Experiment, Exposure, SeriesUser, UserTotal
 
 _EXPOSURE = "user_id, variant, phase, exposed_at, is_in_several_variants"

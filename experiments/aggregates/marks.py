@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from config.database.commit_order import is_mark_of_this_database
 
-_VERSION = "2 "
-"""It changes whenever the same events give other totals or sums."""
+_VERSION = "3 "
+"""It changes whenever the same events give other totals or sums, or the same mark means other events."""
+_WITH_MATURITY = ("2 ", _VERSION)
+"""The versions in which metrics with a window count mature users only."""
 
 
 def with_version(mark: str) -> str:
@@ -17,14 +19,14 @@ def with_version(mark: str) -> str:
     return _VERSION + mark
 
 
-def is_of_this_version(stored: str) -> bool:
-    """Return whether this version of the code computed the aggregates."""
-    return stored.startswith(_VERSION)
+def counted_mature_users(stored: str) -> bool:
+    """Return whether the version that computed the aggregates counts mature users only, where a metric has a window."""
+    return stored.startswith(_WITH_MATURITY)
 
 
 def plain_mark(stored: str) -> str:
     """Return a stored mark as `config.database.commit_order` takes it."""
-    return stored.removeprefix(_VERSION)
+    return stored.partition(" ")[2] if stored.startswith(_WITH_MATURITY) else stored
 
 
 def usable_mark(stored: str) -> str | None:
@@ -33,4 +35,4 @@ def usable_mark(stored: str) -> str | None:
     That is so the first time, after a restore from elsewhere, and if another version computed the aggregates.
     """
     mark = plain_mark(stored)
-    return mark if is_of_this_version(stored) and mark and is_mark_of_this_database(mark) else None
+    return mark if stored.startswith(_VERSION) and mark and is_mark_of_this_database(mark) else None

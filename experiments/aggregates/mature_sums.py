@@ -31,7 +31,8 @@ from django.db.models import Q
 
 from config.timestamps import floor_to_second
 from experiments.aggregates.dialects import Parameters
-from experiments.aggregates.marks import is_of_this_version
+from experiments.aggregates.marks import counted_mature_users
+from experiments.aggregates.sum_statements import counted, sum_up
 from experiments.aggregates.variant_sums import (
     EXPOSURES,
     Caps,
@@ -40,11 +41,9 @@ from experiments.aggregates.variant_sums import (
     SumsAsOf,
     Totals,
     VariantTotals,
-    counted,
     read_phases,
     step_index,
     sum_by_phase,
-    sum_up,
 )
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
@@ -160,7 +159,7 @@ def froze_with_everybody(experiment: Experiment) -> bool:
     if experiment.frozen_at is None:
         return False
     mark = AggregateState.objects.filter(experiment=experiment).values_list("mark", flat=True).first()
-    return not is_of_this_version(mark or "")
+    return not counted_mature_users(mark or "")
 
 
 def _read_exposed(experiment: Experiment) -> dict[tuple[int, str, date], int]:

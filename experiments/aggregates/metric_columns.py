@@ -37,10 +37,10 @@ class Layout:
         self.columns = [*first, *later]
         self._positions = {column: position for position, column in enumerate(self.columns)}
 
-    def figure(self, metric_index: int, name: str) -> str:
+    def figure(self, metric_index: int, name: str, row: str = "figures") -> str:
         """Return SQL for a column of the metric with this index, or `0` where the metric has no such column."""
         position = self._positions.get((metric_index, name))
-        return "0" if position is None else dialect().figure.format(position)
+        return "0" if position is None else dialect().figure.format(row, position)
 
 
 def names_of(definition: Definition) -> tuple[str, ...]:
@@ -68,10 +68,15 @@ class Column:
 
     `figure` is a template for the name of the aggregate. `aggregate` ends where a window (`OVER ...`) may follow; it is
     empty where the figure needs none.
+
+    `added` is a template for the figure of all events, given the figure of the earlier ones and the aggregate over the
+    others. It means nothing for a metric that does not add up. `is_rounded` says that figures may lose digits.
     """
 
     aggregate: str
     figure: str = "{}"
+    added: str = "({0} + {1})"
+    is_rounded: bool = False
 
 
 def columns_of(definitions: Sequence[Definition], put: Put, *, has_history: bool) -> list[Column]:
@@ -80,7 +85,18 @@ def columns_of(definitions: Sequence[Definition], put: Put, *, has_history: bool
     return [by_name[metric_index][name] for metric_index, name in Layout(definitions).columns]
 
 
-_ZERO = Column("", "0")
+UNCHANGED = Column("", "0", "{0}")
+"""A column to which no event adds anything."""
+
+
+def adds_up(definition: Definition) -> bool:
+    """Return whether the figures of a user follow from those of two parts of the events."""
+    return definition.type not in ("mean", "distinct", "funnel")
+
+
+def names_computed_again(definitions: Sequence[Definition]) -> set[str]:
+    """Return the names of the events whose users must be computed again from all events."""
+    return {name for definition in definitions if not adds_up(definition) for name in definition.events}
 
 
 class _Columns:
@@ -101,10 +117,10 @@ class _Columns:
             yield "steps", passed
         else:
             yield "y", self._value(quantity, window)
-            yield "x", self._value(quantity, before) if self._has_history else _ZERO
+            yield "x", self._value(quantity, before) if self._has_history else UNCHANGED
         if denominator:
             yield "d", self._value(denominator, window)
-            yield "e", self._value(denominator, before) if self._has_history else _ZERO
+            yield "e", self._value(denominator, before) if self._has_history else UNCHANGED
         yield "events", Column(f"COUNT(*) FILTER (WHERE {self._is_of(quantity)} AND {self._at} >= {self._base})")
         if foreign := " OR ".join(self._is_foreign(part) for part in _parts(self.definition) if part.currency):
             yield "foreign", Column(f"COUNT(*) FILTER (WHERE ({foreign}) AND {window})")
@@ -113,7 +129,8 @@ class _Columns:
         """Return the column for the value of one user, from the events that meet the condition `when`."""
         counted = f"FILTER (WHERE {self._is_of(quantity)} AND {when})"
         if self.definition.is_share:
-            return Column(f"COUNT(*) {counted}", "CASE WHEN {} > 0 THEN 1 ELSE 0 END")
+            figure, added = ("CASE WHEN {} > 0 THEN 1 ELSE 0 END", "CASE WHEN {0} + {1} > 0 THEN 1 ELSE 0 END")
+            return Column(f"COUNT(*) {counted}", figure, added)
         if self.definition.type == "distinct":
             listed = dialect().scalar.format(self._put(quantity.property)) if quantity.property else dialect().event_day
             return Column(f"{dialect().list_of.format(listed)} {counted}", dialect().distinct)
@@ -122,13 +139,15 @@ class _Columns:
         if self.definition.type == "quantile":
             return Column(f"COUNT({amount_of(quantity, self._put)}) {counted}")
         summary = "AVG" if self.definition.type == "mean" else "SUM"
-        return Column(f"{summary}({amount_of(quantity, self._put)}) {counted}", "COALESCE({}, 0)")
+        amounts = f"{summary}({amount_of(quantity, self._put)}) {counted}"
+        return Column(amounts, "COALESCE({}, 0)", dialect().added_amount, is_rounded=True)
 
     def _steps_passed(self, window: str) -> Column:
         """Return the column for the number of steps that the events of a user pass in order.
 
         Each event becomes `|` and the letters of its steps. In their order, with `%a%|%b%` a later event than the one
-        of step a meets step b, so that no event serves two steps.
+        of step a meets step b, so that no event serves two steps. Events of the same moment are in the order of their
+        letters (see `count_steps_passed`).
         """
         steps = [self._is_of(step) for step in self.definition.steps]
         letters = " || ".join(

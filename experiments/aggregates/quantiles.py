@@ -131,7 +131,7 @@ class _Query(TotalsQuery):
     ) -> None:
         super().__init__(experiment)
         self.definitions, self._definition = [definition], definition
-        self._names = ", ".join(f"key_{at}" for at in range(len(keys)))
+        self._key_names = ", ".join(f"key_{at}" for at in range(len(keys)))
         named = ", ".join(f"{key} AS key_{at}" for at, key in enumerate(keys))
         condition = "" if before is None else f"WHERE exposed_at < {self._put(before)}"
         self._users = (
@@ -140,7 +140,7 @@ class _Query(TotalsQuery):
         )
 
     def count_users(self) -> Mapping[Key, int]:
-        statement = f"SELECT {self._names}, COUNT(*) FROM ({self._users}) AS counted GROUP BY {self._names}"  # noqa: S608
+        statement = f"SELECT {self._key_names}, COUNT(*) FROM ({self._users}) AS counted GROUP BY {self._key_names}"  # noqa: S608
         return {tuple(key): users for *key, users in fetch(statement, self.parameters)}
 
     def read_events(self) -> Mapping[Key, EventValues]:
@@ -161,8 +161,8 @@ class _Query(TotalsQuery):
         put, quantity = self._put, self._definition.quantity
         counts = f"{is_of(quantity, put)} AND {window_of(self._definition, put)}"
         return f"""
-            SELECT {self._names}, number, value FROM (
-                SELECT {self._names}, number, CAST({amount_of(quantity, put)} AS DOUBLE PRECISION) AS value
+            SELECT {self._key_names}, number, value FROM (
+                SELECT {self._key_names}, number, CAST({amount_of(quantity, put)} AS DOUBLE PRECISION) AS value
                 FROM ({self._users}) AS exposed JOIN {Event._meta.db_table} AS happened
                     ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())} AND {counts}
             ) AS valued WHERE value IS NOT NULL

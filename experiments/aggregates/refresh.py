@@ -10,8 +10,14 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from config.database.commit_order import take_mark
-from experiments.aggregates.changed_users import find_beyond, find_changed_users, has_changes
+from config.database.commit_order import are_divided, take_mark
+from events.models import Event
+from experiments.aggregates.changed_users import (
+    find_beyond,
+    find_changed_users,
+    find_users_to_compute_again,
+    has_changes,
+)
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.marks import usable_mark, with_version
 from experiments.aggregates.statements import is_quicker_in_one_pass
@@ -35,7 +41,8 @@ def refresh(experiment: Experiment, at: datetime) -> AggregateState:
     with transaction.atomic():
         [state] = lock_aggregates([experiment.pk])
         # Of many callers that waited for the lock, the first has done the work of all.
-        return state if state.mark and _is_current(state, experiment, at) else refresh_locked(state, at)
+        has_waited = state.mark != (stored.mark if stored else "")
+        return state if has_waited and _is_current(state, experiment, at) else refresh_locked(state, at)
 
 
 def refresh_locked(state: AggregateState, at: datetime) -> AggregateState:
@@ -46,10 +53,10 @@ def refresh_locked(state: AggregateState, at: datetime) -> AggregateState:
     """
     experiment = Experiment.objects.get(pk=state.pk)
     if experiment.frozen_at is None:
-        mark = take_mark()
+        mark = take_mark(Event._meta.db_table)
         # Compiling so many sums takes longer than computing them, and parallel workers halve the time.
         with planned(jit="off", parallel_tuple_cost="0"):
-            _update_changed_users(state, experiment)
+            _update_changed_users(state, experiment, mark)
         state.mark, state.folded_at, state.stopped_at = with_version(mark), at, experiment.stopped_at
         state.save()
     return state
@@ -66,16 +73,20 @@ def _is_current(stored: AggregateState, experiment: Experiment, at: datetime) ->
     return mark is not None and not has_changes(experiment, mark)
 
 
-def _update_changed_users(state: AggregateState, experiment: Experiment) -> None:
-    updater = AggregateUpdater(state, experiment)
-    mark = usable_mark(state.mark)
-    if mark is None:
+def _update_changed_users(state: AggregateState, experiment: Experiment, until: str) -> None:
+    updater, since = AggregateUpdater(state, experiment, until), usable_mark(state.mark)
+    if since is None:
         updater.compute_all()
         return
-    users = find_changed_users(experiment, mark)
+    adds = are_divided(since, until)
+    users = find_users_to_compute_again(experiment, since, until) if adds else find_changed_users(experiment, since)
     if experiment.stopped_at is not None and state.stopped_at is None:
         users |= find_beyond(experiment, experiment.stopped_at)
     if is_quicker_in_one_pass(experiment, len(users)):
         updater.compute_all()
-    elif users:
+        return
+    if adds:
+        users |= updater.add_new_events(since)
+    if users:
         updater.compute(users)
+    updater.store()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import QuerySet, Sum
 
+from config.database.commit_order import arrived_by
 from events.counts.storage import quarter_of
 from events.models import Event, EventCount
 from experiments.aggregates.dialects import Parameters, dialect, execute, fetch, figures, is_chosen, planned
@@ -44,13 +46,17 @@ def exposed_users(experiment: Experiment) -> QuerySet[Exposure]:
 
 
 class TotalsQuery:
-    """The SQL that computes totals from events and exposures, with its parameters."""
+    """The SQL that computes totals from events and exposures, with its parameters.
 
-    def __init__(self, experiment: Experiment) -> None:
+    Only events count that were visible when the mark `until` was taken, or all without one.
+    """
+
+    def __init__(self, experiment: Experiment, until: str = "") -> None:
         self.experiment, self.definitions = experiment, definitions_of(experiment)
         self.lookback = lookback_of(experiment)
         self.parameters = Parameters()
         self._put = self.parameters.put
+        self._until = until
 
     def totals(self, users: Users) -> str:
         """Return SQL for user_id, variant, phase, exposed_at, is_in_several_variants and figures of these users."""
@@ -87,10 +93,16 @@ class TotalsQuery:
         return " AND ".join(conditions)
 
     def _matters(self) -> Iterator[str]:
+        """Yield the conditions on an event and an exposure."""
+        yield from self._is_relevant()
+        yield self._is_since_lookback()
+        if self._until:
+            yield self._fill_in(*arrived_by(self._until, "happened.arrival"))
+
+    def _is_relevant(self) -> Iterator[str]:
+        """Yield the conditions on an event alone."""
         experiment, earliest, own = self.experiment, self._put(earliest_event(self.experiment)), dialect()
-        names = sorted({name for definition in self.definitions for name in definition.events}) or [
-            ""
-        ]  # every event has a name
+        names = sorted(self._names()) or [""]  # every event has a name
         yield f"environment_id = {self._put(experiment.environment_id)}"
         # `IS TRUE` avoids the index on names: without statistics, PostgreSQL may scan all events of a name per user.
         yield f"(name IN ({self._each(names)})) IS TRUE"
@@ -98,7 +110,16 @@ class TotalsQuery:
         yield f"timestamp >= {earliest} AND received_at >= {earliest}"
         if experiment.stopped_at is not None:
             yield f"{own.counted_at} <= {self._put(experiment.stopped_at)}"
-        yield f"{own.counted_at} >= {since_exposure(-self.lookback, self._put)}"
+
+    def _names(self) -> set[str]:
+        return {name for definition in self.definitions for name in definition.events}
+
+    def _is_since_lookback(self) -> str:
+        return f"{dialect().counted_at} >= {since_exposure(-self.lookback, self._put)}"
+
+    def _fill_in(self, condition: str, values: Iterable[Any]) -> str:
+        """Add the parameters of a condition with `%s` in their places."""
+        return condition % tuple(map(self._put, values))
 
     def _each(self, values: Iterable[str]) -> str:
         return ", ".join(map(self._put, values))
@@ -130,18 +151,20 @@ _EVENTS_A_USER = 30
 
 def is_quicker_in_one_pass(experiment: Experiment, users: int) -> bool:
     """Return whether scanning all events is quicker than looking up this many users, from the counts of events."""
+    if not users:
+        return False
     since = quarter_of(earliest_event(experiment))
     counts = EventCount.objects.filter(environment=experiment.environment_id, quarter__gte=since)
     events: int = counts.aggregate(events=Sum("count"))["events"] or 0
     return users * _EVENTS_A_USER > events
 
 
-def write_totals(experiment: Experiment, users: Users) -> None:
-    """Compute and store the totals of these users, or of all where none are stored yet.
+def write_totals(experiment: Experiment, users: Users, until: str) -> None:
+    """Compute and store the totals of these users, or of all where none are stored yet, as of a mark.
 
     Users who are not exposed have no totals afterwards.
     """
-    query = TotalsQuery(experiment)
+    query = TotalsQuery(experiment, until)
     experiment_id = query.parameters.put(experiment.pk)
     computed = f"SELECT {experiment_id}, computed.* FROM ({query.totals(users)}) AS computed"  # noqa: S608 (no data)
     statement = f"INSERT INTO {_TABLE} ({_COLUMNS}) {computed}"

@@ -7,53 +7,37 @@ rounding error is left behind. Callers lock the aggregates of the experiment.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Literal
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Sum
 
 from config.database.insertion import insert
-from experiments.aggregates.dialects import Parameters, fetch, is_chosen
+from experiments.aggregates.additions import AdditionsQuery
+from experiments.aggregates.dialects import Parameters, dialect, execute, fetch, is_chosen
 from experiments.aggregates.metric_columns import Layout
 from experiments.aggregates.quantiles import forgotten
-from experiments.aggregates.series_users import invalidate_series, note_outdated
+from experiments.aggregates.series_users import has_series, invalidate_series, note_outdated
 from experiments.aggregates.statements import delete_totals, exposed_users, is_quicker_in_one_pass, write_totals
-from experiments.aggregates.variant_sums import (
-    EXPOSURES,
-    KEY,
-    NAMES,
-    Caps,
+from experiments.aggregates.sum_statements import (
     Counted,
-    DailySums,
-    VariantTotals,
+    as_day,
     counted,
+    keys_of_days,
     sum_by_day,
+    sum_changes,
+    sum_changes_by_day,
 )
+from experiments.aggregates.variant_sums import KEY, KINDS, NAMES, Caps, DailySums
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, DailyChange, Experiment, UserTotal, VariantSums
-
-
-def find_cap(
-    experiment: Experiment, metric_index: int, definition: Definition, measured: Callable[[int], int]
-) -> float | None:
-    """Return the cap of a metric, fixed or a percentile of the values other than 0. None where there is no cap.
-
-    `measured` returns how many users have a value other than 0, given the index of the metric.
-    """
-    if definition.cap_percentile is None:
-        return None if definition.cap_value is None else float(definition.cap_value)
-
-    def from_above(which: int) -> float:  # counting from the greatest value, so that fewer values are sorted
-        parameters = Parameters()
-        value, rows = _measured(experiment, metric_index, parameters)
-        statement = f"SELECT {value} FROM {rows}"  # noqa: S608 (no data)
-        return float(fetch(f"{statement} ORDER BY 1 DESC LIMIT 1 OFFSET {which}", parameters)[0][0])
-
-    return percentile_cap(definition.cap_percentile, measured(metric_index), from_above)
 
 
 def count_measured(experiment: Experiment, metric_index: int) -> int:
@@ -70,6 +54,18 @@ def _measured(experiment: Experiment, metric_index: int, parameters: Parameters)
     return value, f"{UserTotal._meta.db_table} WHERE experiment_id = {experiment_id} AND {value} <> 0"
 
 
+def _find_percentile(experiment: Experiment, metric_index: int, percentile: float, number: int) -> float | None:
+    """Return the cap of a metric at a percentile, given how many users have a value other than 0."""
+
+    def from_above(which: int) -> float:  # counting from the greatest value, so that fewer values are sorted
+        parameters = Parameters()
+        value, rows = _measured(experiment, metric_index, parameters)
+        statement = f"SELECT {value} FROM {rows}"  # noqa: S608 (no data)
+        return float(fetch(f"{statement} ORDER BY 1 DESC LIMIT 1 OFFSET {which}", parameters)[0][0])
+
+    return percentile_cap(percentile, number, from_above)
+
+
 def percentile_cap(percentile: float, number: int, from_above: Callable[[int], float]) -> float | None:
     """Return the percentile (50 to 100) of `number` values other than 0, by nearest rank.
 
@@ -78,24 +74,38 @@ def percentile_cap(percentile: float, number: int, from_above: Callable[[int], f
     """
     if not number:
         return None
-    rank = math.ceil(number * Fraction(str(percentile)) / 100)
-    cap = from_above(number - rank)
+    cap = from_above(_rank_from_above(percentile, number))
     return cap if cap > 0 else None
 
 
+def _rank_from_above(percentile: float, number: int) -> int:
+    return number - math.ceil(number * Fraction(str(percentile)) / 100)
+
+
+_CLOSE = 0.9
+"""A percentile above this share of an earlier one is found in the same pass that counts by it."""
+
 USERS_AT_ONCE = 10_000
 
-_OLD, _NEW = 0, 1
 _TABLE = UserTotal._meta.db_table
 
 
 class AggregateUpdater:
-    """Writes the totals and sums of one experiment. The caps in force are in its state, which the caller saves."""
+    """Writes the totals and sums of one experiment, as of a mark of the commit order.
 
-    def __init__(self, state: AggregateState, experiment: Experiment) -> None:
-        self.state, self.experiment = state, experiment
+    The caps in force are in its state, which the caller saves.
+    """
+
+    def __init__(self, state: AggregateState, experiment: Experiment, until: str = "") -> None:
+        self.state, self.experiment, self._until = state, experiment, until
         self.definitions: Mapping[int, Definition] = dict(enumerate(definitions_of(experiment)))
         self.layout = Layout([*self.definitions.values()])
+        self._percentiles = {
+            index: definition.cap_percentile
+            for index, definition in self.definitions.items()
+            if definition.cap_percentile is not None
+        }
+        self._change = Change()
 
     def compute_all(self) -> None:
         """Compute all totals from events, and all sums from totals."""
@@ -105,35 +115,47 @@ class AggregateUpdater:
         VariantSums.objects.filter(experiment=self.experiment).delete()
         exposed = exposed_users(self.experiment)
         if is_quicker_in_one_pass(self.experiment, exposed.count()):
-            write_totals(self.experiment, None)
+            write_totals(self.experiment, None, self._until)
         else:
             for user_ids in _chunks(set(exposed.values_list("user_id", flat=True))):
-                write_totals(self.experiment, user_ids)
+                write_totals(self.experiment, user_ids, self._until)
         self.caps = self.find_caps()
-        change = Change()
-        change.add(1, self.sums_of_totals())
-        self._store(change)
+        self._change.add(1, self.sums_of_totals())
+        self._store()
+
+    def add_new_events(self, since: str) -> set[str]:
+        """Add the events since an earlier mark to totals, and return the users who must be computed again anyway.
+
+        The sums change with `store`.
+        """
+        query = AdditionsQuery(self.experiment, since, self._until)
+        additions = [*query.add(self.caps, has_series(self.state))]
+        for addition in additions:
+            self._change.add(1, addition.sums)
+        return {addition.uncertain for addition in additions if addition.uncertain is not None}
 
     def compute(self, users: Collection[str]) -> None:
-        """Compute the totals of these users from events; users who are not exposed have none afterwards."""
-        self._forget_quantiles()
-        change = Change()
+        """Compute the totals of these users from events; users who are not exposed have none afterwards.
+
+        The sums change with `store`.
+        """
         for user_ids in _chunks(users):
-            change.add(-1, self._sums_of(user_ids))
+            self._change.add(-1, self._sums_of(user_ids))
             note_outdated(self.state, user_ids)
-            write_totals(self.experiment, user_ids)
-            change.add(1, self._sums_of(user_ids))
-        self._store(change)
-        self._move_caps()
+            write_totals(self.experiment, user_ids, self._until)
+            self._change.add(1, self._sums_of(user_ids))
 
     def remove(self, user_id: str) -> None:
-        """Delete the totals of a user."""
-        self._forget_quantiles()
-        change = Change()
-        change.add(-1, self._sums_of([user_id]))
+        """Delete the totals of a user. The sums change with `store`."""
+        self._change.add(-1, self._sums_of([user_id]))
         delete_totals(self.experiment, [user_id])
-        self._store(change)
-        self._move_caps()
+
+    def store(self) -> None:
+        """Make caps, sums and quantiles follow from the totals that have changed."""
+        if self._change.sums:
+            self._forget_quantiles()
+            self._move_caps()
+            self._store()
 
     def _forget_quantiles(self) -> None:
         """Have the quantiles computed again. Those of frozen results stay, because their events may be gone."""
@@ -141,8 +163,13 @@ class AggregateUpdater:
             self.state.quantiles = forgotten()
 
     def find_caps(self) -> Caps:
-        """Return the caps that the stored totals give."""
-        return self._find_caps(lambda metric_index: count_measured(self.experiment, metric_index))
+        """Return the caps that the stored totals give: fixed ones, and percentiles of the values other than 0."""
+        fixed = {index: definition.cap_value for index, definition in self.definitions.items()}
+        found = {
+            index: _find_percentile(self.experiment, index, percentile, count_measured(self.experiment, index))
+            for index, percentile in self._percentiles.items()
+        }
+        return {index: float(cap) for index, cap in (fixed | found).items() if cap is not None}
 
     def sums_of_totals(self) -> DailySums:
         """Return the sums over all totals, with the caps in force."""
@@ -157,26 +184,57 @@ class AggregateUpdater:
         self.state.caps = {str(metric_index): cap for metric_index, cap in caps.items()}
 
     def _move_caps(self) -> None:
-        """Compute the caps again, and count the users above an old or a new cap by the new one."""
-        measured = self._measured()
-        old, new, change = self.caps, self._find_caps(lambda metric_index: measured.get(metric_index, 0)), Change()
-        for metric_index in old.keys() | new.keys():
-            if old.get(metric_index) != new.get(metric_index):
-                change.add(1, self._difference(metric_index, old.get(metric_index), new.get(metric_index)))
-        self._store(change)
-        self.caps = new
+        """Compute the percentiles again of metrics that have changed, and count users above an old or new one by it."""
+        changed = self._percentiles.keys() & {metric_index for metric_index, *_ in self._change.sums}
+        measured, caps = self._count_measured(changed), {**self.caps}
+        for index in changed:
+            new = self._move_cap(index, caps.pop(index, None), measured[index])
+            if new is not None:
+                caps[index] = new
+        self.caps = caps
 
-    def _find_caps(self, measured: Callable[[int], int]) -> Caps:
-        caps = {
-            index: find_cap(self.experiment, index, definition, measured)
-            for index, definition in self.definitions.items()
-        }
-        return {index: cap for index, cap in caps.items() if cap is not None}
+    def _move_cap(self, metric_index: int, old: float | None, number: int) -> float | None:
+        """Return the cap at the percentile of this number of values, and count users above an old or new one by it."""
+        percentile = self._percentiles[metric_index]
+        if old and number:
+            close = self._move_closely(metric_index, old, _rank_from_above(percentile, number))
+            if close is not None:
+                return close
+        new = _find_percentile(self.experiment, metric_index, percentile, number)
+        if new != old:
+            self._change.add(1, self._difference(metric_index, old, new))
+        return new
 
-    def _measured(self) -> Mapping[int, int]:
-        """Return the number of users of each metric whose value is not 0, from the sums."""
-        sums = VariantSums.objects.filter(experiment=self.experiment)
-        return dict(sums.values_list("metric").annotate(users=Sum("measured")))
+    def _move_closely(self, metric_index: int, old: float, rank: int) -> float | None:
+        """Return the cap with a rank among the greatest values, or None if it is much less than the old one.
+
+        One pass over the totals finds it and counts by it.
+        """
+        parameters = Parameters()
+        bound = parameters.put(old * _CLOSE)
+        figure = partial(self.layout.figure, metric_index)
+        given = f"""
+            WITH above AS MATERIALIZED (SELECT * FROM {self._above(metric_index, bound, parameters)}),
+            percentile AS (SELECT {figure("y")} AS cap FROM above ORDER BY 1 DESC LIMIT 1 OFFSET {rank})
+        """  # noqa: S608 (no data)
+        metric = self._counted(metric_index, old), self._counted(metric_index, "cap")
+        summed = sum_changes("above, percentile", [*keys_of_days(), "cap"], [metric], parameters, given)
+        new: float | None = next((cap for *_, cap in summed), None)
+        if new is None or new <= old * _CLOSE:
+            return None
+        for (index, variant, phase, day, _), sums in summed.items():
+            self._change.add(1, {(index, variant, phase, as_day(day)): sums})
+        return new
+
+    def _count_measured(self, metric_indexes: Collection[int]) -> Mapping[int, int]:
+        """Return the number of users of each of these metrics whose value is not 0, from the sums and their change."""
+        if not metric_indexes:
+            return {}
+        stored = VariantSums.objects.filter(experiment=self.experiment, metric__in=metric_indexes)
+        numbers = Counter(dict(stored.values_list("metric").annotate(users=Sum("measured"))))
+        for (metric_index, *_), change in self._change.sums.items():
+            numbers[metric_index] += change.measured
+        return numbers
 
     def _sums_of(self, users: list[str]) -> DailySums:
         parameters = Parameters()
@@ -186,23 +244,28 @@ class AggregateUpdater:
 
     def _difference(self, metric_index: int, old: float | None, new: float | None) -> DailySums:
         """Return how the sums change with another cap of a metric; only users above the lower cap matter."""
-        parameters, definition = Parameters(), self.definitions[metric_index]
-        figure = partial(self.layout.figure, metric_index)
-        lowest = min(cap for cap in (old, new) if cap is not None)
-        above = (f"{figure(name)} > {parameters.put(lowest)}" for name in ("y", "x"))
-        both = [Counted(label, definition, cap, figure) for label, cap in ((_OLD, old), (_NEW, new))]
-        change = Change()
-        for (label, variant, phase, day), sums in self._sum_up(f"({' OR '.join(above)})", parameters, both).items():
-            if label != EXPOSURES:
-                change.add(1 if label == _NEW else -1, {(metric_index, variant, phase, day): sums})
-        return change.sums
+        parameters = Parameters()
+        lowest = parameters.put(min(cap for cap in (old, new) if cap is not None))
+        metric = self._counted(metric_index, old), self._counted(metric_index, new)
+        return sum_changes_by_day(self._above(metric_index, lowest, parameters), [metric], parameters)
+
+    def _counted(self, metric_index: int, cap: float | str | None) -> Counted:
+        return Counted(metric_index, self.definitions[metric_index], cap, partial(self.layout.figure, metric_index))
+
+    def _above(self, metric_index: int, bound: str, parameters: Parameters) -> str:
+        """Return SQL for the totals of users with a value above a bound, before or since their exposure."""
+        above = " OR ".join(f"{self.layout.figure(metric_index, name)} > {bound}" for name in ("y", "x"))
+        return self._rows(f"({above})", parameters)
 
     def _sum_up(self, condition: str, parameters: Parameters, metrics: Sequence[Counted]) -> DailySums:
-        rows = f"{_TABLE} WHERE experiment_id = {parameters.put(self.experiment.pk)} AND {condition}"
-        return sum_by_day(rows, metrics, parameters)
+        return sum_by_day(self._rows(condition, parameters), metrics, parameters)
 
-    def _store(self, change: Change) -> None:
-        store_change(VariantSums, self.experiment.pk, change)
+    def _rows(self, condition: str, parameters: Parameters) -> str:
+        return f"{_TABLE} WHERE experiment_id = {parameters.put(self.experiment.pk)} AND {condition}"
+
+    def _store(self) -> None:
+        store_change(VariantSums, self.experiment.pk, self._change)
+        self._change = Change()
 
 
 class Change:
@@ -213,24 +276,50 @@ class Change:
 
     def add(self, sign: Literal[1, -1], sums: DailySums) -> None:
         for key, totals in sums.items():
-            self.sums[key] = self.sums.get(key, VariantTotals()) + (totals if sign == 1 else -totals)
+            if any(totals.values()):
+                change = totals if sign == 1 else -totals
+                self.sums[key] = self.sums[key] + change if key in self.sums else change
 
 
 def store_change(model: type[VariantSums | DailyChange], experiment_id: UUID, change: Change) -> None:
-    """Add the change to the stored sums, rewriting those of each day that it touches."""
-    if not change.sums:
-        return
-    days = {day for *_, day in change.sums}
-    stored = model._default_manager.filter(experiment=experiment_id, day__in=days)
-    for metric_index, variant, phase, day, *sums in stored.values_list(*KEY, *NAMES):
-        change.add(1, {(metric_index, variant, phase, day): VariantTotals(*sums)})
-    stored.delete()
+    """Add the change to the stored sums, and delete those of which nothing is left."""
     rows = [
         [experiment_id, metric_index, variant, phase, day.isoformat(), *map(str, sums.values())]
         for (metric_index, variant, phase, day), sums in change.sums.items()
         if any(sums.values())
     ]
-    insert(model, ["experiment_id", *KEY, *NAMES], rows, "")
+    if not rows:
+        return
+    insert(model, ["experiment_id", *KEY, *NAMES], rows, f"ON CONFLICT {_KEY} DO UPDATE SET {_additions(model)}")
+    _delete_zeros(model, experiment_id)
+
+
+def _delete_zeros(model: type[VariantSums | DailyChange], experiment_id: UUID) -> None:
+    parameters = Parameters()
+    # Exact sums are texts on SQLite, and an addition makes numbers of them.
+    conditions = [f"experiment_id = {parameters.put(experiment_id)}", *(f"{_quoted(name)} + 0 = 0" for name in NAMES)]
+    execute(f"DELETE FROM {model._meta.db_table} WHERE {' AND '.join(conditions)}", parameters)  # noqa: S608 (no data)
+
+
+_KEY = f"(experiment_id, {', '.join(KEY)})"
+
+
+def _additions(model: type[VariantSums | DailyChange]) -> str:
+    """Return SQL that adds the sums of a row that was not inserted to those that are stored."""
+    columns = {name: _quoted(name) for name in NAMES}
+    stored = {name: f"{model._meta.db_table}.{column}" for name, column in columns.items()}
+    return ", ".join(
+        f"{column} = {_added(name).format(stored[name], f'excluded.{column}')}" for name, column in columns.items()
+    )
+
+
+def _added(name: str) -> str:
+    """Return a template in SQL for the sum with this name of two rows."""
+    return dialect().exact_added if KINDS[name] is Decimal else "{} + {}"
+
+
+def _quoted(name: str) -> str:
+    return connection.ops.quote_name(name)
 
 
 def _chunks(users: Collection[str]) -> Iterator[list[str]]:

@@ -206,12 +206,18 @@ class Comparison(Answer, kw_only=True):
     ]
     lift: Annotated[EffectEstimate, described("The difference as a share of the control's value: 0.1 is 10 % more.")]
     label: Annotated[
-        str, one_of(get_args(stats.Label)), described("What the deciding test shows, in the metric's direction.")
+        str,
+        one_of(get_args(stats.Label)),
+        described(
+            "What the deciding test shows, in the metric's direction. It is `unread` in a fixed analysis that has not "
+            "had its one reading."
+        ),
     ]
     decided_by: Annotated[
-        str,
-        one_of(_TESTS),
-        described("The test that label and verdict rest on: `fixedHorizon` once a fixed analysis is read."),
+        Annotated[str, one_of(_TESTS)] | None,
+        described(
+            "The test that label and verdict rest on: `fixedHorizon` once a fixed analysis is read, and null before."
+        ),
     ]
     unadjusted_p_value: Annotated[
         Share | None, described("The p-value of the deciding test before the correction for several tests.")
@@ -243,7 +249,7 @@ class Comparison(Answer, kw_only=True):
         return super().of(
             source,
             **effects,
-            decided_by="fixedHorizon" if source.is_fixed else "alwaysValid",
+            decided_by=None if source.label == "unread" else "fixedHorizon" if source.is_fixed else "alwaysValid",
             unadjusted_p_value=source.unadjusted_p,
             family_size=source.family,
             cuped=CupedFigures.of(source.cuped, lookback_days=lookback_days) if is_adjusted else None,

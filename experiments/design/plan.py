@@ -129,7 +129,7 @@ def check_analysis(analysis: Any, planned_size: Any) -> Iterator[Detail]:
         message = f"Must be one of: {', '.join(AnalysisMethod.values)}."
         yield Detail("analysis", DetailCode.INVALID_VALUE, message)
     elif analysis == AnalysisMethod.FIXED and planned_size is None:
-        message = "Is required for a fixed analysis, which is read once this many users have been exposed."
+        message = "Is required for a fixed analysis, which is read once every variant has its part of these users."
         yield Detail("plannedSampleSize", DetailCode.REQUIRED, message)
 
 

@@ -168,7 +168,7 @@ def _planned_size(experiment: Experiment, definitions: Sequence[Definition], at:
     if not pace:
         return Level.UNKNOWN, f"{planned:,} users are planned; the number of users a day is not known yet."
     days = ceil(planned / pace)
-    duration = f"{planned:,} users are planned, about {days:,} days at {pace:,.0f} a day"
+    duration = f"{planned:,} users are planned, about {days:,} day{'' if days == 1 else 's'} at {pace:,.0f} a day"
     if days > MOST_DAYS:
         return Level.WARNING, f"{duration}: more than {MOST_DAYS}. Plan for a larger effect, or include more users."
     return Level.OK, f"{duration}."

@@ -48,7 +48,9 @@ def check_guardrails(experiment: Experiment, definitions: Sequence[Definition], 
     if not guardrails:
         yield Level.OK, "No metric is a guardrail."
         return
-    answer = _plan(experiment, at)
+    # Without past data of the primary metric, any metric that has some will do: guardrails are planned by their own.
+    answers = (_plan(experiment, at, key) for key in (None, *(each.key for each in guardrails)))
+    answer = next(filter(None, answers), None)
     plans = {each.definition.key: each for each in answer.guardrails} if answer else {}
     for definition in guardrails:
         yield _check_guardrail(experiment, definition.key, plans.get(definition.key))
@@ -111,11 +113,11 @@ def check_lookback(experiment: Experiment, definitions: Sequence[Definition], at
     return Level.OK, f"{goal.key}: {counted} {span}, which can make the intervals narrower."
 
 
-def _plan(experiment: Experiment, at: datetime) -> Plan | None:
-    """Return the planner's answer for the experiment; None where past data do not suffice."""
-    effect = None if experiment.minimum_effect else _ANY_EFFECT
+def _plan(experiment: Experiment, at: datetime, metric: str | None = None) -> Plan | None:
+    """Return the planner's answer for the primary metric or another one; None where its past data do not suffice."""
+    effect = None if experiment.minimum_effect and metric is None else _ANY_EFFECT
     try:
-        return plan(Question(experiment=experiment.key, mde=effect), experiment.environment, at)
+        return plan(Question(experiment=experiment.key, mde=effect, metric=metric), experiment.environment, at)
     except ValidationFailed:
         return None
 

@@ -1,12 +1,14 @@
-"""Conditions on the properties of events: the checks of their JSON, and whether an event meets them. Pure."""
+"""Conditions on the properties of events: the checks of their JSON, and which events meet them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from config.errors import Detail, DetailCode
-from experiments.metrics.definition import Condition
+from experiments.metrics.definition import Condition, Quantity
+from flags.engine.operands import check_scalars
 from flags.engine.operators import OPERATORS as FLAG_OPERATORS
 from flags.engine.operators import Operator
 from flags.engine.shapes import check_choice, check_list, check_name, check_object
@@ -41,6 +43,27 @@ def meets(properties: Mapping[str, Any], where: Iterable[Condition]) -> bool:
     return all(_holds(properties.get(condition.property), condition) for condition in where)
 
 
+def is_of(quantity: Quantity, name: str, properties: Mapping[str, Any]) -> bool:
+    """Return whether a quantity takes in an event."""
+    return name == quantity.event and meets(properties, quantity.where)
+
+
+def count_steps_passed(steps: Sequence[Quantity], events: Iterable[tuple[str, datetime, Mapping[str, Any]]]) -> int:
+    """Return how many steps of a funnel the events of a user pass in order. One event passes one step at most.
+
+    An event has its name, its moment and its properties. Those of the same moment count in the order
+    of the steps that they meet, because nothing else says which of them came first.
+    """
+    met = sorted(
+        (moment, [number for number, step in enumerate(steps) if is_of(step, name, properties)])
+        for name, moment, properties in events
+    )
+    passed = 0
+    for _, numbers in met:
+        passed += passed in numbers
+    return passed
+
+
 def _holds(actual: Any, condition: Condition) -> bool:
     operator = OPERATORS[condition.operator]
     value = list(condition.value) if isinstance(condition.value, tuple) else condition.value
@@ -66,10 +89,7 @@ def _check_value(condition: Mapping[str, object], name: str, field: str) -> Iter
         yield Detail(field, DetailCode.REQUIRED, f'The operator "{name}" needs a value to compare with.')
         return
     value = condition["value"]
-    if isinstance(value, list) and len(value) > MOST_VALUES:
-        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must have 1 to {MOST_VALUES} strings, numbers or booleans.")
-        return
-    yield from check(value, field)
+    yield from check_scalars(value, field, MOST_VALUES) if check is check_scalars else check(value, field)
     texts = enumerate(value) if isinstance(value, list) else [(None, value)]
     for index, text in texts:
         if isinstance(text, str) and len(text) > LONGEST_TEXT:

@@ -14,6 +14,7 @@ DEFAULT_MARGIN = 0.1
 """The margin of a guardrail that has none of its own, as a share of the control's value."""
 
 _SHARES = ("conversion", "retention", "funnel")
+_LOWER_BOUNDS = ("greaterThan", "greaterThanOrEqual")
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
@@ -51,6 +52,13 @@ class Quantity:
     property: str = ""
     currency: str = ""
     where: tuple[Condition, ...] = ()
+
+    def excludes_negatives(self) -> bool:
+        """Return whether the definition alone excludes values below 0: a number of events, or a bounded property."""
+        if not self.property:
+            return True
+        bounds = (bound for bound in self.where if bound.property == self.property and bound.operator in _LOWER_BOUNDS)
+        return any(bound.value >= 0 for bound in bounds)
 
     def document(self) -> dict[str, Any]:
         shown = {"event": self.event, "property": self.property, "currency": self.currency}
@@ -102,6 +110,20 @@ class Definition:
     def is_share(self) -> bool:
         """Return whether each user counts as 0 or 1."""
         return self.type in _SHARES
+
+    @property
+    def adds_amounts(self) -> bool:
+        """Return whether the value of a user comes from amounts, and not from a number of events or values."""
+        return bool(self.quantity.property) and self.type not in ("distinct", "quantile")
+
+    @property
+    def is_non_negative(self) -> bool:
+        """Return whether the definition alone excludes values below 0, of the denominator as well."""
+        if self.is_share or self.type == "distinct":
+            return True
+        return self.quantity.excludes_negatives() and (
+            self.denominator is None or self.denominator.excludes_negatives()
+        )
 
     @property
     def counts_mature_users(self) -> bool:

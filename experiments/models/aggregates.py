@@ -113,7 +113,7 @@ class SumColumns(models.Model):
     users = models.IntegerField()  # exposed users, or users with an event of the name since their exposure
     several = models.IntegerField(default=0)  # users who were seen in several variants
     positive = models.IntegerField(default=0)  # users with y > 0
-    measured = models.IntegerField(default=0)  # users with y other than 0, for caps at a percentile of these users
+    measured = models.IntegerField(default=0)  # users with y other than 0: for amounts, and caps at a percentile
     y = ExactField(default=0)
     yy = ExactField(default=0)
     d = ExactField(default=0)

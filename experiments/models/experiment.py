@@ -14,6 +14,7 @@ from uuid_utils.compat import uuid7
 from config.documents import StoredJSONDecoder
 from config.models import Environment
 from config.slugs import DESCRIPTION_LENGTH, KEY_LENGTH, KEY_PATTERN, NAME_LENGTH
+from events.properties import reference_of
 from experiments.stats.types import TUNING_SIZE
 
 MINIMUM_DAYS = 7
@@ -194,7 +195,7 @@ class Experiment(models.Model):
         """
         if is_uuid(self.key) and Experiment.objects.filter(pk=self.key).exists():
             return [str(self.pk)]
-        return [str(self.pk), self.key]
+        return [str(self.pk), reference_of(self.key)]
 
     @property
     def etag(self) -> str:

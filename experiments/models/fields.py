@@ -63,15 +63,33 @@ class _ExactSum:
 
     def step(self, value: float | str | None) -> None:
         if value is not None:
-            self.sum = EXACT.add(self.sum, Decimal(value if isinstance(value, str) else repr(value)))
+            self.sum = EXACT.add(self.sum, _as_decimal(value))
 
     def finalize(self) -> str:
         return str(self.sum)
 
 
-def _add_exact_sum(*, connection: Any, **_: Any) -> None:
+class _ExactDifference(_ExactSum):
+    """The exact sum of the differences of two values, neither of which or both are NULL."""
+
+    def step(self, value: float | str | None, subtracted: float | str | None = None) -> None:
+        if value is not None and subtracted is not None:
+            self.sum = EXACT.add(self.sum, EXACT.subtract(_as_decimal(value), _as_decimal(subtracted)))
+
+
+def _add_exactly(value: str, other: str) -> str:
+    return str(EXACT.add(Decimal(value), Decimal(other)))
+
+
+def _as_decimal(value: float | str) -> Decimal:
+    return Decimal(value if isinstance(value, str) else repr(value))
+
+
+def _add_functions(*, connection: Any, **_: Any) -> None:
     if connection.vendor == "sqlite":
         connection.connection.create_aggregate(_EXACT_SUM, 1, _ExactSum)
+        connection.connection.create_aggregate("exact_difference", 2, _ExactDifference)
+        connection.connection.create_function("exact_added", 2, _add_exactly, deterministic=True)
 
 
-connection_created.connect(_add_exact_sum, dispatch_uid="experiments.models.fields")
+connection_created.connect(_add_functions, dispatch_uid="experiments.models.fields")

@@ -21,7 +21,7 @@ from django.db.models.functions import MD5
 from config.models import Environment
 from events.models import Event, EventQuerySet
 from experiments.aggregates.update import percentile_cap
-from experiments.metrics.conditions import meets
+from experiments.metrics.conditions import count_steps_passed, is_of
 from experiments.metrics.definition import REVENUE, Definition, Quantity
 from experiments.stats.types import Sums
 
@@ -75,8 +75,7 @@ def _events_of(since: EventQuerySet, definition: Definition, user_ids: Sequence[
     columns = ("user_id", "name", "timestamp", "properties")
     for first in range(0, len(user_ids), _USERS_A_QUERY):
         chunk = since.filter(name__in=definition.events, user_id__in=user_ids[first : first + _USERS_A_QUERY])
-        # Users in order for grouping, and their events for the steps of funnels.
-        yield from chunk.order_by("user_id", "timestamp", "id").values_list(*columns)
+        yield from chunk.order_by("user_id").values_list(*columns)  # for grouping
 
 
 def _measure(definition: Definition, exposed_at: datetime, rows: Iterable[Row]) -> tuple[float, float]:
@@ -89,7 +88,7 @@ def _measure(definition: Definition, exposed_at: datetime, rows: Iterable[Row]) 
         if begin <= timestamp and (end is None or timestamp < end)
     ]
     if definition.type == "funnel":
-        return float(_passes(definition.steps, counted)), 0.0
+        return float(count_steps_passed(definition.steps, counted) == len(definition.steps)), 0.0
     if definition.type == "distinct":
         return float(len({*_distinct(definition.quantity, counted)})), 0.0
     values = values_of(definition.quantity, counted)
@@ -100,30 +99,18 @@ def _measure(definition: Definition, exposed_at: datetime, rows: Iterable[Row]) 
     return sum(values), sum(values_of(definition.denominator, counted)) if definition.denominator else 0.0
 
 
-def _passes(steps: Sequence[Quantity], counted: Iterable[Happened]) -> bool:
-    """Return whether events pass all steps in order. An event serves one step alone."""
-    events = iter(counted)
-    return all(any(_is_of(step, event) for event in events) for step in steps)
-
-
 def _distinct(quantity: Quantity, counted: Iterable[Happened]) -> Iterator[str]:
     """Yield the values of a property as JSON, or the days in UTC without a property."""
-    for event in counted:
-        _, timestamp, properties = event
-        if _is_of(quantity, event):
+    for name, timestamp, properties in counted:
+        if is_of(quantity, name, properties):
             value = properties.get(quantity.property) if quantity.property else str(timestamp.astimezone(UTC).date())
             if isinstance(value, str | int | float):
                 yield json.dumps(value)
 
 
-def _is_of(quantity: Quantity, event: Happened) -> bool:
-    name, _, properties = event
-    return name == quantity.event and meets(properties, quantity.where)
-
-
 def values_of(quantity: Quantity, counted: Iterable[Happened]) -> list[float]:
     """Return the number that each event adds to a quantity, for the events that add one."""
-    of_quantity = (event[-1] for event in counted if _is_of(quantity, event))
+    of_quantity = (properties for name, _, properties in counted if is_of(quantity, name, properties))
     if not quantity.property:
         return [1.0 for _ in of_quantity]
     return [

@@ -73,8 +73,8 @@ def analyse_experiment(
     at: datetime,
     *,
     control: str | None = None,
-    correction: str = "holm",
-    maturity: str = "mature",
+    correction: str = CORRECTIONS[0],
+    maturity: str = MATURITIES[0],
     metric: str | None = None,
     daily: Collection[str] = (),
     ages: Collection[str] = (),
@@ -90,6 +90,8 @@ def analyse_experiment(
     metrics in `daily` get a series by day, those in `ages` one by days since the exposure. `breakdown` adds the
     figures by the values of an attribute. `has_assignment_audit` adds guards that take seconds for a million users.
     `is_being_stopped` asks for the verdict as it was before this transaction stopped the experiment.
+    The verdict always rests on the defaults of `control`, `correction`, `phase` and `maturity`, so that nobody can
+    choose the view in which it reads best.
     Raises ValidationFailed with the names of the API's parameters.
     """
     definitions = definitions_of(experiment)
@@ -104,26 +106,47 @@ def analyse_experiment(
         experiment,
         definitions,
         metric_indexes=[index for index, definition in enumerate(definitions) if metric in (None, definition.key)],
-        control=control or experiment.variant_keys[0],
-        correction=cast(Correction, correction),
-        phases=chosen(experiment.phases, phase),
-        maturity=cast(Maturity, maturity),
+        control=experiment.variant_keys[0],
+        correction=CORRECTIONS[0],
+        phases=chosen(experiment.phases, None),
+        maturity=MATURITIES[0],
         remaining=remaining_run(experiment, at),
         is_being_stopped=is_being_stopped,
     )
+    view = replace(
+        study,
+        control=control or study.control,
+        correction=cast(Correction, correction),
+        phases=chosen(experiment.phases, phase),
+        maturity=cast(Maturity, maturity),
+    )
+    decisive = None if view == study else _analyse(study, read_stored(study, at, Request()))
     request = Request(bool(daily), bool(ages), breakdown, has_assignment_audit)
-    stored = read_stored(study, at, request)
+    stored = read_stored(view, at, request)
     if breakdown is not None:
         _refuse_unknown_attribute(experiment, breakdown, stored)
-    return _results(study, at, stored, request, (daily, ages))
+    return _results(view, at, stored, request, (daily, ages), decisive)
+
+
+def _analyse(study: Study, stored: Stored) -> tuple[Study, Analysis]:
+    # Results that were frozen long ago count all users, and those of the one reading only mature users.
+    study = replace(study, maturity=stored.maturity, is_read=stored.read_at is not None)
+    return study, study.analyse(stored.counting, stored.quantiles)
 
 
 def _results(
-    study: Study, at: datetime, stored: Stored, request: Request, series: tuple[Collection[str], Collection[str]]
+    study: Study,
+    at: datetime,
+    stored: Stored,
+    request: Request,
+    series: tuple[Collection[str], Collection[str]],
+    decisive: tuple[Study, Analysis] | None,
 ) -> Results:
-    # Results that were frozen long ago count all users, and those of the one reading only mature users.
-    study = replace(study, maturity=stored.maturity, is_read=stored.read_at is not None)
-    experiment, analysis = study.experiment, study.analyse(stored.counting, stored.quantiles)
+    """Return the results of a study. Its verdict is that of the decisive one, if that is another."""
+    study, analysis = _analyse(study, stored)
+    experiment, deciding = study.experiment, analysis
+    if decisive is not None:
+        deciding = replace(decisive[1], verdict=_noting(study, *decisive))
     group, phases = pooled(stored.counting, study.phases), phase_figures(study, stored.exposed)
     metrics = metric_figures(study, analysis.measures, group, stored.facts)
     slices = slice_figures(study, stored.slices)
@@ -135,15 +158,35 @@ def _results(
         variants=users_of_variants(study, phases),
         metrics=_with_series(study, metrics, stored, *series),
         guards=_guards(study, stored, analysis),
-        verdict=Verdict(Decision.KEEP_RUNNING, None, [_NOT_STARTED]) if is_draft(experiment) else analysis.verdict,
-        harmed=analysis.harmed,
+        verdict=Verdict(Decision.KEEP_RUNNING, None, [_NOT_STARTED]) if is_draft(experiment) else deciding.verdict,
+        harmed=deciding.harmed,
         primary=study.primary.key if study.primary else None,
         plan=study.design.plan,
         maturity=stored.maturity,
         read_at=stored.read_at,
+        open_until=stored.open_until,
         breakdown=_breakdown(study, stored, request.breakdown, slices) if request.breakdown else None,
         phases=phases,
     )
+
+
+def _noting(view: Study, study: Study, analysis: Analysis) -> Verdict:
+    """Return the verdict of a study, with a reason that names what another view of it shows instead, if anything."""
+    shown = {
+        f"control {view.control}": view.control != study.control,
+        f"correction {view.correction}": view.correction != study.correction,
+        f"phase {', '.join(map(str, view.phases))}": view.phases != study.phases,
+        f"maturity {view.maturity}": view.maturity != study.maturity,
+    }
+    if not any(shown.values()):
+        return analysis.verdict
+    what = " and ".join(part for part, differs in shown.items() if differs)
+    whom = "mature users" if study.maturity == "mature" else "all users"
+    message = (
+        f"The figures shown are for {what}. The verdict does not change with them: it compares with {study.control} "
+        f"over all phases, counts {whom}, and uses the correction {study.correction}."
+    )
+    return replace(analysis.verdict, reasons=[*analysis.verdict.reasons, Reason(ReasonCode.OTHER_VIEW, message)])
 
 
 def _breakdown(study: Study, stored: Stored, attribute: str, slices: Sequence[Slice]) -> Breakdown:

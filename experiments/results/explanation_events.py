@@ -15,7 +15,7 @@ from fractions import Fraction
 from statistics import fmean
 from typing import Any
 
-from experiments.metrics.conditions import meets
+from experiments.metrics.conditions import count_steps_passed, is_of, meets
 from experiments.metrics.definition import Definition, Quantity
 from experiments.models import Experiment
 from experiments.results.explanation_statements import Row, Selection, StepCounts, count_steps, read_rows
@@ -177,20 +177,11 @@ def _value(definition: Definition, selection: Selection, rows: Sequence[Row]) ->
 
 
 def _steps_passed(definition: Definition, rows: Iterable[Row]) -> int:
-    """Return how many steps these events of a user pass in order. One event passes one step at most."""
-    passed = 0
-    for row in sorted(rows, key=lambda row: (row.counted_at, row.id)):
-        if passed < len(definition.steps) and _is_of(row, definition.steps[passed]):
-            passed += 1
-    return passed
-
-
-def _is_of(row: Row, quantity: Quantity) -> bool:
-    return row.name == quantity.event and meets(row.properties, quantity.where)
+    return count_steps_passed(definition.steps, [(row.name, row.counted_at, row.properties) for row in rows])
 
 
 def _is_of_a_step(definition: Definition) -> Callable[[Row], bool]:
-    return lambda row: any(_is_of(row, step) for step in definition.steps)
+    return lambda row: any(is_of(step, row.name, row.properties) for step in definition.steps)
 
 
 def _has_scalar(name: str) -> Callable[[Row], bool]:

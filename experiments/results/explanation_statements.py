@@ -146,11 +146,10 @@ def find_percentile(experiment: Experiment, selection: Selection, percent: float
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An event of an exposed user. `id` is a text."""
+    """An event of an exposed user."""
 
     user_id: str
     phase: int
-    id: str
     name: str
     counted_at: datetime
     properties: Mapping[str, Any]
@@ -159,12 +158,12 @@ class Row:
 def read_rows(experiment: Experiment, variant: str | None, selection: Selection) -> Iterator[Row]:
     """Yield the events that meet all conditions of a selection. Without a variant, those of all variants."""
     query, parameters = _of_users(experiment, selection, variant)
-    statement = f"""{query} SELECT user_id, phase, id, name, counted_at, properties FROM tested
+    statement = f"""{query} SELECT user_id, phase, name, counted_at, properties FROM tested
         WHERE passed = {len(selection.conditions)}"""  # noqa: S608 (no data)
-    for user_id, phase, event_id, name, counted_at, properties in _fetch(statement, parameters):
+    for user_id, phase, name, counted_at, properties in _fetch(statement, parameters):
         moment = parse_timestamp(counted_at) if isinstance(counted_at, str) else counted_at
         read = orjson.loads(properties) if isinstance(properties, str) else properties
-        yield Row(user_id, phase, str(event_id), name, moment, read)
+        yield Row(user_id, phase, name, moment, read)
 
 
 def _of_users(experiment: Experiment, selection: Selection, variant: str | None) -> tuple[str, list[Any]]:
@@ -180,12 +179,12 @@ def _of_users(experiment: Experiment, selection: Selection, variant: str | None)
     own = dialect()
     query = f"""
         WITH exposed AS ({exposed}), happened AS (
-            SELECT event.user_id, event.experiment, {own.counted_at} AS counted_at, base, phase, event.id,
+            SELECT event.user_id, event.experiment, {own.counted_at} AS counted_at, base, phase,
                 event.name, event.properties, {own.amount} AS amount, {own.currency} AS currency
             FROM {Event._meta.db_table} AS event LEFT JOIN exposed ON exposed.user_id = event.user_id
             WHERE event.environment_id = %s AND event.name IN ({", ".join(["%s"] * len(selection.events))})
         ), tested AS (
-            SELECT user_id, phase, amount, id, name, counted_at, properties,
+            SELECT user_id, phase, amount, name, counted_at, properties,
                 CASE {passed} ELSE {len(conditions)} END AS passed FROM happened
         ), of_user AS (
             SELECT user_id, phase, {", ".join(left)}, {_value(selection)} AS y FROM tested GROUP BY user_id, phase

@@ -16,9 +16,10 @@ from django.db import transaction
 from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from events.removal.batches import format_count
-from experiments.aggregates.as_of import FixedReading, as_if_stopped, fixed_reading
+from experiments.aggregates.as_of import as_if_stopped
 from experiments.aggregates.days_since_exposure import can_be_split, read_days_since_exposure
 from experiments.aggregates.dialects import planned
+from experiments.aggregates.fixed_reading import FOR_LATE_EVENTS, FixedReading, fixed_reading
 from experiments.aggregates.history import refresh_series, update_series
 from experiments.aggregates.mature_sums import Maturity
 from experiments.aggregates.quantiles import QuantileReader, has_quantiles
@@ -43,8 +44,6 @@ from experiments.results.explanation import explain, explain_all
 
 # Without statistics of an experiment, PostgreSQL expects one user, and would compare all exposures with each event.
 _WITHOUT_STATISTICS = {"enable_nestloop": "off"}
-_FOR_LATE_EVENTS = timedelta(days=1)
-"""The minimum time from the stop until the freeze, because clients may send events late."""
 
 
 # freezing
@@ -72,7 +71,7 @@ def is_due(experiment: Experiment, now: datetime) -> bool:
     if experiment.stopped_at is None:
         return False
     spans = (definition.delay + (definition.window or timedelta(0)) for definition in definitions_of(experiment))
-    return now >= experiment.stopped_at + max([_FOR_LATE_EVENTS, *spans])
+    return now >= experiment.stopped_at + max([FOR_LATE_EVENTS, *spans])
 
 
 def freeze(experiment: Experiment, at: datetime) -> None:

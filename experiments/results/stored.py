@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 from config.database.consistent_reads import read_consistently
-from experiments.aggregates.as_of import FixedReading, as_if_stopped, fixed_reading
+from experiments.aggregates.as_of import as_if_stopped
 from experiments.aggregates.breakdowns import Slice as SliceSums
 from experiments.aggregates.breakdowns import read_breakdown
+from experiments.aggregates.fixed_reading import FixedReading, fixed_reading
 from experiments.aggregates.history import read_series, update_series
 from experiments.aggregates.mature_sums import read_mature
 from experiments.aggregates.quantiles import QuantileReader
@@ -59,7 +60,8 @@ class Stored:
 
     `exposed` has all exposed users. `counting` has those who count: mature ones or all, as was asked for. Once a fixed
     analysis is read, everything but `exposed`, the events of unknown variants and the audit is as of the reading, at
-    `read_at`. The slices are as of `slices_at`: of the reading, or of the end where its events may be gone.
+    `read_at`; until `open_until`, late data still change it. The slices are as of `slices_at`: of the reading, or of
+    the end where its events may be gone.
 
     If each part were read at its own moment, a series would not end with the totals, and slices would not add up.
     """
@@ -71,6 +73,7 @@ class Stored:
     maturity: Maturity = "mature"
     quantiles: SplitQuantiles = ()
     read_at: datetime | None = None
+    open_until: datetime | None = None
     days: Sequence[tuple[date, ByPhase]] = ()
     ages: Sequence[tuple[int, ByPhase]] = ()
     slices: Sequence[SlicePart] = ()
@@ -139,6 +142,7 @@ def _as_read(study: Study, at: datetime, request: Request, reading: FixedReading
         facts=Facts(caps, mature, steps=_steps(study, counting), never_received=_never_received(study, exposed)),
         quantiles=[reading.quantiles_over(numbers) for numbers in study.splits],
         read_at=reading.instant,
+        open_until=reading.open_until,
         days=_days(study, reading.days(study.phases), reading.instant, counting) if request.has_days else (),
         ages=_ages(read_ages(experiment, study.metric_indexes, reading.instant, caps)) if request.has_ages else (),
         slices=_read_slices(study, request, slices),

@@ -16,7 +16,7 @@ from experiments.design.phases import group_by_split
 from experiments.metrics.definition import Definition, primary_of
 from experiments.models import Experiment, Status
 from experiments.results.types import Maturity
-from experiments.results.user_groups import EMPTY, UserGroup, pooled
+from experiments.results.user_groups import EMPTY, Counted, UserGroup, pooled
 from experiments.stats.outcomes import Analysis, MeasureAnalysis, SampleRatio
 from experiments.stats.types import (
     Correction,
@@ -41,7 +41,6 @@ _KINDS: Mapping[str, Kind] = {
     "ratio": "ratio",
     "quantile": "quantile",
 }
-_NON_NEGATIVE = frozenset({"conversion", "retention", "funnel", "count", "distinct"})
 
 ByPhase = Mapping[int, UserGroup]
 """The users by the number of the phase in which they were exposed."""
@@ -131,16 +130,20 @@ class Study:
         whole = pooled(by_phase, self.phases)
         return Inputs(
             design=self.design,
-            measures=[self._measure(definition) for definition in self.definitions],
+            measures=[self._measure(index, whole) for index in range(len(self.definitions))],
             strata=self._strata(by_phase, quantiles),
             users=whole.users,
             several=whole.several,
             splits=[Split(self.variants_of(phase), by_phase.get(phase, EMPTY).users) for phase in self.phases],
         )
 
-    def _measure(self, definition: Definition) -> Measure:
-        counts_mature_users = definition.counts_mature_users and self.maturity == "mature"
-        return replace(measure_of(definition), counts_mature_users=counts_mature_users)
+    def _measure(self, metric_index: int, whole: UserGroup) -> Measure:
+        definition = self.definitions[metric_index]
+        return replace(
+            measure_of(definition),
+            counts_mature_users=definition.counts_mature_users and self.maturity == "mature",
+            is_non_negative=definition.is_non_negative or _has_no_amount_below_0(definition, whole.of(metric_index)),
+        )
 
     def _strata(self, by_phase: ByPhase, quantiles: SplitQuantiles) -> Sequence[Stratum]:
         """Return one stratum for each split of weights under which users were assigned, and at least one."""
@@ -194,8 +197,18 @@ def measure_of(definition: Definition) -> Measure:
         is_guardrail=definition.is_guardrail,
         is_post_hoc=definition.is_post_hoc,
         margin=_margin_of(definition),
-        is_non_negative=definition.type in _NON_NEGATIVE,
+        is_non_negative=definition.is_non_negative,
     )
+
+
+def _has_no_amount_below_0(definition: Definition, counted: Counted) -> bool:
+    """Return whether no user of any variant has a value below 0, where the definition leaves that to the data.
+
+    Of the denominators, only the definition says it.
+    """
+    if not definition.adds_amounts or (definition.denominator and not definition.denominator.excludes_negatives()):
+        return False
+    return all(totals.is_non_negative for totals in counted.sums.values())
 
 
 def _margin_of(definition: Definition) -> Margin | None:

@@ -263,7 +263,8 @@ class Results:
 
     A draft has results without users. If one metric was requested, `metrics` has that one alone; the verdict and the
     corrections still rest on all of them. `harmed` has the keys of guardrails by treatment. `plan` is what was
-    registered at the start. `read_at` is the moment of the one reading of a fixed analysis, once there was one.
+    registered at the start. `read_at` is the moment of the one reading of a fixed analysis, once there was one. Until
+    `open_until`, late data still change it.
     """
 
     experiment: Experiment
@@ -279,6 +280,7 @@ class Results:
     plan: Plan = _NO_PLAN
     maturity: Maturity = "mature"
     read_at: datetime | None = None
+    open_until: datetime | None = None
     breakdown: Breakdown | None = None
     phases: Sequence[PhaseFigures] = ()
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from experiments.stats import bayes, effects, guardrails, intervals, multiplicity, sample_ratio
 from experiments.stats.cuped import NOT_REGISTERED
 from experiments.stats.effects import Contrast, Levels
 from experiments.stats.outcomes import Analysis, MeasureAnalysis
-from experiments.stats.plans import is_fixed_reading, primary_index
+from experiments.stats.plans import is_fixed_reading, is_unread, primary_index
 from experiments.stats.samples import OUT_OF_RANGE, Sample
-from experiments.stats.strata import NOBODY, Arms, BySums, Group, group_variants
+from experiments.stats.strata import NOBODY, Arms, Group, group_variants
 from experiments.stats.types import (
     Basis,
     Comparison,
@@ -49,10 +49,22 @@ def analyse(inputs: Inputs, *, is_exact: bool = True) -> Analysis:
 
 def analyse_measures(inputs: Inputs, indexes: Collection[int], *, is_exact: bool) -> list[MeasureAnalysis]:
     """Analyse the measures at these indexes, as `analyse` does: the tests of the others take part in the correction."""
-    is_fixed = is_fixed_reading(inputs.design.plan)
+    is_fixed, waits = is_fixed_reading(inputs.design.plan), is_unread(inputs.design.plan)
     compared = [_compare(inputs, index, is_fixed=is_fixed) for index in range(len(inputs.measures))]
     corrections = _correct(inputs.design, [compared], primary_index(inputs))
-    return [_analyse_measure(compared[index], corrections[0], is_exact=is_exact) for index in indexes]
+    chosen = [_analyse_measure(compared[index], corrections[0], is_exact=is_exact) for index in indexes]
+    return [_without_labels(analysis) for analysis in chosen] if waits else chosen
+
+
+def _without_labels(analysis: MeasureAnalysis) -> MeasureAnalysis:
+    """Label no row as better or worse, because the verdict will not rest on what it shows before the reading."""
+    return replace(analysis, variants=[_unlabelled(variant) for variant in analysis.variants])
+
+
+def _unlabelled(variant: VariantEstimate) -> VariantEstimate:
+    comparison, raw = variant.comparison, variant.raw
+    unlabelled = comparison and replace(comparison, label="unread")
+    return replace(variant, comparison=unlabelled, raw=raw and _unlabelled(raw))
 
 
 def analyse_parts(parts: Sequence[Inputs]) -> Sequence[Sequence[MeasureAnalysis]]:
@@ -113,6 +125,7 @@ class _Compared:
     users: Mapping[str, int]
     phases: Sequence[Sequence[int]]
     left_out: Mapping[str, Sequence[int]]
+    controls: dict[int, VariantEstimate] = field(default_factory=dict)  # by the id of their arms
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +152,7 @@ def _compare(inputs: Inputs, index: int, *, is_fixed: bool) -> _Compared:
         design,
         is_fixed,
         variants={key: _sides(groups[key], key, design) for key in keys},
-        users={key: sum(_users(stratum, key) for stratum in strata) for key in keys},
+        users={key: sum(stratum.get(key, NOBODY).n for stratum in strata) for key in keys},
         phases=[stratum.phases for stratum in inputs.strata],
         left_out={key: _left_out(inputs, index, (design.control, key), groups[key].indexes) for key in treatments},
     )
@@ -150,15 +163,11 @@ def _left_out(inputs: Inputs, index: int, pair: tuple[str, str], used: Sequence[
     left_out = []
     for number, stratum in enumerate(inputs.strata):
         weights = {variant.key: variant.weight for variant in stratum.variants}
-        users = {key: _users(stratum.sums[index], key) for key in pair}
+        users = {key: stratum.sums[index].get(key, NOBODY).n for key in pair}
         took_part = all(weights.get(key) or users[key] for key in pair)
         if number not in used and took_part and any(users.values()):
             left_out.append(number)
     return left_out
-
-
-def _users(stratum: BySums, key: str) -> int:
-    return stratum.get(key, NOBODY).n
 
 
 def _sides(group: Group, key: str, design: Design) -> _Sides:
@@ -212,25 +221,30 @@ def _estimate(compared: _Compared, key: str, correction: _Correction | None, *, 
     sides, users = compared.variants[key], compared.users[key]
     is_control = key == compared.design.control
     comparison = None if is_control else _comparison(compared, sides, key, correction, is_exact=is_exact)
-    estimate = _variant(compared, sides.arms, key, users, comparison)
     raw_arms = sides.group.strata.raw
     if sides.arms is raw_arms:
-        return estimate
+        return _variant(compared, sides.arms, key, users, comparison)
     raw = _Sides(sides.group, raw_arms, _contrast(raw_arms, key, compared.design))
     raw_comparison = None if is_control else _comparison(compared, raw, key, None, is_exact=False)
-    return replace(estimate, raw=_variant(compared, raw_arms, key, users, raw_comparison))
+    of_raw = _variant(compared, raw_arms, key, users, raw_comparison)
+    return _variant(compared, sides.arms, key, users, comparison, of_raw)
 
 
 def _variant(
-    compared: _Compared, arms: Arms, key: str, users: int, comparison: Comparison | None = None
+    compared: _Compared,
+    arms: Arms,
+    key: str,
+    users: int,
+    comparison: Comparison | None = None,
+    raw: VariantEstimate | None = None,
 ) -> VariantEstimate:
     sample = arms.of(key)
     if isinstance(sample, Reason):
-        return VariantEstimate(key, users, None, None, sample, comparison)
+        return VariantEstimate(key, users, None, None, sample, comparison, raw)
     interval = _interval(compared, arms, key, sample)
     if isinstance(interval, Reason):
-        return VariantEstimate(key, users, sample.mean, None, interval, comparison)
-    return VariantEstimate(key, users, sample.mean, interval, None, comparison)
+        return VariantEstimate(key, users, sample.mean, None, interval, comparison, raw)
+    return VariantEstimate(key, users, sample.mean, interval, None, comparison, raw)
 
 
 def _interval(compared: _Compared, arms: Arms, key: str, sample: Sample) -> Interval | Reason:
@@ -275,7 +289,9 @@ def _comparison(
 def _basis(compared: _Compared, sides: _Sides, key: str) -> Basis:
     control, group = compared.design.control, sides.group
     phases = sorted(phase for index in group.indexes for phase in compared.phases[index])
-    estimate = _variant(compared, sides.arms, control, group.users(control))
+    estimate = compared.controls.get(id(sides.arms))
+    if estimate is None:
+        estimate = compared.controls[id(sides.arms)] = _variant(compared, sides.arms, control, group.users(control))
     return Basis(group.indexes, phases, group.users(key), estimate)
 
 
@@ -311,7 +327,7 @@ def _tested(
         _label(compared.measure, difference.fixed_horizon if is_fixed else difference.always_valid),
         contrast.fixed_horizon_p if is_fixed else contrast.always_valid_p,
         correction.family if correction else None,
-        _single_look(choice, *map(_fixed_horizon, alone)),
+        _single_look(choice, *(effect if isinstance(effect, Reason) else effect.fixed_horizon for effect in alone)),
         cuped,
         is_fixed=is_fixed,
     )
@@ -329,10 +345,6 @@ def _effects(compared: _Compared, contrast: Contrast, levels: Levels) -> tuple[E
         return difference, difference
     is_non_negative = compared.measure.is_non_negative or compared.measure.kind == "share"
     return difference, effects.lift(contrast, levels, difference, is_non_negative=is_non_negative)
-
-
-def _fixed_horizon(estimate: Estimate | Reason) -> Test | Reason:
-    return estimate if isinstance(estimate, Reason) else estimate.fixed_horizon
 
 
 def _label(measure: Measure, test: Test) -> Label:

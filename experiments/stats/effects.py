@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 
 from experiments.stats import fieller, fixed_horizon, sequential
 from experiments.stats.samples import OUT_OF_RANGE, Sample
@@ -87,10 +88,13 @@ def contrast(treatment: Sample, control: Sample, design: Design, shared: float =
 def always_valid_level(compared: Contrast, design: Design, corrected: tuple[float, float] | None = None) -> Level:
     """Return the level of the always-valid test. `corrected` are its alpha and its adjusted p-value."""
     alpha, p = corrected or (design.alpha, compared.always_valid_p)
-    tuning = {"tuning_size": design.tuning_size, "alpha": design.alpha}
-    return Level(
-        alpha, p, float(sequential.half_width(1.0, compared.users, **tuning, comparisons=design.alpha / alpha))
-    )
+    return Level(alpha, p, _always_valid_width(compared.users, design.tuning_size, design.alpha, alpha))
+
+
+@lru_cache(maxsize=1024)  # most metrics of an analysis count the same users
+def _always_valid_width(users: int, tuning_size: float, tuning_alpha: float, alpha: float) -> float:
+    tuning = {"tuning_size": tuning_size, "alpha": tuning_alpha}
+    return float(sequential.half_width(1.0, users, **tuning, comparisons=tuning_alpha / alpha))
 
 
 def fixed_horizon_level(compared: Contrast, design: Design, corrected: tuple[float, float] | None = None) -> Level:
@@ -105,8 +109,8 @@ def uncorrected(compared: Contrast, design: Design) -> Levels:
 
 def difference(compared: Contrast, levels: Levels) -> Estimate | Reason:
     """Return the treatment's mean minus the control's, in units of the measure."""
-    tests = [_test_of_difference(compared, level) for level in (levels.always_valid, levels.fixed_horizon)]
-    always_valid, fixed = tests
+    always_valid = _test_of_difference(compared, levels.always_valid)
+    fixed = _test_of_difference(compared, levels.fixed_horizon)
     if isinstance(always_valid, Reason) or isinstance(fixed, Reason):
         return OUT_OF_RANGE
     return Estimate(compared.difference, compared.error, always_valid, fixed)
@@ -130,13 +134,8 @@ def lift(compared: Contrast, levels: Levels, of_difference: Estimate, *, is_non_
         math.sqrt(compared.control.squared_error) / size,
         math.sqrt(compared.shared) / size,
     )
-    always_valid, fixed = (
-        _test_of_lift(quotient, level, test, is_non_negative)
-        for level, test in (
-            (levels.always_valid, of_difference.always_valid),
-            (levels.fixed_horizon, of_difference.fixed_horizon),
-        )
-    )
+    always_valid = _test_of_lift(quotient, levels.always_valid, of_difference.always_valid, is_non_negative)
+    fixed = _test_of_lift(quotient, levels.fixed_horizon, of_difference.fixed_horizon, is_non_negative)
     if isinstance(always_valid, Reason) or isinstance(fixed, Reason):
         return CONTROL_IS_ZERO
     estimate = max(quotient.difference, fieller.LOWEST) if is_non_negative else quotient.difference

@@ -40,8 +40,12 @@ def bounds(quotient: Quotient, width: float, *, is_non_negative: bool) -> Bounds
     are too large to compute with.
     """
     d, sign = quotient.difference, quotient.sign
-    errors = (quotient.treatment_error, quotient.control_error, quotient.shared_error)
-    treatment, control, shared = (width * error * (width * error) for error in errors)  # ** would raise on overflow
+    treatment, control, shared = (
+        width * quotient.treatment_error,
+        width * quotient.control_error,
+        width * quotient.shared_error,
+    )
+    treatment, control, shared = treatment * treatment, control * control, shared * shared  # ** raises on overflow
     a = 1 - control - shared
     b = d + sign * control
     half = math.sqrt(treatment + control)

@@ -33,6 +33,7 @@ _FINDINGS: Mapping[Label, tuple[ReasonCode, str]] = {
     "better": (ReasonCode.BETTER, "better"),
     "worse": (ReasonCode.WORSE, "worse"),
     "unclear": (ReasonCode.NOT_SIGNIFICANT, "this may be chance"),
+    "unread": (ReasonCode.NOT_SIGNIFICANT, "this is not read yet"),
 }
 
 
@@ -175,6 +176,8 @@ def _interval(measure: Measure, test: Test) -> str:
 
 
 def _distance(inputs: Inputs, measure: Measure, key: str, amount: float) -> str:
+    if amount == 0:
+        return f"{measure.key} of {key} equals that of {inputs.design.control}"
     size, side = f"{_amount(measure, abs(amount))}{_unit(measure)}", "above" if amount > 0 else "below"
     return f"{measure.key} of {key} is {size} {side} {inputs.design.control}"
 

@@ -35,5 +35,5 @@ def half_width(standard_error: Numbers, freedom: Numbers, alpha: float) -> Numbe
 
 def p_value(z: Numbers, freedom: Numbers) -> Numbers:
     """Return the two-sided p-value of an estimate that is `z` standard errors from 0."""
-    p: Numbers = 2 * stdtr(freedom, -np.abs(z))
+    p: Numbers = 2 * stdtr(freedom, -abs(z))
     return p

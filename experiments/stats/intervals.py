@@ -6,10 +6,23 @@ This module loads SciPy, which servers import only when results are read.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from scipy.special import ndtri, stdtrit
 
 from experiments.stats.types import Interval
+
+# Most variants of an analysis have the same numbers of users and the same alpha.
+
+
+@lru_cache(maxsize=1024)
+def _normal_quantile(alpha: float) -> float:
+    return -float(ndtri(alpha / 2))
+
+
+@lru_cache(maxsize=1024)
+def _student_quantile(freedom: float, alpha: float) -> float:
+    return float(stdtrit(freedom, 1 - alpha / 2))
 
 
 def wilson(positive: float, n: int, alpha: float) -> Interval:
@@ -18,7 +31,7 @@ def wilson(positive: float, n: int, alpha: float) -> Interval:
     It is Wilson's score interval without continuity correction (Newcombe 1998, Statistics in Medicine
     17:857, method 3).
     """
-    z = -float(ndtri(alpha / 2))
+    z = _normal_quantile(alpha)
     share, squared = positive / n, z * z / n
     centre = (share + squared / 2) / (1 + squared)
     half = z / (1 + squared) * math.sqrt(share * (1 - share) / n + squared / (4 * n))
@@ -30,7 +43,7 @@ def wilson(positive: float, n: int, alpha: float) -> Interval:
 
 def student(mean: float, standard_error: float, freedom: float, alpha: float) -> Interval:
     """Return the 1 - alpha interval of a mean by Student's t, in units of the mean."""
-    half = float(stdtrit(freedom, 1 - alpha / 2)) * standard_error
+    half = _student_quantile(freedom, alpha) * standard_error
     return Interval(mean - half, mean + half)
 
 
@@ -39,5 +52,5 @@ def normal_share(share: float, standard_error: float, alpha: float) -> Interval:
 
     The estimate itself may lie outside, where it is adjusted; the interval reaches up to it then.
     """
-    half = -float(ndtri(alpha / 2)) * standard_error
+    half = _normal_quantile(alpha) * standard_error
     return Interval(min(share, max(0.0, share - half)), max(share, min(1.0, share + half)))

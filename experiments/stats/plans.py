@@ -39,6 +39,11 @@ def primary_index(inputs: Inputs) -> int | None:
     return next((index for index, measure in enumerate(inputs.measures) if measure.is_registered_goal), None)
 
 
+def is_unread(plan: Plan) -> bool:
+    """Return whether the results wait for the one reading of a fixed analysis, which nothing before it decides."""
+    return plan.analysis == "fixed" and not plan.is_read
+
+
 def is_fixed_reading(plan: Plan) -> bool:
     """Return whether these are the results of the one reading of a fixed analysis."""
     return plan.analysis == "fixed" and plan.is_read

@@ -9,6 +9,7 @@ arrays of them, element by element.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
 
+@lru_cache(maxsize=256)
 def mixture_variance(tuning_size: float, alpha: float) -> float:
     """Return ρ² of the mixture, with which the sequence is narrowest around N = `tuning_size` users."""
     spread = -2 * math.log(alpha)
@@ -44,7 +46,20 @@ def p_value(z: Numbers, users: Numbers, *, tuning_size: float, alpha: float) -> 
     It is below alpha exactly where the interval excludes 0. Here `alpha` only tunes the sequence; the
     p-value is valid for every level.
     """
-    information = users * mixture_variance(tuning_size, alpha)
-    exponent = np.log1p(information) / 2 - information / (information + 1) * z * z / 2
-    p: Numbers = np.exp(np.minimum(0.0, exponent))
+    find_terms = _terms_of_number if isinstance(users, int) else _terms
+    log, share = find_terms(users, tuning_size, alpha)
+    exponent = log - share * z * z
+    p: Numbers = math.exp(min(0.0, exponent)) if isinstance(exponent, float) else np.exp(np.minimum(0.0, exponent))
     return p
+
+
+def _terms(users: Numbers, tuning_size: float, alpha: float) -> tuple[Numbers, Numbers]:
+    """Return the two terms of the exponent of a p-value: the one without z², and the factor of z²."""
+    information = users * mixture_variance(tuning_size, alpha)
+    return np.log1p(information) / 2, information / (information + 1) / 2
+
+
+@lru_cache(maxsize=1024)  # most metrics of an analysis count the same users
+def _terms_of_number(users: int, tuning_size: float, alpha: float) -> tuple[float, float]:
+    log, share = _terms(float(users), tuning_size, alpha)
+    return float(log), float(share)

@@ -14,7 +14,7 @@ from typing import Literal
 Kind = Literal["share", "mean", "ratio", "quantile"]
 Correction = Literal["holm", "benjamini-hochberg"]
 Procedure = Literal["sequential", "fixed"]
-Label = Literal["better", "worse", "unclear"]
+Label = Literal["better", "worse", "unclear", "unread"]
 GuardrailStatus = Literal["safe", "harmed", "undecided", "silent"]
 
 TUNING_SIZE = 5_000
@@ -225,6 +225,7 @@ class ReasonCode(StrEnum):
     GUARDRAIL_UNDECIDED = "guardrail_undecided"
     SHORTEST_RUN = "shortest_run"
     PLANNED_SIZE = "planned_size"
+    OTHER_VIEW = "other_view"
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +340,8 @@ class Comparison:
     """A treatment compared with the control. Everything but `single_look` comes from one test.
 
     `difference` is in units of the measure. `lift` is the difference as a share of the control's
-    value: 0.1 is 10 % more. `label` says what their intervals show. `family` is the number of tests
+    value: 0.1 is 10 % more. `label` says what their intervals show; it is "unread" in a fixed analysis
+    that has not had its one reading. `family` is the number of tests
     that the row is corrected for, itself included; it is None for guardrails, for post-hoc metrics,
     and where there is no difference. `unadjusted_p` is the p-value before this correction.
     `is_fixed` says that the fixed-horizon test decides, in place of the always-valid one.
@@ -357,7 +359,7 @@ class Comparison:
     is_fixed: bool = False
 
     def deciding(self, estimate: Estimate) -> Test:
-        """Return the test that the label and the verdict rest on."""
+        """Return the test that label and verdict rest on; the always-valid one where they wait for a reading."""
         return estimate.fixed_horizon if self.is_fixed else estimate.always_valid
 
 

@@ -19,7 +19,7 @@ from experiments.stats.findings import (
 from experiments.stats.guardrails import LEAST_USERS, gain
 from experiments.stats.numbers import format_count
 from experiments.stats.outcomes import Decision, MeasureAnalysis, SampleRatio, Verdict
-from experiments.stats.plans import counted_users, is_fixed_reading, planned_users, primary_index
+from experiments.stats.plans import counted_users, is_unread, planned_users, primary_index
 from experiments.stats.types import Comparison, Estimate, Inputs, Measure, Quantile, Reason, ReasonCode
 
 LEAST_CONVERSIONS = 10
@@ -116,7 +116,7 @@ def _suspicions(inputs: Inputs, ratio: SampleRatio | Reason) -> Iterator[Reason]
 def _missing_for_reading(inputs: Inputs, primary: int) -> Iterator[Reason]:
     """Yield what a fixed analysis still lacks to be read."""
     plan = inputs.design.plan
-    if plan.analysis != "fixed" or is_fixed_reading(plan):
+    if not is_unread(plan):
         return
     counted, planned = counted_users(inputs, primary), planned_users(inputs.design)
     missing = {key: users for key, users in planned.items() if counted[key] < users}

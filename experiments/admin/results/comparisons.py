@@ -26,6 +26,7 @@ from experiments.stats.types import Comparison, Estimate, Guardrail, GuardrailSt
 
 Effect = Literal["lift", "difference"]
 NOT_KNOWN = "not known"
+_UNREAD = "not read yet"
 _TONES = {"better": "good", "worse": "bad"}
 _TONES_OF_GUARDRAILS: Mapping[GuardrailStatus, str] = {
     "safe": "good",
@@ -34,7 +35,7 @@ _TONES_OF_GUARDRAILS: Mapping[GuardrailStatus, str] = {
     "silent": "open",
 }
 # A guardrail may be safe within its margin, and yet differ from the control.
-_SAFE: Mapping[Label, str] = {"better": "safe, better", "worse": "safe, but worse", "unclear": "safe"}
+_SAFE: Mapping[Label, str] = {"better": "safe, better", "worse": "safe, but worse", "unclear": "safe", "unread": "safe"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ def _standing(comparison: Comparison) -> tuple[str, str]:
         return words, _TONES_OF_GUARDRAILS[guardrail.status]
     if isinstance(comparison.difference, Reason):
         return NOT_KNOWN, "open"
-    return label, _TONES.get(label, "open")
+    return _UNREAD if label == "unread" else label, _TONES.get(label, "open")
 
 
 def _describe_needed(guardrail: Guardrail | None, user: str) -> str:

@@ -10,10 +10,10 @@ from experiments.admin.results.formats import (
     Format,
     always_valid,
     figure_of,
-    format_lift,
     format_of_differences,
     format_of_values,
     label_of_differences,
+    lift_of,
     unit_of_differences,
 )
 from experiments.metrics.definition import Definition
@@ -66,7 +66,7 @@ class _Drawn:
 
     effect: str
     effect_of: Callable[[DayOfCourse], Estimate | Reason | None]
-    format_effect: Format
+    describe: Callable[[Estimate | Reason], Figure]
     label: Format
 
 
@@ -102,12 +102,17 @@ def _course(
 
 def _drawn(definition: Definition, days: Sequence[DayOfCourse]) -> _Drawn:
     if any(isinstance(day.lift, Estimate) for day in days):
-        return _Drawn("lift over the control", lambda day: day.lift, format_lift, format_short_percent)
-    unit = unit_of_differences(definition)
+        return _Drawn(
+            "lift over the control",
+            lambda day: day.lift,
+            lambda lift: lift_of(lift, always_valid),
+            format_short_percent,
+        )
+    unit, format_difference = unit_of_differences(definition), format_of_differences(definition)
     return _Drawn(
         f"difference from the control{f' in {unit}' if unit else ''}",
         lambda day: day.difference,
-        format_of_differences(definition),
+        lambda difference: figure_of(difference, format_difference, always_valid),
         label_of_differences(definition),
     )
 
@@ -132,5 +137,5 @@ def _row(definition: Definition, day: DayOfCourse, left: float, drawn: _Drawn) -
     effect = drawn.effect_of(day)
     users = day.users if isinstance(day, AgeFigures) else day.counted_users
     label = f"day {day.day}" if isinstance(day, AgeFigures) else f"{day.day:%-d %b %Y}"
-    figure = Figure() if effect is None else figure_of(effect, drawn.format_effect, always_valid)
+    figure = Figure() if effect is None else drawn.describe(effect)
     return DayRow(label, left, f"{users:,}", value, figure)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from experiments.admin.results.comparisons import has_plot, margin_of
 from experiments.admin.results.formats import format_of_values
-from experiments.admin.words import describe_span
+from experiments.admin.words import describe_moment, describe_span
 from experiments.results.types import MetricFigures, Results, VariantFigures
 from experiments.stats.numbers import NO_FIGURE, equate_p_value, format_count
 from experiments.stats.types import Comparison, Estimate, name_phases
@@ -88,7 +88,7 @@ def _users_who_do_not_count(results: Results, figures: MetricFigures) -> Iterato
     after = f"the {describe_span(span)} after their exposure"
     if waiting := [variant.waiting for variant in figures.variants if variant.waiting]:
         users = format_count(sum(part.users for part in waiting), "user")
-        half = _describe_moment(max(part.half_mature_at for part in waiting), results.as_of)
+        half = _describe_day(max(part.half_mature_at for part in waiting), results.as_of)
         if results.maturity == "all":
             yield f"The figures include {users} for whom {after} are not over, so they are still too low."
         else:
@@ -108,7 +108,6 @@ def _cut_off(results: Results, variants: Sequence[VariantFigures], after: str) -
         yield f"The stop cut off {users}: {after} were not over. They do not count."
 
 
-def _describe_moment(moment: datetime, now: datetime) -> str:
+def _describe_day(moment: datetime, now: datetime) -> str:
     """Return the day of a moment, with the hour if it is near."""
-    shown = moment.astimezone(UTC)
-    return f"{shown:%-d %b %Y, %H:%M UTC}" if moment - now < _DAY else f"{shown:%-d %b %Y}"
+    return describe_moment(moment) if moment - now < _DAY else f"{moment.astimezone(UTC):%-d %b %Y}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import timedelta
 
+from experiments.admin.words import describe_moment
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.numbers import format_count
 from experiments.stats.plans import split_size
@@ -56,8 +57,10 @@ def _one_reading(results: Results, primary: MetricFigures) -> Progress:
     """Return how far a fixed analysis is until its one reading, which waits for the slowest variant."""
     size = results.plan.size or 0
     if results.read_at is not None:
-        at = f"{results.read_at.astimezone(UTC):%-d %b %Y, %H:%M UTC}"
-        return Progress("The one reading", f"on {at}; later users do not count", 100.0)
+        words = f"on {describe_moment(results.read_at)}; later users do not count"
+        if results.open_until is not None:
+            words += f". Data from before that may still arrive until {describe_moment(results.open_until)}"
+        return Progress("The one reading", words, 100.0)
     counted = {variant.key: variant.counted_users for variant in primary.variants}
     weights = results.plan.variants or [Weight(variant.key, variant.weight) for variant in results.variants]
     percent = _percent(min(counted[key] / users for key, users in split_size(size, weights).items()))

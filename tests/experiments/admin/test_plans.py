@@ -74,7 +74,7 @@ def test_draft__unacceptable_plan__is_refused_at_its_fields(production: Environm
     assert errors_of(refused) == {
         "minimum_effect": ["Must be above 0 and at most 1,000 percent."],
         "planned_sample_size": [
-            "Is required for a fixed analysis, which is read once this many users have been exposed."
+            "Is required for a fixed analysis, which is read once every variant has its part of these users."
         ],
         "minimum_days": ["Must be 0 to 365 days."],
         "lookback_days": ["Must be a whole number."],

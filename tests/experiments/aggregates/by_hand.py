@@ -59,8 +59,7 @@ def sums_by_hand(experiment: Experiment, is_counted: Callable[[Exposure], bool] 
         of_counted = (total for user_id, total in of_metric.items() if user_id in counted)
         for variant, phase, day, y, d, x, *others, steps in of_counted:
             capped = sums_of(min(y, cap), d, min(x, cap), *others)
-            measured = int(definition.cap_percentile is not None and y != 0)
-            add(sums, (metric_index, variant, phase, day), replace(capped, measured=measured))
+            add(sums, (metric_index, variant, phase, day), replace(capped, measured=measured_of(definition, y)))
             for step in range(1, steps + 1):
                 add(sums, (step_index(metric_index, step), variant, phase, day), VariantTotals(users=1))
     return sums
@@ -75,6 +74,10 @@ def sums_of(y: float, d: float, x: float, e: float, events: int, foreign: int) -
     names = ("y", "yy", "d", "dd", "yd", "x", "xx", "xy", "e", "ee", "xe", "ye", "dx", "de")
     exact = {name: Decimal(repr(math.prod(values[factor] for factor in name))) for name in names}
     return VariantTotals(users=int(events > 0), positive=int(y > 0), **exact, events=events, foreign=foreign)
+
+
+def measured_of(definition: Definition, y: float) -> int:
+    return int((definition.cap_percentile is not None or definition.adds_amounts) and y != 0)
 
 
 def cap_by_hand(definition: Definition, values: Iterable[float]) -> float:
@@ -150,8 +153,10 @@ def is_of(quantity: Quantity, event: Event) -> bool:
 
 def steps_passed(steps: Sequence[Quantity], events: Iterable[Event]) -> int:
     passed = 0
-    for event in sorted(events, key=lambda event: (counted_at(event), event.id)):
-        if passed < len(steps) and is_of(steps[passed], event):
+    for _, met in sorted(
+        (counted_at(event), [n for n, step in enumerate(steps) if is_of(step, event)]) for event in events
+    ):
+        if passed in met:
             passed += 1
     return passed
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from config.database.commit_order import CurrentArrival
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
 from events.removal.erasure import erase_user
 from experiments.exposures.recording import assign
+from experiments.lifecycle import decisions
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import Experiment, Exposure
@@ -44,6 +46,10 @@ DEFINITIONS = (
     Definition("median", 1, "quantile", Quantity("look", ODD_NAME), window=timedelta(days=5), quantile=0.5),
     Definition("price", 1, "quantile", EUROS, quantile=0.9),
 )
+ADDITIVE = tuple(metric for metric in DEFINITIONS if metric.type not in ("mean", "distinct", "funnel"))
+"""Metrics whose figures grow by what is new."""
+MIXED = (*(metric for metric in ADDITIVE if metric.events == {"buy"}), *DEFINITIONS[10:12])
+"""Metrics of which those of `buy` grow by what is new, and those of `look` do not."""
 USERS = [f"user-{number}" for number in range(6)]
 VARIANTS = ["control", "green"]
 
@@ -69,7 +75,7 @@ class History:
 
     def happen(self) -> None:
         steps = (self.record, self.record, self.record, self.report, self.report, self.assign, self.repeat, self.erase)
-        self.chance.choice([*steps, self.move, self.stop])()
+        self.chance.choice([*steps, self.move, self.stop, self.reopen])()
 
     def record(self) -> None:
         events = [self.event() for _ in range(self.chance.randrange(1, 5))]
@@ -102,6 +108,12 @@ class History:
         if self.experiment.stopped_at is None and self.chance.random() < 0.3:
             arguments = {"key": "e", "environment": self.experiment.environment, "actor": ACTOR, "at": NOON}
             stop_experiment(**arguments, stopped_at=self.moment(earliest=0))
+            self.experiment.refresh_from_db()
+
+    def reopen(self) -> None:
+        if self.experiment.stopped_at is not None:
+            with patch.object(decisions, "REOPENABLE_FOR", timedelta(days=10_000)):  # the change log goes on today
+                decisions.reopen_experiment(key="e", environment=self.experiment.environment, actor=ACTOR, at=NOON)
             self.experiment.refresh_from_db()
 
     def user(self) -> str:

@@ -14,7 +14,7 @@ from experiments.aggregates.variant_sums import EXPOSURES, Mature, Totals, Varia
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure
-from tests.experiments.aggregates.by_hand import counting_events, exposed, sums_of, total_of
+from tests.experiments.aggregates.by_hand import cap_by_hand, counting_events, exposed, measured_of, sums_of, total_of
 
 Sums = dict[tuple[Any, str, int], VariantTotals]
 """Sums by metric index or span, variant and phase."""
@@ -75,8 +75,8 @@ def values_of(
     definition: Definition, exposure: Exposure, events: list[Event], cap: float, has_events: bool
 ) -> VariantTotals:
     _, _, _, y, d, x, e, number, foreign, _ = total_of(definition, exposure, events)
-    measured = int(definition.cap_percentile is not None and y != 0)
-    values = replace(sums_of(min(y, cap), d, min(x, cap), e, number, foreign), measured=measured)
+    values = sums_of(min(y, cap), d, min(x, cap), e, number, foreign)
+    values = replace(values, measured=measured_of(definition, y))
     return values if has_events or definition.span is None else without_events(values)
 
 
@@ -111,3 +111,18 @@ def near(series: Mapping[Any, Sums]) -> dict[Any, Any]:
         for key, totals in sums.items()
     }
     return {key: values for key, values in figures.items() if any(map(float, values))}
+
+
+def caps_by_hand(experiment: Experiment) -> dict[int, float]:
+    """Return the caps that the values of all exposed users give, until the stop."""
+    events = list(Event.objects.filter(environment=experiment.environment))
+    return {
+        index: cap_by_hand(
+            definition,
+            [
+                total_of(definition, exposure, counting_events(events, exposure, experiment))[3]
+                for exposure in exposed(experiment)
+            ],
+        )
+        for index, definition in enumerate(definitions_of(experiment))
+    }

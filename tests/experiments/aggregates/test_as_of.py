@@ -1,11 +1,9 @@
-"""The sums as of a moment after random histories, and the one reading of a fixed analysis."""
+"""The sums as of a moment after random histories."""
 
 from __future__ import annotations
 
 import math
-from concurrent.futures import Future
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import datetime
 from random import Random
 from typing import Any
 
@@ -14,44 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.models import Environment
-from events.models import Event
-from events.removal.erasure import erase_user
-from experiments.aggregates.as_of import FixedReading, SumsAsOf, find_instant, fixed_reading, sums_as_of
+from experiments.aggregates.as_of import sums_as_of
 from experiments.aggregates.history import compute_changes, finished_days
-from experiments.aggregates.variant_sums import EXPOSURES
-from experiments.design.phases import phase_document
-from experiments.exposures.recording import assign
-from experiments.exposures.up_to_date import bring_up_to_date
-from experiments.metrics.definition import Definition, Quantity
-from experiments.metrics.documents import definitions_of
-from experiments.models import AggregateState, AnalysisMethod, Experiment, Exposure
-from tests.conftest import NOON
-from tests.experiments.aggregates.by_hand import cap_by_hand, counting_events, exposed, total_of
+from experiments.metrics.definition import Definition
+from experiments.models import Experiment
 from tests.experiments.aggregates.histories import DEFINITIONS, STEPS, History, make_experiment
-from tests.experiments.aggregates.series_by_hand import by_label, near, series_by_hand, stopped_at, sums_until
-from tests.factories import EventFactory
+from tests.experiments.aggregates.series_by_hand import (
+    by_label,
+    caps_by_hand,
+    near,
+    series_by_hand,
+    stopped_at,
+    sums_until,
+)
 from tests.selection import histories
-from tests.threads import SECONDS, Threads, database_for_threads
 from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
-
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-
-
-def caps_by_hand(experiment: Experiment) -> dict[int, float]:
-    """Return the caps that the values of all exposed users give, until the stop."""
-    events = list(Event.objects.filter(environment=experiment.environment))
-    return {
-        index: cap_by_hand(
-            definition,
-            [
-                total_of(definition, exposure, counting_events(events, exposure, experiment))[3]
-                for exposure in exposed(experiment)
-            ],
-        )
-        for index, definition in enumerate(definitions_of(experiment))
-    }
 
 
 def as_if_stopped(experiment: Experiment, moment: datetime) -> Any:
@@ -72,100 +49,6 @@ def test_sums_as_of__any_history__is_what_computing_by_hand_gives(production: En
             assert near({None: by_label(found.by_phase, found.mature)}) == as_if_stopped(history.experiment, moment)
 
 
-@pytest.fixture
-def experiment(production: Environment) -> Experiment:
-    """An experiment with a fixed plan of 3 users in control and 2 in green, mature after a day."""
-    return plan(make_experiment(production, Definition("bought", 1, "conversion", Quantity("buy"), window=DAY)))
-
-
-def plan(experiment: Experiment, size: int = 5) -> Experiment:
-    experiment.analysis = AnalysisMethod.FIXED
-    experiment.registration = {"plannedSampleSize": size}
-    variants = [{"key": "control", "weight": 60}, {"key": "green", "weight": 40}]
-    experiment.phases = [{**phase_document(experiment, NOON), "variants": variants}]
-    experiment.save()
-    return experiment
-
-
-def expose(experiment: Experiment, **hours: float) -> None:
-    """Expose users this many hours after NOON; the first letter of a user says which variant."""
-    for user, after in hours.items():
-        variant = "control" if user.startswith("c") else "green"
-        assign(experiment.pk, user, variant, NOON + after * HOUR)
-
-
-def buy(user: str, at: datetime) -> None:
-    EventFactory(user_id=user, name="buy", timestamp=at, received_at=at)
-
-
-def read(experiment: Experiment, at: datetime) -> FixedReading | None:
-    bring_up_to_date(experiment, at)
-    return fixed_reading(experiment, at)
-
-
-def users_and_buyers(sums: SumsAsOf) -> dict[str, tuple[int, int, int]]:
-    """Return the exposed, the mature and the buying users of each variant."""
-    totals = sums.by_phase[1]
-    return {
-        variant: (
-            totals[EXPOSURES][variant].users,
-            sums.mature[DAY][1].get(variant, 0),
-            totals[0][variant].positive if variant in totals.get(0, {}) else 0,
-        )
-        for variant in totals[EXPOSURES]
-    }
-
-
-def test_fixed_reading__before_the_last_planned_user_is_mature__is_none(experiment: Experiment) -> None:
-    expose(experiment, c1=0, c2=1, c3=5, g1=1, g2=2)
-
-    assert read(experiment, NOON + DAY + 4.9 * HOUR) is None
-    reading = read(experiment, NOON + DAY + 5 * HOUR)
-    assert reading is not None
-    assert reading.instant == NOON + DAY + 5 * HOUR
-
-
-def test_fixed_reading__read_late__is_as_of_the_instant(experiment: Experiment) -> None:
-    expose(experiment, c1=0, c2=1, c3=2, c4=3, g1=1, g2=2, g3=40)
-    buy("c2", NOON + 3 * HOUR)
-    buy("c4", NOON + 4 * HOUR)
-    buy("g2", NOON + DAY + 3 * HOUR)
-
-    reading = read(experiment, NOON + 9 * DAY)
-    assert reading is not None
-    assert reading.instant == NOON + DAY + 2 * HOUR
-    assert users_and_buyers(reading.sums) == {"control": (4, 3, 1), "green": (2, 2, 0)}
-
-
-def test_fixed_reading__once_stored__does_not_change(experiment: Experiment, production: Environment) -> None:
-    expose(experiment, c1=0, c2=1, c3=2, g1=1, g2=2)
-    first = read(experiment, NOON + 2 * DAY)
-    buy("g1", NOON + 2 * HOUR)
-    erase_user("c3", production)
-    AggregateState.objects.update(mark="", stopped_at=None, kept=None)  # as reopening does
-
-    assert first is not None
-    assert read(experiment, NOON + 3 * DAY) == first
-
-
-def test_fixed_reading__stored__is_what_was_computed(production: Environment) -> None:
-    experiment = plan(make_experiment(production, *DEFINITIONS), size=8)
-    expose(experiment, **{f"{letter}{number}": 30 * number for letter in "cg" for number in range(5)})
-    history = History(experiment, Random(1))
-    for _ in range(30):
-        history.chance.choice([history.record, history.assign, history.report])()
-    at = NOON + 30 * DAY
-    reading = read(experiment, at)
-
-    assert reading is not None
-    assert reading.instant == find_instant(experiment, at)
-    assert reading.sums == sums_as_of(experiment, reading.instant)
-    caps = caps_by_hand(stopped_at(experiment, reading.instant))
-    assert reading.caps == pytest.approx({index: cap for index, cap in caps.items() if cap < math.inf})
-    days = {day: by_label(sums.by_phase, sums.mature) for day, sums in reading.days()}
-    assert near(days) == near(series_by_hand(experiment, reading.instant, caps))
-
-
 @histories(6)
 @given(chance=st.randoms(use_true_random=False))
 def test_compute_changes__any_history__leads_to_the_sums_of_each_day(production: Environment, chance: Random) -> None:
@@ -182,70 +65,3 @@ def test_compute_changes__any_history__leads_to_the_sums_of_each_day(production:
             days = finished_days(changes, moment)
             found = {day: by_label(sums.by_phase, sums.mature) for day, sums in days}
             assert near(found) == near(series_by_hand(history.experiment, moment, caps))
-
-
-def test_fixed_reading__stopped_before__is_none(experiment: Experiment) -> None:
-    expose(experiment, c1=0, c2=1, c3=2, g1=1, g2=2)
-    experiment.status, experiment.stopped_at = "stopped", NOON + DAY
-    experiment.save()
-
-    assert read(experiment, NOON + 9 * DAY) is None
-
-
-def test_fixed_reading__quantile__is_as_of_the_instant_for_ever(production: Environment) -> None:
-    quantile = Definition("price", 1, "quantile", Quantity("buy", "price"), quantile=0.5)
-    experiment = plan(make_experiment(production, Definition("bought", 1, "conversion", Quantity("buy")), quantile))
-    expose(experiment, c1=0, c2=1, c3=2, g1=1, g2=2, g3=9)
-    for user, price in (("c1", 3), ("g1", 5), ("g2", 7), ("g3", 1)):
-        EventFactory(user_id=user, name="buy", timestamp=NOON + 2 * HOUR, properties={"price": price})
-    EventFactory(user_id="g1", name="buy", timestamp=NOON + 3 * HOUR, properties={"price": 1})
-    first = read(experiment, NOON + DAY)
-    EventFactory(user_id="g2", name="buy", timestamp=NOON + HOUR, properties={"price": 1})
-    second = read(experiment, NOON + DAY)
-
-    assert first is not None
-    assert first == second
-    found = first.quantiles_over([1, 2])[1]  # a second phase would have begun later
-    assert {key: (each.n, each.events, each.value) for key, each in found.items()} == {
-        "control": (3, 1, 3),
-        "green": (2, 2, 6),  # 5 is spread over 4 to 6, because another price is 3
-    }
-
-
-def test_fixed_reading__stop_dated_back_before_it__is_none(experiment: Experiment) -> None:
-    expose(experiment, c1=0, c2=1, c3=2, g1=1, g2=2)
-    assert read(experiment, NOON + 9 * DAY) is not None
-    experiment.status, experiment.stopped_at = "stopped", NOON + DAY
-    experiment.save()
-
-    assert read(experiment, NOON + 9 * DAY) is None
-
-
-@pytest.mark.parametrize("change", [{"analysis": AnalysisMethod.SEQUENTIAL}, {"registration": {}}])
-def test_fixed_reading__without_a_fixed_plan__is_none(experiment: Experiment, change: dict[str, Any]) -> None:
-    expose(experiment, c1=0, c2=1, c3=2, g1=1, g2=2)
-    Experiment.objects.filter(pk=experiment.pk).update(**change)
-    experiment.refresh_from_db()
-
-    assert read(experiment, NOON + 9 * DAY) is None
-
-
-@pytest.mark.django_db(transaction=True)
-def test_fixed_reading__many_readers_and_writers__is_the_same_for_all(tmp_path: Path, transactional_db: None) -> None:
-    threads = Threads()
-    with database_for_threads(tmp_path):
-        experiment = plan(
-            make_experiment(Environment.objects.get(key="production"), *DEFINITIONS[:1])
-        )  # mature at once
-        expose(experiment, c1=0, c2=1, c3=2, g1=1, g2=2)
-        bring_up_to_date(experiment, NOON + DAY)
-        readers: list[Future[Any]] = []
-        for number in range(6):
-            buy("c1", NOON + number * HOUR / 10)
-            readers.append(threads.start(fixed_reading, experiment, NOON + DAY))
-        readings = [reader.result(SECONDS) for reader in readers]
-        threads.join()
-
-        assert readings[0] is not None
-        assert all(reading == readings[0] for reading in readings)
-        assert Exposure.objects.count() == 5

@@ -12,11 +12,12 @@ from django.core.management import CommandError, call_command
 from config.models import Environment
 from events.removal.erasure import erase_user
 from experiments.aggregates.checking import Difference, check_sums
+from experiments.aggregates.history import update_series
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import step_index
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import AggregateState, Experiment, UserTotal, VariantSums
+from experiments.models import AggregateState, DailyChange, Experiment, UserTotal, VariantSums
 from experiments.results.frozen import freeze
 from tests.conftest import NOON
 from tests.experiments.aggregates.histories import History, make_experiment
@@ -51,8 +52,21 @@ def test_check_sums__any_history__finds_nothing(production: Environment, seed: i
         history.happen()
         if history.chance.random() < 0.3:
             refresh(experiment, NOON)
+        if history.chance.random() < 0.2:
+            update_series(experiment, NOON)
 
     assert check_sums(experiment, NOON) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_check_sums__wrong_daily_changes__are_found(experiment: Experiment) -> None:
+    update_series(experiment, NOON)
+    assert check_sums(experiment, NOON) == []
+    DailyChange.objects.update(y=7)
+
+    assert check_sums(experiment, NOON) == [
+        Difference("series", "spent", ("green", 1, NOON.date()), "y", 7, pytest.approx(0.3))
+    ]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, timedelta
 from random import Random
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -11,9 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
+from config.database import timeouts
 from config.models import Environment
 from events.models import Event
-from experiments.aggregates import statements, update
+from experiments.aggregates import history, statements, update
 from experiments.aggregates.history import read_series, refresh_series, update_series
 from experiments.aggregates.variant_sums import EXPOSURES, VariantTotals, read_caps
 from experiments.exposures.recording import assign
@@ -23,7 +25,7 @@ from experiments.metrics.definition import Definition
 from experiments.models import AggregateState, DailyChange, Experiment, Status
 from experiments.results.frozen import freeze
 from tests.conftest import ACTOR, NOON
-from tests.experiments.aggregates.histories import DEFINITIONS, STEPS, History, make_experiment
+from tests.experiments.aggregates.histories import ADDITIVE, DEFINITIONS, MIXED, STEPS, History, make_experiment
 from tests.experiments.aggregates.series_by_hand import Sums, by_label, near, series_by_hand
 from tests.factories import EventFactory, ExperimentFactory
 from tests.selection import histories
@@ -53,7 +55,8 @@ def check(experiment: Experiment, at: datetime) -> None:
 
 def check_random_history(production: Environment, chance: Random, steps: int) -> None:
     ever = Definition("ever", 1, "funnel", STEPS[0], steps=STEPS)
-    history = History(make_experiment(production, *DEFINITIONS, ever), chance)
+    metrics = chance.choice([(*DEFINITIONS, ever), MIXED, ADDITIVE])
+    history = History(make_experiment(production, *metrics), chance)
     for _ in range(steps):
         history.happen()
         if chance.random() < 0.2:
@@ -182,3 +185,23 @@ def test_read_series__frozen_by_an_older_version__has_no_days(experiment: Experi
     experiment.refresh_from_db()
 
     assert conversions(experiment, NOON + 3 * DAY) == {}
+
+
+@pytest.mark.django_db(transaction=True)  # the limit lasts until the end of a transaction
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no such limit")
+def test_series__asked_for_in_a_request__may_take_as_long_as_results(
+    production: Environment, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DATABASE_LONG_TIMEOUT, limits = 600, []
+    monkeypatch.setattr(timeouts._process, "seconds", 7)
+
+    def note_limit(*_: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            limits.append(cursor.fetchone()[0])
+
+    monkeypatch.setattr(history, "_update", note_limit)
+    experiment = make_experiment(production, *ADDITIVE)
+    bring_up_to_date(experiment, NOON)
+    update_series(experiment, NOON)
+    assert limits == ["10min"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 import pytest
@@ -14,9 +15,10 @@ from experiments.aggregates import statements
 from experiments.aggregates.history import update_series
 from experiments.exposures.recording import assign
 from experiments.exposures.up_to_date import bring_up_to_date
+from experiments.metrics.definition import Definition
 from experiments.models import AggregateState, Experiment
 from tests.conftest import NOON
-from tests.experiments.aggregates.histories import make_experiment
+from tests.experiments.aggregates.histories import ADDITIVE, DEFINITIONS, make_experiment
 from tests.experiments.aggregates.test_history import DAY, buy, check, conversions
 from tests.experiments.aggregates.test_refresh_meanwhile import write
 from tests.factories import ExperimentFactory
@@ -27,8 +29,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite files keep their epochs")
 
 
-def test_update_series__beside_writes_and_erasures__is_what_computing_by_hand_gives(threads: Threads) -> None:
-    experiment = make_experiment(Environment.objects.get(key="production"))
+@pytest.mark.parametrize("metrics", [DEFINITIONS, ADDITIVE], ids=["all metrics", "metrics that add up"])
+def test_update_series__beside_writes_and_erasures__is_what_computing_by_hand_gives(
+    threads: Threads, metrics: Sequence[Definition]
+) -> None:
+    experiment = make_experiment(Environment.objects.get(key="production"), *metrics)
     writing: list[Future[None]] = [threads.start(write, experiment, seed) for seed in range(3)]
     while not all(writer.done() for writer in writing):
         bring_up_to_date(experiment, NOON)

@@ -25,7 +25,7 @@ from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, Experiment, Exposure
 from tests.conftest import NOON
 from tests.experiments.aggregates.by_hand import exposed, sums_by_hand
-from tests.experiments.aggregates.histories import History, make_experiment
+from tests.experiments.aggregates.histories import ADDITIVE, DEFINITIONS, History, make_experiment
 from tests.factories import EventFactory, ExperimentFactory
 from tests.selection import histories
 from tests.transactions import undone
@@ -94,7 +94,7 @@ def check(experiment: Experiment, at: datetime) -> None:
 
 
 def check_random_history(production: Environment, chance: Random, steps: int) -> None:
-    history = History(make_experiment(production), chance)
+    history = History(make_experiment(production, *chance.choice([DEFINITIONS, ADDITIVE])), chance)
     for _ in range(steps):
         history.happen()
         if chance.random() < 0.3:
@@ -173,8 +173,11 @@ def test_read_mature__frozen_by_an_older_version__counts_everybody(experiment: E
     frozen = Experiment.objects.get()
     assert returned(read(frozen, NOON + 90 * DAY)) == (1, 1)
 
-    state = AggregateState.objects.get()
-    AggregateState.objects.update(mark=state.mark.removeprefix("2 "))
+    of_this_version = AggregateState.objects.get().mark
+    AggregateState.objects.update(mark=of_this_version.replace("3 ", "2 ", 1))
+    assert returned(read(frozen, NOON + 90 * DAY)) == (1, 1)
+
+    AggregateState.objects.update(mark=of_this_version.removeprefix("3 "))
     reading = read(frozen, NOON + 90 * DAY)
     assert (reading.maturity, returned(reading)) == ("all", (3, 1))
 

@@ -115,10 +115,10 @@ def test_refresh__event_recorded_meanwhile__is_counted_by_the_next_one(
 def test_refresh__exposure_moved_to_another_day_meanwhile__is_counted_on_one_day(
     production: Environment, experiment: Experiment, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, find_changed_users = Gate(), refreshing.find_changed_users
+    gate, find_users = Gate(), refreshing.find_users_to_compute_again
 
     def find_and_wait(*arguments: Any) -> Any:
-        users = find_changed_users(*arguments)
+        users = find_users(*arguments)
         gate.pass_through()
         return users
 
@@ -129,7 +129,7 @@ def test_refresh__exposure_moved_to_another_day_meanwhile__is_counted_on_one_day
     ]  # so that one changed user is a small share
     record([report_of("w", NOON), *purchase_of("w"), *others], production)
     assert counted(experiment) == (2, 1)
-    monkeypatch.setattr(refreshing, "find_changed_users", find_and_wait)
+    monkeypatch.setattr(refreshing, "find_users_to_compute_again", find_and_wait)
     record(purchase_of("w"), production)
     working: Future[Any] = threads.start(refresh, experiment, NOON)
     gate.wait_for_arrival()

@@ -63,23 +63,32 @@ def test_second_import__attributes__fill_gaps_and_otherwise_those_of_the_earlier
     assert Exposure.objects.get().exposed_at == NOON + min(first[1], second[1]) * HOUR
 
 
-@pytest.mark.parametrize("order", list(permutations(range(2))))
-def test_imports__of_two_variants__keep_the_attributes_that_one_of_them_has(
-    tmp_path: Path, order: tuple[int, ...]
+@pytest.mark.parametrize("described", range(3))
+@pytest.mark.parametrize("variants", ["control green green", "control green control", "control control green"])
+@pytest.mark.parametrize("is_one_file", [False, True])
+def test_imports__of_two_variants__keep_the_attributes_that_one_line_has_in_any_order(
+    tmp_path: Path, variants: str, described: int, is_one_file: bool
 ) -> None:
-    lines = [of_country(None, variant="control", hours=1), of_country("CH", variant="control", hours=2)]
-    load(tmp_path, line(variant="green", hours=3))
-    for index in order:
-        load(tmp_path, lines[index])
-    assert stored() == [("u", "control", 1, "imported", True)]
+    lines = [
+        of_country("CH" if index == described else None, variant=variant, hours=index + 1)
+        for index, variant in enumerate(variants.split())
+    ]
+    for ordered in permutations(lines):
+        Exposure.objects.all().delete()
+        for file in [ordered] if is_one_file else [[text] for text in ordered]:
+            load(tmp_path, *file)
+        assert stored() == [("u", "control", 1, "imported", True)]
+        assert attributes() == {"country": "CH"}
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_imports__of_two_variants_with_attributes__have_those_of_the_earlier_one(
+    tmp_path: Path, is_reversed: bool
+) -> None:
+    lines = [of_country("CH", variant="control", hours=1), of_country("US", variant="green", hours=2)]
+    for text in reversed(lines) if is_reversed else lines:
+        load(tmp_path, text)
     assert attributes() == {"country": "CH"}
-
-
-def test_import__attributes_with_another_variant__are_not_those_of_the_exposure(tmp_path: Path) -> None:
-    load(tmp_path, line(hours=1))
-    load(tmp_path, of_country("CH", variant="control", hours=2))
-    assert stored() == [("u", "green", 1, "imported", True)]
-    assert attributes() is None
 
 
 def test_import__attributes_of_an_assigned_user__are_stored_if_there_are_none(

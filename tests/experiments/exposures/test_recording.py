@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import count
 
 import pytest
 
 from config.models import Environment
+from events.models import Event
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.exposures.recording import assign, events_of_unknown_variants
 from experiments.lifecycle.changes import create_experiment, get_experiment, start_experiment, stop_experiment
@@ -17,6 +19,7 @@ from experiments.metrics.changes import create_metric
 from experiments.models import Experiment, Exposure
 from experiments.results.computing import compute_results
 from tests.conftest import ACTOR, NOON
+from tests.factories import ExperimentFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -59,6 +62,31 @@ def test_report__by_key__counts_like_by_id(experiment: Experiment) -> None:
     record([event], experiment.environment)
 
     assert stored(experiment) == ("b", 1, False)
+
+
+@pytest.mark.parametrize("spell", [str.upper, lambda pk: pk.replace("-", ""), "urn:uuid:{}".format])
+def test_report__by_id_in_another_spelling__counts_too(experiment: Experiment, spell: Callable[[str], str]) -> None:
+    event = report(experiment, "b", 1)
+    event.properties["experimentId"] = spell(str(experiment.pk))  # type: ignore[index]
+    record([event], experiment.environment)
+
+    assert stored(experiment) == ("b", 1, False)
+
+
+def test_report__by_a_key_that_looks_like_an_id__counts(production: Environment) -> None:
+    experiment = ExperimentFactory(key="0F" * 16, environment=production, running=True, metrics=[])
+    variant = experiment.variant_keys[0]
+    event = report(experiment, variant, 1)
+    event.properties["experimentId"] = experiment.key  # type: ignore[index]
+    record([event], production)
+
+    assert stored(experiment) == (variant, 1, False)
+    assert events_named(production, experiment) == ["u"]
+
+
+def events_named(environment: Environment, experiment: Experiment) -> list[str]:
+    named = Event.objects.filter(environment=environment).referring_to(*experiment.references())
+    return list(named.values_list("user_id", flat=True))
 
 
 @pytest.mark.parametrize("together", [True, False])

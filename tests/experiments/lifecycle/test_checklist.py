@@ -200,11 +200,15 @@ def test_planned_size__of_a_running_one__is_by_its_own_pace() -> None:
 
 
 @pytest.mark.parametrize(
-    ("design", "days", "pace"),
-    [({"percentage": 50}, 1, 100), ({"percentage": 5}, 10, 10), ({"group": {"key": "g", "from": 0, "to": 25}}, 2, 50)],
+    ("design", "time", "pace"),
+    [
+        ({"percentage": 50}, "1 day", 100),
+        ({"percentage": 5}, "10 days", 10),
+        ({"group": {"key": "g", "from": 0, "to": 25}}, "2 days", 50),
+    ],
 )
 def test_planned_size__by_the_users_of_an_experiment_that_let_in_a_part__reckons_with_all(
-    design: dict[str, Any], days: int, pace: int
+    design: dict[str, Any], time: str, pace: int
 ) -> None:
     metric = {"metrics": ["look"], "running": True}
     before = ExperimentFactory(key="before", percentage=50, group={"key": "h", "from": 0, "to": 50}, **metric)
@@ -212,7 +216,7 @@ def test_planned_size__by_the_users_of_an_experiment_that_let_in_a_part__reckons
         assign(before.pk, f"user-{number}", "control", NOON)
         EventFactory(name="look", user_id=f"user-{number}", timestamp=NOON) if number % 2 else None
     experiment = ExperimentFactory(metrics=["look"], planned_size=100, **design)
-    message = f"100 users are planned, about {days} days at {pace} a day."
+    message = f"100 users are planned, about {time} at {pace} a day."
     assert find(experiment, Check.PLANNED_SIZE, NOON + 10 * DAY) == (Level.OK, message)
 
 

@@ -102,6 +102,13 @@ def test_guardrails__with_too_few_planned_users__are_a_warning(history: None) ->
     assert find(many, Check.GUARDRAILS)[0] == Level.OK
 
 
+def test_guardrails__of_a_primary_metric_without_past_data__are_planned_all_the_same(history: None) -> None:
+    create_metric(key="new", type="conversion", event="new", actor=ACTOR, at=NOON)
+    experiment = ExperimentFactory(metrics=["new", "calls"], planned_size=5_000)
+
+    assert find(experiment, Check.GUARDRAILS)[0] == Level.WARNING
+
+
 @pytest.mark.parametrize("planned", [None, 1_000])
 def test_guardrails__without_a_planned_size_or_past_data__are_not_known(planned: int | None) -> None:
     create_metric(key="calls", type="conversion", event="calls", role="guardrail", actor=ACTOR, at=NOON)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from experiments.metrics.checks import check_meaning
-from experiments.metrics.conditions import OPERATORS, meets
-from experiments.metrics.definition import Condition
+from experiments.metrics.conditions import OPERATORS, count_steps_passed, meets
+from experiments.metrics.definition import Condition, Quantity
 from flags.engine.operators import OPERATORS as FLAG_OPERATORS
+from tests.conftest import NOON
 from tests.experiments.metrics.test_definition import BLANK, STEPS, WHERE
 
 FUNNEL = {"type": "funnel", "event": "", "steps": STEPS}
@@ -25,6 +27,13 @@ def found(values: dict[str, Any]) -> list[tuple[str, str]]:
 
 def condition(operator: Any, *value: Any, name: Any = "plan") -> dict[str, Any]:
     return {"property": name, "operator": operator, **({"value": value[0]} if value else {})}
+
+
+@pytest.mark.parametrize("number", [0, 101])
+@pytest.mark.parametrize("operator", ["in", "notIn"])
+def test_check__a_list_of_no_or_too_many_values__names_the_limit_of_metrics(operator: str, number: int) -> None:
+    [detail] = check_meaning({**BLANK, "where": [condition(operator, ["x"] * number)]})
+    assert detail.message == "Must have 1 to 100 strings, numbers or booleans."
 
 
 @pytest.mark.parametrize(
@@ -217,3 +226,31 @@ def test_meets__several_conditions__needs_all() -> None:
     assert meets({"plan": "pro", "seats": 2}, where)
     assert not meets({"plan": "pro"}, where)
     assert meets({}, [])
+
+
+STEPS_PASSED = [
+    ("", 0),
+    ("1a 1b 1c", 3),
+    ("1c 1b 1a", 3),
+    ("1b 2a 2b 3c", 3),
+    ("2a 1b", 1),
+    ("1a", 1),
+    # An event passes one step alone.
+    ("1ab", 1),
+    ("1ab 1ab", 2),
+    ("1ab 1a 1c", 3),
+    ("1b 1ab 1c", 3),
+    # Those of the same moment count in the order of the steps that they meet.
+    ("1ac 1b 1c", 3),
+    ("1a 1ac 1b", 2),
+]
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize(("events", "passed"), STEPS_PASSED)
+def test_steps__passed_by_events__do_not_depend_on_their_order(events: str, passed: int, is_reversed: bool) -> None:
+    steps = [Quantity("view", where=(Condition(letter, "exists"),)) for letter in "abc"]
+    happened = [
+        ("view", NOON + timedelta(seconds=int(event[0])), dict.fromkeys(event[1:], True)) for event in events.split()
+    ]
+    assert count_steps_passed(steps, reversed(happened) if is_reversed else happened) == passed

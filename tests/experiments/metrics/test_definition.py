@@ -98,6 +98,37 @@ def test_undefined__name__is_a_conversion_for_ever_of_version_0() -> None:
     assert undefined("sign up").document() == {**BLANK, "key": "sign up", "event": "sign up", "version": 0}
 
 
+NOT_NEGATIVE = Condition("amount", "greaterThanOrEqual", 0)
+AMOUNT = Quantity("buy", "amount")
+BOUNDED = Quantity("buy", "amount", where=(NOT_NEGATIVE,))
+
+
+@pytest.mark.parametrize(
+    ("kind", "quantity", "denominator", "expected"),
+    [
+        ("retention", Quantity("buy"), None, True),
+        ("count", Quantity("buy"), None, True),
+        ("distinct", AMOUNT, None, True),
+        ("ratio", Quantity("buy"), Quantity("view"), True),
+        ("sum", AMOUNT, None, False),
+        ("sum", BOUNDED, None, True),
+        ("quantile", BOUNDED, None, True),
+        ("quantile", AMOUNT, None, False),
+        ("ratio", BOUNDED, Quantity("view"), True),
+        ("ratio", AMOUNT, Quantity("view"), False),
+        ("ratio", Quantity("buy"), AMOUNT, False),
+        ("sum", Quantity("buy", "amount", where=(Condition("other", "greaterThan", 0),)), None, False),
+        ("sum", Quantity("buy", "amount", where=(Condition("amount", "greaterThan", -1),)), None, False),
+        ("sum", Quantity("buy", "amount", where=(Condition("amount", "lessThan", 5),)), None, False),
+    ],
+)
+def test_definition__that_excludes_values_below_0__says_so(
+    kind: str, quantity: Quantity, denominator: Quantity | None, expected: bool
+) -> None:
+    definition = Definition("m", 1, kind, quantity, denominator)
+    assert definition.is_non_negative == expected
+
+
 def test_parse__funnel__measures_its_first_step_and_reads_all_events() -> None:
     definition = Definition.parse({**BLANK, "type": "funnel", "event": "view", "steps": STEPS})
 

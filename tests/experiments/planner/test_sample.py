@@ -104,6 +104,15 @@ def test_sample__funnel_of_equal_steps__takes_an_event_for_each(production: Envi
     assert found.sums.y == 1
 
 
+def test_sample__steps_at_the_same_moment__are_passed_in_any_order(production: Environment) -> None:
+    come("a", "b")
+    for user_id, sizes in (("a", (1, 2)), ("b", (2, 1))):
+        for size in sizes:
+            buy(user_id, timedelta(hours=1), size=size)
+    steps = tuple(Quantity("buy", where=(Condition("size", "equals", size),)) for size in (1, 2))
+    assert sampled(metric("funnel", steps=steps), production).sums.y == 2
+
+
 def test_sample__distinct__counts_values_or_days(production: Environment) -> None:
     come("a", "b")
     for days, size in ((1, 1), (1, "1"), (2, 1), (3, True), (4, None), (5, [2])):

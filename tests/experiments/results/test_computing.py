@@ -22,7 +22,7 @@ QUERIES = 5 if connection.vendor == "postgresql" else 4
 """The aggregate state, its mark (only on PostgreSQL), new exposures, new events, and the sums."""
 QUERIES_OF_ONE_MOMENT = 3 if connection.vendor == "postgresql" else 2
 """The beginning of the transaction, its isolation level (only on PostgreSQL), and its end."""
-QUERIES_OF_A_PLAN = 3 if connection.vendor == "postgresql" else 0
+QUERIES_OF_A_PLAN = 2 if connection.vendor == "postgresql" else 0
 """Reading the planner settings, changing them, and restoring them."""
 VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 

@@ -138,6 +138,7 @@ def test_reading__events_that_arrive_late__do_not_change_its_figures_and_days(
     api: Any, production: Environment, shop: Experiment
 ) -> None:
     before = read(api, READ_AT)
+    read(api, READ_AT + DAY)  # what arrives from now on is too late
     record([buy(f"{day} {number}", NOON + 6 * DAY, 7.0) for day in range(6) for number in range(20)], production)
     after = read(api, NOON + 20 * DAY)
     assert (after["metrics"], after["verdict"]) == (before["metrics"], before["verdict"])
@@ -152,12 +153,13 @@ def test_reading__enough_users_of_whom_some_are_not_mature__waits(api: Any, shop
         answer = ask(api, maturity="all")
     assert (answer["plan"]["readAt"], answer["maturity"]) == (None, "all")
     assert sum(figures["users"] for figures in answer["metrics"][0]["variants"]) >= PLANNED
-    assert answer["metrics"][0]["variants"][1]["comparison"]["decidedBy"] == "alwaysValid"
-    [reason] = answer["verdict"]["reasons"]
-    assert (answer["verdict"]["decision"], reason["code"]) == ("keep_running", "planned_size")
+    comparison = answer["metrics"][0]["variants"][1]["comparison"]
+    assert (comparison["label"], comparison["decidedBy"]) == ("unread", None)
+    codes = {reason["code"] for reason in answer["verdict"]["reasons"]}
+    assert (answer["verdict"]["decision"], codes) == ("keep_running", {"planned_size", "other_view"})
 
 
-def test_reading__of_one_phase__is_decided_by_it(api: Any, production: Environment, shop: Experiment) -> None:
+def test_reading__of_one_phase__has_figures_of_its_own(api: Any, production: Environment, shop: Experiment) -> None:
     weights = [{"key": "control", "weight": 9}, {"key": "green", "weight": 1}]
     arguments = {"key": "shop", "environment": production, "actor": ACTOR, "at": READ_AT}
     open_phase(**arguments, opened_at=READ_AT + HOUR, changes={"variants": weights}, reason="less of it")
@@ -167,7 +169,8 @@ def test_reading__of_one_phase__is_decided_by_it(api: Any, production: Environme
     assert first["metrics"][0]["variants"][1]["comparison"]["decidedBy"] == "fixedHorizon"
     assert [figures["users"] for figures in second["metrics"][0]["variants"]] == [0, 0]
     assert second["metrics"][0]["variants"][1]["comparison"]["decidedBy"] == "fixedHorizon"
-    assert second["verdict"]["decision"] == "inconclusive"
+    assert second["verdict"]["decision"] == first["verdict"]["decision"] == "ship"
+    assert second["verdict"]["reasons"][-1]["code"] == "other_view"
 
 
 @pytest.mark.parametrize(("days", "is_of_the_reading"), [(3, True), (29, True), (31, False)])

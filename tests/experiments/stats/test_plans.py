@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from experiments.stats.analysis import analyse
+from experiments.stats.analysis import analyse, analyse_parts
 from experiments.stats.outcomes import Decision, Verdict
 from experiments.stats.plans import planned_users
 from experiments.stats.types import Design, Margin, Measure, Plan, ReasonCode, Weight
@@ -137,12 +137,13 @@ def test_fixed__read_with_too_few_conversions__is_inconclusive():
     assert decide(sums, Plan(size=20_000, analysis="fixed", is_read=True)).decision == Decision.INCONCLUSIVE
 
 
-def test_fixed__before_the_reading__rows_are_always_valid():
-    sums = {"control": share(1000, 10_000), "treatment": share(1100, 9_999)}
-    comparison = (
-        analyse(inputs((SIGNUP, sums), plan=Plan(size=20_000, analysis="fixed"))).measures[0].variants[1].comparison
-    )
-    assert (comparison.is_fixed, comparison.label) == (False, "unclear")
+@pytest.mark.parametrize("converted", [1000, 1500])
+def test_fixed__before_the_reading__rows_are_always_valid_and_have_no_label(converted):
+    sums = {"control": share(1000, 10_000), "treatment": share(converted, 9_999)}
+    given = inputs((SIGNUP, sums), plan=Plan(size=20_000, analysis="fixed"))
+    comparison = analyse(given).measures[0].variants[1].comparison
+    assert (comparison.is_fixed, comparison.label) == (False, "unread")
+    assert analyse_parts([given])[0][0].variants[1].comparison.label == ("better" if converted > 1000 else "unclear")
 
 
 def test_fixed__at_the_planned_size__decides_by_the_test_for_one_look_and_its_correction():

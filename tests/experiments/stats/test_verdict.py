@@ -49,6 +49,11 @@ def test_verdict__treatment_clearly_better__is_to_ship_it_and_says_by_how_much()
     ]
 
 
+def test_verdict__equal_values__says_that_they_are_equal():
+    [reason] = decide(signups(control=1000, treatment=1000)).reasons
+    assert reason.message.startswith("signup of treatment equals that of control (95 % always-valid interval ")
+
+
 def test_verdict__treatment_clearly_worse__is_not_to_ship():
     verdict = decide(signups(control=1200, treatment=1000))
     assert (verdict.decision, verdict.variant, codes(verdict)) == (Decision.DO_NOT_SHIP, None, [ReasonCode.WORSE])

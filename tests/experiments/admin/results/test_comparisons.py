@@ -58,10 +58,18 @@ def test_comparison__of_a_fixed_analysis__shows_the_test_that_decides() -> None:
     assert (row.lift.interval, row.difference.p_value) == ("+7.50 % to +12.50 %", "0.020")
 
 
-@pytest.mark.parametrize(("label", "tone"), [("better", "good"), ("worse", "bad"), ("unclear", "open")])
-def test_goal__of_each_label__has_a_tone(label: Label, tone: str) -> None:
+@pytest.mark.parametrize(
+    ("label", "words", "tone"),
+    [
+        ("better", "better", "good"),
+        ("worse", "worse", "bad"),
+        ("unclear", "unclear", "open"),
+        ("unread", "not read yet", "open"),
+    ],
+)
+def test_goal__of_each_label__has_a_tone(label: Label, words: str, tone: str) -> None:
     row = shown(compared(estimate(0.1, 1), estimate(0.1, 1), label=label))
-    assert (row.standing, row.tone, row.needed) == (label, tone, "")
+    assert (row.standing, row.tone, row.needed) == (words, tone, "")
 
 
 @pytest.mark.parametrize(
@@ -70,6 +78,7 @@ def test_goal__of_each_label__has_a_tone(label: Label, tone: str) -> None:
         ("safe", "unclear", None, "safe", "good", ""),
         ("safe", "worse", None, "safe, but worse", "good", ""),
         ("safe", "better", None, "safe, better", "good", ""),
+        ("safe", "unread", None, "safe", "good", ""),
         ("harmed", "worse", None, "harmed", "bad", ""),
         ("silent", "unclear", None, "no events", "open", ""),
         ("undecided", "unclear", 5_913, "undecided", "warning", "needs 5,913 more users"),

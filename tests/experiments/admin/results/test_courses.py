@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from experiments.admin.results.comparisons import compare
 from experiments.admin.results.courses import build_ages, build_days
 from tests.experiments.admin.results.made import (
     CONVERSION,
@@ -15,6 +16,7 @@ from tests.experiments.admin.results.made import (
     estimate,
     metric,
     variant,
+    with_bounds,
 )
 
 BETTER = compared(estimate(0.1, 0.05), estimate(0.012, 0.006))
@@ -51,6 +53,16 @@ def test_days__without_any_lift__are_drawn_as_differences() -> None:
         assert course is not None
         assert course.effect == effect
         assert course.figures[0].last_day.effect.estimate == estimated
+
+
+def test_days__with_an_interval_that_excludes_nothing__say_so_as_the_row_does() -> None:
+    nothing_excluded = with_bounds(0.2, -1.0, None)
+    row = compare(CONVERSION, variant("green", 0.1), compared(nothing_excluded, estimate(0.01, 0.02)))
+    series = [replace(day, lift=nothing_excluded) for day in days(1, 0.01, 0.005)]
+    course = build_days(metric(CONVERSION, variant("green", 0.11, BETTER, series=series)))
+    assert course is not None
+    assert course.figures[0].last_day.effect == row.lift
+    assert row.lift.interval == "any lift is possible"
 
 
 def test_days__with_nothing_known_on_the_last_day__give_the_reason() -> None:
