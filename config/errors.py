@@ -45,6 +45,7 @@ class ErrorCode(StrEnum):
         405,
         "The path does not accept this method; `Allow` lists those that it accepts.",
     )
+    BODY_TIMEOUT = "body_timeout", 408, "The body did not arrive in time; the connection is closed."
     ALREADY_EXISTS = "already_exists", 409, "An object with this key already exists."
     INVALID_TRANSITION = (
         "invalid_transition",
@@ -85,7 +86,8 @@ class ErrorCode(StrEnum):
     UNAVAILABLE = (
         "unavailable",
         503,
-        "The database is unavailable; try again after `Retry-After` seconds, with your own ids for events.",
+        "The database is unavailable, or there is too much to do; "
+        "try again after `Retry-After` seconds, with your own ids for events.",
     )
 
 

@@ -6,15 +6,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, pre_migrate
 from django.dispatch import receiver
 from django.utils import timezone
 
 from config import checks, maintenance  # noqa: F401 (registers the checks)
 from config.database.idempotency import delete_expired
+from config.database.timeouts import UNLIMITED, limit_process
 from config.keys.environments import create_first_environments
 
 maintenance.register("idempotency keys", delete_expired)
+
+
+@receiver(pre_migrate, dispatch_uid="config.timeouts")
+def allow_long_migrations(**_: Any) -> None:
+    """Let migrations take as long as they need. Whoever starts one watches it."""
+    limit_process(UNLIMITED)
 
 
 @receiver(post_migrate, dispatch_uid="config.environments")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from config import snapshot
 from config.api.renderers import envelope
+from config.database.waiting import require_waiting
 from config.errors import ValidationFailed
 from config.serving.fast_lane.operations import Call, Failed, Reply, register
 from events.api.event_views import CONFLICT, acknowledgement
@@ -12,6 +13,7 @@ from events.recording.ingest import Outcome, record_one
 
 
 def track(call: Call) -> Reply | Failed:
+    require_waiting()
     event = read_event(call.body, at=call.now)
     snapshot.require_current_keys()
     try:
@@ -24,4 +26,4 @@ def track(call: Call) -> Reply | Failed:
     return Reply(envelope(acknowledgement(event, outcome)), status=202)
 
 
-register("/v1/events", track)
+register("/v1/events", track, records=True)

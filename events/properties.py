@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 import orjson
@@ -25,7 +26,22 @@ class Reserved(msgspec.Struct):
     variant: str | msgspec.UnsetType = msgspec.UNSET
 
 
+_LEAST_OF_AN_ID, _MOST_OF_AN_ID = len("0" * 32), len("urn:uuid:00000000-0000-0000-0000-000000000000")
+
 _currency = re.compile(r"[A-Za-z]{3}", re.ASCII)
+
+
+def reference_of(text: str) -> str:
+    """Return the `experimentId` of an event as events are found by it: an id in its usual form, however it is spelled.
+
+    Anything else may be a key, and stays as it is.
+    """
+    if not _LEAST_OF_AN_ID <= len(text) <= _MOST_OF_AN_ID:
+        return text
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return text
 
 
 def property_defects(properties: Mapping[str, Any], path: str = "properties") -> Iterator[Detail]:

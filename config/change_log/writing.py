@@ -4,19 +4,26 @@ its transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol, Self, TypeVar
 
 from django.db import transaction
 
 from config import signal_file
+from config.database import insertion
+from config.database.consistent_reads import read_consistently
 from config.database.locks import lock_change_log
 from config.database.notifications import announce
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Source
+
+_COLUMNS = (
+    "revision", "at", "actor", "source", "reason", "kind", "object_id", "key", "environment", "before", "after",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +42,66 @@ class Actor:
         share.
         """
         if not self.may_change_common:
-            message = f"{what} are common to all environments; this needs a key that was made with `common`."
+            message = f"{what} affect all environments, so this needs a key that was made with `common`."
             raise DomainError(ErrorCode.FORBIDDEN, message)
 
 
+@dataclass(frozen=True, slots=True)
+class NewChange:
+    """A change of one object. `environment` is empty if all environments share it."""
+
+    kind: str
+    object_id: object
+    key: str
+    before: Document | None
+    after: Document | None
+    environment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedChanges:
+    """Entries of the log, as statements that insert them after the revision that they were prepared for."""
+
+    statements: Sequence[insertion.Statement]
+    number: int
+
+
 @dataclass(slots=True)
-class Writing:
-    """A transaction that has locked the log. `at` is its time, which is never before that of an
-    earlier change.
+class Basis:
+    """What changes are based on: the newest revision of the log. `at` is the time of the changes, which is never before
+    that of an earlier change.
     """
 
     at: datetime
     actor: Actor
     reason: str
     revision: int
-    is_dirty: bool = field(default=False)
+
+    @classmethod
+    def newest(cls, *, actor: Actor, at: datetime, reason: str) -> Self:
+        newest = Change.objects.order_by("-revision").values_list("revision", "at").first()
+        revision, last_at = newest or (0, at)
+        return cls(at=max(at, last_at), actor=actor, reason=reason, revision=revision)
 
     def next_revision(self) -> int:
-        """Return the revision of the next `append`, for rows that store which change wrote them."""
+        """Return the revision of the next change, for rows that store which change wrote them."""
         return self.revision + 1
+
+    def prepare(self, changes: Iterable[NewChange], make: insertion.Make = insertion.prepare) -> PreparedChanges:
+        """Prepare entries for changes in this order."""
+        common = (self.at, self.actor.name, self.actor.source.value, self.reason)
+        rows = [
+            (revision, *common, new.kind, str(new.object_id), new.key, new.environment, new.before, new.after)
+            for revision, new in enumerate(changes, self.next_revision())
+        ]
+        return PreparedChanges(list(make(Change, _COLUMNS, rows, "")), len(rows))
+
+
+@dataclass(slots=True)
+class Writing(Basis):
+    """A transaction that has locked the log."""
+
+    is_dirty: bool = field(default=False)
 
     def append(
         self,
@@ -66,34 +114,16 @@ class Writing:
         environment: str = "",
     ) -> None:
         """Append the change of one object. `environment` is empty if all environments share it."""
-        self.revision += 1
-        Change.objects.create(
-            revision=self.revision,
-            at=self.at,
-            actor=self.actor.name,
-            source=self.actor.source,
-            reason=self.reason,
-            kind=kind,
-            object_id=str(object_id),
-            key=key,
-            environment=environment,
-            before=before,
-            after=after,
-        )
-        if not self.is_dirty:
+        self.append_prepared(self.prepare([NewChange(kind, object_id, key, before, after, environment)]))
+
+    def append_prepared(self, changes: PreparedChanges) -> None:
+        """Append changes that were prepared for the revision that the log has now."""
+        insertion.execute(changes.statements)
+        self.revision += changes.number
+        if changes.number and not self.is_dirty:
             self.is_dirty = True
             announce()
             transaction.on_commit(signal_file.poke)
-
-
-@contextmanager
-def lock_configuration() -> Iterator[None]:
-    """Open a transaction in which no other process changes configuration, so that several queries
-    agree.
-    """
-    with transaction.atomic():
-        lock_change_log()
-        yield
 
 
 @contextmanager
@@ -101,7 +131,35 @@ def writing(*, actor: Actor, at: datetime, reason: str = "") -> Iterator[Writing
     """Open a transaction that changes configuration. No other does meanwhile, so revisions follow
     commit order.
     """
-    with lock_configuration():
-        newest = Change.objects.order_by("-revision").values_list("revision", "at").first()
-        revision, last_at = newest or (0, at)
-        yield Writing(at=max(at, last_at), actor=actor, reason=reason, revision=revision)
+    with transaction.atomic():
+        lock_change_log()
+        yield Writing.newest(actor=actor, at=at, reason=reason)
+
+
+class Prepared(Protocol):
+    """A write that was checked and prepared before its transaction."""
+
+    def write(self, log: Writing) -> None: ...
+
+
+Write = TypeVar("Write", bound=Prepared)
+
+
+def write_prepared(
+    prepare: Callable[[Basis], Write], *, actor: Actor, at: datetime, reason: str = "", is_dry_run: bool = False
+) -> Write:
+    """Prepare a large write by reads alone, and then write it in a transaction that is as short as possible.
+
+    On SQLite, nothing else is written meanwhile, not even events. If configuration has changed since it
+    was read, the write is prepared again, in its transaction. A dry run is rolled back.
+    """
+    with read_consistently():
+        basis = Basis.newest(actor=actor, at=at, reason=reason)
+        prepared = prepare(basis)
+    with writing(actor=actor, at=at, reason=reason) as log:
+        if (log.revision, log.at) != (basis.revision, basis.at):
+            prepared = prepare(log)
+        prepared.write(log)
+        if is_dry_run:
+            transaction.set_rollback(True)
+    return prepared

@@ -26,7 +26,7 @@ CURRENT = {
 # transaction writes later are new.
 _SNAPSHOT = (
     "SELECT concat_ws(' ', (SELECT system_identifier FROM pg_control_system()), pg_current_snapshot(), "
-    "COALESCE(pg_current_xact_id_if_assigned()::text, '0'))"
+    "COALESCE(pg_current_xact_id_if_assigned()::text, '0'), {restored})"
 )
 _POSITION = (
     "SELECT system_identifier::text, pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM pg_control_system()"
@@ -36,10 +36,32 @@ _NEWEST = (
     "GREATEST(pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1, "
     "pg_current_xact_id_if_assigned()::text::bigint)"
 )
+# This statement sees such rows, although its own snapshot says that it cannot.
+_RESTORED = f"""LEAST(
+    (SELECT MIN(arrival) FROM {{0}} WHERE arrival > {_NEWEST}),
+    (SELECT MIN(arrival) FROM {{0}} WHERE arrival = ANY (ARRAY(
+        SELECT number::text::bigint FROM pg_snapshot_xip(pg_current_snapshot()) AS number)))
+)"""  # noqa: S608 (no data)
 _NEXT_EPOCH = (
     "INSERT INTO config_epoch (id, number) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET number = number + 1 "
     "RETURNING number"
 )
+
+
+class _Snapshot:
+    """A mark of PostgreSQL: numbers of transactions when it was taken.
+
+    Those from `following` on had not begun, or had not ended; those in `under_way` had not ended. `own` has the number
+    of the transaction that took the mark, if it had one. Rows with the number `restored` came from another database.
+    """
+
+    def __init__(self, mark: str) -> None:
+        _, snapshot, own, *restored = mark.split(" ")
+        _, following, under_way = snapshot.split(":")
+        self.following = int(following)
+        self.under_way = [int(number) for number in under_way.split(",") if number]
+        self.own = [int(own)] if int(own) else []
+        self.restored = int(restored[0]) if restored else None
 
 
 class CurrentArrival(Func):
@@ -74,14 +96,15 @@ class ArrivalField(models.BigIntegerField):  # type: ignore[type-arg]  # not gen
         return CurrentArrival()
 
 
-def take_mark() -> str:
+def take_mark(table: str = "") -> str:
     """Return a mark: every row that counts as old by it is visible to the next statements of this
     transaction, and to all later ones.
 
-    If the mark is stored, this transaction must commit.
+    If the mark is stored, this transaction must commit. `are_divided` needs marks for the rows of a table.
     """
+    restored = _RESTORED.format(table) if table else "NULL"
     with connection.cursor() as cursor:
-        cursor.execute(_SNAPSHOT if connection.vendor == "postgresql" else _NEXT_EPOCH)
+        cursor.execute(_SNAPSHOT.format(restored=restored) if connection.vendor == "postgresql" else _NEXT_EPOCH)
         [mark] = cursor.fetchone()
     return str(mark)
 
@@ -108,13 +131,12 @@ def arrived_since(mark: str, column: str) -> tuple[str, list[Any]]:
     """
     if connection.vendor != "postgresql":
         return f"{column} >= %s", [int(mark)]
-    _, snapshot, own = mark.split(" ")
-    _, following, under_way = snapshot.split(":")
-    unseen = [number for number in map(int, filter(None, [own, *under_way.split(",")])) if number]
+    seen = _Snapshot(mark)
+    unseen = [*seen.own, *seen.under_way]
     later = f"{column} >= %s AND {column} <= {_NEWEST}"
     # By their numbers: one long transaction must not cause a scan of everything that came after it.
     return (
-        (f"({later} OR {column} = ANY (%s))", [int(following), unseen]) if unseen else (f"({later})", [int(following)])
+        (f"({later} OR {column} = ANY (%s))", [seen.following, unseen]) if unseen else (f"({later})", [seen.following])
     )
 
 
@@ -126,7 +148,46 @@ def arrived_by(mark: str, column: str) -> tuple[str, list[Any]]:
     condition, parameters = arrived_since(mark, column)
     if connection.vendor != "postgresql":
         return f"NOT {condition}", parameters
-    return f"({column} = %s OR NOT {condition})", [int(mark.split(" ")[2]), *parameters]
+    return f"({column} = ANY (%s::bigint[]) OR NOT {condition})", [_Snapshot(mark).own, *parameters]
+
+
+def arrived_between(since: str, until: str, column: str) -> list[tuple[str, list[Any]]]:
+    """Return conditions in SQL with their parameters: the row is new since one mark, and was visible at a later one.
+
+    A row meets one condition at most, and that for one of several consecutive marks. None covers what
+    `arrived_in_doubt` finds.
+    """
+    if connection.vendor != "postgresql":
+        return [(f"{column} >= %s AND {column} < %s", [int(since), int(until)])]
+    first, last = _Snapshot(since), _Snapshot(until)
+    unseen = [*last.under_way, *first.own, *last.own]
+    begun_since = f"{column} >= %s AND {column} < %s AND {column} <> ALL (%s::bigint[])"
+    conditions: list[tuple[str, list[Any]]] = [(begun_since, [first.following, last.following, unseen])]
+    if ended_since := sorted({*first.under_way}.difference(unseen)):
+        conditions.append((f"{column} = ANY (%s)", [ended_since]))
+    return conditions
+
+
+def are_divided(since: str, until: str) -> bool:
+    """Return whether two marks for one table divide its rows, which `arrived_between` needs.
+
+    They do not where transactions have reached the numbers that rows had in another database, from which they were
+    restored. These rows would be new once more.
+    """
+    if connection.vendor != "postgresql":
+        return True
+    restored = _Snapshot(since).restored
+    return restored is None or _Snapshot(until).following <= restored
+
+
+def arrived_in_doubt(since: str, until: str, column: str) -> tuple[str, list[Any]] | None:
+    """Return a condition for the rows that the transactions of the marks have written themselves, if there may be any.
+
+    Nobody can tell whether they wrote them before or after they took the mark.
+    """
+    if connection.vendor != "postgresql":
+        return None
+    return f"{column} = ANY (%s::bigint[])", [[*_Snapshot(since).own, *_Snapshot(until).own]]
 
 
 def can_tell_new_rows(mark: str, ahead: int | None) -> bool:

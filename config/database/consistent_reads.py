@@ -8,6 +8,8 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from config.database.timeouts import long_statements
+
 
 @contextmanager
 def read_consistently() -> Iterator[None]:
@@ -21,6 +23,7 @@ def read_consistently() -> Iterator[None]:
     with ExitStack() as entered:
         with _transactions_begin_deferred():
             entered.enter_context(transaction.atomic())
+        entered.enter_context(long_statements())
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
                 # A transaction that only reads never fails on a conflict, so nothing needs a retry.

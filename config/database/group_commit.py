@@ -18,6 +18,8 @@ from typing import Any, Generic, TypeVar
 
 from django.db import InterfaceError, OperationalError, connection, transaction
 
+from config.database.waiting import require_waiting
+
 _DEADLOCK, _SERIALIZATION_FAILURE = "40P01", "40001"
 
 Item = TypeVar("Item")
@@ -82,7 +84,9 @@ class Group:
         committed.
 
         Inside a transaction, the item is served alone, and the caller's own commit counts.
+        Raises WouldWait in a thread that must not wait for the database.
         """
+        require_waiting()
         if connection.in_atomic_block:
             return handler.serve([item])[0]
         entry = _Entry(handler, item)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -29,23 +31,85 @@ def insert(
     leave some rows out, joins or filters the rows: PostgreSQL has them as the elements `given`,
     SQLite as the table `given` with these columns.
     """
+    return execute(prepare(model, columns, rows, then, only=only))
+
+
+# A temporary table cannot refer to others. The table that the rows are copied to does.
+_reference = re.compile(r' REFERENCES "\w+" \("\w+"\)( DEFERRABLE INITIALLY DEFERRED)?')
+
+Statement = tuple[str, list[Any]]
+"""A statement, or its beginning, and its parameters."""
+
+Make = Callable[[type[Model], Sequence[str], Sequence[Sequence[Any]], str], Iterable[Statement]]
+"""Either `prepare` or `stage`."""
+
+
+def prepare(
+    model: type[Model], columns: Sequence[str], rows: Sequence[Sequence[Any]], then: str, *, only: str = ""
+) -> Iterator[Statement]:
+    """Yield the statements of `insert`, so that callers can make them before their transaction begins."""
     make_statement = _with_json if connection.vendor == "postgresql" else _with_values
-    returned: list[Any] = []
     for start in range(0, len(rows), _MOST_ROWS):
         statement, parameters = make_statement(model, tuple(columns), rows[start : start + _MOST_ROWS], only)
+        yield f"{statement} {then}", parameters
+
+
+def stage(model: type[Model], columns: Sequence[str], rows: Sequence[Sequence[Any]], then: str) -> Sequence[Statement]:
+    """Return the statements of `insert`, made so that their transaction is short. They are for `unchecked`.
+
+    On SQLite, this puts the rows into a temporary table, which no other process waits for. It has the
+    constraints of the model's table, so that the statements, which only copy the rows, need not check them again.
+    """
+    if connection.vendor == "postgresql" or not rows:
+        return list(prepare(model, columns, rows, then))
+    table, names = model._meta.db_table, ", ".join(map(connection.ops.quote_name, columns))
+    staged = f"staged_{table}"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = %s", [table])
+        [definition] = cursor.fetchone()
+        cursor.execute(f"DROP TABLE IF EXISTS temp.{staged}")
+        cursor.execute(f"CREATE TEMP TABLE {staged} ({_reference.sub('', definition.partition('(')[2])}")
+    for statement, values in prepare(model, columns, rows, ""):
+        execute([(statement.replace(table, staged, 1), values)])
+    copy = f"INSERT INTO {table} ({names}) SELECT {names} FROM {staged} ORDER BY rowid {then}"  # noqa: S608 (no data)
+    return [(copy, []), (f"DROP TABLE {staged}", [])]
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Leave out the checks of rows that were staged. PostgreSQL makes them all the same."""
+    if connection.vendor == "postgresql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA ignore_check_constraints = ON")
+        try:
+            yield
+        finally:
+            cursor.execute("PRAGMA ignore_check_constraints = OFF")
+
+
+def execute(statements: Iterable[Statement]) -> list[Any]:
+    """Execute statements in order, and return the rows that they return."""
+    returned: list[Any] = []
+    for statement, parameters in statements:
         with connection.cursor() as cursor:
-            cursor.execute(f"{statement} {then}", parameters)
-            if "RETURNING" in then:
+            cursor.execute(statement, parameters)
+            if cursor.description is not None:
                 returned += cursor.fetchall()
     return returned
 
 
+def replacing(unique: Sequence[str], columns: Sequence[str]) -> str:
+    """Return the end of a statement that replaces the values of a row that has the same unique columns."""
+    others = (connection.ops.quote_name(column) for column in columns if column not in unique)
+    return (
+        f"ON CONFLICT ({', '.join(unique)}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}"
+    )
+
+
 def as_uuid(value: UUID | str) -> UUID:
     return value if isinstance(value, UUID) else UUID(value)
-
-
-Statement = tuple[str, list[Any]]
-"""The beginning of a statement, and its parameters."""
 
 
 def _with_json(model: type[Model], columns: tuple[str, ...], rows: Sequence[Sequence[Any]], only: str) -> Statement:
@@ -102,4 +166,5 @@ _adapters: dict[type, Callable[[Any], Any]] = {
     UUID: lambda value: value.hex,
     datetime: lambda value: connection.ops.adapt_datetimefield_value(value),
     dict: lambda value: orjson.dumps(value).decode(),
+    list: lambda value: orjson.dumps(value).decode(),
 }

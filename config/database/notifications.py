@@ -68,6 +68,8 @@ class Listener:
         if connection.connection is self._tried_on:
             return
         self._tried_on, self._is_listening = connection.connection, False
+        if self._tried_on.is_pooled:  # announcements would go to whichever client has that connection of the pool
+            return
         try:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET application_name = '{LISTENER_NAME}'")

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 from django.db import DatabaseError, Error, InterfaceError, OperationalError, close_old_connections, connection
 
+from config.database.waiting import require_waiting
+
 logger = logging.getLogger(__name__)
 
 # Codes of PostgreSQL that Python's database API puts into a class with others of another kind.
@@ -58,7 +60,10 @@ class Circuit:
         self._next_try = 0.0
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Return the result of the function. Raises OperationalError if the database is away."""
+        """Return the result of the function. Raises OperationalError if the database is away.
+
+        Raises WouldWait in a thread that must not wait for the database.
+        """
         future: Future[Result] = Future()
         self._begin(future)
         future.add_done_callback(self._end)
@@ -82,6 +87,7 @@ class Circuit:
                 self._open()
             if is_stuck or (self._is_open and now < self._next_try):
                 raise self._away()
+            require_waiting()  # which another thread may do; it is no answer of the database
             self._next_try = now + _SECONDS_BETWEEN_TRIES
             self._running[call] = now
 

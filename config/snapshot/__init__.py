@@ -4,13 +4,25 @@ Each app registers a `Table`. `refresh()` makes all of them as new as the log of
 database does not answer, the last known state stays in use.
 """
 
-from config.snapshot.freshness import catch_up_to, look, refresh, require_current_keys, reset, staleness
-from config.snapshot.tables import Table, give_way, revision
+from config.snapshot.freshness import (
+    catch_up_to,
+    is_loaded,
+    lateness,
+    look,
+    refresh,
+    require_current_keys,
+    reset,
+    staleness,
+)
+from config.snapshot.tables import Lateness, Table, give_way, revision
 
 __all__ = [
+    "Lateness",
     "Table",
     "catch_up_to",
     "give_way",
+    "is_loaded",
+    "lateness",
     "look",
     "refresh",
     "require_current_keys",

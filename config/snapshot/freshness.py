@@ -56,9 +56,9 @@ class News:
         """Say that the state is the newest."""
         self._tell(Lateness.NONE, number)
 
-    def fail(self) -> None:
-        """Say that the database does not answer."""
-        self._tell(Lateness.CUT_OFF)
+    def fail(self, lateness: Lateness) -> None:
+        """Say why there is nothing new to be known of the database."""
+        self._tell(lateness)
 
     def announce_large_change(self) -> None:
         """Say that it will take a while until all changes are applied."""
@@ -113,7 +113,7 @@ def _catch_up_here() -> None:
             current.catch_up()
             current.lateness = Lateness.NONE
         except Error as error:
-            if current.revision is None and not state_file.restore():
+            if not is_loaded() and not state_file.restore():
                 raise
             if not _is_late():
                 logger.warning("Cannot read new configuration, and go on with the last known one: %s", error)
@@ -125,14 +125,27 @@ def _is_late() -> bool:
     return current.lateness is not Lateness.NONE
 
 
+def is_loaded() -> bool:
+    """Return whether there is a state, of the database or of the file."""
+    return current.revision is not None
+
+
+def lateness() -> Lateness:
+    """Return why the state may not be the newest."""
+    if not _is_late() and current.is_followed and _age() > SECONDS_UNTIL_STALE:
+        return Lateness.CUT_OFF
+    return current.lateness
+
+
 def staleness() -> int | None:
     """Return how many seconds ago the state was known to be the newest, or None if nothing suggests that it is not."""
-    if current.revision is None:  # no answer comes from a state that there is not
+    if not is_loaded() or lateness() is Lateness.NONE:  # no answer comes from a state that there is not
         return None
-    age = time.monotonic() - current.known_at
-    if _is_late() or (current.is_followed and age > SECONDS_UNTIL_STALE):
-        return max(0, int(age))
-    return None
+    return max(0, int(_age()))
+
+
+def _age() -> float:
+    return time.monotonic() - current.known_at
 
 
 def require_current_keys() -> None:
@@ -144,7 +157,7 @@ def require_current_keys() -> None:
         return
     deadline = time.monotonic() + LONGEST_WAIT_FOR_KEYS
     while signal_file.read() != current.seen_first:
-        if current.lateness is Lateness.CUT_OFF or time.monotonic() > deadline:
+        if current.lateness is not Lateness.LARGE_CHANGE or time.monotonic() > deadline:
             message = "This server cannot read its newest configuration now; send the same request again later."
             raise DomainError(ErrorCode.UNAVAILABLE, message)
         time.sleep(0.01)

@@ -85,6 +85,8 @@ class Lateness(Enum):
     """So many changes were made that nobody waits until they are applied."""
     CUT_OFF = auto()
     """The database does not answer."""
+    OLD_SCHEMA = auto()
+    """The database lacks migrations of this code."""
 
 
 States = Sequence[tuple[Table[Any], Any]]
@@ -157,27 +159,46 @@ class Snapshot:
         # The signal is read first. A change that lands between the two reads is then looked for once more.
         signal, at = signal_file.read(), time.monotonic()
         if self.must_load:
-            self._load(signal, on_large_change)
+            self._load(on_large_change)
         else:
-            self._apply(signal, on_large_change)
+            self._apply(on_large_change)
         self.seen = self.seen_first = signal
         self.known_at = at
 
-    def _load(self, signal: int, on_large_change: Callable[[], None]) -> None:
+    def _load(self, on_large_change: Callable[[], None]) -> None:
         # The newest change is read first. One that lands after that is applied twice, which is
         # harmless because its document is the whole object.
         newest = _newest_change()
-        first, others = self._in_order()
-        with without_garbage_collection():
-            states = [(table, table.read()) for table in first]
-            if self.revision is not None:
-                self._put(states)
-                self.seen_first = signal
-                on_large_change()
-            states += [(table, table.read()) for table in others]
+        if self.revision is None:
+            with without_garbage_collection():
+                states = [(table, table.read()) for table in self.tables]
+        else:
+            with self._large_change(on_large_change):
+                states = [(table, table.read()) for table in self.tables if not table.goes_first]
         with self.lock:
             self._put(states)
             self._newest, self.must_load = newest, False
+
+    @contextmanager
+    def _large_change(self, announce: Callable[[], None]) -> Iterator[None]:
+        """Keep the tables that go first the newest in this block, in which the others take their time."""
+        announce()
+        self.seen_first = None
+        self._load_first()
+        _pace.between = self._load_first
+        try:
+            with without_garbage_collection():
+                yield
+        finally:
+            _pace.between = _do_nothing
+
+    def _load_first(self) -> None:
+        signal = signal_file.read()
+        if signal != self.seen_first:
+            for table in self.tables:
+                if table.goes_first:
+                    table.load()
+            self.seen_first = signal
 
     def _put(self, states: States) -> None:
         for table, state in states:
@@ -195,46 +216,34 @@ class Snapshot:
             self.known_at, self.lateness = known_at, Lateness.CUT_OFF
             return True
 
-    def _apply(self, signal: int, on_large_change: Callable[[], None]) -> None:
+    def _apply(self, on_large_change: Callable[[], None]) -> None:
         assert self._newest is not None  # noqa: S101 (all tables are loaded)
         changes = list(Change.objects.since(self._newest[0])[: MANY + 1])
         if len(changes) > MANY:
-            self._apply_many(signal, on_large_change)
+            self._apply_many(on_large_change)
         elif changes:
             for table in self.tables:
                 table.apply(changes)
             self._newest = changes[-1].revision, changes[-1].at
 
-    def _apply_many(self, signal: int, on_large_change: Callable[[], None]) -> None:
+    def _apply_many(self, on_large_change: Callable[[], None]) -> None:
         """Apply many changes, or load everything again if that is less work."""
         assert self._newest is not None  # noqa: S101 (all tables are loaded)
         newest = _newest_change()
-        first, others = self._in_order()
+        others = [table for table in self.tables if not table.goes_first]
         if newest[0] - self._newest[0] > sum(len(table.state) for table in others):
-            self._load(signal, on_large_change)
+            self._load(on_large_change)
             return
-        changes = Change.objects.since(self._newest[0]).filter(revision__lte=newest[0])
-        with without_garbage_collection():
-            _apply_to(first, changes)
-            self.seen_first = signal
-            on_large_change()
-            _apply_to(others, changes)
+        kinds = {kind for table in others for kind in table.kinds}
+        changes = Change.objects.since(self._newest[0]).filter(revision__lte=newest[0], kind__in=kinds)
+        with self._large_change(on_large_change):
+            own = []
+            for change in changes.iterator(_CHANGES_AT_ONCE):
+                own.append(change)
+                give_way()
+            for table in others:
+                table.apply(own)
         self._newest = newest
-
-    def _in_order(self) -> tuple[Sequence[Table[Any]], Sequence[Table[Any]]]:
-        """Return the tables that go first, and the others."""
-        first = [table for table in self.tables if table.goes_first]
-        return first, [table for table in self.tables if not table.goes_first]
-
-
-def _apply_to(tables: Sequence[Table[Any]], changes: Any) -> None:
-    kinds = {kind for table in tables for kind in table.kinds}
-    own = []
-    for change in changes.filter(kind__in=kinds).iterator(_CHANGES_AT_ONCE):
-        own.append(change)
-        give_way()
-    for table in tables:
-        table.apply(own)
 
 
 def _newest_change() -> tuple[int, datetime | None]:
@@ -258,13 +267,21 @@ def without_garbage_collection() -> Iterator[None]:
     gc.disable()
     try:
         yield
+        if _pace.pauses_at < float("inf"):
+            gc.freeze()  # the first collection would otherwise search all that is new, and stop every request
     finally:
         if was_enabled:
             gc.enable()
 
 
+def _do_nothing() -> None:
+    pass
+
+
 class _Pace(threading.local):
     pauses_at = float("inf")
+    between: Callable[[], None] = staticmethod(_do_nothing)
+    """What is done in each pause."""
 
 
 _pace = _Pace()
@@ -279,4 +296,5 @@ def give_way() -> None:
     """Pause if this thread must give way to requests, and has computed for long. Call it in each step of long work."""
     if time.monotonic() >= _pace.pauses_at:
         time.sleep(_PAUSE)
+        _pace.between()
         _pace.pauses_at = time.monotonic() + _LONGEST_STRETCH

@@ -10,7 +10,7 @@ from django.dispatch import Signal
 
 from config.models import Environment
 from events.models import EXPERIMENT_LENGTH, Event, EventQuerySet
-from events.properties import EXPERIMENT_ID
+from events.properties import EXPERIMENT_ID, reference_of
 
 asking_for_names = Signal()
 """Sent with `environment` and `reference`, an id or key, because only `experiments` knows the
@@ -35,8 +35,8 @@ def _names_in_use(environment: Environment, reference: str) -> Sequence[str]:
     answers: Iterable[tuple[object, Any]] = asking_for_names.send(
         sender=Event, environment=environment, reference=reference
     )
-    # Events keep an id as it was sent, such as in capitals, so the reference itself is one of the names.
-    names = list(dict.fromkeys([*(name for _, answer in answers for name in answer), reference]))
+    # The reference itself is one of the names, because events may name an experiment that does not exist.
+    names = list(dict.fromkeys([*(name for _, answer in answers for name in answer), reference_of(reference)]))
     if len(names) == 1:
         return names
     # Clients mostly use one of the names. For one name, the index returns events in the order of

@@ -19,7 +19,7 @@ from config.database.commit_order import CURRENT
 from config.database.insertion import adapt_row, as_uuid
 from config.database.insertion import insert as insert_rows
 from events.models import EXPERIMENT_LENGTH, VARIANT_LENGTH, Event
-from events.properties import EXPERIMENT_ID, VARIANT
+from events.properties import EXPERIMENT_ID, VARIANT, reference_of
 
 _LEAST_AT_ONCE = 16
 """For fewer rows, the statement that reports existing ids is faster."""
@@ -54,8 +54,7 @@ class NewEvent(msgspec.Struct, frozen=True):
 
     @property
     def experiment(self) -> str:
-        reference: str = self.properties.get(EXPERIMENT_ID, "")
-        return reference[:EXPERIMENT_LENGTH]
+        return reference_of(self.properties.get(EXPERIMENT_ID, ""))[:EXPERIMENT_LENGTH]
 
     @property
     def variant(self) -> str:

@@ -12,6 +12,7 @@ from django.db import transaction
 
 from config.database.locks import Rank, lock_environment, lock_rows
 from events.removal.batches import format_count
+from experiments.aggregates.fixed_reading import forget_open_reading
 from experiments.aggregates.history import forget_in_series
 from experiments.aggregates.update import AggregateUpdater
 from experiments.models import Experiment, Exposure, Status
@@ -36,10 +37,12 @@ def remove_forced_exposures(experiment: Experiment) -> int:
     if not exposed:
         return 0
     theirs.filter(user_id__in=exposed).delete()
+    forget_open_reading(state)
     updater = AggregateUpdater(state, experiment)
     for user_id in sorted(exposed):
         forget_in_series(state, experiment, user_id)
         updater.remove(user_id)
+    updater.store()
     state.save()  # a refresh that sees the database as it was before fails, instead of restoring the totals
     return len(exposed)
 

@@ -16,6 +16,7 @@ from config.timestamps import floor_to_second
 from events.models import Event
 from events.removal.erasure import ChangedExperiment, Erased
 from events.removal.retention import Hold
+from experiments.aggregates.fixed_reading import forget_open_reading
 from experiments.aggregates.history import forget_in_series
 from experiments.aggregates.statements import lookback_of
 from experiments.aggregates.update import AggregateUpdater
@@ -66,7 +67,10 @@ def _forget_totals(
     for state in states:
         if state.pk in counted or state.pk in exposed:
             forget_in_series(state, by_id[state.pk], user_id)
-            AggregateUpdater(state, by_id[state.pk]).remove(user_id)
+            forget_open_reading(state)
+            updater = AggregateUpdater(state, by_id[state.pk])
+            updater.remove(user_id)
+            updater.store()
             state.save()
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Q
 
 from config.database.group_commit import Handler, reads, writes
@@ -18,7 +19,7 @@ from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from config.timestamps import floor_to_second
 from events.models import Event, EventQuerySet
-from events.properties import EXPERIMENT_ID, VARIANT
+from events.properties import EXPERIMENT_ID, VARIANT, reference_of
 from events.recording.rows import NewEvent
 from experiments.design.phases import number_in, starts_of
 from experiments.exposures.attributes import attributes_in, kept_of
@@ -103,8 +104,10 @@ def _key(exposure: ExposureRow) -> ExposureKey:
 
 _STORED = Handler(_find_stored, rank=1)
 _ASSIGNMENTS = Handler(
-    _record_assignments, rank=1, is_one_statement=True
-)  # before the events, which report exposures too
+    _record_assignments,
+    rank=1,  # before the events, which report exposures too
+    is_one_statement=connection.vendor == "postgresql",  # on SQLite, only transactions wait in the line of writers
+)
 
 
 def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_: Any) -> None:
@@ -309,5 +312,5 @@ def _experiments_named(environment: Environment, events: Sequence[NewEvent]) -> 
 
 def _by_reference(experiments: Sequence[Experiment]) -> dict[str, Experiment]:
     """Return experiments by their keys and ids; an id wins over an equal key of another experiment."""
-    by_key = {experiment.key: experiment for experiment in experiments}
+    by_key = {reference_of(experiment.key): experiment for experiment in experiments}
     return by_key | {str(experiment.pk): experiment for experiment in experiments}

@@ -40,16 +40,16 @@ class Reports:
     by_variant: dict[str, Report] = field(default_factory=dict)
     seen: set[tuple[datetime, str]] = field(default_factory=set)
     """When the user saw which variant while outside of the experiment, which is no exposure."""
+    later: list[Report] = field(default_factory=list)
+    """The other reports, which may have attributes that the earliest one lacks."""
 
     def add(self, report: Report) -> None:
         other = self.by_variant.get(report.variant)
-        self.by_variant[report.variant] = report if other is None else self._merged(other, report)
-
-    def _merged(self, *reports: Report) -> Report:
-        earliest, later = sorted(reports, key=attrgetter("at"))
-        # As if the lines came in two imports: the second one gives the attributes that the first one lacks.
-        is_lacking = self.origin == Origin.IMPORTED and kept_of(earliest.attributes) is None
-        return earliest._replace(attributes=later.attributes) if is_lacking else earliest
+        if other is None:
+            self.by_variant[report.variant] = report
+        else:
+            self.by_variant[report.variant], later = sorted((other, report), key=attrgetter("at"))
+            self.later.append(later)
 
     def add_seen(self, variant: str, at: datetime) -> None:
         self.seen.add((at, variant))
@@ -62,6 +62,16 @@ class Reports:
     def first(self) -> Report:
         # For two variants at the same instant the order of keys decides, and not the order of arrival.
         return min(self.by_variant.values(), key=attrgetter("at", "variant"))
+
+    def attributes(self) -> dict[str, Any] | None:
+        """Return the attributes of the first report. An import without any takes those of the earliest that has some.
+
+        They describe the user, so it does not matter which variant a later report names.
+        """
+        if self.origin != Origin.IMPORTED:
+            return kept_of(self.first().attributes)
+        reports = sorted([*self.by_variant.values(), *self.later], key=attrgetter("at", "variant"))
+        return next(filter(None, (kept_of(report.attributes) for report in reports)), None)
 
     def phase_at(self, moment: datetime) -> int:
         return number_in(self.starts, moment)
@@ -100,7 +110,7 @@ def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> ExposureRo
         since is not None,
         since,
         reports.phase_at(first.at),
-        kept_of(first.attributes),
+        reports.attributes(),
     )
 
 
@@ -165,11 +175,13 @@ def _moved(stored: StoredExposure, row: ExposureRow, reports: Reports) -> _Chang
         new = _exposure(stored.experiment_id, stored.user_id, reports)
         new = new._replace(is_in_several_variants=row.is_in_several_variants, in_several_since=row.in_several_since)
         return _Change(new, keeps_attributes=is_import)
+    if is_import and not stored.has_attributes:
+        row = row._replace(attributes=reports.attributes())
     seen = reports.by_variant.get(stored.variant)
     if seen is None:
         return _Change(row)
     is_earlier, began = seen.at < stored.exposed_at, min(seen.at, stored.exposed_at)
-    if not stored.has_attributes and (is_earlier or is_import):
+    if is_earlier and not is_import and not stored.has_attributes:
         row = row._replace(attributes=kept_of(seen.attributes))
     if is_import and stored.origin == Origin.ASSIGNED:
         # The result is as if it had been imported first: in the phase of that moment.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from config.database.timeouts import long_statements
 from experiments.aggregates.refresh import refresh
 from experiments.exposures.forced_variants import remove_late_forced_exposures
 from experiments.models import Experiment, Status
 
 
+@long_statements()
 def bring_up_to_date(experiment: Experiment, at: datetime) -> None:
     """Make the aggregates exact for everything that was committed before this call; `at` is the present moment.
 

@@ -1,16 +1,82 @@
-"""The backend: it checks a connection by its socket, where Django would send `SELECT 1` in each
-request.
+"""The backend: connections whose statements are limited in time, and which are checked by their
+socket, where Django would send `SELECT 1` in each request.
 """
 
 from __future__ import annotations
 
 import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import psycopg
+from django.conf import settings
 from django.db.backends.postgresql import base
+from psycopg import IsolationLevel
 from psycopg.pq import ConnStatus
+
+from config.database.postgresql.connection import Connection
+from config.database.timeouts import seconds_of_process
+
+
+class _Route:
+    """Whether the connections of this process go through a pool such as PgBouncer. The first one finds out."""
+
+    is_pooled: bool | None = None
+
+
+_route = _Route()
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    connection: Connection | None
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
+        seconds, idle_seconds = seconds_of_process(), settings.DATABASE_IDLE_TIMEOUT
+        opened = self._open(conn_params, _limits(seconds, idle_seconds))
+        if _route.is_pooled:
+            self.settings_dict["DISABLE_SERVER_SIDE_CURSORS"] = True  # they outlive their transaction
+        opened.seconds, opened.idle_seconds, opened.is_pooled = seconds, idle_seconds, bool(_route.is_pooled)
+        level = self.settings_dict["OPTIONS"].get("isolation_level")
+        self.isolation_level = IsolationLevel(level or IsolationLevel.READ_COMMITTED)
+        if level:
+            opened.isolation_level = self.isolation_level
+        return opened
+
+    def _open(self, conn_params: dict[str, Any], limits: str) -> Connection:
+        """Open a connection with these limits, or without them if a pool refuses or ignores them."""
+        if _route.is_pooled:
+            return Connection.connect(**conn_params)
+        options = f"{conn_params.get('options', '')} {limits}".strip()
+        try:
+            opened = Connection.connect(**{**conn_params, "options": options})
+        except psycopg.OperationalError as error:
+            if "startup parameter" not in str(error):
+                raise
+            _route.is_pooled = True
+            return Connection.connect(**conn_params)
+        if _route.is_pooled is None:
+            _route.is_pooled = _is_pooled(opened)
+        return opened
+
+    @contextmanager
+    def statements_limited_to(self, seconds: int) -> Iterator[None]:
+        """Limit statements until the end of the block, or if that is in a transaction, until its end."""
+        self.ensure_connection()
+        assert self.connection is not None  # noqa: S101 (that has opened it)
+        limited, before = self.connection, self.connection.seconds
+        with self.wrap_database_errors:
+            limited.limit_statements(seconds)
+        try:
+            yield
+        finally:
+            limited.seconds = before
+            if not self.in_atomic_block and self.errors_occurred:
+                self.close()
+            elif not self.in_atomic_block and limited is self.connection:
+                with self.wrap_database_errors:
+                    limited.limit_statements(before)
+
     def is_usable(self) -> bool:
         """Return whether the next statement can be sent.
 
@@ -25,3 +91,16 @@ class DatabaseWrapper(base.DatabaseWrapper):
         socket = select.poll()
         socket.register(connection.socket, select.POLLIN)
         return not socket.poll(0)
+
+
+def _limits(seconds: int, idle_seconds: int) -> str:
+    """Return the options with which a session begins."""
+    return f"-c statement_timeout={seconds * 1000} -c idle_in_transaction_session_timeout={idle_seconds * 1000}"
+
+
+def _is_pooled(opened: Connection) -> bool:
+    """Return whether another process answers than the one that let this one in. A pool invents that one's number."""
+    opened.autocommit = True
+    [pid] = opened.execute("SELECT pg_backend_pid()").fetchone() or [None]
+    opened.autocommit = False
+    return bool(pid != opened.info.backend_pid)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
 
 from config import signal_file
-from config.change_log.writing import writing
+from config.change_log.writing import Basis, NewChange, PreparedChanges, Writing, write_prepared, writing
 from config.models import Change, Environment
 from tests.conftest import ACTOR, NOON
+from tests.threads import SECONDS, Threads
 
 
 def append(key: str, at=NOON) -> None:
@@ -94,3 +96,65 @@ def test_writing__many_threads__numbers_without_gaps_in_the_order_of_time() -> N
     changes = list(Change.objects.since(before))
     assert [change.revision for change in changes] == list(range(before + 1, before + 41))
     assert [change.at for change in changes] == sorted(change.at for change in changes)
+
+
+# --- writes that are prepared before their transaction ----------------------------------------------------------------
+
+
+@dataclass
+class Prepared:
+    """A write of one change, and what it was based on."""
+
+    revision: int
+    changes: PreparedChanges
+
+    @classmethod
+    def of(cls, basis: Basis) -> Prepared:
+        change = NewChange("thing", "a", "a", None, {"key": "a"})
+        return cls(basis.revision, basis.prepare([change]))
+
+    def write(self, log: Writing) -> None:
+        log.append_prepared(self.changes)
+
+
+def test_write_prepared__nothing_else_changes__lets_others_write_while_it_is_prepared(threads: Threads) -> None:
+    before = Change.objects.latest_revision()
+    bases = []
+
+    def rename() -> None:  # without a change in the log, as events are written
+        with transaction.atomic():
+            Environment.objects.filter(key="production").update(name="Renamed")
+
+    def prepare(basis: Basis) -> Prepared:
+        bases.append(basis.revision)
+        threads.start(rename).result(SECONDS)
+        return Prepared.of(basis)
+
+    prepared = write_prepared(prepare, actor=ACTOR, at=NOON)
+    assert (bases, prepared.revision) == ([before], before)
+    assert [change.key for change in Change.objects.since(before)] == ["a"]
+    assert Environment.objects.get(key="production").name == "Renamed"
+
+
+def test_write_prepared__configuration_changes_meanwhile__is_prepared_again(threads: Threads) -> None:
+    before = Change.objects.latest_revision()
+    bases = []
+
+    def prepare(basis: Basis) -> Prepared:
+        bases.append(basis.revision)
+        if len(bases) == 1:
+            threads.start(append, "meanwhile").result(SECONDS)
+        return Prepared.of(basis)
+
+    prepared = write_prepared(prepare, actor=ACTOR, at=NOON)
+    assert (bases, prepared.revision) == ([before, before + 1], before + 1)
+    assert [change.key for change in Change.objects.since(before)] == ["meanwhile", "a"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_write_prepared__dry_run__writes_nothing() -> None:
+    before, signal = Change.objects.latest_revision(), signal_file.read()
+    write_prepared(Prepared.of, actor=ACTOR, at=NOON, is_dry_run=True)
+
+    assert Change.objects.latest_revision() == before
+    assert signal_file.read() == signal

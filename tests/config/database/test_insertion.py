@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
+from django.db import IntegrityError, connection, transaction
 
-from config.database.insertion import as_uuid, insert
+from config.database.insertion import as_uuid, execute, insert, replacing, stage, unchecked
 from config.models import Environment
 from events.models import Event, EventCount
+from flags.models import FlagTag, Segment
 from tests.conftest import NOON
+from tests.factories import FlagFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -60,3 +63,58 @@ def test_insert__more_rows_than_fit_a_statement__stores_and_returns_them_all(pro
 def test_insert__no_rows__asks_nothing(production: Environment, django_assert_num_queries) -> None:
     with django_assert_num_queries(0):
         assert insert(EventCount, COUNTS, [], "RETURNING quarter") == []
+
+
+# --- rows that are staged ---------------------------------------------------------------------------------------------
+
+SEGMENT = ("id", "key", "description", "conditions", "user_ids", "created_at", "updated_at", "version")
+
+
+def segment(number: int, key: str = "", **values: object) -> tuple[object, ...]:
+    given = {"description": "", "conditions": [], "user_ids": ["u"], **values}
+    return UUID(int=number), key or f"segment-{number}", *given.values(), NOON, NOON, number
+
+
+def copy(rows: list[tuple[object, ...]]) -> None:
+    statements = stage(Segment, SEGMENT, rows, replacing(("id",), SEGMENT))
+    with transaction.atomic(), unchecked():
+        execute(statements)
+
+
+def test_stage__new_and_changed_rows__are_copied_as_they_would_be_inserted() -> None:
+    insert(Segment, SEGMENT, [segment(1), segment(2)], "")
+    before = list(Segment.objects.order_by("pk").values())
+    copy([segment(2, description="Other", user_ids=[]), segment(3)])
+
+    after = list(Segment.objects.order_by("pk").values())
+    assert after[:2] == [before[0], {**before[1], "description": "Other", "user_ids": []}]
+    assert after[2] == {**before[0], "id": UUID(int=3), "key": "segment-3", "version": 3}
+
+
+def test_stage__more_rows_than_fit_a_statement__keeps_their_order() -> None:
+    flag = FlagFactory(key="f")
+    statements = stage(FlagTag, ("flag_id", "name"), [(flag.pk, str(number)) for number in range(1500)], "")
+    assert not FlagTag.objects.exists()
+    execute(statements)
+    assert list(FlagTag.objects.order_by("pk").values_list("name", flat=True)) == [str(at) for at in range(1500)]
+
+
+def test_stage__again__forgets_rows_that_were_not_copied() -> None:
+    stage(Segment, SEGMENT, [segment(1)], "")
+    copy([segment(2)])
+    assert list(Segment.objects.values_list("key", flat=True)) == ["segment-2"]
+
+
+def test_stage__row_that_breaks_a_constraint__is_refused_though_the_copy_is_not_checked() -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        copy([segment(1, key="not a key")])
+    with pytest.raises(IntegrityError), transaction.atomic():
+        insert(Segment, SEGMENT, [segment(1, key="not a key")], "")
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL makes all checks")
+def test_unchecked__block_that_fails__leaves_checks_to_later_statements() -> None:
+    with pytest.raises(RuntimeError), unchecked():
+        raise RuntimeError
+    with pytest.raises(IntegrityError), transaction.atomic():
+        insert(Segment, SEGMENT, [segment(1, key="not a key")], "")

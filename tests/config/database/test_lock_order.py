@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from config.change_log.writing import lock_configuration
+from config.change_log.writing import writing
 from config.database.locks import Rank, WrongLockOrder, lock_change_log, lock_environment, take
 from config.models import Environment
 from experiments.models.locks import lock_aggregates, lock_experiment
+from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 def test_locks__in_their_order__are_taken(production: Environment) -> None:
     experiment = ExperimentFactory(running=True)
-    with lock_configuration():
+    with writing(actor=ACTOR, at=NOON):
         lock_environment(production)
         lock_aggregates([experiment.pk])
         lock_experiment(experiment)

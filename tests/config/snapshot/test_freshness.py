@@ -279,7 +279,7 @@ def test_staleness__follower_has_not_looked_for_long__counts_the_seconds(news, m
 def test_state__followed_but_never_loaded__is_unavailable() -> None:
     told = freshness.News(lambda: None)
     freshness.wait_for(told)
-    told.fail()
+    told.fail(Lateness.CUT_OFF)
     assert snapshot.staleness() is None
     with pytest.raises(DomainError, match="has not read its configuration") as refused:
         configuration("production")

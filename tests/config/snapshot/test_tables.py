@@ -68,7 +68,7 @@ def test_catch_up__any_number_of_changes__ends_with_the_newest(
     current.catch_up()
     assert switched_on() == set(flags[:count])
     assert snapshot.revision() == Change.objects.latest_revision()
-    assert not loaded
+    assert compiled.name not in loaded
     applied = compiled.state
     compiled.load()
     assert applied == compiled.state
@@ -98,20 +98,58 @@ def test_catch_up__few_changes__announces_nothing(flags: list[str]) -> None:
     assert not announced
 
 
-def test_catch_up__many_changes__announces_them_once_keys_are_known(flags: list[str], production: Environment) -> None:
-    seen: list[Any] = []
-    switch_on(flags[:5])
-    create_key(name="app", environment=production, scope=Scope.CLIENT, actor=ACTOR, at=NOON)
+@pytest.fixture
+def gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this thread pause as often as it can."""
+    monkeypatch.setattr(tables._pace, "pauses_at", 0.0)
+    monkeypatch.setattr(tables, "_LONGEST_STRETCH", -1.0)
+
+
+def make_key(name: str) -> None:
+    create_key(name=name, environment=Environment.objects.default(), scope=Scope.CLIENT, actor=ACTOR, at=NOON)
     signal_file.poke()
 
-    def look() -> None:
+
+@pytest.mark.parametrize("count", [5, 30])
+def test_catch_up__many_changes__knows_keys_before_flags(
+    flags: list[str], gives_way: None, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    announced: list[Any] = []
+    seen: list[Any] = []
+    make_key("first")
+    for at in range(count):
+        switch = {"key": flags[at % 10], "environment": Environment.objects.default(), "actor": ACTOR, "at": NOON}
+        update_flag(changes={"enabled": at < 5}, **switch)
+
+    def pause(_: float) -> None:
         seen.append((len(live_keys.state), len(switched_on()), current.seen_first == signal_file.read()))
 
-    keys = len(live_keys.state)
-    current.catch_up(look)
-    assert seen == [(keys + 1, 0, True)]
-    assert len(switched_on()) == 5
+    monkeypatch.setattr(tables.time, "sleep", pause)
+    current.catch_up(lambda: announced.append((len(live_keys.state), current.seen_first)))
+    assert announced == [(0, announced[0][1])]
+    assert set(seen) == {(1, 0, True)}
+    assert len(switched_on()) == (5 if count == 5 else 0)
     assert current.seen == signal_file.read()
+
+
+def test_catch_up__key_made_during_a_large_change__is_known_before_that_is_applied(
+    flags: list[str], gives_way: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+    switch_on(flags[:5])
+
+    def pause(_: float) -> None:
+        if not seen:
+            make_key("meanwhile")
+        seen.append((len(live_keys.state), len(switched_on())))
+
+    monkeypatch.setattr(tables.time, "sleep", pause)
+    current.catch_up()
+    assert seen[:3] == [(0, 0), (1, 0), (1, 0)]
+    assert current.seen != signal_file.read()
+    assert current.seen_first != signal_file.read()  # known for certain only by the next look
+    current.catch_up()
+    assert len(live_keys.state) == 1
 
 
 def test_catch_up__fails_halfway__is_done_again(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
