@@ -25,7 +25,12 @@ ANONYMOUS_SCOPE = env.str("ANONYMOUS_SCOPE", default="none")
 CORS_ALLOWED_ORIGINS = env.list("CORS_ALLOWED_ORIGINS", default=[])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 STREAM_URL = env.str("STREAM_URL", default="")
-THREADS = env.int("THREADS", default=8)  # per worker: one computes while others wait, mostly for a commit
+THREADS = env.int("THREADS", default=8)  # per worker, for what may wait for the database
+BODY_TIMEOUT = env.int("BODY_TIMEOUT", default=10)  # seconds in which the body of a request must arrive
+DATABASE_TIMEOUT = env.int("DATABASE_TIMEOUT", default=10)  # seconds for a statement, or for a thread to be free
+DATABASE_LONG_TIMEOUT = env.int("DATABASE_LONG_TIMEOUT", default=600)  # for statements of results and commands
+DATABASE_CONNECT_TIMEOUT = env.int("DATABASE_CONNECT_TIMEOUT", default=5)
+DATABASE_IDLE_TIMEOUT = env.int("DATABASE_IDLE_TIMEOUT", default=60)  # in a transaction that does nothing
 FAST_LANE = env.bool("FAST_LANE", default=True)  # answers what clients ask most without Django's own handling
 EVENT_RETENTION_DAYS = env.int("EVENT_RETENTION_DAYS", default=None)  # `maintain` purges older events
 TIME_ZONE = env.time_zone("TIME_ZONE", default="UTC")
@@ -48,7 +53,17 @@ DATABASES["default"] |= {
 }
 if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
     DATABASES["default"]["ENGINE"] = "config.database.postgresql"
-if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["OPTIONS"] = {
+        "connect_timeout": DATABASE_CONNECT_TIMEOUT,
+        # A server that vanished without a word is noticed while something is sent to it, and while it is waited for.
+        "tcp_user_timeout": DATABASE_TIMEOUT * 1000,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        **DATABASES["default"].get("OPTIONS", {}),
+    }
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["ENGINE"] = "config.database.sqlite"
     DATABASES["default"]["OPTIONS"] = {
         # With WAL, reads continue during a write. With FULL, an acknowledged event survives a power
         # cut.
@@ -56,7 +71,7 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         # In other modes, a transaction that reads before it writes fails with "locked" instead of
         # waiting.
         "transaction_mode": "IMMEDIATE",
-        "timeout": 30,
+        "timeout": DATABASE_TIMEOUT,
     }
 
 # --- fixed settings --------------------------------------------------------------------------------------------------
@@ -91,6 +106,7 @@ MIDDLEWARE = [
     "config.admin.browser_middleware.AuthenticationMiddleware",
     "config.admin.browser_middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "config.admin.passwords.PasswordMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -118,6 +134,14 @@ TEMPLATES = [
     }
 ]
 
+PASSWORD_HASHERS = [
+    "config.admin.passwords.OneAtATimePasswordHasher",
+    # For passwords that were imported with their hashes. Each is hashed anew when its user signs in.
+    "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher",
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.BCryptSHA256PasswordHasher",
+    "django.contrib.auth.hashers.ScryptPasswordHasher",
+]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

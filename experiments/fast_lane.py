@@ -17,4 +17,4 @@ def get_variant(call: Call) -> Reply | None:
     return Reply(envelope(assignment_answer(assignment))) if assignment else None
 
 
-register("/v1/experiments/<key>/variant", get_variant)
+register("/v1/experiments/<key>/variant", get_variant, records=True)

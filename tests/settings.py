@@ -20,8 +20,10 @@ os.environ.setdefault("DATABASE_URL", "sqlite://:memory:")
 from config.settings import *  # noqa: F403 (the environment has to be set first)
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+if DATABASES["default"]["NAME"] == ":memory:":  # noqa: F405
+    DATABASES["default"]["TEST"] = {"NAME": ":memory:"}  # noqa: F405 (or pytest-django would give each process a file)
 # The two suites run side by side in `.ci/run`, and must not create each other's database.
-if (suite := os.environ.get("TEST_SUITE")) and DATABASES["default"]["NAME"] != ":memory:":  # noqa: F405
+elif suite := os.environ.get("TEST_SUITE"):
     DATABASES["default"]["TEST"] = {"NAME": f"test_{DATABASES['default']['NAME']}_{suite}"}  # noqa: F405
 # Every test client loads the middleware again, which would look for all static files each time.
 WHITENOISE_AUTOREFRESH = True

@@ -17,6 +17,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateformat import format as date_format
+from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -26,11 +27,14 @@ from unfold.enums import ActionVariant
 from unfold.views import ChangeList
 
 from config.admin.current_environment import check_environment, current_environment
+from config.admin.list_headers import make_headers_once
 from config.change_log.descriptions import DescribedChange, describe_change
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
 from config.models import Change, ChangeQuerySet, Source
 from config.timestamps import format_timestamp
+
+make_headers_once()
 
 _CHANGES_A_PAGE = 50
 _LONG_CHANGES_A_PAGE = 10
@@ -48,6 +52,10 @@ class DomainListPage(ListPage):
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         return self.model_admin.for_list(super().get_queryset(request, exclude_parameters))
 
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list: Any = self.model_admin.for_page(request, self.result_list)
+
 
 class ChoiceFilter(admin.SimpleListFilter):
     """A filter of a few choices, shown side by side.
@@ -60,6 +68,11 @@ class ChoiceFilter(admin.SimpleListFilter):
 
     def value(self) -> str | None:
         """Return the choice in the query string, if it is a valid one."""
+        return self._valid_choice
+
+    @cached_property
+    def _valid_choice(self) -> str | None:
+        # Every choice of a list asks for the value, and a menu may have hundreds.
         chosen: str | None = super().value()
         return chosen if chosen in [value for value, _ in self.lookup_choices] else None
 
@@ -100,6 +113,7 @@ class DomainAdmin(ModelAdmin):
     change_form_before_template = "admin/includes/hidden_fields.html"
     show_full_result_count = False
     list_per_page = 50
+    ordering_field = None  # unfold looks for it in every row, and takes long if it is missing
     compressed_fields = True
     warn_unsaved_form = True
 
@@ -125,6 +139,10 @@ class DomainAdmin(ModelAdmin):
 
     def for_list(self, queryset: Any) -> Any:
         """Return the rows of a list, without columns that the list does not show."""
+        return queryset
+
+    def for_page(self, request: HttpRequest, queryset: Any) -> Any:
+        """Return the rows of one page of a list, with what only these rows need."""
         return queryset
 
     # Django's hooks, which call them

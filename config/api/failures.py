@@ -171,6 +171,7 @@ _BY_STATUS = {
     403: DomainError(ErrorCode.FORBIDDEN, "This request is refused."),
     404: as_domain_error(Http404()),
     405: DomainError(ErrorCode.METHOD_NOT_ALLOWED, "`Allow` lists the methods of this path."),
+    408: DomainError(ErrorCode.BODY_TIMEOUT, "The body took too long; send the request again, all at once."),
     413: DomainError(ErrorCode.BODY_TOO_LARGE, "The request is too large."),
     503: DomainError(ErrorCode.UNAVAILABLE, "The service cannot answer now; send the same request again later."),
 }

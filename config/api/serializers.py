@@ -55,7 +55,8 @@ class StrictSerializer(serializers.Serializer[Any]):
         field = self.fields.get(name)
         if field is None:
             writable = ", ".join(name for name, field in self.fields.items() if not field.read_only)
-            return ErrorDetail(f"Unknown field; use {writable or 'none'}.", DetailCode.UNKNOWN_FIELD)
+            advice = f"use {writable}" if writable else "send no fields here"
+            return ErrorDetail(f"Unknown field; {advice}.", DetailCode.UNKNOWN_FIELD)
         if not field.read_only:
             return None
         if self.instance is not None and name in self.computed:

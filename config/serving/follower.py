@@ -17,7 +17,7 @@ from config.database.schema import SchemaIsBehind, require_schema
 from config.serving.saver import Saver
 from config.snapshot import freshness, state_file, tables
 from config.snapshot.state_file import State
-from config.snapshot.tables import current
+from config.snapshot.tables import Lateness, current
 
 logger = logging.getLogger(__name__)
 
@@ -71,12 +71,14 @@ class Follower:
         if current.must_load:
             require_schema()
         self._listener.listen()  # first: a commit after the look then ends the wait
-        if signal_file.read() != current.seen:
+        signal = signal_file.read()
+        if signal != current.seen:
             current.catch_up(self.news.announce_large_change)
-        elif not current.is_newest():  # another host has made a change
+        elif not current.is_newest():
             current.catch_up(self.news.announce_large_change)
-            signal_file.poke()
-            current.catch_up(self.news.announce_large_change)
+            if signal_file.read() == signal:  # another host has made the change, or this one is about to say so
+                signal_file.poke()
+                current.catch_up(self.news.announce_large_change)
         self.news.succeed(number)
         if self._offered != current.newest:
             self._saver.offer(State.of_this_process())
@@ -91,12 +93,12 @@ class Follower:
         self._failures += 1
         if self._failures == 1:  # an idle connection may have been closed while the database works
             return
-        self.news.fail()
         if type(error) is not self._logged:  # logged once, however long the database is away
             has_state = current.revision is not None or state_file.restore()
             meanwhile = "go on with the last known configuration" if has_state else "answer 503 meanwhile"
             is_defect = not isinstance(error, (Error, OSError, SchemaIsBehind))
             logger.warning("Cannot follow changes, and %s: %s", meanwhile, error, exc_info=error if is_defect else None)
             self._logged = type(error)
+        self.news.fail(Lateness.OLD_SCHEMA if isinstance(error, SchemaIsBehind) else Lateness.CUT_OFF)
         self._has_tried.set()
         time.sleep(freshness.SECONDS_BETWEEN_TRIES)

@@ -5,10 +5,13 @@ queued clients.
 from __future__ import annotations
 
 import ctypes
+import logging
 import socket
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+logger = logging.getLogger(__name__)
 
 BACKLOG = 1024
 """The number of clients that may wait in the queue of one socket."""
@@ -78,33 +81,53 @@ def _bind(family: int, address: tuple[object, ...], *, is_shared: bool) -> socke
     return bound
 
 
-# Only Linux can refuse new connections and still serve the queued ones. A packet filter on the
-# socket drops packets that open a connection (SYN without ACK, by the flags in byte 13 of the TCP
-# header) and passes all others.
-_SO_ATTACH_FILTER = 26
-_DROP_NEW_CONNECTIONS = b"".join(
-    struct.pack("HBBI", *instruction)
-    for instruction in (
-        (0x30, 0, 0, 13),  # load the byte of flags
-        (0x54, 0, 0, 0x12),  # keep SYN and ACK
-        (0x15, 0, 1, 0x02),  # SYN alone?
-        (0x06, 0, 0, 0),  # then drop the packet
-        (0x06, 0, 0, 0xFFFFFFFF),  # else take it whole
-    )
+# Only Linux can do what follows, by small programs that it runs for each new connection.
+_SO_ATTACH_FILTER, _SO_ATTACH_REUSEPORT_CBPF = 26, 51
+_LOAD_BYTE, _LOAD_WORD, _AND, _MODULO, _IS_EQUAL, _RETURN = 0x30, 0x20, 0x54, 0x94, 0x15, 0x06
+_FLAGS_OF_TCP, _SYN, _SYN_AND_ACK = 13, 0x02, 0x12
+_RANDOM_NUMBER = 0xFFFFF038
+"""The address at which such a program reads one."""
+_Instruction = tuple[int, int, int, int]
+
+_DROP_NEW_CONNECTIONS: Sequence[_Instruction] = (
+    (_LOAD_BYTE, 0, 0, _FLAGS_OF_TCP),
+    (_AND, 0, 0, _SYN_AND_ACK),
+    (_IS_EQUAL, 0, 1, _SYN),
+    (_RETURN, 0, 0, 0),  # drop the packet
+    (_RETURN, 0, 0, 0xFFFFFFFF),  # take it whole
 )
 _QUEUE_LENGTH = struct.Struct("24x I")  # in Linux's tcp_info of a listening socket: tcpi_unacked
 
 
 def refuse_new_connections(sockets: Iterable[socket.socket]) -> None:
-    """Keep new clients out of the queues, on Linux only.
+    """Keep new clients out of the queues, on Linux only, and still serve the queued ones.
 
     Their systems retry by themselves, and are refused once the sockets are closed.
     """
+    for listening in sockets:
+        _attach(listening, _SO_ATTACH_FILTER, _DROP_NEW_CONNECTIONS)
+
+
+def direct_new_connections(sockets: Sequence[socket.socket], numbers: Sequence[int]) -> None:
+    """Put new clients into the queues of the sockets with these numbers alone, by chance, on Linux only.
+
+    The sockets must be all of those that `listen` has opened.
+    """
+    program = [(_LOAD_WORD, 0, 0, _RANDOM_NUMBER), (_MODULO, 0, 0, len(numbers))]
+    for place, number in enumerate(numbers):
+        program += [(_IS_EQUAL, 0, 1, place), (_RETURN, 0, 0, number)]
+    _attach(sockets[0], _SO_ATTACH_REUSEPORT_CBPF, [*program, (_RETURN, 0, 0, numbers[0])])
+
+
+def _attach(listening: socket.socket, option: int, program: Sequence[_Instruction]) -> None:
     if sys.platform == "linux":
-        program = ctypes.create_string_buffer(_DROP_NEW_CONNECTIONS, len(_DROP_NEW_CONNECTIONS))
-        reference = struct.pack("@HP", len(_DROP_NEW_CONNECTIONS) // 8, ctypes.addressof(program))
-        for listening in sockets:
-            listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, reference)
+        code = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+        buffer = ctypes.create_string_buffer(code, len(code))
+        reference = struct.pack("@HP", len(program), ctypes.addressof(buffer))
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, option, reference)
+        except OSError as error:  # some systems, such as sandboxes, refuse filters
+            logger.warning("New connections cannot be kept away from workers that end: %s", error)
 
 
 def count_waiting(sockets: Iterable[socket.socket]) -> int:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import atexit
 import os
-import resource
 import signal
 import threading
 import time
 from collections.abc import Awaitable
-from contextlib import suppress
 from typing import Any, Protocol
 
 # First: it sets up Django, which an application may need at import.
-from config.serving.worker import end_with_parent
+from config.serving.worker import end_with_parent, raise_limit_of_open_files
 
 # isort: split
 from django.conf import settings
 from django.utils.module_loading import import_string
+
+from config.database.timeouts import limit_process
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT)
 _PATIENCE_SECONDS = 3
@@ -36,7 +36,8 @@ def load() -> StreamApplication:
     """Return the application, and make the process end on a signal or when its parent is gone."""
     # The same as in every worker: a thread of granian's that wakes up late would abort the process.
     atexit.register(os._exit, 0)
-    _raise_limit_of_open_files()
+    raise_limit_of_open_files()
+    limit_process(settings.DATABASE_TIMEOUT)
     application: StreamApplication = import_string(settings.STREAM_APPLICATION)
     # granian stops only once every response is complete, so the streams must end before it gets the
     # signal. Threads that start later, granian's included, inherit the blocked signals.
@@ -53,9 +54,3 @@ def _end_on_signal(application: StreamApplication) -> None:
     os.kill(os.getpid(), received)
     time.sleep(_PATIENCE_SECONDS)
     os._exit(0)
-
-
-def _raise_limit_of_open_files() -> None:
-    hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with suppress(ValueError, OSError):  # a system may refuse the very limit that it reports
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import resource
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import setitem
 from typing import Any
 
 from django.conf import settings
@@ -23,7 +25,8 @@ from granian.log import LogLevels, logger
 from granian.server.mp import MPServer, WorkerProcess
 
 from config.serving import stream_worker, worker
-from config.serving.listening import BACKLOG, count_waiting, refuse_new_connections
+from config.serving.gateway.gateway import MOST_THREADS
+from config.serving.listening import BACKLOG, count_waiting, direct_new_connections, refuse_new_connections
 
 _PATIENCE_SECONDS = 30
 """How long requests in progress may take after the server was asked to stop."""
@@ -36,6 +39,11 @@ _MOST_DEATHS, _DEATH_SECONDS = 10, 60
 notices.
 """
 
+_SECONDS_BETWEEN_LOOKS = 0.05
+"""How often the server looks whether the successor of a worker serves."""
+
+_MOST_CONNECTIONS, _OTHER_FILES = 100_000, 1_000
+"""The connections that a worker may hold at the same time, idle ones included, and the other files that it may open."""
 _MOST_STREAMS = 100_000
 """Open at the same time. The system's limit of open files comes first; clients beyond it wait in
 the queue.
@@ -64,7 +72,8 @@ class Supervisor(MPServer):
             interface=Interfaces.WSGI,
             http=HTTPModes.http1,
             workers=len(sockets),
-            blocking_threads=settings.THREADS,
+            blocking_threads=MOST_THREADS,
+            backpressure=_most_connections(),
             backlog=BACKLOG,
             workers_kill_timeout=_PATIENCE_SECONDS,
             log_level=LogLevels.warning,
@@ -72,6 +81,7 @@ class Supervisor(MPServer):
         )
         self.sockets = sockets
         self._streams = _StreamServer(stream_socket)
+        self._places = _Places(sockets)
         self.is_stopping = _processes.RawValue("b", 0)
         self.has_given_up = False
 
@@ -99,13 +109,14 @@ class Supervisor(MPServer):
             return self._streams.spawn(self, idx)
         self._sso = self.sockets[idx]  # makes the child inherit the descriptor
         self._shd = SocketHolder(self._sso.fileno(), False, BACKLOG)  # type: ignore[assignment, call-arg]  # untyped
-        return super()._spawn_worker(idx, target, callback_loader)
+        return super()._spawn_worker(idx, target, partial(callback_loader, self._places.taker(idx)))
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
         worker_deaths, stream_deaths = _Deaths(), _Deaths()
         streams, streams_due = len(self.sockets), float("inf")
         while True:
-            self.main_loop_interrupt.wait(min(max(streams_due - time.monotonic(), 0), threading.TIMEOUT_MAX))
+            seconds = min(self._places.seconds_between_looks(), max(streams_due - time.monotonic(), 0))
+            self.main_loop_interrupt.wait(min(seconds, threading.TIMEOUT_MAX))
             self.main_loop_interrupt.clear()
             if self.interrupt_signal or self.reload_signal:
                 return
@@ -118,7 +129,9 @@ class Supervisor(MPServer):
                     self.has_given_up = True
                     return
                 else:
+                    self._places.vacate(index)
                     self._respawn_workers([index], spawn_target, target_loader)
+            self._places.look()
             if streams_due <= time.monotonic():
                 streams_due = float("inf")
                 self._respawn_workers([streams], spawn_target, target_loader)
@@ -156,6 +169,50 @@ class Supervisor(MPServer):
     def _drop_shared_socket(self) -> None:
         for listening in (*self.sockets, self._streams.socket):
             listening.close()
+
+
+def _most_connections() -> int:
+    """Return how many connections a worker may hold. More would wait in the queue of its socket."""
+    hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard_limit == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    return min(_MOST_CONNECTIONS, max(hard_limit - _OTHER_FILES, hard_limit // 2))
+
+
+class _Places:
+    """Which workers serve. No new client waits for a worker that died, unless all of them did."""
+
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        self._sockets = sockets
+        self._are_taken = _processes.RawArray("b", [1] * len(sockets))
+        self._vacant: set[int] = set()
+
+    def taker(self, index: int) -> Callable[[], None]:
+        """Return what a worker calls when it begins to serve."""
+        return partial(setitem, self._are_taken, index, 1)
+
+    def vacate(self, index: int) -> None:
+        """Have the other workers serve new clients until this one has a successor that serves."""
+        self._are_taken[index] = 0
+        self._vacant.add(index)
+        self._direct()
+
+    def seconds_between_looks(self) -> float:
+        return _SECONDS_BETWEEN_LOOKS if self._vacant else float("inf")
+
+    def look(self) -> None:
+        """Have successors that serve by now get new clients again."""
+        if taken := {index for index in self._vacant if self._are_taken[index]}:
+            self._vacant -= taken
+            self._direct()
+            for index in taken:
+                logger.warning(f"The successor of worker-{index + 1} serves.")
+
+    def _direct(self) -> None:
+        everywhere = range(len(self._sockets))
+        direct_new_connections(
+            self._sockets, [index for index in everywhere if index not in self._vacant] or everywhere
+        )
 
 
 class _Deaths:

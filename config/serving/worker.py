@@ -8,36 +8,40 @@ import atexit
 import gc
 import multiprocessing
 import os
+import resource
 import signal
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextlib import suppress
+
+from granian.server import mp
 
 import config.serving.wsgi  # first: it sets up Django, without which no model can be imported
+
+# isort: split
+from django.conf import settings
+
 from config.database import outages
 from config.database.notifications import Listener
+from config.database.timeouts import limit_process
 from config.serving import worker_process
 from config.serving.follower import Follower
+from config.serving.gateway.exchange import Flag
+from config.serving.gateway.gateway import Gateway
 from config.serving.saver import Saver
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 10_000
 _THREADS_OF_EVALUATIONS = 4
 """They read and record the exposures of users of flags that an experiment drives."""
 
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
+def load(is_stopping: Flag, stream_port: int | None, take_place: Callable[[], None]) -> Gateway:
+    """Return what granian calls for each request, and tell the supervisor that there is a worker.
 
-class Flag(Protocol):
-    """A byte of shared memory: 1 once the server is stopping."""
-
-    value: int
-
-
-def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
-    """Return the WSGI application of a worker. While the server stops, each response closes its
-    connection.
+    While the server stops, each response closes its connection.
     """
     worker_process.stream_port = stream_port
+    limit_process(settings.DATABASE_TIMEOUT)
     # A thread of granian's that wakes up while Python shuts down would abort the process.
     atexit.register(os._exit, 0)
     # What is registered later runs earlier.
@@ -45,19 +49,18 @@ def load(is_stopping: Flag, stream_port: int | None = None) -> Application:
     follower = Follower(Listener(), Saver())
     follower.start()
     follower.wait_for_state()
+    raise_limit_of_open_files()
+    gateway = Gateway(config.serving.wsgi.application, is_stopping)
+    gateway.start()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
     outages.start_threads(_THREADS_OF_EVALUATIONS)
     worker_process.worker_starts.send(sender=None)
     exempt_loaded_objects_from_collection()
 
-    application = config.serving.wsgi.application
-
-    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if is_stopping.value:
-            return application(environ, _closing(start_response))
-        return application(environ, start_response)
-
-    return serve
+    # granian would call the gateway as a WSGI application, which must answer before it returns.
+    mp._wsgi_call_wrap = lambda callback, *_: callback  # type: ignore[attr-defined]  # private
+    take_place()
+    return gateway
 
 
 def exempt_loaded_objects_from_collection() -> None:
@@ -68,16 +71,15 @@ def exempt_loaded_objects_from_collection() -> None:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
 
 
-def _closing(start_response: Callable[..., Any]) -> Callable[..., Any]:
-    def start_last_response(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-        return start_response(status, [*headers, ("Connection", "close")], *rest)
-
-    return start_last_response
-
-
 def end_with_parent() -> None:
     """Wait for the parent to end, and then end: an orphaned worker would occupy the port forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def raise_limit_of_open_files() -> None:
+    hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with suppress(ValueError, OSError):  # a system may refuse the very limit that it reports
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -14,6 +14,7 @@ from config import snapshot
 from config.api.authentication import Caller, anonymous_caller, caller_with_key
 from config.api.conditional import stale_header
 from config.api.edge import request_id_of
+from config.database.waiting import WouldWait
 from config.serving.fast_lane.bodies import ReplayedInput
 from config.serving.fast_lane.kinds import Headers, Kind, Middleware, NotServed
 from config.serving.fast_lane.operations import Call, Failed, Operation, Operations, Reply
@@ -53,11 +54,24 @@ class Application(Middleware, Protocol):
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]: ...
 
 
+Served = tuple[str, Headers, bytes]
+"""The status, headers and body of an answer."""
+
+
+class Admitted(NamedTuple):
+    """A request that the lane understands, from a caller who may make it."""
+
+    operation: Operation
+    kind: Kind
+    call: Call
+    staleness: int | None
+
+
 class FastLane:
     """Serves the operations that it knows, in front of Django's application."""
 
     def __init__(self, application: Application, operations: Operations) -> None:
-        self._application = application
+        self.application = application
         self._operations = operations
         self._forget()
         setting_changed.connect(self._forget)
@@ -72,13 +86,18 @@ class FastLane:
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         served = self.serve(environ)
         if served is None:
-            return self._application(environ, start_response)
+            return self.application(environ, start_response)
         status, headers, body = served
         start_response(status, headers)
         return [body]
 
-    def serve(self, environ: dict[str, Any]) -> tuple[str, Headers, bytes] | None:
-        """Return the status, headers and body of an answer, or None if Django must answer."""
+    def serve(self, environ: dict[str, Any]) -> Served | None:
+        """Return the answer, or None if Django must answer."""
+        admitted = self.admit(environ)
+        return None if admitted is None else self.perform(admitted)
+
+    def admit(self, environ: dict[str, Any]) -> Admitted | None:
+        """Return a request that the lane understands, with its body, or None if Django must answer."""
         length = _length(environ)
         if length == 0 or not (environ.keys() <= self._names or self._understands(environ)):
             return None
@@ -91,11 +110,18 @@ class FastLane:
             return None
         kind, caller, now, staleness = admitted
         body = _read(environ, length)
-        # A body that ends early comes from a client that is gone.
-        is_whole = len(body) == length
-        reply = _attempt(operation, Call(environ, caller, now, body, key, kind.like)) if is_whole else None
-        if reply is None:
+        if len(body) < length:  # the client is gone, or was too slow
             environ["wsgi.input"] = ReplayedInput(body, environ["wsgi.input"])
+            return None
+        return Admitted(operation, kind, Call(environ, caller, now, body, key, kind.like), staleness)
+
+    def perform(self, admitted: Admitted) -> Served | None:
+        """Return the answer, or None if Django must answer. Raises WouldWait, and has done nothing then."""
+        operation, kind, call, staleness = admitted
+        environ = call.environ
+        reply = _attempt(operation, call)
+        if reply is None:
+            environ["wsgi.input"] = ReplayedInput(call.body, environ["wsgi.input"])
             return None
         if isinstance(reply, Failed):
             response = kind.fail(reply.error, environ)
@@ -136,7 +162,7 @@ class FastLane:
                 raise NotServed
             if len(self._kinds) >= _MOST_KINDS:
                 self._kinds.clear()
-            kind = self._kinds[traits] = Kind(self._application, environ)
+            kind = self._kinds[traits] = Kind(self.application, environ)
         return kind
 
 
@@ -162,5 +188,7 @@ def _read(environ: Mapping[str, Any], length: int) -> bytes:
 def _attempt(operation: Operation, call: Call) -> Reply | Failed | None:
     try:
         return operation.handle(call)
+    except WouldWait:
+        raise
     except Exception:  # nothing has been done or counted, so Django can do it all
         return None

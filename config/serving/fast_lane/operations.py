@@ -14,6 +14,7 @@ from django.http import HttpRequest
 
 from config.api.authentication import Caller
 from config.api.bodies import check, decode
+from config.database.waiting import may_wait
 
 
 class Call(NamedTuple):
@@ -37,6 +38,9 @@ class Call(NamedTuple):
     @contextmanager
     def using_database(self) -> Iterator[None]:
         """Tell Django that a request begins and ends, so that it replaces connections that are old or broken."""
+        if not may_wait():  # what needs the database fails then
+            yield
+            return
         request_started.send(sender=Call, environ=self.environ)
         try:
             yield
@@ -68,6 +72,8 @@ class Operation:
 
     path: str
     handle: Handle
+    records: bool
+    """Whether it mostly writes to the database, so that it may wait with other writes."""
 
 
 class Operations:
@@ -77,8 +83,8 @@ class Operations:
         self._exact: dict[str, Operation] = {}
         self._with_key: list[tuple[re.Pattern[str], Operation]] = []
 
-    def register(self, path: str, handle: Handle) -> None:
-        operation = Operation(path, handle)
+    def register(self, path: str, handle: Handle, *, records: bool = False) -> None:
+        operation = Operation(path, handle, records)
         head, key, tail = path.partition("<key>")
         if key:
             pattern = re.compile(f"{re.escape(head)}({_KEY}){re.escape(tail)}", re.ASCII)

@@ -188,6 +188,7 @@ def test_codes__are_the_documented_ones():
         "malformed_json": 400, "validation_failed": 400, "invalid_parameter": 400,
         "unauthenticated": 401, "forbidden": 403,
         "flag_not_found": 404, "experiment_not_found": 404, "not_found": 404, "method_not_allowed": 405,
+        "body_timeout": 408,
         "already_exists": 409, "invalid_transition": 409, "experiment_not_running": 409, "experiment_locked": 409,
         "enabled_elsewhere": 409, "in_use": 409, "idempotency_conflict": 409,
         "precondition_failed": 412, "body_too_large": 413, "batch_too_large": 413, "unsupported_media_type": 415,

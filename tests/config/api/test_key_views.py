@@ -168,7 +168,7 @@ def test_common__by_a_key_of_one_environment__is_forbidden_and_named(
     data(api.post("/v1/segments", {"key": "known"}), 201)
     data(api.post("/v1/metrics", {"key": "known", "type": "count", "event": "view"}), 201)
     message = error(getattr(own, method)(path, body), 403, "forbidden")["message"]
-    assert "common to all environments" in message
+    assert "all environments" in message
     assert "`common`" in message
     assert getattr(api, method)(path, body).status_code < 300
 

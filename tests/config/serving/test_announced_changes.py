@@ -74,6 +74,17 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def kill_connection() -> None:
+    """End the connection of the listener."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = %s AND datname = current_database()",
+            [LISTENER_NAME],
+        )
+        assert cursor.fetchall() == [(True,)]
+
+
 def test_follower__change_announced__moves_the_signal_without_another_look(listener: Patient) -> None:
     for _ in range(3):
         before = signal_file.read()
@@ -84,13 +95,7 @@ def test_follower__change_announced__moves_the_signal_without_another_look(liste
 def test_follower__connection_killed__listens_again_by_itself(listener: Patient) -> None:
     for _ in range(2):
         listener.is_waiting.clear()
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE application_name = %s AND datname = current_database()",
-                [LISTENER_NAME],
-            )
-            assert cursor.fetchall() == [(True,)]
+        kill_connection()
         assert listener.is_waiting.wait(30)
         before = signal_file.read()
         append_elsewhere()
@@ -101,12 +106,7 @@ def test_follower__change_while_its_connection_is_gone__is_found_when_it_is_back
     listener: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listener.is_waiting.clear()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = %s AND datname = current_database()",
-            [LISTENER_NAME],
-        )
+    kill_connection()
     before = signal_file.read()
     append_elsewhere()
     assert listener.is_waiting.wait(30)

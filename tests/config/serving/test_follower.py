@@ -18,7 +18,7 @@ from config.models import Change, Environment
 from config.serving import follower
 from config.serving.follower import Follower
 from config.serving.saver import Saver
-from config.snapshot import freshness, tables
+from config.snapshot import Lateness, freshness, tables
 from tests.conftest import ACTOR, NOON
 
 
@@ -279,6 +279,7 @@ def test_follower__schema_behind__loads_nothing_until_it_is_migrated(
 
     def migrate() -> None:
         revisions.append(tables.current.revision)
+        assert snapshot.lateness() is Lateness.OLD_SCHEMA
         monkeypatch.setattr(follower, "require_schema", lambda: None)
 
     monkeypatch.setattr(follower, "require_schema", refuse)

@@ -7,12 +7,20 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
+from granian.server import mp
 
 from config.serving import worker, worker_process
-from config.serving.listening import CannotListen, count_waiting, listen, listen_for_streams, refuse_new_connections
+from config.serving.gateway.gateway import Gateway
+from config.serving.listening import (
+    CannotListen,
+    count_waiting,
+    direct_new_connections,
+    listen,
+    listen_for_streams,
+    refuse_new_connections,
+)
 
 
 @pytest.fixture
@@ -101,6 +109,27 @@ def test_waiting__clients_that_nobody_has_accepted__are_counted(sockets: list[so
         client.close()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can direct connections")
+@pytest.mark.parametrize("numbers", [[0, 2], [1], [0, 1, 2]])
+def test_directing__new_clients__wait_at_the_chosen_sockets_alone(
+    sockets: list[socket.socket], numbers: list[int]
+) -> None:
+    direct_new_connections(sockets, [1])
+    direct_new_connections(sockets, numbers)
+    clients = [connect(sockets) for _ in range(60)]
+    assert [number for number, listening in enumerate(sockets) if count_waiting([listening])] == numbers
+    for client in clients:
+        client.close()
+
+
+def test_directing__system_that_refuses_filters__is_logged(
+    sockets: list[socket.socket], caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket(socket.AF_UNIX) as of_another_kind:
+        direct_new_connections([of_another_kind, *sockets], [1])
+    assert (sys.platform == "linux") == ("New connections cannot be kept away" in caplog.text)
+
+
 def test_refusing__clients_in_the_queue__are_served_and_new_ones_are_not_let_in(sockets: list[socket.socket]) -> None:
     with connect(sockets) as early:
         refuse_new_connections(sockets)
@@ -119,26 +148,19 @@ class Flag:
     value = 0
 
 
-def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
-    start_response("200 OK", [("Content-Length", "2")])
-    return [b"ok"]
-
-
-@pytest.mark.parametrize(
-    ("is_stopping", "expected"),
-    [(0, [("Content-Length", "2")]), (1, [("Content-Length", "2"), ("Connection", "close")])],
-)
-def test_worker__while_the_server_stops__closes_each_connection_with_its_answer(
-    monkeypatch: pytest.MonkeyPatch, is_stopping: int, expected: list[tuple[str, str]]
+def test_worker__loaded__gives_granian_a_gateway_that_knows_the_port_of_the_streams(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("config.serving.wsgi.application", answer)
+    monkeypatch.setattr(mp, "_wsgi_call_wrap", None)
     monkeypatch.setattr(worker.atexit, "register", lambda *_, **__: None)
+    monkeypatch.setattr(worker, "raise_limit_of_open_files", lambda: None)
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    monkeypatch.setattr(worker.Follower, "wait_for_state", lambda _: None)
     monkeypatch.setattr(worker.outages, "start_threads", lambda _: None)
     monkeypatch.setattr(worker_process, "stream_port", None)
-    flag, headers = Flag(), []
-    application = worker.load(flag, 8001)
+    taken: list[bool] = []
+    gateway = worker.load(Flag(), 8001, lambda: taken.append(True))
     assert worker_process.stream_port == 8001
-    flag.value = is_stopping
-    assert application({}, lambda _, sent: headers.extend(sent)) == [b"ok"]
-    assert headers == expected
+    assert taken
+    assert isinstance(gateway, Gateway)
+    assert mp._wsgi_call_wrap(gateway, {}, None) is gateway

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from config.serving.listening import listen, listen_for_streams
+from config.serving.listening import count_waiting, listen, listen_for_streams
 from config.serving.supervisor import Supervisor
 
 WORKERS = 2
@@ -53,6 +56,8 @@ def replaced(server: Supervisor, deaths: Sequence[int], monkeypatch: pytest.Monk
 
     def respawn(which: list[int], *_: Any) -> None:
         replacements.extend((index, clock.now) for index in which)
+        for index in {*which} - {STREAMS}:
+            server._places.taker(index)()
 
     monkeypatch.setattr(server, "_respawn_workers", respawn)
     server._serve_loop(None, None)
@@ -64,6 +69,33 @@ def test_workers__that_die_now_and_then__are_replaced_at_once(
 ) -> None:
     assert replaced(server, [0, 1, 0], monkeypatch) == [(0, 0.5), (1, 1.0), (0, 1.5)]
     assert not server.has_given_up
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can direct connections")
+def test_workers__that_died__get_no_new_clients_until_their_successors_serve(server: Supervisor) -> None:
+    def queues() -> list[bool]:
+        """Return which workers get some of 40 new clients."""
+        with ExitStack() as opened:
+            address = server.sockets[0].getsockname()
+            clients = [opened.enter_context(socket.create_connection(address)) for _ in range(40)]
+            found = [bool(count_waiting([listening])) for listening in server.sockets]
+            for listening in server.sockets:
+                for _ in range(count_waiting([listening])):
+                    listening.accept()[0].close()
+            assert clients
+            return found
+
+    places = server._places
+    places.vacate(1)
+    assert queues() == [True, False]
+    places.vacate(0)
+    assert queues() == [True, True]
+    places.taker(1)()
+    places.look()
+    assert queues() == [False, True]
+    places.taker(0)()
+    places.look()
+    assert queues() == [True, True]
 
 
 def test_workers__that_keep_dying__make_the_server_give_up(server: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:

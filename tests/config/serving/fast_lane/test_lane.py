@@ -113,7 +113,7 @@ def test_lane__operation_fails__django_gets_the_whole_request(key: str) -> None:
     headers = {"Host": "testserver", "Content-Type": "application/json", "Authorization": f"Bearer {key}"}
     environ = environ_of("POST", EVALUATE, USER, headers, "127.0.0.1")
     with own_connection():
-        body = b"".join(FastLane(lane._application, operations)(environ, lambda *_: None))
+        body = b"".join(FastLane(lane.application, operations)(environ, lambda *_: None))
     assert json.loads(body)["data"]["enabled"] is True
 
 

@@ -80,7 +80,7 @@ def _by_lane(world: World, request: Request) -> tuple[Outcome, bool]:
 
     def django(environ: dict[str, Any], start_response: Any) -> Any:
         passed_on.append(environ)
-        return lane._application(environ, start_response)
+        return lane.application(environ, start_response)
 
     def application(environ: dict[str, Any], start_response: Any) -> Any:
         served = lane.serve(environ)
@@ -93,7 +93,7 @@ def _by_lane(world: World, request: Request) -> tuple[Outcome, bool]:
 
 
 def _by_django(world: World, request: Request) -> Outcome:
-    return _outcome(lane._application, world, request)
+    return _outcome(lane.application, world, request)
 
 
 def _outcome(application: Any, world: World, request: Request) -> Outcome:

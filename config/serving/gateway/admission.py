@@ -1,0 +1,76 @@
+"""Who may send a body: decided by the key, the path and the announced length, before any of it is read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import Enum, auto
+from typing import Any
+
+from django.conf import settings
+from django.core.handlers.wsgi import get_path_info
+from django.urls import resolve
+from django.urls.exceptions import Resolver404
+
+from config import snapshot
+from config.api.authentication import Caller, anonymous_caller, caller_with_key
+
+
+class Admission(Enum):
+    """What becomes of the body of a request before Django gets the request."""
+
+    NO_BODY = auto()
+    READ = auto()
+    """The caller may call the operation."""
+    READ_OF_BROWSER = auto()
+    """Only the database knows whether this browser is signed in."""
+    DISCARD = auto()
+    """The request of a known caller is refused. Many clients send all of a body before they read the answer."""
+    WITHHOLD = auto()
+    """The caller is refused."""
+
+
+def admit(environ: dict[str, Any]) -> Admission:
+    is_chunked = "HTTP_TRANSFER_ENCODING" in environ
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    if not length and not is_chunked:
+        return Admission.NO_BODY
+    is_short = length <= settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    view = _view_of(environ)
+    if view is not None and not hasattr(view, "cls"):  # a page, such as one of the admin, where no key counts
+        return Admission.READ_OF_BROWSER if is_short and _has_cookies(environ) else Admission.WITHHOLD
+    try:
+        snapshot.refresh()
+        caller = caller_with_key(environ, datetime.now(UTC)) or anonymous_caller(environ)
+    except Exception:  # Django meets the same exception, and answers it
+        return Admission.WITHHOLD
+    if caller is None:
+        return Admission.READ_OF_BROWSER if is_short and is_of_browser(environ) else Admission.WITHHOLD
+    if is_short and view is not None and _is_allowed(caller, view, environ["REQUEST_METHOD"]):
+        return Admission.READ
+    # A client that asks before it sends has sent nothing, and reads first.
+    return Admission.WITHHOLD if "HTTP_EXPECT" in environ else Admission.DISCARD
+
+
+def is_of_browser(environ: dict[str, Any]) -> bool:
+    """Return whether a request without a key may be one of a browser, which the database recognises."""
+    has_key = "HTTP_AUTHORIZATION" in environ or "HTTP_X_API_KEY" in environ
+    return not has_key and _has_cookies(environ)
+
+
+def _has_cookies(environ: dict[str, Any]) -> bool:
+    cookies = environ.get("HTTP_COOKIE", "")
+    return settings.SESSION_COOKIE_NAME in cookies or settings.CSRF_COOKIE_NAME in cookies
+
+
+def _view_of(environ: dict[str, Any]) -> Any | None:
+    try:
+        return resolve(get_path_info(environ)).func
+    except Resolver404:
+        return None
+
+
+def _is_allowed(caller: Caller, view: Any, method: str) -> bool:
+    """Return whether the view has such an operation, and a key of this scope may call it."""
+    action = getattr(view, "actions", {}).get(method.lower())
+    access = view.cls.access.get(action) if action else None
+    return access is not None and caller.scope is not None and caller.scope.includes(access.scope)

@@ -1,0 +1,203 @@
+"""What granian calls for each request: it decides which thread serves the request, and what it may wait for."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from io import BytesIO
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from config.api.failures import RETRY_AFTER_SECONDS
+from config.database.waiting import WouldWait, forbid_waiting, may_wait
+from config.serving.fast_lane.lane import Admitted, FastLane
+from config.serving.fast_lane.operations import operations
+from config.serving.gateway.admission import Admission, admit, is_of_browser
+from config.serving.gateway.bodies import Body, BodyCutOff, Discarder, Readers, TooManyBodies, Withheld
+from config.serving.gateway.crew import Crew
+from config.serving.gateway.exchange import Exchange, Flag, GranianProtocol
+from config.serving.gateway.pools import Budget, Pool, Task
+from config.serving.gateway.timekeeper import Cutter, Timekeeper
+from config.serving.probes import report
+from config.serving.wsgi import Application
+
+SERVING_THREADS = 2
+"""How many of granian's threads serve at a time. More of them only take the interpreter from each other."""
+BODIES, BODIES_OF_BROWSERS, DISCARDED = 40, 8, 8
+"""How many of granian's threads may wait for bodies, by who sends them."""
+MOST_THREADS = BODIES + BODIES_OF_BROWSERS + DISCARDED + 8
+"""All of granian's threads in a worker. The last eight never wait."""
+EVALUATING_THREADS = 4
+"""Threads for evaluations that the fast lane leaves to Django, or that need the database. None waits for it for long:
+see `config.database.outages`.
+"""
+MOST_WAITING = 1000
+"""How many requests may wait for a thread of a pool."""
+MOST_BYTES = 128 * 1024**2
+"""How much memory the bodies may take that are read for Django."""
+
+_BASE = {
+    "SCRIPT_NAME": "",
+    "wsgi.errors": sys.stderr,
+    "wsgi.multiprocess": True,
+    "wsgi.multithread": True,
+    "wsgi.run_once": False,
+    "wsgi.version": (1, 0),
+}
+
+
+class Gateway:
+    """Takes requests from granian."""
+
+    def __init__(self, application: Application | FastLane, is_stopping: Flag) -> None:
+        self._lane = application if isinstance(application, FastLane) else None
+        self._django: Any = application.application if isinstance(application, FastLane) else application
+        self._is_stopping = is_stopping
+        self._crew = Crew(SERVING_THREADS, prepare=forbid_waiting)
+        self._readers = Readers(BODIES, settings.BODY_TIMEOUT)
+        self._readers_of_browsers = Readers(BODIES_OF_BROWSERS, settings.BODY_TIMEOUT)
+        self._discarder = Discarder(DISCARDED)
+        self._bytes = Budget(MOST_BYTES)
+        limits: Any = {"most_waiting": MOST_WAITING, "seconds": settings.DATABASE_TIMEOUT}
+        self._evaluations = Pool("evaluation", EVALUATING_THREADS, **limits)
+        self._others = Pool("database", settings.THREADS, **limits)
+        cutters = [Cutter(readers, self._cut) for readers in (self._readers, self._readers_of_browsers)]
+        self._timekeeper = Timekeeper(cutters, [self._evaluations, self._others])
+
+    def start(self) -> None:
+        """Start the threads that watch the others."""
+        self._crew.start()
+        self._timekeeper.start()
+
+    def __call__(self, protocol: GranianProtocol, scope: dict[str, Any]) -> None:
+        self._crew.call(self._take, protocol, scope)
+
+    def _take(self, protocol: GranianProtocol, scope: dict[str, Any]) -> bool:
+        """Serve a request in this thread of granian's, or leave it to a thread of a pool.
+
+        Returns whether all of the body was read. If not, the connection ends only once granian has its thread back.
+        """
+        exchange, raw = Exchange(protocol, _BASE | scope, self._is_stopping), scope["wsgi.input"]
+        try:
+            if not self._serve_in_lane(exchange, raw):
+                self._leave_to_django(exchange, raw)
+        except TooManyBodies:
+            self._refuse(exchange)
+        except Exception:
+            exchange.fail()
+        return exchange.is_read
+
+    def _serve_in_lane(self, exchange: Exchange, raw: Any) -> bool:
+        """Return whether the request has, or will get, its answer."""
+        if self._lane is None:
+            return False
+        exchange.environ["wsgi.input"] = Body(exchange, raw, self._readers, time.monotonic())
+        admitted = self._lane.admit(exchange.environ)
+        if admitted is not None:
+            self._perform(exchange, admitted)
+        return admitted is not None or exchange.is_cut
+
+    def _perform(self, exchange: Exchange, admitted: Admitted) -> None:
+        """Do what the lane does for this request, here or, if that waits for the database, in a pool."""
+        assert self._lane is not None  # noqa: S101 (it has admitted the request)
+        try:
+            served = self._lane.perform(admitted)
+        except WouldWait:
+            self._submit(exchange, partial(self._perform, exchange, admitted))
+            return
+        if served is not None:
+            exchange.answer(*served)
+        elif may_wait():
+            self._call_django(exchange)
+        else:
+            self._submit(exchange, partial(self._call_django, exchange))
+
+    def _leave_to_django(self, exchange: Exchange, raw: Any) -> None:
+        """Have Django serve a request, once its body is read if the caller may send one."""
+        environ = exchange.environ
+        admission = admit(environ)
+        length, limit = int(environ.get("CONTENT_LENGTH") or 0), settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        exchange.is_read = admission is Admission.NO_BODY
+        if exchange.is_read and (response := report(environ, is_stopping=bool(self._is_stopping.value))) is not None:
+            exchange.respond(response)
+            return
+        environ["wsgi.input"] = BytesIO() if exchange.is_read else Withheld()
+        if admission in (Admission.READ, Admission.READ_OF_BROWSER):
+            readers = self._readers if admission is Admission.READ else self._readers_of_browsers
+            # A body in chunks is read to one byte beyond the limit, so that Django refuses it.
+            body = self._read(Body(exchange, raw, readers, time.monotonic()), length or limit + 1)
+            if exchange.is_cut:
+                exchange.end()
+                return
+            if body is not None:
+                environ["wsgi.input"], length = BytesIO(body), len(body)
+        # granian may close the connection on which a body is left, and has to say so before it knows.
+        exchange.closes = length > limit or admission is Admission.WITHHOLD
+        self._submit(exchange, partial(self._call_django, exchange))
+        # Many clients send all of a body before they read the answer.
+        if admission is Admission.DISCARD or (admission is Admission.READ and length > limit):
+            exchange.is_read = self._discarder.discard(raw)
+
+    def _read(self, body: Body, size: int) -> bytes | None:
+        """Return the body, or None if it has ended early. Raises TooManyBodies."""
+        if not self._bytes.take(size):
+            raise TooManyBodies
+        body.exchange.when_over = partial(self._bytes.give_back, size)
+        try:
+            return body.read(size)
+        except BodyCutOff:
+            return None
+
+    def _submit(self, exchange: Exchange, run: Callable[[], None]) -> None:
+        """Have a thread of a pool do the rest, or refuse the request if none is free in time."""
+        task = Task(partial(_do, run, exchange), partial(self._refuse, exchange))
+        if not self._pool_for(exchange.environ).submit(task):
+            self._refuse(exchange)
+
+    def _pool_for(self, environ: dict[str, Any]) -> Pool:
+        """Return the threads for a request: evaluations have their own, unless only the database knows who asks."""
+        found = operations.find(environ["PATH_INFO"])
+        is_evaluation = found is not None and not found[0].records
+        return self._evaluations if is_evaluation and not is_of_browser(environ) else self._others
+
+    def _call_django(self, exchange: Exchange) -> None:
+        try:
+            exchange.respond(self._django(exchange.environ, _ignore_start))
+        finally:
+            exchange.end()
+
+    def _refuse(self, exchange: Exchange) -> None:
+        """Answer that the service has too much to do."""
+        failure = HttpResponse(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+        exchange.respond(self._shaped(failure, exchange))
+        exchange.end()
+
+    def _cut(self, exchange: Exchange) -> int:
+        """Answer a request whose body is late, and return the size of the answer."""
+        failure = HttpResponse(status=HTTPStatus.REQUEST_TIMEOUT, headers={"Connection": "close"})
+        return exchange.cut(self._shaped(failure, exchange))
+
+    def _shaped(self, failure: HttpResponse, exchange: Exchange) -> HttpResponse:
+        """Return a failure as the API at the path of the request words it, with the headers of the middleware."""
+
+        def view(request: HttpRequest) -> HttpResponse:
+            return failure
+
+        response: HttpResponse = self._django.answer_by(view, exchange.environ)
+        return response
+
+
+def _do(run: Callable[[], None], exchange: Exchange) -> None:
+    try:
+        run()
+    except Exception:
+        exchange.fail()
+
+
+def _ignore_start(status: str, headers: list[tuple[str, str]]) -> None:
+    """Stand for WSGI's `start_response`: the response that Django returns has all of this."""

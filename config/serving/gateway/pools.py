@@ -1,0 +1,81 @@
+"""Threads for one kind of requests, and the queue of those that wait for one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """A request for a thread of a pool. `give_up` is called instead of `run` if none was free in time."""
+
+    run: Callable[[], None]
+    give_up: Callable[[], None]
+
+
+class Pool:
+    """A number of threads, and a queue that is limited in length and time."""
+
+    def __init__(self, name: str, threads: int, *, most_waiting: int, seconds: float) -> None:
+        self._name = name
+        self._most_threads = threads
+        self._most_waiting = most_waiting
+        self._seconds = seconds
+        self._threads = 0
+        self._starting = threading.Lock()
+        self._queue: SimpleQueue[Task] = SimpleQueue()
+        self._waiting: dict[Task, float] = {}
+        """The tasks in the queue, in order, with the moments when they are given up."""
+
+    def submit(self, task: Task) -> bool:
+        """Have a thread run a task, and return whether there was room for it."""
+        if self._queue.qsize() >= self._most_waiting:
+            return False
+        self._waiting[task] = time.monotonic() + self._seconds
+        self._queue.put(task)
+        if self._threads < self._most_threads and not self._queue.empty():
+            self._start_thread()
+        return True
+
+    def give_up_late_tasks(self, now: float) -> None:
+        for task, deadline in list(self._waiting.items()):
+            if deadline > now:
+                return
+            if self._waiting.pop(task, None) is not None:
+                task.give_up()
+
+    def _start_thread(self) -> None:
+        with self._starting:
+            if self._threads < self._most_threads:
+                self._threads += 1
+                threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            task = self._queue.get()
+            if self._waiting.pop(task, None) is not None:
+                task.run()
+
+
+class Budget:
+    """An amount that several threads share."""
+
+    def __init__(self, amount: int) -> None:
+        self._left = amount
+        self._lock = threading.Lock()
+
+    def take(self, amount: int) -> bool:
+        """Take an amount, unless less is left, and return whether that worked."""
+        with self._lock:
+            if amount > self._left:
+                return False
+            self._left -= amount
+        return True
+
+    def give_back(self, amount: int) -> None:
+        with self._lock:
+            self._left += amount

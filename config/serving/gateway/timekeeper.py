@@ -1,0 +1,91 @@
+"""The thread that ends what takes too long: bodies that do not arrive, and requests that wait for a thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from config.database.waiting import forbid_waiting
+from config.serving.gateway.bodies import Body, Readers
+from config.serving.gateway.connections import Connection, bytes_sent, stop_receiving
+from config.serving.gateway.exchange import Exchange
+from config.serving.gateway.pools import Pool
+
+logger = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_LOOKS = 0.25
+SECONDS_TO_SEND = 0.05
+"""How long an answer may take from here into the socket."""
+
+
+class _Answered(NamedTuple):
+    """A late body, the size of the answer that it got, and what had been sent on all connections before."""
+
+    body: Body
+    size: int
+    sent_before: dict[Connection, int]
+
+
+class Cutter:
+    """Answers requests with late bodies, and closes the connections on which these answers went out.
+
+    granian does not say which connection that is. If another one has just sent as many bytes, it is closed, too. It has
+    had its answer and is idle then.
+    """
+
+    def __init__(self, readers: Readers, answer: Callable[[Exchange], int]) -> None:
+        self._readers = readers
+        self._answer = answer
+        """Answers a request, and returns the size of the answer."""
+        self._answered: list[_Answered] = []
+
+    def cut(self, now: float) -> bool:
+        """Answer late requests, and return whether there are connections to close."""
+        if late := self._readers.cut_late(now):
+            sent = bytes_sent(_port(late[0]))
+            self._answered += [_Answered(body, self._answer(body.exchange), sent) for body in late]
+        return bool(self._answered)
+
+    def close(self) -> None:
+        self._answered = [answered for answered in self._answered if self._readers.is_held_up_by(answered.body)]
+        if not self._answered:
+            return
+        sent = bytes_sent(_port(self._answered[0].body))
+        for _, size, sent_before in self._answered:
+            for connection, total in sent.items():
+                if total - sent_before.get(connection, total) == size:
+                    stop_receiving(connection)
+
+
+def _port(body: Body) -> int:
+    return int(body.exchange.environ["SERVER_PORT"])
+
+
+class Timekeeper:
+    def __init__(self, cutters: Sequence[Cutter], pools: Sequence[Pool]) -> None:
+        self._cutters = cutters
+        self._pools = pools
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="timekeeper", daemon=True).start()
+
+    def _run(self) -> None:
+        forbid_waiting()
+        while True:
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+            try:
+                self.look(time.monotonic())
+            except Exception:  # any error at all: without this thread, threads could be held up for ever
+                logger.exception("Cannot end what takes too long; trying again")
+
+    def look(self, now: float) -> None:
+        """End everything that is late now."""
+        for pool in self._pools:
+            pool.give_up_late_tasks(now)
+        if [cutter for cutter in self._cutters if cutter.cut(now)]:
+            time.sleep(SECONDS_TO_SEND)
+            for cutter in self._cutters:
+                cutter.close()

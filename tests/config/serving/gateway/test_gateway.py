@@ -1,0 +1,328 @@
+"""Requests of granian: which thread serves them, what is read of them, and what they get if there is too much to do."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from config.database import waiting
+from config.database.waiting import forbid_waiting
+from config.models import Scope
+from config.serving.gateway import gateway as module
+from config.serving.gateway.gateway import Gateway
+from config.serving.gateway.pools import Task
+from config.serving.wsgi import Application, application
+from events.models import Event
+from experiments.exposures import assignment
+from experiments.models import Exposure
+from tests.config.api.wire import own_connection
+from tests.config.serving.gateway.granian import Protocol, Slow, scope_of
+from tests.factories import ExperimentFactory, FlagFactory, KeyFactory
+from tests.threads import SECONDS, Threads
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+EVALUATE, TRACK = "/v1/flags/f/evaluate", "/v1/events"
+USER = b'{"userId": "u"}'
+EVENT = b'{"event": "view", "userId": "u"}'
+DRIVEN = {"key": "f", "serves": {"control": False, "green": True}}
+LIMIT = 5 * 1024**2
+
+
+class Flag:
+    value = 0
+
+
+class Pool:
+    """Threads without a limit, or the tasks that wait for one."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self.tasks: list[Task] = []
+        self.is_open = True
+        self.is_full = False
+
+    def submit(self, task: Task) -> bool:
+        if self.is_full:
+            return False
+        self.tasks.append(task)
+        if self.is_open:
+            self._threads.start(task.run)
+        return True
+
+
+class Server:
+    """A gateway whose pools are the test's own."""
+
+    def __init__(self, threads: Threads, key: str, is_stopping: Flag) -> None:
+        self.key = key
+        self.gateway = Gateway(application, is_stopping)
+        self.evaluations, self.others = Pool(threads), Pool(threads)
+        self.gateway._evaluations, self.gateway._others = self.evaluations, self.others  # type: ignore[assignment]
+        self._threads = threads
+
+    def take(self, method: str, path: str, body: bytes = b"", raw: Any = None, **headers: str | None) -> Protocol:
+        """Take a request as a thread of granian's does, and return once that thread is free again."""
+        protocol = Protocol()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        scope = scope_of(method, path, body, {"Authorization": f"Bearer {self.key}", **named})
+        if raw is not None:
+            scope["wsgi.input"] = raw
+        self._threads.start(self._take, protocol, scope).result(SECONDS)
+        return protocol
+
+    def ask(self, method: str, path: str, body: bytes = b"", raw: Any = None, **headers: str | None) -> Protocol:
+        """Return the answer, which any thread may have given."""
+        protocol = self.take(method, path, body, raw, **headers)
+        protocol.wait()
+        return protocol
+
+    def _take(self, protocol: Protocol, scope: dict[str, Any]) -> None:
+        forbid_waiting()
+        try:
+            self.gateway._take(protocol, scope)
+        finally:
+            waiting._thread.may_wait = True
+
+
+@pytest.fixture
+def server(threads: Threads) -> Iterator[Server]:
+    FlagFactory(key="f", on=True)
+    with own_connection():
+        yield Server(threads, KeyFactory(scope=Scope.MANAGE)[1], Flag())
+
+
+def error_of(answer: Protocol) -> Any:
+    return json.loads(answer.body)["error"]["code"]
+
+
+def test_evaluation__as_most_clients_send_it__needs_no_pool(server: Server) -> None:
+    answer = server.ask("POST", EVALUATE, USER)
+    assert (answer.status, json.loads(answer.body)["data"]["enabled"]) == (200, True)
+    assert server.evaluations.tasks == server.others.tasks == []
+
+
+def test_evaluation__that_is_left_to_django__has_threads_of_its_own(server: Server) -> None:
+    server.others.is_full = True
+    assert server.ask("POST", EVALUATE, USER, Cookie="a=b").status == 200
+    assert error_of(server.ask("POST", EVALUATE, b'{"user": 1}')) == "validation_failed"
+    assert len(server.evaluations.tasks) == 2
+
+
+def test_evaluation__of_a_flag_that_an_experiment_drives__records_in_a_pool(server: Server) -> None:
+    experiment = ExperimentFactory(running=True, flag=DRIVEN)
+    assert server.ask("POST", EVALUATE, USER).status == 200
+    assert server.evaluations.tasks
+    assert Exposure.objects.filter(experiment_id=experiment.pk, user_id="u").exists()
+    assert server.ask("POST", EVALUATE, USER).status == 200  # reads what was stored, and remembers it
+    so_far = len(server.evaluations.tasks)
+    assert server.ask("POST", EVALUATE, USER).status == 200
+    assert len(server.evaluations.tasks) == so_far
+
+
+def test_track__one_event__is_recorded_in_the_pool_of_the_database(server: Server) -> None:
+    assert server.ask("POST", TRACK, EVENT).status == 202
+    assert (len(server.others.tasks), len(server.evaluations.tasks)) == (1, 0)
+    assert Event.objects.count() == 1
+
+
+@pytest.mark.parametrize(("path", "body"), [(TRACK, EVENT), ("/v1/flags", b'{"key": "new"}')])
+def test_request__for_which_no_thread_is_free__gets_503_and_when_to_try_again(
+    server: Server, path: str, body: bytes
+) -> None:
+    server.others.is_full = True
+    answer = server.ask("POST", path, body, X_Request_Id="r", Origin="https://shop.example")
+    assert (answer.status, error_of(answer), answer.headers["Retry-After"]) == (503, "unavailable", "1")
+    assert answer.headers["X-Request-Id"] == "r"
+    assert not Event.objects.exists()
+
+
+def test_request__that_has_waited_too_long__gets_503(server: Server) -> None:
+    server.others.is_open = False
+    answer = server.take("GET", "/v1/flags")
+    [task] = server.others.tasks
+    task.give_up()
+    assert (answer.status, error_of(answer)) == (503, "unavailable")
+
+
+def test_page_of_the_admin__for_which_no_thread_is_free__gets_503(server: Server) -> None:
+    server.others.is_full = True
+    assert server.ask("GET", "/admin/", Authorization=None).status == 503
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+def test_probe__without_a_free_thread_a_key_or_an_allowed_host__is_answered(server: Server, path: str) -> None:
+    server.ask("POST", EVALUATE, USER)  # which loads the state
+    server.others.is_full = server.evaluations.is_full = True
+    answer = server.ask("GET", path, Authorization=None, Host="10.1.2.3")
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
+
+
+def test_evaluation__while_the_database_is_away__needs_no_pool_for_a_flag_that_an_experiment_drives(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ExperimentFactory(running=True, flag=DRIVEN)
+    for circuit in (assignment._reading, assignment._recording):
+        monkeypatch.setattr(circuit, "_is_open", True)
+        monkeypatch.setattr(circuit, "_next_try", float("inf"))
+    assert server.ask("POST", EVALUATE, USER).status == 200
+    assert server.evaluations.tasks == []
+    assert not Exposure.objects.exists()
+
+
+def test_evaluation__of_a_user_of_the_admin__leaves_the_threads_of_evaluations_alone(server: Server) -> None:
+    cookie = f"{settings.SESSION_COOKIE_NAME}=abc"
+    assert server.ask("POST", EVALUATE, USER, Authorization=None, Cookie=cookie).status == 401
+    assert (len(server.others.tasks), len(server.evaluations.tasks)) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("POST", EVALUATE, {"Authorization": "Bearer unknown"}, 401),
+        ("POST", EVALUATE, {"Authorization": None}, 401),
+        ("POST", "/v1/flags", {"Authorization": None}, 401),
+        ("POST", "/v1/flags", {"Content_Length": str(LIMIT + 1), "Authorization": "Bearer unknown"}, 401),
+        ("POST", "/v1/flags", {"Content_Length": str(LIMIT + 1), "Expect": "100-continue"}, 413),
+        ("POST", "/nowhere", {"Authorization": None}, 404),
+        ("POST", "/admin/login/", {"Authorization": None}, 403),
+    ],
+)
+def test_body__of_a_caller_who_is_refused__is_not_read(
+    server: Server, method: str, path: str, headers: dict[str, str | None], status: int
+) -> None:
+    raw = Slow()
+    answer = server.ask(method, path, USER, raw, **headers)
+    assert (answer.status, answer.headers["Connection"]) == (status, "close")
+    assert not raw.is_read.is_set()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("POST", "/v1/nowhere", {}, 404),
+        ("PUT", "/v1/flags", {}, 405),
+        ("POST", "/v1/flags", {"Content_Length": str(LIMIT + 1)}, 413),
+    ],
+)
+def test_body__of_a_known_caller_whose_request_is_refused__is_thrown_away(
+    server: Server, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    raw = io.BytesIO(bytes(100))
+    answer = server.ask(method, path, USER, raw, **headers)
+    assert (answer.status, raw.tell()) == (status, 100)
+    assert answer.headers.get("Connection") == ("close" if status == 413 else None)
+
+
+@pytest.mark.parametrize("authorization", [None, "Bearer unknown", "Basic YTpi"])
+@pytest.mark.parametrize("anonymous", ["none", "manage"])
+def test_body__of_a_browser__is_read_before_the_database_says_whether_it_is_signed_in(
+    server: Server, settings: Any, anonymous: str, authorization: str | None
+) -> None:
+    settings.ANONYMOUS_SCOPE = anonymous
+    raw = io.BytesIO(b"username=a&password=b&csrfmiddlewaretoken=c")
+    form = "application/x-www-form-urlencoded"
+    headers = {"Authorization": authorization, "Cookie": "halyard_csrf=x", "Content_Type": form}
+    assert server.ask("POST", "/admin/login/", bytes(len(raw.getvalue())), raw, **headers).status == 403
+    assert raw.tell() == len(raw.getvalue())
+
+
+def test_body__in_chunks__is_read_to_one_byte_beyond_the_limit_and_then_thrown_away(server: Server) -> None:
+    raw = io.BytesIO(bytes(LIMIT + 1000))
+    answer = server.ask("POST", "/v1/flags", USER, raw, Transfer_Encoding="chunked", Content_Length=None)
+    assert (answer.status, error_of(answer), answer.headers["Connection"]) == (413, "body_too_large", "close")
+    assert raw.tell() == LIMIT + 1000
+
+
+def test_body__in_chunks__is_read_whole(server: Server) -> None:
+    raw = io.BytesIO(b'{"key": "chunked"}')
+    assert server.ask("POST", "/v1/flags", USER, raw, Transfer_Encoding="chunked", Content_Length=None).status == 201
+
+
+@pytest.mark.parametrize("path", [EVALUATE, "/v1/flags"])
+def test_body__that_ends_early__is_not_acted_upon(server: Server, path: str) -> None:
+    raw = io.BytesIO(b'{"key": "short"}')
+    answer = server.ask("POST", path, USER, raw, Content_Length="99")
+    assert (answer.status, error_of(answer)) == (400, "malformed_json")
+
+
+@pytest.mark.parametrize(("path", "body"), [(EVALUATE, USER), ("/v1/flags", b'{"key": "late"}')])
+def test_body__that_is_late__gets_408_and_is_not_acted_upon(
+    server: Server, threads: Threads, path: str, body: bytes
+) -> None:
+    raw, protocol = Slow(), Protocol()
+    scope = scope_of("POST", path, body, {"Authorization": f"Bearer {server.key}"})
+    taking = threads.start(server._take, protocol, {**scope, "wsgi.input": raw})
+    assert raw.is_read.wait(SECONDS)
+    [late] = server.gateway._readers.cut_late(float("inf"))
+    assert server.gateway._cut(late.exchange) > 100
+    raw.finish(body)
+    taking.result(SECONDS)
+    assert (protocol.status, error_of(protocol), protocol.headers["Connection"]) == (408, "body_timeout", "close")
+    assert server.evaluations.tasks == server.others.tasks == []
+
+
+def test_body__so_many_are_read_already__gets_503(
+    server: Server, threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.gateway._readers, "_most", 1)
+    raw = Slow()
+    taking = threads.start(server.take, "POST", EVALUATE, USER, raw)
+    assert raw.is_read.wait(SECONDS)
+    for path in (EVALUATE, "/v1/flags"):
+        assert server.ask("POST", path, USER).status == 503
+    raw.finish(USER)
+    assert taking.result(SECONDS).status == 200
+
+
+def test_bodies__that_take_too_much_memory__get_503_until_others_are_done(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.gateway._bytes, "_left", 50)
+    server.others.is_open = False
+    server.take("POST", "/v1/flags", b'{"key": "first"}' + b" " * 20)
+    assert server.ask("POST", "/v1/flags", b'{"key": "second"}' + b" " * 20).status == 503
+    [task] = server.others.tasks
+    task.give_up()
+    server.others.is_open = True
+    assert server.ask("POST", "/v1/flags", b'{"key": "third"}' + b" " * 20).status == 201
+
+
+def test_page__that_is_a_stream__is_sent_whole(server: Server) -> None:
+    answer = server.ask("GET", "/static/config/halyard.svg", Authorization=None)
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "image/svg+xml")
+    assert answer.body.startswith(b"<svg")
+
+
+def test_server__is_stopping__closes_each_connection_with_its_answer(server: Server) -> None:
+    server.gateway._is_stopping.value = 1
+    for answer in (
+        server.ask("POST", EVALUATE, USER),
+        server.ask("GET", "/v1/flags"),
+        server.ask("GET", "/static/config/halyard.svg", Authorization=None),
+    ):
+        assert (answer.status, answer.headers["Connection"]) == (200, "close")
+
+
+@pytest.mark.parametrize("path", [EVALUATE, "/v1/flags"])
+def test_gateway__defect_outside_of_djangos_handling__gets_500(
+    server: Server, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Application, "__call__", fail)
+    monkeypatch.setattr(module.Gateway, "_serve_in_lane", lambda *_: False)
+    assert server.ask("POST", path, USER).status == 500
+
+
+def test_gateway__without_the_lane__leaves_all_to_django(threads: Threads, server: Server) -> None:
+    server.gateway._lane = None
+    assert server.ask("POST", EVALUATE, USER).status == 200
+    assert server.ask("POST", TRACK, EVENT).status == 202
+    assert (len(server.evaluations.tasks), len(server.others.tasks)) == (1, 1)

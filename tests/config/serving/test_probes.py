@@ -1,0 +1,91 @@
+"""What probes learn of a worker, in each state that it can be in."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from config import snapshot
+from config.serving.probes import report
+from config.snapshot import Lateness, freshness
+from config.snapshot.tables import current
+
+pytestmark = pytest.mark.django_db
+
+READY = {"status": "ready", "database": "up", "staleSeconds": 0}
+
+
+@pytest.fixture
+def loaded() -> Iterator[None]:
+    snapshot.refresh()
+    yield
+    snapshot.reset()
+
+
+def ask(path: str = "/readyz", method: str = "GET", *, is_stopping: bool = False) -> tuple[int, Any]:
+    response = report({"REQUEST_METHOD": method, "PATH_INFO": path}, is_stopping=is_stopping)
+    assert response is not None
+    assert response["Cache-Control"] == "no-store"
+    assert response["Content-Length"] == str(len(response.content))
+    return response.status_code, json.loads(response.content)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_livez__in_any_state__is_live(method: str) -> None:
+    assert ask("/livez", method, is_stopping=True) == (200, {"status": "live"})
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/livez"), ("GET", "/livez/"), ("GET", "/"), ("DELETE", "/readyz"), ("GET", "/ready")]
+)
+def test_report__anything_else__is_no_probe(method: str, path: str) -> None:
+    assert report({"REQUEST_METHOD": method, "PATH_INFO": path}, is_stopping=False) is None
+
+
+def test_readyz__newest_state__is_ready(loaded: None) -> None:
+    assert ask() == (200, {**READY, "revision": snapshot.revision()})
+
+
+@pytest.mark.parametrize(
+    ("lateness", "database"), [(Lateness.CUT_OFF, "away"), (Lateness.LARGE_CHANGE, "up")], ids=lambda value: str(value)
+)
+def test_readyz__older_state__is_ready_and_says_how_old(
+    loaded: None, monkeypatch: pytest.MonkeyPatch, lateness: Lateness, database: str
+) -> None:
+    monkeypatch.setattr(current, "lateness", lateness)
+    monkeypatch.setattr(current, "known_at", time.monotonic() - 70.5)
+    expected = {**READY, "database": database, "staleSeconds": 70, "revision": snapshot.revision()}
+    assert ask() == (200, expected)
+
+
+def test_readyz__follower_that_does_not_come_back__says_that_the_database_is_away(
+    loaded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(current, "is_followed", True)
+    monkeypatch.setattr(current, "known_at", time.monotonic() - freshness.SECONDS_UNTIL_STALE - 1)
+    assert ask()[1]["database"] == "away"
+
+
+def test_readyz__database_that_lacks_migrations__is_unready_whatever_is_known(
+    loaded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(current, "lateness", Lateness.OLD_SCHEMA)
+    status, document = ask()
+    assert (status, document["status"], document["database"]) == (503, "unready", "up")
+    assert "run `manage.py migrate`" in document["reason"]
+
+
+def test_readyz__no_state__is_unready(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot.reset()
+    monkeypatch.setattr(current, "lateness", Lateness.CUT_OFF)
+    reason = "The database does not answer, and no last known state is stored on this host."
+    assert ask() == (503, {"status": "unready", "database": "away", "reason": reason})
+
+
+def test_readyz__server_that_stops__is_unready(loaded: None) -> None:
+    status, document = ask(is_stopping=True)
+    assert (status, document["reason"]) == (503, "This server is stopping.")
