@@ -1,23 +1,40 @@
-"""Write many flags and segments in the caller's transaction: one change for each that differs, or none at all."""
+"""Write many flags and segments at once: one change for each that differs, or none at all.
+
+Everything is read, checked and turned into statements first, so that the transaction is short.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
-from config.change_log.writing import Writing
+from config.change_log.writing import Basis, NewChange, PreparedChanges, Writing
+from config.database import insertion
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ValidationFailed
 from config.models import Environment
 from flags.changes import flag_changes, references, segment_changes
-from flags.changes.documents import Stamp, States, documents, insert, save_common, save_states
+from flags.changes.documents import (
+    Stamp,
+    States,
+    documents,
+    flag_statements,
+    new_flag,
+    set_common,
+    state_statements,
+    tag_statements,
+    with_states,
+)
 from flags.changes.driven_rules import require_driven_variants_kept, require_not_driven, with_driven_rules
-from flags.changes.properties import OFF, Values, in_environment, validate, values_of
+from flags.changes.properties import OFF, Values, common_document, in_environment, validate, values_of
 from flags.engine.rule_checks import MOST_RULES
-from flags.models import Flag, Segment
+from flags.models import Flag, FlagTag, Segment
 
 _ANYWHERE = ""
+_MOST_IDS = 1000
+"""In one statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,56 +84,184 @@ def validate_entry(entry: FlagEntry) -> FlagEntry:
     return replace(entry, common={name: values[name] for name in entry.common})
 
 
-def write_segments(log: Writing, entries: Sequence[SegmentEntry], lookup: references.Lookup) -> Sequence[Written]:
-    """Write segments from validated entries, and return those that differ.
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The writes of all entries that differ, prepared for one revision of the log."""
 
-    `lookup` finds what they name; it must not have read segments before this call, so that it finds
-    new ones. Raises ValidationFailed with all details.
+    written: Sequence[Written]
+    """Segments come before the flags that refer to them."""
+    _changes: PreparedChanges
+    _retagged: Sequence[UUID]
+    _statements: Sequence[insertion.Statement]
+    _segments_with_other_members: Sequence[str]
+
+    def write(self, log: Writing) -> None:
+        for start in range(0, len(self._retagged), _MOST_IDS):
+            FlagTag.objects.filter(flag_id__in=self._retagged[start : start + _MOST_IDS]).delete()
+        with insertion.unchecked():
+            insertion.execute(self._statements)
+            log.append_prepared(self._changes)
+        segment_changes.announce(log, self._segments_with_other_members)
+
+
+def prepare(
+    basis: Basis,
+    *,
+    segments: Sequence[SegmentEntry] = (),
+    flags: Sequence[FlagEntry] = (),
+    granted_segments: Collection[str] = (),
+    granted_flags: Collection[str] = (),
+) -> Write:
+    """Prepare the writes of validated entries. Nothing is written yet.
+
+    Flags and segments that are `granted` count as present and suitable. Raises ValidationFailed with all details.
     """
+    environments = {environment.key: environment for environment in Environment.objects.all()}
+    existing = documents([entry.key for entry in flags])
+    completed = {entry.key: _with_driven_rules(entry, existing.get(entry.key)) for entry in flags}
+    changed_segments = _changed_segments(segments, basis)
+    first = Stamp(basis.at, basis.next_revision() + len(changed_segments))
+    changed_flags = _changed_flags(completed, existing, environments, first)
+    lookup = references.CachedLookup(
+        flags=[changed.flag for changed in changed_flags],
+        segments=[changed.segment for changed in changed_segments],
+        granted_flags=granted_flags,
+        granted_segments=granted_segments,
+    )
+    details = [detail for changed in changed_segments for detail in _check_segment(changed, lookup)]
+    details += [detail for entry in flags for detail in _unknown_environments(entry, environments)]
+    details += [detail for entry in completed.values() for detail in _check_number_of_rules(entry)]
+    sent = {entry.key: entry for entry in flags}
+    details += [detail for changed in changed_flags for detail in _check_flag(sent[changed.flag.key], changed, lookup)]
+    if details:
+        raise ValidationFailed(details)
+    return _prepared(basis, changed_segments, changed_flags, environments)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedSegment:
+    """A segment as it will be."""
+
+    entry: SegmentEntry
+    segment: Segment
+    before: Document | None
+    after: Document
+    has_other_members: bool
+
+    @property
+    def change(self) -> NewChange:
+        return NewChange(segment_changes.KIND, self.segment.pk, self.segment.key, self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedFlag:
+    """A flag as it will be, and what of it must be written: all values if it is new, otherwise those that differ."""
+
+    flag: Flag
+    common: Values
+    states: States
+    stamp: Stamp
+    before: Document | None
+    after: Document
+
+    @property
+    def change(self) -> NewChange:
+        # A change of what all environments share belongs to no single environment.
+        is_of_one = len(self.states) == 1 and not self.common
+        environment = next(iter(self.states)) if is_of_one else ""
+        return NewChange(flag_changes.KIND, self.flag.pk, self.flag.key, self.before, self.after, environment)
+
+
+def _changed_segments(entries: Sequence[SegmentEntry], basis: Basis) -> Sequence[_ChangedSegment]:
     existing = {segment.key: segment for segment in Segment.objects.filter(key__in=[entry.key for entry in entries])}
-    writes: list[tuple[SegmentEntry, Segment, Written]] = []
-    changed: list[str] = []
+    changed: list[_ChangedSegment] = []
     for entry in entries:
         segment = existing.get(entry.key)
         before = None if segment is None else segment_changes.document(segment)
-        stamp = Stamp(log.at, log.next_revision() + len(writes))
+        stamp = Stamp(basis.at, basis.next_revision() + len(changed))
+        has_other_members = False
         if segment is None:
-            segment = segment_changes.insert(entry.key, entry.values, stamp)
-        elif not (new := segment_changes.save(segment, entry.values, stamp)):
+            segment = segment_changes.new_segment(entry.key, entry.values, stamp)
+        elif new := segment_changes.set_values(segment, entry.values, stamp):
+            has_other_members = segment_changes.has_other_members(new)
+        else:
             continue
-        elif segment_changes.has_other_members(new):
-            changed.append(entry.key)
         after = segment_changes.document(segment)
-        writes.append((entry, segment, Written(segment_changes.KIND, entry.key, before, after)))
-    details = [detail for entry, _, written in writes for detail in _check_segment(entry, written.after, lookup)]
-    if details:
-        raise ValidationFailed(details)
-    for _, segment, written in writes:
-        log.append(written.kind, object_id=segment.pk, key=written.key, before=written.before, after=written.after)
-    segment_changes.announce(log, changed)
-    return [written for _, _, written in writes]
+        changed.append(_ChangedSegment(entry, segment, before, after, has_other_members))
+    return changed
 
 
-def write_flags(log: Writing, entries: Sequence[FlagEntry], lookup: references.Lookup) -> Sequence[Written]:
-    """Write flags from validated entries, and return those that differ. `lookup` is as for `write_segments`."""
-    existing = documents([entry.key for entry in entries])
-    environments = {environment.key: environment for environment in Environment.objects.all()}
-    details = [detail for entry in entries for detail in _unknown_environments(entry, environments)]
-    changed: list[FlagEntry] = []
-    for entry in entries:
-        stamp = Stamp(log.at, log.next_revision() + len(changed))
-        current = existing.get(entry.key)
-        completed = _with_driven_rules(entry, current)
-        details += _check_number_of_rules(completed)
-        if _write(completed, current, environments, stamp):
-            changed.append(entry)
-    after = documents([entry.key for entry in changed])
-    for entry in changed:
-        before = existing[entry.key][1] if entry.key in existing else None
-        details += _check_flag(entry, before, *after[entry.key], lookup)
-    if details:
-        raise ValidationFailed(details)
-    return [_append(log, *after[entry.key], existing.get(entry.key)) for entry in changed]
+def _changed_flags(
+    entries: Mapping[str, FlagEntry],
+    existing: Mapping[str, tuple[Flag, Document]],
+    environments: Collection[str],
+    first: Stamp,
+) -> Sequence[_ChangedFlag]:
+    changed: list[_ChangedFlag] = []
+    for key, entry in entries.items():
+        stamp = replace(first, version=first.version + len(changed))
+        flag, before = existing.get(key, (None, None))
+        states = _differing_states(entry, before, environments)
+        common = _differing_values(entry, flag, before, stamp)
+        if common or states:
+            changed.append(_changed_flag(key, flag, common, states, stamp, before))
+    return changed
+
+
+def _changed_flag(
+    key: str, flag: Flag | None, common: Values, states: States, stamp: Stamp, before: Document | None
+) -> _ChangedFlag:
+    document = before or {"states": {}}
+    if flag is None:
+        flag = new_flag(key, common, stamp)
+    elif common:
+        set_common(flag, common, stamp)
+    if common:
+        tags = common.get("tags", document.get("tags", []))
+        document = {**common_document(flag, tags), "states": document["states"]}
+    return _ChangedFlag(flag, common, states, stamp, before, with_states(document, states))
+
+
+def _differing_states(entry: FlagEntry, before: Document | None, environments: Collection[str]) -> States:
+    return {
+        key: state
+        for key, state in entry.states.items()
+        if key in environments and not (before and is_same(state, before["states"].get(key, OFF)))
+    }
+
+
+def _differing_values(entry: FlagEntry, flag: Flag | None, before: Document | None, stamp: Stamp) -> Values:
+    common = dict(entry.common)
+    if before is not None:
+        old = values_of(before, _ANYWHERE)
+        common = {name: value for name, value in common.items() if not is_same(value, old[name])}
+    if entry.is_archived != (flag is not None and flag.archived_at is not None):
+        common["archived_at"] = stamp.at if entry.is_archived else None
+    return common
+
+
+def _prepared(
+    basis: Basis,
+    segments: Sequence[_ChangedSegment],
+    flags: Sequence[_ChangedFlag],
+    environments: Mapping[str, Environment],
+) -> Write:
+    changes = [*(changed.change for changed in segments), *(changed.change for changed in flags)]
+    tags = {changed.flag.pk: changed.common["tags"] for changed in flags if "tags" in changed.common}
+    states = ((changed.flag, changed.states, changed.stamp) for changed in flags)
+    statements = [
+        *segment_changes.staged_statements(changed.segment for changed in segments),
+        *flag_statements((changed.flag for changed in flags if changed.common), insertion.stage),
+        *tag_statements(tags, insertion.stage),
+        *state_statements(states, environments, insertion.stage),
+    ]
+    return Write(
+        written=[Written(change.kind, change.key, change.before, change.after) for change in changes if change.after],
+        _changes=basis.prepare(changes, insertion.stage),
+        _retagged=[changed.flag.pk for changed in flags if "tags" in changed.common and changed.before],
+        _statements=statements,
+        _segments_with_other_members=[changed.segment.key for changed in segments if changed.has_other_members],
+    )
 
 
 def _with_driven_rules(entry: FlagEntry, existing: tuple[Flag, Document] | None) -> FlagEntry:
@@ -137,52 +282,11 @@ def _check_number_of_rules(entry: FlagEntry) -> Iterator[Detail]:
             yield from _placed(entry, [Detail("rules", DetailCode.OUT_OF_RANGE, message)], environment_key)
 
 
-def _check_segment(entry: SegmentEntry, document: Document, lookup: references.Lookup) -> Iterator[Detail]:
+def _check_segment(changed: _ChangedSegment, lookup: references.Lookup) -> Iterator[Detail]:
     try:
-        references.check_segment(document, lookup)
+        references.check_segment(changed.after, lookup)
     except ValidationFailed as error:
-        yield from (replace(detail, field=f"{entry.field}.{detail.field}") for detail in error.details)
-
-
-def _write(
-    entry: FlagEntry, existing: tuple[Flag, Document] | None, environments: Mapping[str, Environment], stamp: Stamp
-) -> bool:
-    """Write the rows of a flag that differ, and return whether there were any."""
-    flag, document = existing or (None, {"states": {}})
-    states = {
-        key: state
-        for key, state in entry.states.items()
-        if key in environments and not (flag and is_same(state, document["states"].get(key, OFF)))
-    }
-    common = dict(entry.common)
-    if flag is not None:
-        old = values_of(document, _ANYWHERE)
-        common = {name: value for name, value in common.items() if not is_same(value, old[name])}
-    if entry.is_archived != (flag is not None and flag.archived_at is not None):
-        common["archived_at"] = stamp.at if entry.is_archived else None
-    if flag is None:
-        flag = insert(entry.key, common, stamp)
-    elif common:
-        save_common(flag, common, stamp)
-    if states:
-        save_states(flag, states, environments, stamp)
-    return bool(common or states)
-
-
-def _append(log: Writing, flag: Flag, after: Document, existing: tuple[Flag, Document] | None) -> Written:
-    before = existing[1] if existing else None
-    touched = _only_environment(before, after)
-    log.append(flag_changes.KIND, object_id=flag.pk, key=flag.key, environment=touched, before=before, after=after)
-    return Written(flag_changes.KIND, flag.key, before, after)
-
-
-def _only_environment(before: Document | None, after: Document) -> str:
-    """Return the only environment that the change affects, or "" if it affects several."""
-    if before is None or not is_same({**before, "states": {}}, {**after, "states": {}}):
-        return ""
-    old, new = before["states"], after["states"]
-    differing = [key for key in new if not is_same(old.get(key), new[key])]
-    return differing[0] if len(differing) == 1 else ""
+        yield from (replace(detail, field=f"{changed.entry.field}.{detail.field}") for detail in error.details)
 
 
 def _unknown_environments(entry: FlagEntry, environments: Collection[str]) -> Iterator[Detail]:
@@ -192,10 +296,9 @@ def _unknown_environments(entry: FlagEntry, environments: Collection[str]) -> It
             yield Detail(f"{entry.field}.environments.{key}", DetailCode.UNKNOWN_REFERENCE, message)
 
 
-def _check_flag(
-    entry: FlagEntry, before: Document | None, flag: Flag, after: Document, lookup: references.Lookup
-) -> Iterator[Detail]:
-    """Check a flag that was written, after all others of the call were written."""
+def _check_flag(entry: FlagEntry, changed: _ChangedFlag, lookup: references.Lookup) -> Iterator[Detail]:
+    """Check a flag that will be written, among all others that will be."""
+    before, after = changed.before, changed.after
     details: dict[Detail, None] = {}
     for environment_key, state in (entry.states or {_ANYWHERE: OFF}).items():
         try:
@@ -208,22 +311,22 @@ def _check_flag(
     try:
         if not is_same(before.get("variants"), after.get("variants")):
             require_driven_variants_kept(before, after.get("variants", []))
-            references.require_variants_not_needed(after, entry.states)
+            references.require_variants_not_needed(after, entry.states, lookup)
     except DomainError as error:
         yield Detail(f"{entry.field}.variants", DetailCode.INVALID_VALUE, error.message)
     if "archivedAt" in after and "archivedAt" not in before:
-        yield from _check_archiving(entry, flag, after)
+        yield from _check_archiving(entry, changed, lookup)
 
 
-def _check_archiving(entry: FlagEntry, flag: Flag, after: Document) -> Iterator[Detail]:
+def _check_archiving(entry: FlagEntry, changed: _ChangedFlag, lookup: references.Lookup) -> Iterator[Detail]:
     field = f"{entry.field}.archived"
-    untouched = after["states"].keys() - entry.states.keys()
-    if on := sorted(key for key in untouched if after["states"][key]["enabled"]):
+    states = changed.after["states"]
+    if on := sorted(key for key in states.keys() - entry.states.keys() if states[key]["enabled"]):
         message = f"The flag is on in {', '.join(on)}; switch it off there first."
         yield Detail(field, DetailCode.INVALID_VALUE, message)
     try:
-        require_not_driven(after, "archive")
-        references.require_not_needed(flag, "archive", but_archived=True)
+        require_not_driven(changed.after, "archive")
+        references.require_not_needed(changed.flag, "archive", but_archived=True, lookup=lookup)
     except DomainError as error:
         yield Detail(field, DetailCode.INVALID_VALUE, error.message)
 

@@ -7,16 +7,14 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from django.db import transaction
-
-from config.change_log.writing import Actor, writing
+from config.change_log.writing import Actor, Basis, write_prepared
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
-from flags.changes.bulk import FlagEntry, Written, write_flags
+from flags.changes import bulk
+from flags.changes.bulk import FlagEntry, Written
 from flags.changes.documents import common_values, documents
 from flags.changes.properties import OFF, values_of
-from flags.changes.references import CachedLookup
 from flags.engine.shapes import check_distinct
 
 
@@ -40,19 +38,15 @@ def promote(
     if source.pk == target.pk:
         message = f"Must differ from {target.key}, the environment that is written."
         raise ValidationFailed([Detail("from", DetailCode.INVALID_VALUE, message)])
-    with writing(actor=actor, at=at, reason=reason) as log:
-        chosen = [document for _, document in documents(keys).values()]
-        if keys is None:
-            chosen = [document for document in chosen if "archivedAt" not in document]
-        _require_all(keys or (), chosen)
-        entries = [_entry(document, source.key, target.key) for document in chosen]
-        written = write_flags(log, entries, CachedLookup())
-        if seen is not None and seen != fingerprint(written):
+
+    def prepare(basis: Basis) -> bulk.Write:
+        write = bulk.prepare(basis, flags=_entries(keys, source.key, target.key))
+        if seen is not None and seen != fingerprint(write.written):
             message = "The differences have changed since you looked at them; look at them again."
             raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
-        if is_dry_run:
-            transaction.set_rollback(True)
-    return written
+        return write
+
+    return write_prepared(prepare, actor=actor, at=at, reason=reason, is_dry_run=is_dry_run).written
 
 
 def fingerprint(written: Sequence[Written]) -> str:
@@ -71,6 +65,14 @@ def _require_all(keys: Sequence[str], chosen: Sequence[Document]) -> None:
     details += check_distinct(keys, (f"flags[{index}]" for index in range(len(keys))))
     if details:
         raise ValidationFailed(details)
+
+
+def _entries(keys: Sequence[str] | None, source: str, target: str) -> Sequence[FlagEntry]:
+    chosen = [document for _, document in documents(keys).values()]
+    if keys is None:
+        chosen = [document for document in chosen if "archivedAt" not in document]
+    _require_all(keys or (), chosen)
+    return [_entry(document, source, target) for document in chosen]
 
 
 def _entry(document: Document, source: str, target: str) -> FlagEntry:

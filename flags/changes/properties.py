@@ -42,20 +42,21 @@ PROPERTIES: Mapping[str, Property] = {
     "expires_at": Property("expiresAt", None),
 }
 _SERVED = ("off_variant", "default_variant")
-_EVALUATED = [name for name in PROPERTIES if name not in ("tags", "owner", "expires_at")]
+_IN_COLUMNS = [name for name in PROPERTIES if name != "tags"]
+_EVALUATED = [name for name in _IN_COLUMNS if name not in ("owner", "expires_at")]
 _READ_BY_THE_ENGINE = ("key", *(PROPERTIES[name].name for name in _EVALUATED), "archivedAt")
 OFF: Document = {"enabled": False, "rules": []}
 NEW: Values = {"description": "", **OFF, **{name: property_.none for name, property_ in PROPERTIES.items()}}
 
 
-def common_document(flag: Flag) -> Document:
-    """Return what all environments share of a flag, as the change log has it."""
+def common_document(flag: Flag, tags: list[str]) -> Document:
+    """Return what all environments share of a flag, as the change log has it. It takes no query."""
     own = {"id": str(flag.pk), "key": flag.key, "description": flag.description}
-    return {**own, **_stored_document(flag, PROPERTIES)}
+    return {**own, **_stored_document(flag, _IN_COLUMNS, tags=tags)}
 
 
 def evaluated_document(flag: Flag) -> Document:
-    """Return the part of `common_document` that evaluation needs. It takes no query."""
+    """Return the part of `common_document` that evaluation needs."""
     return {"key": flag.key, **_stored_document(flag, _EVALUATED)}
 
 
@@ -101,9 +102,9 @@ def validate(key: str, values: Values, details_of_key: list[Detail] | None = Non
     return {**values, **{name: served.get(PROPERTIES[name].name, "") for name in _SERVED}}
 
 
-def _stored_document(flag: Flag, names: Iterable[str]) -> Document:
+def _stored_document(flag: Flag, names: Iterable[str], **more: Any) -> Document:
     archived = {"archivedAt": format_timestamp(flag.archived_at)} if flag.archived_at else {}
-    return {**_as_json({name: getattr(flag, name) for name in names}), **archived}
+    return {**_as_json({name: getattr(flag, name) for name in names} | more), **archived}
 
 
 def _as_json(values: Values) -> Document:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from django.dispatch import Signal
 
@@ -34,6 +34,7 @@ LONGEST_CHAIN = 10
 
 _LONGEST_SHOWN = 2 * LONGEST_CHAIN
 _SHOWN = 10
+Row = TypeVar("Row", Flag, Segment)
 _Needs = Mapping[str, Sequence[str]]
 """The keys on which each key depends."""
 
@@ -68,38 +69,58 @@ class Lookup:
     def chains_of_segments(self) -> Chains:
         return Chains({segment.key: _segments_named(segment) for segment in Segment.objects.naming("inSegment")})
 
+    def flags_that_need(self, key: str) -> Sequence[Flag]:
+        """Return the flags that have a flag as a prerequisite."""
+        return [flag for flag in Flag.objects.naming(key) if key in _flags_named(flag)]
+
 
 class CachedLookup(Lookup):
     """A lookup that reads everything once, for many checks while nothing is written.
 
-    Flags and segments that are `granted` count as present and suitable.
+    It finds the flags and segments that it is given as they will be saved. Those that are `granted` count as present
+    and suitable.
     """
 
-    def __init__(self, *, granted_flags: Collection[str] = (), granted_segments: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        flags: Sequence[Flag] = (),
+        segments: Sequence[Segment] = (),
+        granted_flags: Collection[str] = (),
+        granted_segments: Collection[str] = (),
+    ) -> None:
+        self._new_flags = {flag.key: flag for flag in flags}
+        self._new_segments = {segment.key: segment for segment in segments}
         self.granted_flags = granted_flags
         self.granted_segments = granted_segments
 
     @cached_property
     def _flags(self) -> Mapping[str, Flag]:
-        return {flag.key: flag for flag in Flag.objects.only("key", "variants", "archived_at")}
+        stored = Flag.objects.only("key", "variants", "archived_at", "prerequisites")
+        return _by_key({**{flag.key: flag for flag in stored}, **self._new_flags})
 
     @cached_property
     def _segments(self) -> Collection[str]:
-        return {*Segment.objects.values_list("key", flat=True), *self.granted_segments}
+        return {*Segment.objects.values_list("key", flat=True), *self._new_segments, *self.granted_segments}
 
     @cached_property
     def _chains_of_flags(self) -> Chains:
-        return super().chains_of_flags()
+        return Chains({key: _flags_named(flag) for key, flag in self._flags.items() if flag.prerequisites})
 
     @cached_property
     def _chains_of_segments(self) -> Chains:
-        return super().chains_of_segments()
+        stored = {segment.key: segment for segment in Segment.objects.naming("inSegment")}
+        segments = _by_key({**stored, **self._new_segments})
+        return Chains({key: _segments_named(segment) for key, segment in segments.items()})
 
     def flags(self, keys: Collection[str]) -> Mapping[str, Flag]:
-        return self._flags
+        return self._flags if keys else {}
 
     def segments(self, keys: Collection[str]) -> Collection[str]:
-        return self._segments
+        return self._segments if keys else ()
+
+    def flags_that_need(self, key: str) -> Sequence[Flag]:
+        return [self._flags[other] for other in self._chains_of_flags.needed_by.get(key, ())]
 
     def chains_of_flags(self) -> Chains:
         return self._chains_of_flags
@@ -150,20 +171,21 @@ def all_segments_named(conditions: Sequence[Document], lookup: Lookup) -> set[st
     return named
 
 
-def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False) -> None:
+def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False, lookup: Lookup | None = None) -> None:
     """Raise DomainError `in_use` if the flag is a prerequisite of others. `but_archived` ignores archived ones."""
-    others = Flag.objects.current() if but_archived else Flag.objects.all()
-    if names := [other.key for other in others.naming(flag.key) if flag.key in _flags_named(other)]:
+    others = (lookup or Lookup()).flags_that_need(flag.key)
+    if names := [other.key for other in others if not (but_archived and other.archived_at)]:
         message = f"The flag is a prerequisite of {_listed(names)}; remove it there before you {what} it."
         raise DomainError(ErrorCode.IN_USE, message)
 
 
-def require_variants_not_needed(document: Document, written: Collection[str]) -> None:
+def require_variants_not_needed(document: Document, written: Collection[str], lookup: Lookup | None = None) -> None:
     """Raise DomainError `in_use` if other environments or flags name variants that were removed from a flag.
 
     `written` are the environments whose rules have been checked already.
     """
-    users = [*_rules_of_other_environments(document, written), *_flags_that_need_lost_variants(document)]
+    needing = (lookup or Lookup()).flags_that_need(document["key"])
+    users = [*_rules_of_other_environments(document, written), *_flags_that_need_lost_variants(document, needing)]
     if users:
         message = f"The change removes a variant that is used by {_listed(users)}; change that first."
         raise DomainError(ErrorCode.IN_USE, message)
@@ -229,9 +251,9 @@ def _rules_of_other_environments(document: Document, written: Collection[str]) -
                 yield f"{error.details[0].field} in {other}"
 
 
-def _flags_that_need_lost_variants(document: Document) -> Iterator[str]:
+def _flags_that_need_lost_variants(document: Document, needing: Sequence[Flag]) -> Iterator[str]:
     variants = {variant["key"] for variant in document.get("variants", ())}
-    for other in Flag.objects.naming(document["key"]):
+    for other in needing:
         for prerequisite in other.prerequisites:
             if prerequisite["flag"] == document["key"] and not variants.issuperset(prerequisite.get("variants", ())):
                 yield f"the prerequisites of {other.key}"
@@ -280,6 +302,10 @@ def _find_longest(key: str, needs: _Needs) -> tuple[str, ...]:
     for step in reversed(steps[1:]):
         chain.append(step[chain[-1]])
     return tuple(reversed(chain))
+
+
+def _by_key(rows: Mapping[str, Row]) -> dict[str, Row]:
+    return dict(sorted(rows.items()))
 
 
 def _invert(needs: _Needs) -> _Needs:

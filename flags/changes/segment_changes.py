@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,6 +11,7 @@ from django.db.models import Max
 
 from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, Writing, writing
+from config.database import insertion
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed, reported_at
 from config.models import SEGMENT, SEGMENT_MEMBERS, Change, ChangeQuerySet, kinds_of
@@ -24,6 +25,7 @@ from flags.models import Segment
 KIND, MEMBERS_KIND = SEGMENT, SEGMENT_MEMBERS
 _NEW: Mapping[str, Any] = {"description": "", "conditions": [], "user_ids": []}
 _MEMBERSHIP = frozenset({"conditions", "user_ids"})
+_COLUMNS = tuple(field.attname for field in Segment._meta.concrete_fields)
 
 
 def get_segment(key: str) -> Segment:
@@ -45,7 +47,8 @@ def create_segment(*, key: str, actor: Actor, at: datetime, reason: str = "", **
         if Segment.objects.filter(key=key).exists():
             message = f"A segment with the key {key} exists already; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
-        segment = insert(key, accepted, Stamp(log.at, log.next_revision()))
+        segment = new_segment(key, accepted, Stamp(log.at, log.next_revision()))
+        segment.save(force_insert=True)
         references.check_segment(document(segment))
         log.append(KIND, object_id=segment.pk, key=key, before=None, after=document(segment))
         return segment
@@ -90,7 +93,7 @@ def revert_segment(
 def _change(log: Writing, segment: Segment, changes: Mapping[str, Any]) -> Segment:
     before = document(segment)
     values = validate(segment.key, changes, to={name: getattr(segment, name) for name in _NEW})
-    new = save(segment, values, Stamp(log.at, log.next_revision()))
+    new = _save(segment, values, Stamp(log.at, log.next_revision()))
     if new:
         if "conditions" in new:
             references.check_segment(document(segment))
@@ -135,7 +138,7 @@ def change_members(
         if len(user_ids) > MOST_USER_IDS:
             message = f"Would list {len(user_ids):,} users; a segment can list at most {MOST_USER_IDS:,}."
             raise ValidationFailed([Detail("add", DetailCode.OUT_OF_RANGE, message)])
-        if save(segment, {"user_ids": user_ids}, Stamp(log.at, log.next_revision())):
+        if _save(segment, {"user_ids": user_ids}, Stamp(log.at, log.next_revision())):
             before, after = {"userIds": members.removed}, {"userIds": members.added}
             log.append(MEMBERS_KIND, object_id=segment.pk, key=key, before=before, after=after)
             announce(log, [key])
@@ -233,19 +236,30 @@ def _membership(document: Document | None) -> Document:
     return {name: (document or {}).get(name, []) for name in ("conditions", "userIds")}
 
 
-def insert(key: str, values: Mapping[str, Any], stamp: Stamp) -> Segment:
-    """Insert a segment of validated values. The caller checks references and appends to the change log."""
-    return Segment.objects.create(key=key, created_at=stamp.at, updated_at=stamp.at, version=stamp.version, **values)
+def new_segment(key: str, values: Mapping[str, Any], stamp: Stamp) -> Segment:
+    """Return a segment of validated values for a caller that saves it, checks references and logs."""
+    return Segment(key=key, created_at=stamp.at, updated_at=stamp.at, version=stamp.version, **values)
 
 
-def save(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[str, Any]:
-    """Save validated values of a segment, and return those that differ. The caller checks references and logs."""
+def set_values(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[str, Any]:
+    """Give a segment validated values, and return those that differ, for a caller that saves it."""
     new = {name: value for name, value in values.items() if not is_same(value, getattr(segment, name))}
     if new:
-        columns = {**new, "updated_at": stamp.at, "version": stamp.version}
-        for name, value in columns.items():
+        for name, value in {**new, "updated_at": stamp.at, "version": stamp.version}.items():
             setattr(segment, name, value)
-        segment.save(update_fields=list(columns))
+    return new
+
+
+def staged_statements(segments: Iterable[Segment]) -> Sequence[insertion.Statement]:
+    """Make statements that save segments, new and changed ones."""
+    rows = [[getattr(segment, name) for name in _COLUMNS] for segment in segments]
+    return insertion.stage(Segment, _COLUMNS, rows, insertion.replacing(("id",), _COLUMNS))
+
+
+def _save(segment: Segment, values: Mapping[str, Any], stamp: Stamp) -> Mapping[str, Any]:
+    new = set_values(segment, values, stamp)
+    if new:
+        segment.save(update_fields=[*new, "updated_at", "version"])
     return new
 
 

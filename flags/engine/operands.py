@@ -72,10 +72,10 @@ def parse_version(text: str) -> Version | None:
     return version if max(version.major, version.minor, version.patch) < _VERSION_NUMBER_END else None
 
 
-def check_scalars(value: object, field: str) -> Iterator[Detail]:
-    """Accept 1 to 1,000 strings, numbers and booleans."""
+def check_scalars(value: object, field: str, most: int = MOST_OPERANDS) -> Iterator[Detail]:
+    """Accept 1 to `most` strings, numbers and booleans."""
     noun = "strings, numbers or booleans"
-    return check_list(value, field, least=1, most=MOST_OPERANDS, noun=noun, check=check_scalar)
+    return check_list(value, field, least=1, most=most, noun=noun, check=check_scalar)
 
 
 def check_pattern(value: object, field: str) -> Iterator[Detail]:

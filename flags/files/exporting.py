@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from config.change_log.writing import lock_configuration
+from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
@@ -35,7 +35,7 @@ def content_of_file(keys: Sequence[str] = (), environments: Sequence[Environment
 
     Only the states in these environments are included. Raises DomainError `flag_not_found`.
     """
-    with lock_configuration():
+    with read_consistently():
         return _content(keys, environments)
 
 

@@ -1,4 +1,4 @@
-"""The import of flags and segments: all entries of a file are written in one transaction, or none of them.
+"""The import of flags and segments: all entries of a file are written in one short transaction, or none of them.
 
 `flags.files.reading` reads the file.
 """
@@ -9,12 +9,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import transaction
-
-from config.change_log.writing import Actor, Writing, writing
+from config.change_log.writing import Actor, Basis, write_prepared
 from config.errors import Detail, ValidationFailed
-from flags.changes import references
-from flags.changes.bulk import FlagEntry, SegmentEntry, Written, write_flags, write_segments
+from flags.changes import bulk
+from flags.changes.bulk import FlagEntry, SegmentEntry, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +36,25 @@ def import_content(
 
     A dry run writes them and then rolls back. Raises ValidationFailed with all errors of the whole file.
     """
-    with writing(actor=actor, at=at, reason=reason) as log:
-        details = list(content.defects)
-        written: list[Written] = []
-        for write in (_write_segments, _write_flags):
-            try:
-                written += write(log, content)
-            except ValidationFailed as error:
-                details += error.details
-        if details:
-            raise ValidationFailed(details)
-        if is_dry_run:
-            transaction.set_rollback(True)
-    return written
+
+    def prepare(basis: Basis) -> bulk.Write:
+        return _prepare(basis, content)
+
+    return write_prepared(prepare, actor=actor, at=at, reason=reason, is_dry_run=is_dry_run).written
 
 
-def _write_segments(log: Writing, content: Content) -> Sequence[Written]:
-    return write_segments(log, content.segments, _known(content))
-
-
-def _write_flags(log: Writing, content: Content) -> Sequence[Written]:
-    return write_flags(log, content.flags, _known(content))
-
-
-def _known(content: Content) -> references.Lookup:
-    return references.CachedLookup(granted_flags=content.refused_flags, granted_segments=content.refused_segments)
+def _prepare(basis: Basis, content: Content) -> bulk.Write:
+    details = list(content.defects)
+    try:
+        write = bulk.prepare(
+            basis,
+            segments=content.segments,
+            flags=content.flags,
+            granted_segments=content.refused_segments,
+            granted_flags=content.refused_flags,
+        )
+    except ValidationFailed as error:
+        details += error.details
+    if details:
+        raise ValidationFailed(details)
+    return write

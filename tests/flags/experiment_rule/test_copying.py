@@ -9,12 +9,11 @@ import pytest
 from config.change_log.writing import Writing, writing
 from config.errors import ValidationFailed
 from config.models import Environment
-from flags.changes import flag_changes
-from flags.changes.bulk import FlagEntry, write_flags
+from flags.changes import bulk, flag_changes
+from flags.changes.bulk import FlagEntry
 from flags.changes.documents import common_values, documents
 from flags.changes.promotion import promote
 from flags.changes.properties import values_of
-from flags.changes.references import CachedLookup
 from flags.experiment_rule import changes as driving
 from flags.files.exporting import content_of_file
 from flags.models import Flag
@@ -84,7 +83,7 @@ def imported(log: Writing, environment: Environment, **more: Any) -> None:
         )
         for at, (key, (_, document)) in enumerate(documents().items())
     ]
-    write_flags(log, entries, CachedLookup())
+    bulk.prepare(log, flags=entries).write(log)
 
 
 def test_import__flag_that_an_experiment_drives__keeps_its_rule(driven: Flag, production: Environment) -> None:

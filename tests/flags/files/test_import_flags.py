@@ -303,6 +303,17 @@ def test_import__unchanged_flags__takes_no_query_for_each(
         run("import_flags", path)
 
 
+def test_import__changed_flags__takes_no_query_for_each(
+    production: Environment, file: Any, django_assert_max_num_queries: Any
+) -> None:
+    def flags(tag: str, state: dict[str, Any]) -> list[Any]:
+        return [{"key": f"flag-{at:03}", "tags": [tag], "environments": {"production": state}} for at in range(50)]
+
+    for path in (file(flags("a", OFF), [{"key": "s"}]), file(flags("b", ON), [{"key": "s", "userIds": ["u"]}])):
+        with django_assert_max_num_queries(45):  # on SQLite, five tables are staged by five statements each
+            run("import_flags", path)
+
+
 def test_guide__file__is_imported_and_told_as_it_stands_there(production: Environment, folder: Path) -> None:
     page = read_page("flags-as-code.md")
     _, (_, printed), (_, printed_lines) = code_blocks(page)
