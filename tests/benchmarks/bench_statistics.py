@@ -22,7 +22,7 @@ except ImportError as error:
     raise MissingTool("The benchmark of statistics needs gbstats, which `make bench` installs.") from error
 
 ROUNDS, TIMES = 15, 5
-LEAST_FACTOR = 8
+LEAST_FACTOR = 30
 MOST_MILLISECONDS = 16
 VARIANTS = ("control", "blue", "red")
 USERS = 20_000

@@ -7,14 +7,17 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_LONGEST_ACTION = 600
 
 
 EACH = "<each>"
@@ -37,6 +40,8 @@ class Request:
     """The number of texts that replace `EACH`, the same in every run of load; with 0, no text is
     repeated.
     """
+    pause: int = 0
+    """The milliseconds for which each connection waits before a request."""
 
 
 @dataclass(frozen=True)
@@ -47,26 +52,68 @@ class Sample:
     microseconds_a_request: float
     milliseconds_50: float
     milliseconds_99: float
+    failed: int = 0
+    """Answers that were bad, or did not come in time."""
 
 
 def press(request: Request, pids: Iterable[int], *, seconds: int, connections: int = 32) -> Sample:
     """Ask from so many kept connections as fast as answers come; every answer must be a good one."""
+    processes = tuple(pids)
+    before = cpu_seconds(processes)
+    with pressing(request, seconds=seconds, connections=connections) as wrk:
+        output = wrk.communicate()[0]
+    sample = _sample(output, cpu_seconds(processes) - before)
+    if sample.failed:
+        raise RuntimeError(f"{request.url}: {sample.failed} of the answers were bad, or did not come in time")
+    return sample
+
+
+def press_while(requests: Sequence[Request], act: Callable[[], object], *, connections: int) -> list[Sample]:
+    """Press several requests side by side, each from so many connections, for as long as an action takes.
+
+    The samples have no CPU time, because nobody can tell whose it is. They count refusals.
+    """
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(
+                pressing(request, seconds=_LONGEST_ACTION, connections=connections, patience=_LONGEST_ACTION)
+            )
+            for request in requests
+        ]
+        try:
+            act()
+        finally:
+            for wrk in clients:
+                wrk.send_signal(signal.SIGINT)  # it then prints what it has measured
+        outputs = [wrk.communicate()[0] for wrk in clients]
+    return [_sample(output, 0.0) for output in outputs]
+
+
+@contextmanager
+def pressing(request: Request, *, seconds: int, connections: int, patience: int = 2) -> Iterator[subprocess.Popen[str]]:
+    """Run wrk, which must have ended at the end of the block. An answer that takes longer than its patience is an
+    error.
+    """
     program = shutil.which("wrk")
     if program is None:
         raise MissingTool("The benchmarks need wrk, which is not installed here: `apt-get install wrk`.")
-    processes = tuple(pids)
-    before = cpu_seconds(processes)
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(_script(request))
         script.flush()
-        command = [program, "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", script.name, request.url]
-        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    used = cpu_seconds(processes) - before
-    if trouble := re.search(r"Non-2xx.*|Socket errors.*", output):
-        raise RuntimeError(f"{request.url}: {trouble[0]}")
+        sizes = ["-t1", f"-c{connections}", f"-d{seconds}s", f"--timeout={patience}s"]
+        command = [program, *sizes, "--latency", "-s", script.name, request.url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as wrk:
+            yield wrk
+        if wrk.returncode != 0:
+            raise subprocess.CalledProcessError(wrk.returncode, command)
+
+
+def _sample(output: str, used: float) -> Sample:
+    troubles = re.findall(r"Non-2xx or 3xx responses: \d+|Socket errors: .*", output)
+    failed = sum(int(count) for trouble in troubles for count in re.findall(r"\s(\d+)", trouble))
     [total] = re.findall(r"(\d+) requests in", output)
     [rate] = re.findall(r"Requests/sec:\s+([\d.]+)", output)
-    return Sample(float(rate), used / int(total) * 1e6, _percentile(output, 50), _percentile(output, 99))
+    return Sample(float(rate), used / int(total) * 1e6, _percentile(output, 50), _percentile(output, 99), failed)
 
 
 def resident_mib(pid: int) -> float:
@@ -91,6 +138,8 @@ def _script(request: Request) -> str:
     headers = {**request.headers, "Content-Type": "application/json"}
     lines = [f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}" for name, value in headers.items()]
     lines.append(f"wrk.method = {json.dumps(request.method)}")
+    if request.pause:
+        lines.append(f"function delay() return {request.pause} end")
     head, *tail = json.dumps(request.body).split(EACH)
     if tail:
         run = "user" if request.population else secrets.token_hex(4)
