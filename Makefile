@@ -7,7 +7,7 @@ OPENFEATURE := tests/system/openfeature
 TYPESCRIPT := tests/benchmarks/typescript
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help install run test test-system check format bench lock freeze-migrations
+.PHONY: help install run test test-system test-faults check format bench lock freeze-migrations
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +60,9 @@ test: .venv/installed-dev ## Run the unit tests on SQLite and PostgreSQL.
 
 test-system: .venv/installed-dev $(OPENFEATURE)/node_modules/installed ## Run the tests with real processes and clients.
 	@$(BIN)/python -m tests --system
+
+test-faults: .venv/installed-dev ## Harm servers under traffic in every way, and count what is lost, doubled or unanswered.
+	@$(BIN)/python -m tests --system -m faults --dist load
 
 check: .venv/installed-dev ## Check style, types, imports, migrations, settings and the OpenAPI schema.
 	$(BIN)/python -m tests.repository

@@ -23,7 +23,7 @@ def main() -> int:
     if "--system" in arguments:
         arguments.remove("--system")
         # Three files of tests at a time: servers start, and clients wait, more than they compute.
-        suite, selection = "system", ["-m", "system", "--numprocesses", "3", "--dist", "loadfile"]
+        suite, selection = "system", ["-m", "system and not long", "--numprocesses", "3", "--dist", "loadfile"]
         selection += ["--no-loadscope-reorder", *_without("mark.system")]
     codes: dict[str, int] = {}
     tested = databases()

@@ -163,11 +163,13 @@ def _binaries() -> Path:
     raise AssertionError("These tests run PostgreSQL themselves: install it, and have its `initdb` on the PATH.")
 
 
-def _run(name: str, *arguments: str) -> None:
+def owner() -> dict[str, Any]:
+    """Return the options that start a process as the account that runs PostgreSQL."""
     account = _account()
-    whose: dict[str, Any] = {}
-    if account:
-        whose = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
+
+
+def _run(name: str, *arguments: str) -> None:
     command = [str(_binaries() / name), *arguments]
-    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False, **whose)
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False, **owner())
     assert done.returncode == 0, done.stdout + done.stderr

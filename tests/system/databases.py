@@ -37,15 +37,15 @@ def fresh_postgresql(url: str, template: str | None = None) -> Iterator[str]:
     """The same on the server of another database."""
     name = f"halyard_{secrets.token_hex(6)}"
     original = urlsplit(template).path.strip("/") if template else "template1"
-    with psycopg.connect(_for_psycopg(url), autocommit=True) as connection:
+    with psycopg.connect(for_psycopg(url), autocommit=True) as connection:
         create = SQL("CREATE DATABASE {} TEMPLATE {}")
         connection.execute(create.format(Identifier(name), Identifier(original)))
     try:
         yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
     finally:
-        with psycopg.connect(_for_psycopg(url), autocommit=True) as connection:
+        with psycopg.connect(for_psycopg(url), autocommit=True) as connection:
             connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
 
-def _for_psycopg(url: str) -> str:
+def for_psycopg(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(scheme="postgresql"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import multiprocessing
+import secrets
 import socket
 import threading
 import time
@@ -13,29 +14,38 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-ANSWERED, REFUSED = "answered", "refused"
+ANSWERED, REFUSED, BROKEN = "answered", "refused", "broken"
 SECONDS_TO_ANSWER = 60
+NEW_USER = b"<new user>"
 
 _processes = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A POST and the text that its whole answer ends with."""
+    """A POST and the text that its whole answer ends with. Each NEW_USER in its body becomes another user.
+
+    A client waits for `pause` seconds before it asks again.
+    """
 
     port: int
     path: str
     headers: Mapping[str, str]
     body: bytes
     answer: bytes
+    pause: float = 0.0
+
+    def next_body(self) -> bytes:
+        return self.body.replace(NEW_USER, secrets.token_hex(8).encode()) if NEW_USER in self.body else self.body
 
 
 @contextmanager
 def load(question: Question, *, processes: int, on_fresh: int, on_kept: int) -> Iterator[Counter[str]]:
     """Ask from so many threads on fresh connections and so many on kept ones, until the block ends.
 
-    Afterwards the counter holds `answered`, `refused` (nobody was listening), and every other thing
-    that happened: each of those is a request that was lost after its connection had been accepted.
+    Afterwards the counter holds `answered`, `refused` (nobody was listening), `broken` (the connection
+    ended before an answer came), and every other thing that happened. Each of those two is a request
+    that was lost after its connection had been accepted.
     """
     counted: Counter[str] = Counter()
     must_stop, results = _processes.RawValue("b", 0), _processes.Queue()
@@ -74,22 +84,28 @@ def _repeat(ask: Callable[..., None], question: Question, must_stop: Any, counte
     while not must_stop.value:
         try:
             ask(question, must_stop, counted)
+            time.sleep(question.pause)
         except ConnectionRefusedError:
             counted[REFUSED] += 1
             time.sleep(0.01)
+        except (ConnectionError, http.client.IncompleteRead):
+            counted[BROKEN] += 1
         except (OSError, http.client.HTTPException) as error:
             counted[f"{ask.__name__}: {error!r}"] += 1
 
 
 def _ask_on_fresh_connection(question: Question, must_stop: Any, counted: Counter[str]) -> None:
-    headers = {**question.headers, "Content-Length": len(question.body), "Connection": "close"}
+    body = question.next_body()
+    headers = {**question.headers, "Content-Length": len(body), "Connection": "close"}
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    request = f"POST {question.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}\r\n".encode() + question.body
+    request = f"POST {question.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}\r\n".encode() + body
     with socket.create_connection(("127.0.0.1", question.port), SECONDS_TO_ANSWER) as connection:
         connection.sendall(request)
         received = bytearray()
         while chunk := connection.recv(2**16):
             received += chunk
+    if not received:
+        raise ConnectionResetError
     is_whole = received.startswith(b"HTTP/1.1 200 ") and received.endswith(question.answer)
     counted[ANSWERED if is_whole else f"fresh: {bytes(received[:100])!r}"] += 1
 
@@ -98,11 +114,12 @@ def _ask_on_kept_connection(question: Question, must_stop: Any, counted: Counter
     connection = http.client.HTTPConnection("127.0.0.1", question.port, timeout=SECONDS_TO_ANSWER)
     try:
         while not must_stop.value:
-            connection.request("POST", question.path, question.body, dict(question.headers))
+            connection.request("POST", question.path, question.next_body(), dict(question.headers))
             response = connection.getresponse()
             is_whole = response.read() == question.answer and response.status == 200
             counted[ANSWERED if is_whole else f"kept: {response.status}"] += 1
             if response.getheader("Connection") == "close":
                 return
+            time.sleep(question.pause)
     finally:
         connection.close()

@@ -12,7 +12,7 @@ import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -79,12 +79,12 @@ class Ledger:
             SECONDS_TO_RECOVER,
         )
 
-    def wait_for_refusals(self) -> None:
-        """Wait until clients of each kind were asked to try again later."""
+    def wait_for_refusals(self, kinds: Collection[Kind] = tuple(CLIENTS)) -> None:
+        """Wait until clients of these kinds were asked to try again later."""
         before = Counter(self.unavailable)
         wait_until(
-            lambda: bool(self.wrong) or all(self.unavailable[kind] > before[kind] for kind in CLIENTS),
-            f"requests of each kind are answered with 503 after {before}",
+            lambda: bool(self.wrong) or all(self.unavailable[kind] > before[kind] for kind in kinds),
+            f"requests of {kinds} are answered with 503 after {before}",
             SECONDS_TO_RECOVER,
         )
 
@@ -273,7 +273,8 @@ def check(ledger: Ledger, server: Server) -> None:
     expected = dict.fromkeys(ledger.reported, REPORTED) | ledger.variants
     assert _different(stored_exposures(server), expected) == []
     results = server.ask("GET", f"/v1/experiments/{EXPERIMENT}").json()["data"]["results"]
-    assert {key: result["sampleSize"] for key, result in results.items()} == Counter(expected.values())
+    counted = Counter(expected.values())
+    assert {key: result["sampleSize"] for key, result in results.items()} == {key: counted[key] for key in VARIANTS}
     assert counted_events(server) == Counter(event["event"] for event in stored)
 
 
@@ -303,10 +304,12 @@ def stored_events(server: Server) -> list[dict[str, Any]]:
 
 
 def stored_exposures(server: Server) -> dict[str, str]:
-    """The variant of each exposed user, as another process reads it."""
+    """The variant of each user of the clients' experiment, as another process reads it."""
     code = (
-        "import json\nfrom experiments.models import Exposure\n"
-        "print(json.dumps(dict(Exposure.objects.values_list('user_id', 'variant'))))"
+        "import json\nfrom experiments.models import Experiment, Exposure\n"
+        f"experiment = Experiment.objects.get(key='{EXPERIMENT}')\n"
+        "exposures = Exposure.objects.filter(experiment=experiment.id)\n"
+        "print(json.dumps(dict(exposures.values_list('user_id', 'variant'))))"
     )
     exposures: dict[str, str] = json.loads(server.run("manage.py", "shell", "--verbosity", "0", "--command", code))
     return exposures

@@ -115,6 +115,15 @@ class Server:
         """The processes that serve the API: the children of the main one, but for the one below."""
         return [pid for pid in self._children() if not _listens(pid, self.stream_port)]
 
+    def replace_worker(self, killed: int) -> None:
+        """SIGKILL to a worker, and wait until its successor serves."""
+        replaced = self._replacements()
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: self._replacements() > replaced, "the worker is replaced", SECONDS_TO_START)
+
+    def _replacements(self) -> int:
+        return self.log.read_text().count("The successor of worker-")
+
     def stream_pid(self) -> int | None:
         """The process that serves event streams, if there is one at this moment."""
         return next((pid for pid in self._children() if _listens(pid, self.stream_port)), None)
@@ -173,11 +182,12 @@ def free_port() -> int:
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float) -> None:
-    """Ask again and again, and fail after so many seconds."""
-    deadline = time.monotonic() + seconds
+    """Ask again and again, more rarely the longer it takes, and fail after so many seconds."""
+    begun = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds} seconds in vain until {what}"
-        time.sleep(0.05)
+        waited = time.monotonic() - begun
+        assert waited < seconds, f"waited {seconds} seconds in vain until {what}"
+        time.sleep(min(max(0.05, waited / 10), 0.5))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import pytest
 
 from tests.system.server import PROXY_HEADERS, Server
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.once]
 
 PACKAGE = "generated_halyard_client"
 EVENT_ID = UUID("01937a5e-9c1b-7d3a-8f00-4e1d2c3b4a59")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.selection import SHARE
 from tests.system.connections import ENOUGH_FOR_EVERY_WORKER, ask_separately, is_on, is_on_everywhere
 from tests.system.processes import run_script, script
 from tests.system.random_changes import FLAGS, USERS, RandomChanges
@@ -20,7 +17,6 @@ from tests.system.server import PROXY_HEADERS, Server, wait_until
 
 pytestmark = pytest.mark.system
 
-TOGGLES = 10_000
 RANDOM_CHANGES = 400
 
 
@@ -46,14 +42,11 @@ def count_stale(server: Server, key: str, *, toggles: int) -> int:
     return stale
 
 
-def test_toggle__followed_by_an_evaluation_on_a_fresh_connection__is_never_stale(
-    server: Server, pytestconfig: pytest.Config
-) -> None:
+@pytest.mark.parametrize("toggles", [1_000, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.faults])])
+def test_toggle__followed_by_an_evaluation_on_a_fresh_connection__is_never_stale(server: Server, toggles: int) -> None:
     assert len(server.worker_pids()) == 2
-    create_flag(server, "toggled")
-    # As with other tests of many cases: another database runs them all, and this one a tenth.
-    toggles = TOGGLES // SHARE if pytestconfig.getoption("beside_another_database") else TOGGLES
-    assert count_stale(server, "toggled", toggles=toggles) == 0
+    create_flag(server, f"toggled-{toggles}")
+    assert count_stale(server, f"toggled-{toggles}", toggles=toggles) == 0
 
 
 def test_toggle__seen_through_every_operation_that_shows_it__is_the_same(server: Server) -> None:
@@ -217,7 +210,5 @@ def test_toggle__after_the_signal_file_was_removed_and_a_worker_died__is_soon_ne
     """
     create_flag(server, "cleaned")
     (Path(server.environment["RUNTIME_DIR"]) / "signal").unlink()
-    dead = server.worker_pids()[0]
-    os.kill(dead, signal.SIGKILL)
-    wait_until(lambda: len({*server.worker_pids()} - {dead}) == 2, "the worker is replaced", 30)
+    server.replace_worker(server.worker_pids()[0])
     wait_until(lambda: count_stale(server, "cleaned", toggles=60) == 0, "the workers share one file again", 30)

@@ -18,7 +18,7 @@ from tests.system.local_evaluation.flags import FLAGS, SEGMENTS
 from tests.system.local_evaluation.users import users
 from tests.system.server import Server
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.once]
 
 FOLDER = Path(__file__).parent / "local_evaluation"
 EXACT_IN_JAVASCRIPT = 2**53

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from tests.system.load import ANSWERED, Question, load
 from tests.system.server import ROOT, Server, wait_until
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.once]
 
 EVALUATION = b'{"data":{"enabled":true,"reason":"default"}}'
 
@@ -74,6 +75,24 @@ def test_serve__worker_killed__is_replaced_while_every_connection_is_served(
     assert first[0] not in server.worker_pids()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can direct connections")
+def test_serve__worker_killed__its_successor_gets_no_client_before_it_serves(
+    start_server: Callable[..., Server],
+) -> None:
+    server = start_server()
+    killed = server.worker_pids()[0]
+    before = {*server.worker_pids()}
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: bool({*server.worker_pids()} - before), "there is a successor", 30)
+    [successor] = {*server.worker_pids()} - before
+    os.kill(successor, signal.SIGSTOP)
+    try:
+        for _ in range(40):
+            assert server.ask("GET", "/v1/flags").status_code == 200
+    finally:
+        os.kill(successor, signal.SIGCONT)
+
+
 def test_serve__workers_killed_shortly_after_one_another__are_all_replaced(start_server: Callable[..., Server]) -> None:
     server = start_server()
     for _ in range(4):
@@ -97,7 +116,8 @@ def test_serve__workers_that_die_again_and_again__gives_up_with_an_error(start_s
     def has_given_up() -> bool:
         for pid in {*server.worker_pids()} - killed:
             killed.add(pid)
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # the server has ended it by itself
+                os.kill(pid, signal.SIGKILL)
         return process.poll() is not None
 
     wait_until(has_given_up, "the server gives up", 60)

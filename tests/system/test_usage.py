@@ -39,7 +39,7 @@ def usage(server: Server) -> Any:
 def question(server: Server) -> Question:
     headers = {**server.headers("client"), "Content-Type": "application/json"}
     answer = b'{"data":{"enabled":true,"reason":"default"}}'
-    return Question(server.port, EVALUATE, headers, json.dumps({"userId": "ada"}).encode(), answer)
+    return Question(server.port, EVALUATE, headers, json.dumps({"userId": "ada"}).encode(), answer, pause=0.005)
 
 
 def test_counts__of_two_workers__add_up(start_server: Callable[..., Server]) -> None:
