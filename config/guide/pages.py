@@ -98,6 +98,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "decisions/no-redis.md",
             "decisions/granian.md",
             "decisions/fast-lane.md",
+            "decisions/threads.md",
             "decisions/group-commit.md",
             "decisions/batches.md",
             "decisions/commit-order.md",
