@@ -156,6 +156,13 @@ class Server:
         with self.client(key=key) as client:
             return client.request(method, path, **options)
 
+    def ask_after_outage(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """The first answer of a worker that writes again. Each finds that out by itself, and answers 503 until then."""
+        deadline = time.monotonic() + 30
+        while (answer := self.ask(method, path, **options)).status_code == 503 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return answer
+
 
 _no_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # shared, because httpx would load certificates for every client
 
