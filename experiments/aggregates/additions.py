@@ -19,7 +19,7 @@ from experiments.aggregates.metric_columns import UNCHANGED, Column, Layout, add
 from experiments.aggregates.statements import TotalsQuery
 from experiments.aggregates.sum_statements import Counted, as_day, counted, keys_of_days, sum_changes
 from experiments.aggregates.variant_sums import Caps, DailySums, Sums
-from experiments.models import Experiment, SeriesUser, UserTotal
+from experiments.models import Experiment, UserTotal
 
 _TABLE = UserTotal._meta.db_table
 _EXPOSURE = "user_id, variant, phase, exposed_at, is_in_several_variants"
@@ -50,7 +50,7 @@ class AdditionsQuery(TotalsQuery):
         self._layout = Layout(self.definitions)
         self._position = {column: position for position, column in enumerate(self._layout.columns)}
 
-    def add(self, caps: Caps, has_series: bool) -> Iterator[Addition]:
+    def add(self, caps: Caps) -> Iterator[Addition]:
         """Store the totals, and yield by how much the sums over their users change."""
         metrics = [
             (self._named(metric, "before"), self._named(metric, "now"))
@@ -63,22 +63,19 @@ class AdditionsQuery(TotalsQuery):
             return sum_changes("added", keys, metrics, self.parameters, given)
 
         with planned(**_PLAN):
-            summed = self._write_and_sum(sum_added, has_series)
+            summed = self._write_and_sum(sum_added)
         for (label, variant, phase, day, user_id), sums in summed.items():
             yield Addition({(label, variant, phase, as_day(day)): sums}, user_id)
 
-    def _write_and_sum(self, sum_added: Callable[[str], Sums], has_series: bool) -> Sums:
+    def _write_and_sum(self, sum_added: Callable[[str], Sums]) -> Sums:
         """Write what is added, and return the sums over it, which a function computes that is given the table `added`.
 
         PostgreSQL does both in one statement, so that it reads the events once, and each total while it writes it.
         """
-        additions, note_outdated = self._additions(), self._note_outdated() if has_series else ""
+        additions = self._additions()
         if connection.vendor == "postgresql":
-            noted = f", noted AS ({note_outdated})" if note_outdated else ""
-            return sum_added(f"WITH added AS ({self._write(additions)} RETURNING addition.*){noted}")
+            return sum_added(f"WITH added AS ({self._write(additions)} RETURNING addition.*)")
         sums = sum_added(f"WITH added AS ({additions})")
-        if note_outdated:
-            execute(f"WITH added AS ({additions}) {note_outdated}", self.parameters)
         execute(self._write(additions), self.parameters)
         return sums
 
@@ -142,11 +139,4 @@ class AdditionsQuery(TotalsQuery):
         return f"""
             UPDATE {_TABLE} AS total SET figures = {now} FROM ({additions}) AS addition
             WHERE total.{dialect().place} = addition.place
-        """  # noqa: S608 (no data)
-
-    def _note_outdated(self) -> str:
-        return f"""
-            INSERT INTO {SeriesUser._meta.db_table} (experiment_id, {_EXPOSURE})
-            SELECT {self._put(self.experiment.pk)}, {_EXPOSURE} FROM added WHERE TRUE
-            ON CONFLICT (experiment_id, user_id) DO NOTHING
         """  # noqa: S608 (no data)

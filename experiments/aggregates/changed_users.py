@@ -16,7 +16,7 @@ from events.models import Event
 from experiments.aggregates.dialects import dialect
 from experiments.aggregates.metric_columns import names_computed_again
 from experiments.metrics.documents import definitions_of
-from experiments.models import Experiment, Exposure
+from experiments.models import Experiment, Exposure, UserTotal
 
 
 def has_changes(experiment: Experiment, mark: str, until: datetime | None = None) -> bool:
@@ -36,6 +36,24 @@ def find_changed_users(experiment: Experiment, mark: str) -> set[str]:
     """Return the users with an event or exposure that matters and was committed after the mark was taken."""
     exposed = _users_of_new_exposures(experiment, mark)
     return exposed.union(_users_of_new_events(experiment, mark, _names(experiment)))
+
+
+def find_users_with_another_past(experiment: Experiment, mark: str, moment: datetime) -> set[str]:
+    """Return the users whose figures before a moment may have changed since the mark was taken.
+
+    They have a new exposure, or a new event, that counts from a time before the moment on. Totals must be as of the
+    mark, because an exposure may have been before the moment until now.
+    """
+    condition, parameters = arrived_since(mark, "arrival")
+    past, both = f"{condition} AND (timestamp < %s OR received_at < %s)", [moment, moment]
+    users = _exposed_users_of(experiment, past, [*parameters, *both], _names(experiment))
+    condition, parameters = arrived_since(mark, "exposed.arrival")
+    statement = f"""
+        SELECT exposed.user_id FROM {Exposure._meta.db_table} AS exposed LEFT JOIN {UserTotal._meta.db_table} AS total
+            ON total.experiment_id = exposed.experiment_id AND total.user_id = exposed.user_id
+        WHERE exposed.experiment_id = %s AND {condition} AND (exposed.exposed_at < %s OR total.exposed_at < %s)
+    """  # noqa: S608 (no data)
+    return {*users, *_fetch_texts(statement, [experiment.pk, *parameters, *both])}
 
 
 def find_users_to_compute_again(experiment: Experiment, since: str, until: str) -> set[str]:

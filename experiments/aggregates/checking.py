@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar
 from django.db import OperationalError, connection, transaction
 
 from config.database.group_commit import is_conflict
+from experiments.aggregates.daily_changes import changes_to_check
 from experiments.aggregates.dialects import planned
-from experiments.aggregates.history import changes_to_check
 from experiments.aggregates.mature_sums import boundaries_of, indexes_of, read_mature
 from experiments.aggregates.quantiles import compute_quantiles, read_quantiles, stored_sets
 from experiments.aggregates.refresh import refresh_locked

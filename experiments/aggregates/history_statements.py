@@ -4,38 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from copy import copy
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 
-from config.database.commit_order import arrived_by
+from config.database.commit_order import arrived_since
 from events.models import Event
-from experiments.aggregates.dialects import dialect, figures
-from experiments.aggregates.metric_columns import Layout, columns_of
+from experiments.aggregates.dialects import dialect, fetch, figures
+from experiments.aggregates.event_conditions import is_of
+from experiments.aggregates.metric_columns import Layout, amount_of, columns_of
 from experiments.aggregates.statements import TotalsQuery
-from experiments.aggregates.sum_statements import Counted, as_day, sum_up
-from experiments.aggregates.update import Change
+from experiments.aggregates.sum_statements import Counted, as_day, sum_changes
 from experiments.aggregates.variant_sums import Caps, DailySums
+from experiments.metrics.definition import Definition
 from experiments.models import Experiment, Exposure, SeriesUser, UserTotal
 
 _EXPOSURE = "user_id, variant, phase, exposed_at, is_in_several_variants"
-_BOTH_SIGNS = "(SELECT 1 AS sign UNION ALL SELECT -1) AS signs"
 
 
 class ChangesQuery(TotalsQuery):
-    """The SQL that computes by how much the sums of some metrics change on each day.
+    """The SQL that computes by how much the sums of some metrics change on each day before the day `until`.
 
-    It counts the events that were visible when the mark was taken, or all if it is None. A stop does not matter,
+    It counts the events that were visible when the mark was taken, or all without one. A stop does not matter,
     because the days before it are the same without it.
     """
 
-    def __init__(self, experiment: Experiment, metric_indexes: Collection[int], mark: str | None) -> None:
+    def __init__(self, experiment: Experiment, metric_indexes: Collection[int], until: date, mark: str = "") -> None:
         running = copy(experiment)
         running.stopped_at = None
-        super().__init__(running)
-        self._definitions = dict(enumerate(self.definitions))
-        self.metric_indexes = sorted(metric_indexes)
-        self.definitions = [self._definitions[index] for index in self.metric_indexes]
-        self._mark = mark
+        super().__init__(running, mark)
+        self.metric_indexes, self._until_day = sorted(metric_indexes), until
+        self.definitions = [self.definitions[index] for index in self.metric_indexes]
 
     def exposures_of_totals(self) -> str:
         """Return SQL for the exposures of all users who have totals."""
@@ -68,47 +66,75 @@ class ChangesQuery(TotalsQuery):
                 )
         )"""  # noqa: S608 (no data)
 
-    def changes(self, exposures: str, caps: Caps) -> DailySums:
-        """Return the changes of the sums over the users with these exposures."""
-        layout, change = Layout(self.definitions), Change()
-        counted = [
-            Counted(index, definition, caps.get(index), partial(layout.figure, at), has_history=bool(self.lookback))
-            for at, (index, definition) in enumerate(zip(self.metric_indexes, self.definitions, strict=True))
-        ]
-        keys = ["variant", "phase", "CASE WHEN sign = 1 THEN day ELSE next_day END", "sign"]
-        rows = f"({self._ends_of_days(exposures)}) AS ended, {_BOTH_SIGNS} WHERE sign = 1 OR next_day IS NOT NULL"
-        for (index, variant, phase, day, sign), sums in sum_up(rows, keys, counted, self.parameters).items():
-            if index in self._definitions:  # the changes of the exposures follow from their days
-                change.add(sign, {(index, variant, phase, as_day(day)): sums})
-        return change.sums
+    def changes(self, exposures: str, caps: Caps, since: date | None = None) -> DailySums:
+        """Return the changes of the sums over the users with these exposures, on all days, or from one day on."""
+        metrics = [*zip(self._counted(caps, "figures_before"), self._counted(caps, "figures"), strict=True)]
+        rows = f"({self._days(exposures)}) AS days"
+        if since is not None:
+            rows = f"{rows} WHERE day >= {self._put(since.isoformat())}"
+        summed = sum_changes(rows, ["variant", "phase", "day"], metrics, self.parameters)
+        return {
+            (index, variant, phase, as_day(day)): sums
+            for (index, variant, phase, day), sums in summed.items()
+            if any(sums.values())
+        }
 
-    def _ends_of_days(self, exposures: str) -> str:
-        """Return SQL for the figures of each user at the end of each day that changes them.
+    def _counted(self, caps: Caps, row: str) -> Iterator[Counted]:
+        layout, has_history = Layout(self.definitions), bool(self.lookback)
+        for at, (index, definition) in enumerate(zip(self.metric_indexes, self.definitions, strict=True)):
+            figure = partial(layout.figure, at, row=row)
+            yield Counted(index, definition, caps.get(index), figure, has_history=has_history)
 
-        They count until the next such day. An event before the exposure counts from the day of the exposure on.
+    def _days(self, exposures: str) -> str:
+        """Return SQL for the figures of each user at the end of each day that changes them, and on the one before.
+
+        An event before the exposure counts from the day of the exposure on.
         """
         columns = columns_of(self.definitions, self._put, has_history=bool(self.lookback))
         named = {column.aggregate: f"aggregate_{at}" for at, column in enumerate(columns) if column.aggregate}
         aggregates = "".join(f", {aggregate} OVER until_day AS {name}" for aggregate, name in named.items())
         computed = figures(column.figure.format(named.get(column.aggregate)) for column in columns)
         return f"""
-            SELECT {_EXPOSURE}, day, next_day, {computed} AS figures FROM (
-                SELECT {_EXPOSURE}, day, LEAD(day) OVER until_day AS next_day{aggregates}
-                FROM ({self._happened(exposures)}) AS happened
-                WINDOW until_day AS (PARTITION BY user_id ORDER BY day)
-            ) AS by_event
-            WHERE next_day IS NULL OR next_day > day {dialect().fence}
+            SELECT {_EXPOSURE}, day, figures, LAG(figures) OVER (PARTITION BY user_id ORDER BY day) AS figures_before
+            FROM (
+                SELECT {_EXPOSURE}, day, {computed} AS figures FROM (
+                    SELECT {_EXPOSURE}, day, LEAD(day) OVER until_day AS next_day{aggregates}
+                    FROM ({self._happened(exposures)}) AS happened
+                    WINDOW until_day AS (PARTITION BY user_id ORDER BY day)
+                ) AS by_event
+                WHERE next_day IS NULL OR next_day > day
+            ) AS ended {dialect().fence}
         """  # noqa: S608 (no data)
 
     def _happened(self, exposures: str) -> str:
         exposed = ", ".join(f"exposed.{name}" for name in _EXPOSURE.split(", "))
         return f"""
             SELECT {exposed}, id, name, timestamp, received_at, properties, {dialect().effective_day} AS day
-            FROM {exposures} AS exposed LEFT JOIN {Event._meta.db_table} AS happened
-                ON happened.user_id = exposed.user_id AND {" AND ".join([*self._matters(), *self._arrived()])}
+            FROM {exposures} AS exposed JOIN {Event._meta.db_table} AS happened
+                ON happened.user_id = exposed.user_id AND {" AND ".join(self._matters())}
         """  # noqa: S608 (no data)
 
-    def _arrived(self) -> Iterator[str]:
-        if self._mark is not None:
-            condition, values = arrived_by(self._mark, "happened.arrival")
-            yield condition % tuple(map(self._put, values))
+    def _matters(self) -> Iterator[str]:
+        yield from super()._matters()
+        yield f"{dialect().effective_day} < {self._put(self._until_day.isoformat())}"
+
+
+class NegativeAmountsQuery(TotalsQuery):
+    """The SQL that looks for a negative amount of a metric."""
+
+    def __init__(self, experiment: Experiment, definition: Definition) -> None:
+        super().__init__(experiment)
+        self.definitions = [definition]
+
+    def exists_since(self, mark: str | None) -> bool:
+        """Return whether an event that arrived since a mark, or any event, has a negative amount."""
+        [definition] = self.definitions
+        # Only the index on `arrival` finds new events quickly.
+        arrived = "TRUE" if mark is None else self._fill_in(*arrived_since(mark, "arrival"))
+        amount = amount_of(definition.quantity, self._put)
+        statement = f"""
+            SELECT 1 FROM (SELECT * FROM {Event._meta.db_table} WHERE {arrived} {dialect().fence}) AS happened
+            WHERE {" AND ".join(self._is_relevant())} AND {is_of(definition.quantity, self._put)} AND {amount} < 0
+            LIMIT 1
+        """  # noqa: S608 (no data)
+        return bool(fetch(statement, self.parameters))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from config.database.commit_order import is_mark_of_this_database
 
-_VERSION = "3 "
-"""It changes whenever the same events give other totals or sums, or the same mark means other events."""
-_WITH_MATURITY = ("2 ", _VERSION)
+_VERSION = "4 "
+"""It changes whenever the same events give other totals, sums or notes, or the same mark means other events."""
+_WITH_MATURITY = ("2 ", "3 ", _VERSION)
 """The versions in which metrics with a window count mature users only."""
 
 

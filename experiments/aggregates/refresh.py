@@ -16,10 +16,12 @@ from experiments.aggregates.changed_users import (
     find_beyond,
     find_changed_users,
     find_users_to_compute_again,
+    find_users_with_another_past,
     has_changes,
 )
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.marks import usable_mark, with_version
+from experiments.aggregates.series_users import begin_of, has_series, until_of
 from experiments.aggregates.statements import is_quicker_in_one_pass
 from experiments.aggregates.update import AggregateUpdater
 from experiments.models import AggregateState, Experiment
@@ -85,6 +87,8 @@ def _update_changed_users(state: AggregateState, experiment: Experiment, until: 
     if is_quicker_in_one_pass(experiment, len(users)):
         updater.compute_all()
         return
+    if has_series(state):
+        updater.note_outdated(find_users_with_another_past(experiment, since, begin_of(until_of(state))))
     if adds:
         users |= updater.add_new_events(since)
     if users:

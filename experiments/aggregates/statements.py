@@ -144,6 +144,8 @@ IN_ONE_PASS = {
     "work_mem": "256MB",
 }
 """Planner settings for the events of all users: one scan, joined with the exposures by a hash table."""
+IN_ONE_SORTED_PASS = {**IN_ONE_PASS, "enable_sort": "on"}
+"""The same for statements that need an order. If no sort were allowed, either, a nested loop would cost no more."""
 
 _EVENTS_A_USER = 30
 """One pass reads this many events in the time in which an index finds the events of one user."""

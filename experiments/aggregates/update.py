@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from typing import Literal
 from uuid import UUID
 
@@ -23,7 +24,15 @@ from experiments.aggregates.additions import AdditionsQuery
 from experiments.aggregates.dialects import Parameters, dialect, execute, fetch, is_chosen
 from experiments.aggregates.metric_columns import Layout
 from experiments.aggregates.quantiles import forgotten
-from experiments.aggregates.series_users import has_series, invalidate_series, note_outdated
+from experiments.aggregates.series_users import (
+    EXPOSURE,
+    UNLESS_NOTED,
+    begin_of,
+    has_series,
+    invalidate_series,
+    note_outdated,
+    until_of,
+)
 from experiments.aggregates.statements import delete_totals, exposed_users, is_quicker_in_one_pass, write_totals
 from experiments.aggregates.sum_statements import (
     Counted,
@@ -37,7 +46,7 @@ from experiments.aggregates.sum_statements import (
 from experiments.aggregates.variant_sums import KEY, KINDS, NAMES, Caps, DailySums
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
-from experiments.models import AggregateState, DailyChange, Experiment, UserTotal, VariantSums
+from experiments.models import AggregateState, DailyChange, Experiment, SeriesUser, UserTotal, VariantSums
 
 
 def count_measured(experiment: Experiment, metric_index: int) -> int:
@@ -129,10 +138,15 @@ class AggregateUpdater:
         The sums change with `store`.
         """
         query = AdditionsQuery(self.experiment, since, self._until)
-        additions = [*query.add(self.caps, has_series(self.state))]
+        additions = [*query.add(self.caps)]
         for addition in additions:
             self._change.add(1, addition.sums)
         return {addition.uncertain for addition in additions if addition.uncertain is not None}
+
+    def note_outdated(self, users: Collection[str]) -> None:
+        """Note users whose daily changes are about to become outdated, before their totals change."""
+        for user_ids in _chunks(users):
+            note_outdated(self.state, user_ids)
 
     def compute(self, users: Collection[str]) -> None:
         """Compute the totals of these users from events; users who are not exposed have none afterwards.
@@ -141,7 +155,6 @@ class AggregateUpdater:
         """
         for user_ids in _chunks(users):
             self._change.add(-1, self._sums_of(user_ids))
-            note_outdated(self.state, user_ids)
             write_totals(self.experiment, user_ids, self._until)
             self._change.add(1, self._sums_of(user_ids))
 
@@ -203,6 +216,8 @@ class AggregateUpdater:
         new = _find_percentile(self.experiment, metric_index, percentile, number)
         if new != old:
             self._change.add(1, self._difference(metric_index, old, new))
+            if self._has_stored_days(metric_index):
+                self._note_above(metric_index, old, new)
         return new
 
     def _move_closely(self, metric_index: int, old: float, rank: int) -> float | None:
@@ -217,6 +232,13 @@ class AggregateUpdater:
             WITH above AS MATERIALIZED (SELECT * FROM {self._above(metric_index, bound, parameters)}),
             percentile AS (SELECT {figure("y")} AS cap FROM above ORDER BY 1 DESC LIMIT 1 OFFSET {rank})
         """  # noqa: S608 (no data)
+        if self._has_stored_days(metric_index):
+            moved = self._is_above(metric_index, "cap", parameters.put(old))
+            note = self._note(f"above, percentile WHERE cap <> {parameters.put(old)} AND {moved}", parameters)
+            if connection.vendor == "postgresql":
+                given = f"{given}, noted AS ({note})"
+            else:
+                execute(f"{given} {note}", parameters)
         metric = self._counted(metric_index, old), self._counted(metric_index, "cap")
         summed = sum_changes("above, percentile", [*keys_of_days(), "cap"], [metric], parameters, given)
         new: float | None = next((cap for *_, cap in summed), None)
@@ -249,13 +271,32 @@ class AggregateUpdater:
         metric = self._counted(metric_index, old), self._counted(metric_index, new)
         return sum_changes_by_day(self._above(metric_index, lowest, parameters), [metric], parameters)
 
+    def _has_stored_days(self, metric_index: int) -> bool:
+        return has_series(self.state) and self.definitions[metric_index].span is None
+
+    def _note_above(self, metric_index: int, *caps: float | None) -> None:
+        """Note the users whose daily changes another cap of a metric makes outdated."""
+        parameters = Parameters()
+        bounds = [parameters.put(cap) for cap in caps if cap is not None]
+        execute(self._note(self._rows(self._is_above(metric_index, *bounds), parameters), parameters), parameters)
+
+    def _note(self, rows: str, parameters: Parameters) -> str:
+        """Return SQL that notes the users of some totals, given as a table and a condition."""
+        return f"""
+            INSERT INTO {SeriesUser._meta.db_table} (experiment_id, {EXPOSURE}) SELECT experiment_id, {EXPOSURE}
+            FROM {rows} AND exposed_at < {parameters.put(begin_of(until_of(self.state)))} {UNLESS_NOTED}
+        """  # noqa: S608 (no data)
+
     def _counted(self, metric_index: int, cap: float | str | None) -> Counted:
         return Counted(metric_index, self.definitions[metric_index], cap, partial(self.layout.figure, metric_index))
 
     def _above(self, metric_index: int, bound: str, parameters: Parameters) -> str:
         """Return SQL for the totals of users with a value above a bound, before or since their exposure."""
-        above = " OR ".join(f"{self.layout.figure(metric_index, name)} > {bound}" for name in ("y", "x"))
-        return self._rows(f"({above})", parameters)
+        return self._rows(self._is_above(metric_index, bound), parameters)
+
+    def _is_above(self, metric_index: int, *bounds: str) -> str:
+        both = product((self.layout.figure(metric_index, name) for name in ("y", "x")), bounds)
+        return f"({' OR '.join(f'{figure} > {bound}' for figure, bound in both)})"
 
     def _sum_up(self, condition: str, parameters: Parameters, metrics: Sequence[Counted]) -> DailySums:
         return sum_by_day(self._rows(condition, parameters), metrics, parameters)

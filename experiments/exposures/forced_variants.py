@@ -12,8 +12,8 @@ from django.db import transaction
 
 from config.database.locks import Rank, lock_environment, lock_rows
 from events.removal.batches import format_count
+from experiments.aggregates.daily_changes import forget_in_series
 from experiments.aggregates.fixed_reading import forget_open_reading
-from experiments.aggregates.history import forget_in_series
 from experiments.aggregates.update import AggregateUpdater
 from experiments.models import Experiment, Exposure, Status
 from experiments.models.locks import lock_aggregates

@@ -16,8 +16,8 @@ from config.timestamps import floor_to_second
 from events.models import Event
 from events.removal.erasure import ChangedExperiment, Erased
 from events.removal.retention import Hold
+from experiments.aggregates.daily_changes import forget_in_series
 from experiments.aggregates.fixed_reading import forget_open_reading
-from experiments.aggregates.history import forget_in_series
 from experiments.aggregates.statements import lookback_of
 from experiments.aggregates.update import AggregateUpdater
 from experiments.exposures.recording import events_of_unknown_variants

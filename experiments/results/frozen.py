@@ -17,10 +17,10 @@ from config.database.consistent_reads import read_consistently
 from config.documents import Document
 from events.removal.batches import format_count
 from experiments.aggregates.as_of import as_if_stopped
+from experiments.aggregates.daily_changes import refresh_series, update_series
 from experiments.aggregates.days_since_exposure import can_be_split, read_days_since_exposure
 from experiments.aggregates.dialects import planned
 from experiments.aggregates.fixed_reading import FOR_LATE_EVENTS, FixedReading, fixed_reading
-from experiments.aggregates.history import refresh_series, update_series
 from experiments.aggregates.mature_sums import Maturity
 from experiments.aggregates.quantiles import QuantileReader, has_quantiles
 from experiments.aggregates.refresh import refresh_locked

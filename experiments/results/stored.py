@@ -10,8 +10,9 @@ from config.database.consistent_reads import read_consistently
 from experiments.aggregates.as_of import as_if_stopped
 from experiments.aggregates.breakdowns import Slice as SliceSums
 from experiments.aggregates.breakdowns import read_breakdown
+from experiments.aggregates.daily_changes import update_series
 from experiments.aggregates.fixed_reading import FixedReading, fixed_reading
-from experiments.aggregates.history import read_series, update_series
+from experiments.aggregates.history import read_series
 from experiments.aggregates.mature_sums import read_mature
 from experiments.aggregates.quantiles import QuantileReader
 from experiments.aggregates.variant_sums import (

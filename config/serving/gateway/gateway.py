@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 
-from config.admin.failure_pages import BUSY, LATE, Failure, show
+from config.api.failures import RETRY_AFTER_SECONDS
 from config.database.waiting import WouldWait, forbid_waiting, may_wait
 from config.serving.fast_lane.lane import Admitted, FastLane
 from config.serving.fast_lane.operations import operations
@@ -172,18 +173,22 @@ class Gateway:
 
     def _refuse(self, exchange: Exchange) -> None:
         """Answer that the service has too much to do."""
-        exchange.respond(self._answer(BUSY, exchange))
+        failure = HttpResponse(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+        exchange.respond(self._shaped(failure, exchange))
         exchange.end()
 
     def _cut(self, exchange: Exchange) -> int:
         """Answer a request whose body is late, and return the size of the answer."""
-        response = self._answer(LATE, exchange)
-        response.headers["Connection"] = "close"
-        return exchange.cut(response)
+        failure = HttpResponse(status=HTTPStatus.REQUEST_TIMEOUT, headers={"Connection": "close"})
+        return exchange.cut(self._shaped(failure, exchange))
 
-    def _answer(self, failure: Failure, exchange: Exchange) -> HttpResponse:
-        """Return a failure as a page, or as the API at this path words it, with the headers of the middleware."""
-        response: HttpResponse = self._django.answer_by(show(failure), exchange.environ)
+    def _shaped(self, failure: HttpResponse, exchange: Exchange) -> HttpResponse:
+        """Return a failure as the API at the path of the request words it, with the headers of the middleware."""
+
+        def view(request: HttpRequest) -> HttpResponse:
+            return failure
+
+        response: HttpResponse = self._django.answer_by(view, exchange.environ)
         return response
 
 

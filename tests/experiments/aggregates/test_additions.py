@@ -18,7 +18,6 @@ from events.recording.ingest import NewEvent, new_id, record
 from experiments.aggregates import refresh as refreshing
 from experiments.aggregates import update
 from experiments.aggregates.checking import check_sums
-from experiments.aggregates.history import update_series
 from experiments.aggregates.marks import plain_mark
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.update import AggregateUpdater
@@ -26,7 +25,7 @@ from experiments.aggregates.variant_sums import read_sums
 from experiments.design.checks import MOST_METRICS
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
-from experiments.models import AggregateState, DailyChange, Experiment, SeriesUser, UserTotal
+from experiments.models import AggregateState, Experiment, UserTotal
 from tests.config.database.test_commit_order_between import reach, restore_ahead
 from tests.conftest import NOON
 from tests.experiments.aggregates.histories import ADDITIVE, MIXED, History, make_experiment
@@ -326,20 +325,6 @@ def test_refresh__transactions_that_reach_the_numbers_of_restored_events__count_
     assert Event.objects.latest("arrival").arrival > ahead + 1
     assert figures(experiment)[0] == 6
     check(experiment)
-
-
-def test_refresh__series_asked_for__notes_the_users_of_added_events(
-    production: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    experiment = with_users(production, BOUGHT)
-    update_series(experiment, NOON)
-    forbid_computing_again(monkeypatch)
-    buy(production, 1)
-    refresh(experiment, NOON)
-
-    assert list(SeriesUser.objects.values_list("user_id", "variant", "exposed_at")) == [("u", "green", NOON)]
-    update_series(experiment, NOON)
-    assert sum(DailyChange.objects.values_list("events", flat=True)) == 1
 
 
 def test_refresh__the_maximum_number_of_metrics__adds_to_each(production: Environment) -> None:

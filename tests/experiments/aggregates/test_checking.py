@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from config.models import Environment
 from events.removal.erasure import erase_user
 from experiments.aggregates.checking import Difference, check_sums
-from experiments.aggregates.history import update_series
+from experiments.aggregates.daily_changes import update_series
 from experiments.aggregates.refresh import refresh
 from experiments.aggregates.variant_sums import step_index
 from experiments.exposures.recording import assign
@@ -60,11 +60,12 @@ def test_check_sums__any_history__finds_nothing(production: Environment, seed: i
 
 @pytest.mark.django_db(transaction=True)
 def test_check_sums__wrong_daily_changes__are_found(experiment: Experiment) -> None:
-    update_series(experiment, NOON)
-    assert check_sums(experiment, NOON) == []
+    tomorrow = NOON + timedelta(days=1)
+    update_series(experiment, tomorrow)
+    assert check_sums(experiment, tomorrow) == []
     DailyChange.objects.update(y=7)
 
-    assert check_sums(experiment, NOON) == [
+    assert check_sums(experiment, tomorrow) == [
         Difference("series", "spent", ("green", 1, NOON.date()), "y", 7, pytest.approx(0.3))
     ]
 

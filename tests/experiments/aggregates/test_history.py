@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from random import Random
 from typing import Any
@@ -15,17 +16,26 @@ from hypothesis import strategies as st
 from config.database import timeouts
 from config.models import Environment
 from events.models import Event
-from experiments.aggregates import history, statements, update
-from experiments.aggregates.history import read_series, refresh_series, update_series
+from experiments.aggregates import daily_changes, statements, update
+from experiments.aggregates.daily_changes import refresh_series, update_series
+from experiments.aggregates.history import read_series
 from experiments.aggregates.variant_sums import EXPOSURES, VariantTotals, read_caps
 from experiments.exposures.recording import assign
 from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.lifecycle.changes import stop_experiment
-from experiments.metrics.definition import Definition
+from experiments.metrics.definition import Condition, Definition, Quantity
 from experiments.models import AggregateState, DailyChange, Experiment, Status
 from experiments.results.frozen import freeze
 from tests.conftest import ACTOR, NOON
-from tests.experiments.aggregates.histories import ADDITIVE, DEFINITIONS, MIXED, STEPS, History, make_experiment
+from tests.experiments.aggregates.histories import (
+    ADDITIVE,
+    DEFINITIONS,
+    EUROS,
+    MIXED,
+    STEPS,
+    History,
+    make_experiment,
+)
 from tests.experiments.aggregates.series_by_hand import Sums, by_label, near, series_by_hand
 from tests.factories import EventFactory, ExperimentFactory
 from tests.selection import histories
@@ -34,6 +44,14 @@ from tests.transactions import undone
 pytestmark = pytest.mark.django_db
 
 DAY = timedelta(days=1)
+POSITIVE = (Condition("revenue", "greaterThan", 0),)
+CAPPED = (
+    Definition("revenue", 1, "revenue", EUROS, cap_percentile=60),
+    Definition("paid", 1, "revenue", replace(EUROS, where=POSITIVE), cap_percentile=70),
+    Definition("often", 1, "count", Quantity("look"), delay=timedelta(hours=2), cap_percentile=80),
+    Definition("mean", 1, "mean", EUROS),
+)
+"""Metrics with caps that move. The values of the first one may fall."""
 
 
 @pytest.fixture(params=[0, 1e6], ids=["correcting", "in one pass"])
@@ -55,7 +73,7 @@ def check(experiment: Experiment, at: datetime) -> None:
 
 def check_random_history(production: Environment, chance: Random, steps: int) -> None:
     ever = Definition("ever", 1, "funnel", STEPS[0], steps=STEPS)
-    metrics = chance.choice([(*DEFINITIONS, ever), MIXED, ADDITIVE])
+    metrics = chance.choice([(*DEFINITIONS, ever), MIXED, ADDITIVE, CAPPED])
     history = History(make_experiment(production, *metrics), chance)
     for _ in range(steps):
         history.happen()
@@ -200,7 +218,7 @@ def test_series__asked_for_in_a_request__may_take_as_long_as_results(
             cursor.execute("SHOW statement_timeout")
             limits.append(cursor.fetchone()[0])
 
-    monkeypatch.setattr(history, "_update", note_limit)
+    monkeypatch.setattr(daily_changes, "_update", note_limit)
     experiment = make_experiment(production, *ADDITIVE)
     bring_up_to_date(experiment, NOON)
     update_series(experiment, NOON)

@@ -12,7 +12,7 @@ from django.db.models import F
 from config.models import Environment
 from events.models import Event
 from experiments.aggregates import statements
-from experiments.aggregates.history import update_series
+from experiments.aggregates.daily_changes import update_series
 from experiments.exposures.recording import assign
 from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.definition import Definition
