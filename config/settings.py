@@ -99,14 +99,14 @@ MIDDLEWARE = [
     "config.api.edge.EdgeMiddleware",
     "config.api.edge.CrossOriginMiddleware",
     "django.middleware.security.SecurityMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "config.admin.browser_middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "config.admin.browser_middleware.AuthenticationMiddleware",
     "config.admin.browser_middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "config.admin.passwords.PasswordMiddleware",
+    "config.admin.failure_pages.UnavailableMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -162,6 +162,7 @@ LOGIN_REDIRECT_URL = "admin:index"
 SESSION_ENGINE = "config.admin.browser_middleware"
 SESSION_COOKIE_NAME = "halyard_session"
 CSRF_COOKIE_NAME = "halyard_csrf"
+CSRF_FAILURE_VIEW = "config.admin.failure_pages.show_csrf_failure"
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True
 SECURE_CONTENT_TYPE_NOSNIFF = True

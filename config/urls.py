@@ -8,6 +8,7 @@ from django.urls.converters import StringConverter
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularRedocView, SpectacularSwaggerView
 
+from config.admin.failure_pages import handler400, handler403, handler404, handler500  # noqa: F401 (Django's names)
 from config.api.audit_views import AuditViewSet
 from config.api.environment_views import EnvironmentViewSet
 from config.api.key_views import KeyViewSet

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from django.db import OperationalError, connection
@@ -19,6 +20,25 @@ def database_away(*, for_writes_alone: bool = False) -> Iterator[list[str]]:
             return execute(sql, *rest)
         tried.append(sql)
         raise OperationalError("the database is away")
+
+    with connection.execute_wrapper(fail):
+        yield tried
+
+
+@contextmanager
+def statement_fails(number: int) -> Iterator[list[str]]:
+    """Let the statement with this number fail in this block, and yield it and those that were tried after it."""
+    numbers = count()
+    tried: list[str] = []
+
+    def fail(execute: Any, sql: str, *rest: Any) -> Any:
+        # Savepoints are undone all the same, or the transaction of the test would be lost.
+        if sql.startswith("ROLLBACK") or (tried and sql.startswith("RELEASE")) or next(numbers) < number:
+            return execute(sql, *rest)
+        tried.append(sql)
+        if len(tried) == 1:
+            raise OperationalError("the database is away")
+        return execute(sql, *rest)
 
     with connection.execute_wrapper(fail):
         yield tried

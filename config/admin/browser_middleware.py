@@ -8,8 +8,13 @@ from django.contrib.auth import middleware as auth
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
 from django.contrib.sessions.backends import db
-from django.http import HttpRequest
+from django.contrib.sessions.backends.base import UpdateError
+from django.db import Error
+from django.http import HttpRequest, HttpResponse
 from django.utils.deprecation import MiddlewareMixin
+
+from config.admin.failure_pages import answer_unavailable
+from config.database.outages import is_outage
 
 
 class _ForBrowsers(MiddlewareMixin):
@@ -17,7 +22,13 @@ class _ForBrowsers(MiddlewareMixin):
         # An API call without cookies skips the middleware, which would make it a fifth slower.
         if not request.META.get("HTTP_COOKIE") and request.path_info.startswith(("/v1/", "/ofrep/")):
             return self.get_response(request)
-        return super().__call__(request)
+        try:
+            return super().__call__(request)
+        except Error as error:  # of this middleware itself, which may save the session or read messages from it
+            answer = answer_unavailable(request, error)
+            if answer is None:
+                raise
+            return answer
 
 
 class SessionMiddleware(_ForBrowsers, sessions.SessionMiddleware):
@@ -31,9 +42,23 @@ class AuthenticationMiddleware(_ForBrowsers, auth.AuthenticationMiddleware):
 class MessageMiddleware(_ForBrowsers, messages.MessageMiddleware):
     """Django's own, skipped by API calls without cookies."""
 
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        """Keep no message of a request that failed: what it says was done may have been undone."""
+        return response if response.status_code >= 500 else super().process_response(request, response)
+
 
 class SessionStore(db.SessionStore):
     """Sessions in the database, which is only asked for keys that this service can have issued."""
+
+    def save(self, must_create: bool = False) -> None:
+        """Save the session. Django takes every error for a session that was deleted in the meantime."""
+        try:
+            super().save(must_create)
+        except UpdateError as error:
+            outage = error.__context__
+            if outage is None or not is_outage(outage):
+                raise
+            raise outage from outage.__cause__
 
     def _validate_session_key(self, key: Any) -> bool:
         is_valid = super()._validate_session_key(key)  # type: ignore[misc]  # not in the stubs

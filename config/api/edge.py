@@ -75,6 +75,11 @@ def _take_apart(answer: Any) -> None:
     answer.renderer_context = {}
 
 
+def is_of_api(path: str) -> bool:
+    """Return whether failures at this path are worded here."""
+    return _shape(path) is not None
+
+
 def _shape(path: str) -> Callable[[DomainError, str], dict[str, Any]] | None:
     """Return how the API at this path words a failure, or None outside the APIs."""
     match path.lstrip("/").split("/", 1):

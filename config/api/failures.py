@@ -58,14 +58,19 @@ def answer_exception(error: Exception, context: dict[str, Any]) -> Response:
     if failure.code is ErrorCode.INTERNAL_ERROR:
         logger.error("%s %s failed, request %s", request.method, request.path, request_id(request), exc_info=error)
     if failure.code is ErrorCode.UNAVAILABLE:
-        logger.warning(
-            "%s %s: database unavailable, request %s: %s", request.method, request.path, request_id(request), error
-        )
+        log_outage(request, error)
     if failure.code in (ErrorCode.UNAVAILABLE, ErrorCode.RATE_LIMITED):
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     if failure.code is ErrorCode.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(payload(failure, request_id(request)), status=failure.code.status, headers=headers)
+
+
+def log_outage(request: Any, error: Exception) -> None:
+    """Log a failure that is no defect of the service."""
+    logger.warning(
+        "%s %s: database unavailable, request %s: %s", request.method, request.path, request_id(request), error
+    )
 
 
 def as_domain_error(error: Exception) -> DomainError:

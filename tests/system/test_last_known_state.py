@@ -17,7 +17,7 @@ import pytest
 from tests.system.cluster import Cluster, own_cluster
 from tests.system.connections import ENOUGH_FOR_EVERY_WORKER
 from tests.system.outages import frozen, locked, refusing
-from tests.system.server import Server, wait_until
+from tests.system.server import PROXY_HEADERS, Server, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.faults]
 
@@ -128,6 +128,8 @@ def test_outage__change_just_before__is_known_to_a_server_that_starts_meanwhile(
         assert is_stale_everywhere(server)
         assert server.ask("POST", "/v1/events", json={"event": "e", **USER}).status_code == 503
         assert server.ask("POST", "/v1/flags/known/evaluate", key="made-up", json=USER).status_code == 401
+        page = httpx.get(f"{server.url}/admin/", headers=PROXY_HEADERS, cookies={"halyard_session": "a" * 32})
+        assert (page.status_code, "The database cannot answer now" in page.text) == (503, True)
     wait_until(partial(is_fresh_everywhere, server), "every worker follows again", 60)
     assert server.ask_after_outage("POST", "/v1/events", json={"event": "e", **USER}).status_code == 202
 

@@ -6,14 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 
-from config.api.failures import RETRY_AFTER_SECONDS
+from config.admin.failure_pages import BUSY, LATE, Failure, show
 from config.database.waiting import WouldWait, forbid_waiting, may_wait
 from config.serving.fast_lane.lane import Admitted, FastLane
 from config.serving.fast_lane.operations import operations
@@ -173,22 +172,18 @@ class Gateway:
 
     def _refuse(self, exchange: Exchange) -> None:
         """Answer that the service has too much to do."""
-        failure = HttpResponse(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
-        exchange.respond(self._shaped(failure, exchange))
+        exchange.respond(self._answer(BUSY, exchange))
         exchange.end()
 
     def _cut(self, exchange: Exchange) -> int:
         """Answer a request whose body is late, and return the size of the answer."""
-        failure = HttpResponse(status=HTTPStatus.REQUEST_TIMEOUT, headers={"Connection": "close"})
-        return exchange.cut(self._shaped(failure, exchange))
+        response = self._answer(LATE, exchange)
+        response.headers["Connection"] = "close"
+        return exchange.cut(response)
 
-    def _shaped(self, failure: HttpResponse, exchange: Exchange) -> HttpResponse:
-        """Return a failure as the API at the path of the request words it, with the headers of the middleware."""
-
-        def view(request: HttpRequest) -> HttpResponse:
-            return failure
-
-        response: HttpResponse = self._django.answer_by(view, exchange.environ)
+    def _answer(self, failure: Failure, exchange: Exchange) -> HttpResponse:
+        """Return a failure as a page, or as the API at this path words it, with the headers of the middleware."""
+        response: HttpResponse = self._django.answer_by(show(failure), exchange.environ)
         return response
 
 

@@ -14,6 +14,7 @@ from config.database import waiting
 from config.database.waiting import forbid_waiting
 from config.models import Scope
 from config.serving.gateway import gateway as module
+from config.serving.gateway.bodies import Readers
 from config.serving.gateway.gateway import Gateway
 from config.serving.gateway.pools import Task
 from config.serving.wsgi import Application, application
@@ -80,6 +81,18 @@ class Server:
         """Return the answer, which any thread may have given."""
         protocol = self.take(method, path, body, raw, **headers)
         protocol.wait()
+        return protocol
+
+    def cut(self, path: str, body: bytes, readers: Readers, **headers: str) -> Protocol:
+        """Return the answer to a POST whose body arrives only after it was given up."""
+        raw, protocol = Slow(), Protocol()
+        scope = {**scope_of("POST", path, body, headers), "wsgi.input": raw}
+        taking = self._threads.start(self._take, protocol, scope)
+        assert raw.is_read.wait(SECONDS)
+        [late] = readers.cut_late(float("inf"))
+        assert self.gateway._cut(late.exchange) > len(protocol.body) > 0
+        raw.finish(body)
+        taking.result(SECONDS)
         return protocol
 
     def _take(self, protocol: Protocol, scope: dict[str, Any]) -> None:
@@ -152,7 +165,10 @@ def test_request__that_has_waited_too_long__gets_503(server: Server) -> None:
 
 def test_page_of_the_admin__for_which_no_thread_is_free__gets_503(server: Server) -> None:
     server.others.is_full = True
-    assert server.ask("GET", "/admin/", Authorization=None).status == 503
+    answer = server.ask("GET", "/admin/", Authorization=None, X_Request_Id="r")
+    assert (answer.status, answer.headers["Retry-After"], answer.headers["X-Frame-Options"]) == (503, "1", "DENY")
+    assert b"There is too much to do now" in answer.body
+    assert b"<code>r</code>" in answer.body
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
@@ -252,19 +268,16 @@ def test_body__that_ends_early__is_not_acted_upon(server: Server, path: str) -> 
 
 
 @pytest.mark.parametrize(("path", "body"), [(EVALUATE, USER), ("/v1/flags", b'{"key": "late"}')])
-def test_body__that_is_late__gets_408_and_is_not_acted_upon(
-    server: Server, threads: Threads, path: str, body: bytes
-) -> None:
-    raw, protocol = Slow(), Protocol()
-    scope = scope_of("POST", path, body, {"Authorization": f"Bearer {server.key}"})
-    taking = threads.start(server._take, protocol, {**scope, "wsgi.input": raw})
-    assert raw.is_read.wait(SECONDS)
-    [late] = server.gateway._readers.cut_late(float("inf"))
-    assert server.gateway._cut(late.exchange) > 100
-    raw.finish(body)
-    taking.result(SECONDS)
-    assert (protocol.status, error_of(protocol), protocol.headers["Connection"]) == (408, "body_timeout", "close")
+def test_body__that_is_late__gets_408_and_is_not_acted_upon(server: Server, path: str, body: bytes) -> None:
+    answer = server.cut(path, body, server.gateway._readers, Authorization=f"Bearer {server.key}")
+    assert (answer.status, error_of(answer), answer.headers["Connection"]) == (408, "body_timeout", "close")
     assert server.evaluations.tasks == server.others.tasks == []
+
+
+def test_form_of_the_admin__that_is_late__gets_a_page(server: Server) -> None:
+    answer = server.cut("/admin/login/", b"a=b", server.gateway._readers_of_browsers, Cookie="halyard_csrf=x")
+    assert (answer.status, answer.headers["Connection"]) == (408, "close")
+    assert b"Your form took too long" in answer.body
 
 
 def test_body__so_many_are_read_already__gets_503(
