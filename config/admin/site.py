@@ -27,14 +27,11 @@ from unfold.enums import ActionVariant
 from unfold.views import ChangeList
 
 from config.admin.current_environment import check_environment, current_environment
-from config.admin.list_headers import make_headers_once
 from config.change_log.descriptions import DescribedChange, describe_change
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
 from config.models import Change, ChangeQuerySet, Source
 from config.timestamps import format_timestamp
-
-make_headers_once()
 
 _CHANGES_A_PAGE = 50
 _LONG_CHANGES_A_PAGE = 10
