@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 
 from tests.benchmarks.bench_evaluation import FLAG, measure
 from tests.benchmarks.hello import serving_hello
 from tests.benchmarks.load import EACH, Request, Sample
-from tests.benchmarks.postgresql import fresh_database
+from tests.benchmarks.servers import serving_on_postgresql
 from tests.benchmarks.tables import print_bars, print_samples
-from tests.system.server import Server, serving
+from tests.system.server import Server
 
 WORKERS, THREADS = 2, 4
 ROUNDS, USERS = 5, 1_000
@@ -31,9 +29,7 @@ USER = {"userId": EACH, "attributes": {"country": "CH", "plan": "pro"}}
 def run() -> bool:
     print(f"Assignment: {USERS:,} users, {WORKERS} workers, {ROUNDS} rounds of 3 seconds, PostgreSQL")
     with (
-        tempfile.TemporaryDirectory(prefix="halyard-bench-") as name,
-        fresh_database() as database,
-        serving(Path(name), database, workers=WORKERS, THREADS=str(THREADS)) as server,
+        serving_on_postgresql(workers=WORKERS, THREADS=str(THREADS)) as server,
         serving_hello(workers=WORKERS, threads=THREADS, name="reading") as (bare_url, bare_pids),
     ):
         server.ask("POST", "/v1/experiments", json=EXPERIMENT).raise_for_status()

@@ -4,8 +4,6 @@ million of them.
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from statistics import median
 
 import psycopg
@@ -20,9 +18,9 @@ from tests.benchmarks.batch_clients import (
     send_together,
 )
 from tests.benchmarks.load import resident_mib
-from tests.benchmarks.postgresql import fresh_database
+from tests.benchmarks.servers import serving_on_postgresql
 from tests.benchmarks.tables import print_bars
-from tests.system.server import Server, serving
+from tests.system.server import Server
 
 WORKERS, ROUNDS = 2, 5
 HTTP_CLIENTS, COPY_CLIENTS, BATCHES_A_ROUND = 4, 2, 160
@@ -36,11 +34,8 @@ def run() -> bool:
         f"Batches of {A_BATCH}: {WORKERS} workers, {HTTP_CLIENTS} clients over HTTP against {COPY_CLIENTS} by COPY, "
         f"{ROUNDS} rounds of {BATCHES_A_ROUND * A_BATCH:,} events each, PostgreSQL"
     )
-    with (
-        tempfile.TemporaryDirectory(prefix="halyard-bench-") as name,
-        fresh_database() as database,
-        serving(Path(name), database, workers=WORKERS) as server,
-    ):
+    with serving_on_postgresql(workers=WORKERS) as server:
+        database = server.environment["DATABASE_URL"]
         _start_experiment(server)
         measure(server, database)  # not recorded: a warm-up
         rounds = [measure(server, database) for _ in range(ROUNDS)]

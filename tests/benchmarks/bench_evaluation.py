@@ -4,16 +4,14 @@ against Django without the fast lane, on the same machine at the same time.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 
 from tests.benchmarks.hello import serving_hello
 from tests.benchmarks.load import Request, Sample, press, resident_mib
+from tests.benchmarks.servers import serving_on_sqlite
 from tests.benchmarks.tables import print_bars, print_samples
 from tests.benchmarks.without_lane import elsewhere, ratio_of_cpu, ratio_of_rates, serving_without_lane
-from tests.system.server import serving
 
 WORKERS, THREADS, CONNECTIONS = 2, 4, 32
 ROUNDS, SECONDS = 5, 3
@@ -36,22 +34,19 @@ USER = {"userId": "user-17", "attributes": {"country": "CH", "plan": "pro"}}
 
 def run() -> bool:
     print(f"Evaluation: {WORKERS} workers, {CONNECTIONS} connections, {ROUNDS} rounds of {SECONDS} seconds, SQLite")
-    with tempfile.TemporaryDirectory(prefix="halyard-bench-") as name:
-        folder = Path(name)
-        database = f"sqlite:///{folder / 'halyard.sqlite3'}"
-        with (
-            serving(folder, database, workers=WORKERS, THREADS=str(THREADS)) as server,
-            serving_without_lane(server) as other,
-            serving_hello(workers=WORKERS, threads=THREADS, name="reading") as (bare_url, bare_pids),
-        ):
-            server.ask("POST", "/v1/flags", json=FLAG).raise_for_status()
-            address = f"{server.url}/v1/flags/{FLAG['key']}/evaluate"
-            evaluation = Request(address, "POST", server.headers("client"), USER)
-            bare = replace(evaluation, url=bare_url)
-            subjects = ((bare, bare_pids), (evaluation, server.pids()), elsewhere(evaluation, server, other))
-            measure(*subjects)  # not recorded: a warm-up
-            rounds = [measure(*subjects) for _ in range(ROUNDS)]
-            memory = [resident_mib(pid) for pid in server.worker_pids()]
+    with (
+        serving_on_sqlite(workers=WORKERS, THREADS=str(THREADS)) as server,
+        serving_without_lane(server) as other,
+        serving_hello(workers=WORKERS, threads=THREADS, name="reading") as (bare_url, bare_pids),
+    ):
+        server.ask("POST", "/v1/flags", json=FLAG).raise_for_status()
+        address = f"{server.url}/v1/flags/{FLAG['key']}/evaluate"
+        evaluation = Request(address, "POST", server.headers("client"), USER)
+        bare = replace(evaluation, url=bare_url)
+        subjects = ((bare, bare_pids), (evaluation, server.pids()), elsewhere(evaluation, server, other))
+        measure(*subjects)  # not recorded: a warm-up
+        rounds = [measure(*subjects) for _ in range(ROUNDS)]
+        memory = [resident_mib(pid) for pid in server.worker_pids()]
     return report(rounds, memory)
 
 

@@ -4,17 +4,16 @@ the same time.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 
 from tests.benchmarks.bench_evaluation import USER, measure
 from tests.benchmarks.bench_several import create_flags
 from tests.benchmarks.hello import serving_hello
 from tests.benchmarks.load import Request, Sample
+from tests.benchmarks.servers import serving_on_sqlite
 from tests.benchmarks.tables import print_bars, print_samples
-from tests.system.server import Server, serving
+from tests.system.server import Server
 
 FLAGS, ROUNDS = 100, 5
 NAMES = ("bare", "OFREP, one flag", f"OFREP, {FLAGS} flags", "OFREP, no change")
@@ -24,20 +23,17 @@ CONTEXT = {"context": {"targetingKey": USER["userId"], **USER["attributes"]}}
 
 def run() -> bool:
     print(f"OFREP: 2 workers, 32 connections, {ROUNDS} rounds of 3 seconds, SQLite")
-    with tempfile.TemporaryDirectory(prefix="halyard-bench-") as name:
-        folder = Path(name)
-        database = f"sqlite:///{folder / 'halyard.sqlite3'}"
-        # Each answer of all flags names a stream, and carries a token for it.
-        with (
-            serving(folder, database, workers=2, THREADS="4", STREAM_URL="https://flags.example.com") as server,
-            serving_hello(workers=2, threads=4, name="reading") as (bare_url, bare_pids),
-        ):
-            create_flags(server, FLAGS)
-            flag, *others = requests(server)
-            bare = replace(flag, url=bare_url), bare_pids
-            subjects = (bare, *((request, server.pids()) for request in (flag, *others)))
-            measure(*subjects)  # not recorded: a warm-up
-            rounds = [measure(*subjects) for _ in range(ROUNDS)]
+    # Each answer of all flags names a stream, and carries a token for it.
+    with (
+        serving_on_sqlite(workers=2, THREADS="4", STREAM_URL="https://flags.example.com") as server,
+        serving_hello(workers=2, threads=4, name="reading") as (bare_url, bare_pids),
+    ):
+        create_flags(server, FLAGS)
+        flag, *others = requests(server)
+        bare = replace(flag, url=bare_url), bare_pids
+        subjects = (bare, *((request, server.pids()) for request in (flag, *others)))
+        measure(*subjects)  # not recorded: a warm-up
+        rounds = [measure(*subjects) for _ in range(ROUNDS)]
     return report(rounds)
 
 

@@ -5,20 +5,17 @@ thousand, on PostgreSQL.
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from statistics import median
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 import psycopg
 
-from tests.benchmarks.postgresql import fresh_database
+from tests.benchmarks.servers import serving_on_postgresql
 from tests.benchmarks.tables import print_bars
-from tests.system.server import serving
 
 FEW, MANY = 100_000, 10_000_000
 LIMIT, PAGE = 10, 1000
@@ -86,13 +83,11 @@ def run() -> bool:
 def querying(count: int) -> Iterator[httpx.Client]:
     """A client of a server that has so many events."""
     with (
-        fresh_database() as url,
-        tempfile.TemporaryDirectory(prefix="halyard-bench-") as folder,
-        serving(Path(folder), url, workers=1) as server,
+        serving_on_postgresql(workers=1) as server,
         server.client("server") as client,
     ):
         started = time.monotonic()
-        fill(url, count)
+        fill(server.environment["DATABASE_URL"], count)
         print(f"{count:,} events made in {time.monotonic() - started:.0f} seconds")
         yield client
 

@@ -4,17 +4,16 @@ the same time.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from tests.benchmarks.bench_evaluation import FLAG, USER, measure
 from tests.benchmarks.load import Request, Sample
+from tests.benchmarks.servers import serving_on_sqlite
 from tests.benchmarks.tables import print_bars, print_samples
 from tests.benchmarks.without_lane import elsewhere, ratio_of_cpu, ratio_of_rates, serving_without_lane
-from tests.system.server import Server, serving
+from tests.system.server import Server
 
 FLAGS, FEW, ROUNDS = 1_000, 100, 5
 MOST_TIMES, LEAST_GAIN = 30, 3
@@ -22,21 +21,19 @@ MOST_TIMES, LEAST_GAIN = 30, 3
 
 def run() -> bool:
     print(f"Several flags: {FLAGS:,} in one request against one, 2 workers, 32 connections, {ROUNDS} rounds, SQLite")
-    with tempfile.TemporaryDirectory(prefix="halyard-bench-") as name:
-        folder = Path(name)
-        with (
-            serving(folder, f"sqlite:///{folder / 'halyard.sqlite3'}", workers=2, THREADS="4") as server,
-            serving_without_lane(server) as other,
-        ):
-            create_flags(server, FLAGS)
-            one = Request(f"{server.url}/v1/flags/flag-0/evaluate", "POST", server.headers("client"), USER)
-            several = replace(one, url=f"{server.url}/v1/evaluate")
-            answered = server.ask("POST", "/v1/evaluate", json=USER).json()["data"]
-            assert len(answered) == FLAGS
-            few = replace(several, body={**USER, "flags": [f"flag-{at}" for at in range(FEW)]})
-            subjects = (*((request, server.pids()) for request in (one, several, few)), elsewhere(few, server, other))
-            measure(*subjects)  # not recorded: a warm-up
-            rounds = [measure(*subjects) for _ in range(ROUNDS)]
+    with (
+        serving_on_sqlite(workers=2, THREADS="4") as server,
+        serving_without_lane(server) as other,
+    ):
+        create_flags(server, FLAGS)
+        one = Request(f"{server.url}/v1/flags/flag-0/evaluate", "POST", server.headers("client"), USER)
+        several = replace(one, url=f"{server.url}/v1/evaluate")
+        answered = server.ask("POST", "/v1/evaluate", json=USER).json()["data"]
+        assert len(answered) == FLAGS
+        few = replace(several, body={**USER, "flags": [f"flag-{at}" for at in range(FEW)]})
+        subjects = (*((request, server.pids()) for request in (one, several, few)), elsewhere(few, server, other))
+        measure(*subjects)  # not recorded: a warm-up
+        rounds = [measure(*subjects) for _ in range(ROUNDS)]
     return report(rounds)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from statistics import median
 
 from tests.benchmarks.hello import serving_wsgi
 from tests.benchmarks.load import EACH, Request, Sample, press
-from tests.benchmarks.postgresql import fresh_database
+from tests.benchmarks.servers import serving_on_postgresql
 from tests.benchmarks.tables import print_bars, print_samples
 from tests.benchmarks.without_lane import Subject, elsewhere, ratio_of_rates, serving_without_lane
-from tests.system.server import Server, serving
+from tests.system.server import Server
 
 WORKERS, THREADS, CONNECTIONS = 2, 20, 64
 """As many threads for two servers as PostgreSQL's hundred connections allow. Group commit needs company to
@@ -46,11 +44,7 @@ def run() -> bool:
 @contextmanager
 def serving_experiment(threads: int) -> Iterator[Server]:
     """Serve a new database with an experiment that runs."""
-    with (
-        tempfile.TemporaryDirectory(prefix="halyard-bench-") as name,
-        fresh_database() as database,
-        serving(Path(name), database, workers=WORKERS, THREADS=str(threads)) as server,
-    ):
+    with serving_on_postgresql(workers=WORKERS, THREADS=str(threads)) as server:
         server.ask("POST", "/v1/experiments", json=EXPERIMENT).raise_for_status()
         server.ask("POST", "/v1/experiments/checkout/start").raise_for_status()
         yield server

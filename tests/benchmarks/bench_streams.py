@@ -7,17 +7,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 from typing import IO
 from urllib.parse import urlsplit
 
 from tests.benchmarks.load import cpu_seconds, resident_mib
-from tests.system.server import Server, serving
+from tests.benchmarks.servers import serving_on_sqlite
+from tests.system.server import Server
 
 STREAMS, CHANGES = 1_000, 20
 SECONDS_BETWEEN_CHANGES = 1.2
@@ -28,21 +27,19 @@ MOST_MB = 150
 
 def run() -> bool:
     print(f"Streams: {STREAMS:,} open on one process, {CHANGES} changes, SQLite")
-    with tempfile.TemporaryDirectory(prefix="halyard-bench-") as name:
-        folder = Path(name)
-        with serving(folder, f"sqlite:///{folder / 'halyard.sqlite3'}") as server:
-            server.ask("POST", "/v1/flags", json={"key": "toggled"}).raise_for_status()
-            pid = server.stream_pid()
-            assert pid is not None
-            idle = resident_mib(pid)
-            with listening(server) as arrivals:
-                toggle(server, 0, arrivals)  # unrecorded, as the first of everything is slow
-                before = cpu_seconds([pid])
-                started = time.monotonic()
-                rounds = [toggle(server, at, arrivals) for at in range(1, CHANGES + 1)]
-                used = cpu_seconds([pid]) - before
-                seconds = time.monotonic() - started
-                return report(rounds, used, seconds, idle, resident_mib(pid))
+    with serving_on_sqlite() as server:
+        server.ask("POST", "/v1/flags", json={"key": "toggled"}).raise_for_status()
+        pid = server.stream_pid()
+        assert pid is not None
+        idle = resident_mib(pid)
+        with listening(server) as arrivals:
+            toggle(server, 0, arrivals)  # unrecorded, as the first of everything is slow
+            before = cpu_seconds([pid])
+            started = time.monotonic()
+            rounds = [toggle(server, at, arrivals) for at in range(1, CHANGES + 1)]
+            used = cpu_seconds([pid]) - before
+            seconds = time.monotonic() - started
+            return report(rounds, used, seconds, idle, resident_mib(pid))
 
 
 @contextmanager

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from pathlib import Path
 from statistics import median
 
 import httpx
 import psycopg
 
 from tests.benchmarks.load import Request, Sample, press
-from tests.benchmarks.postgresql import fresh_database
+from tests.benchmarks.servers import serving_on_postgresql
 from tests.benchmarks.tables import print_bars, print_samples
 from tests.system.databases import for_psycopg
-from tests.system.server import Server, serving
+from tests.system.server import Server
 from tests.system.slow_clients import dripping, idle, silent
 
 WORKERS, CONNECTIONS, ROUNDS, SECONDS = 2, 32, 5, 3
@@ -26,7 +24,7 @@ LEAST_RATIO, MOST_MILLISECONDS = 0.8, 100
 FLAG = {"key": "known", "enabled": True}
 EVENT = {"event": "view", "userId": "u"}
 
-Trouble = Callable[[Server, str], AbstractContextManager[object]]
+Trouble = Callable[[Server], AbstractContextManager[object]]
 
 
 def run() -> bool:
@@ -34,28 +32,24 @@ def run() -> bool:
         f"Waiting: evaluations alone and in trouble, {WORKERS} workers, {CONNECTIONS} connections, {ROUNDS} rounds of "
         f"{SECONDS} seconds, PostgreSQL"
     )
-    with (
-        tempfile.TemporaryDirectory(prefix="halyard-bench-") as name,
-        fresh_database() as database,
-        serving(Path(name), database, workers=WORKERS) as server,
-    ):
+    with serving_on_postgresql(workers=WORKERS) as server:
         server.ask("POST", "/v1/flags", json=FLAG).raise_for_status()
         address = f"{server.url}/v1/flags/{FLAG['key']}/evaluate"
         evaluation = Request(address, "POST", server.headers("client"), {"userId": "u"})
-        measure(server, database, evaluation)  # not recorded: a warm-up
-        return report([measure(server, database, evaluation) for _ in range(ROUNDS)])
+        measure(server, evaluation)  # not recorded: a warm-up
+        return report([measure(server, evaluation) for _ in range(ROUNDS)])
 
 
-def measure(server: Server, database: str, evaluation: Request) -> tuple[Sample, ...]:
+def measure(server: Server, evaluation: Request) -> tuple[Sample, ...]:
     """One after the other, so that a slow moment of the machine hits all of them."""
     samples = []
     for trouble in TROUBLES.values():
-        with trouble(server, database):
+        with trouble(server):
             samples.append(press(evaluation, server.pids(), seconds=SECONDS, connections=CONNECTIONS))
     return tuple(samples)
 
 
-def _slow_clients(server: Server, _: str) -> AbstractContextManager[object]:
+def _slow_clients(server: Server) -> AbstractContextManager[object]:
     with ExitStack() as opened:
         opened.enter_context(silent(server, SLOW // 2))
         opened.enter_context(dripping(server, SLOW // 2))
@@ -63,7 +57,7 @@ def _slow_clients(server: Server, _: str) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def _blocked_writers(server: Server, database: str) -> Iterator[None]:
+def _blocked_writers(server: Server) -> Iterator[None]:
     """Let clients write events, again and again, into a table that somebody else has locked."""
     must_stop = threading.Event()
 
@@ -74,7 +68,7 @@ def _blocked_writers(server: Server, database: str) -> Iterator[None]:
                 must_stop.wait(float(answer.headers.get("Retry-After", 0)))
 
     writers = [threading.Thread(target=write) for _ in range(WRITERS)]
-    with psycopg.connect(for_psycopg(database)) as connection:
+    with psycopg.connect(for_psycopg(server.environment["DATABASE_URL"])) as connection:
         connection.execute("LOCK TABLE events_event")
         for writer in writers:
             writer.start()
@@ -88,9 +82,9 @@ def _blocked_writers(server: Server, database: str) -> Iterator[None]:
 
 
 TROUBLES: dict[str, Trouble] = {
-    "alone": lambda *_: nullcontext(),
+    "alone": nullcontext,
     f"{SLOW:,} slow clients": _slow_clients,
-    f"{IDLE:,} idle clients": lambda server, _: idle(server, IDLE),
+    f"{IDLE:,} idle clients": lambda server: idle(server, IDLE),
     f"{WRITERS} blocked writers": _blocked_writers,
 }
 """What happens meanwhile. The first one is nothing."""
