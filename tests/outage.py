@@ -1,13 +1,17 @@
-"""An outage of the database, for tests."""
+"""Outages of the database, for tests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
-from django.db import OperationalError, connection
+import psycopg
+import pytest
+from django.db import DatabaseError, OperationalError, connection
+from django.db.utils import DatabaseErrorWrapper
 
 
 @contextmanager
@@ -42,3 +46,11 @@ def statement_fails(number: int) -> Iterator[list[str]]:
 
     with connection.execute_wrapper(fail):
         yield tried
+
+
+def from_postgresql(code: str) -> DatabaseError:
+    """Return what Django makes of an error of PostgreSQL with this code."""
+    wrapper = SimpleNamespace(Database=psycopg, errors_occurred=False)
+    with pytest.raises(DatabaseError) as raised, DatabaseErrorWrapper(wrapper):
+        raise psycopg.errors.lookup(code)("as PostgreSQL words it")
+    return raised.value

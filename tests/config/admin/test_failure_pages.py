@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-import psycopg
 import pytest
 from django.contrib.auth.models import User
-from django.db import DatabaseError, OperationalError
-from django.db.utils import DatabaseErrorWrapper
+from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
 
@@ -20,7 +17,7 @@ from config.models import Environment
 from flags.models import Flag
 from tests.admin import filled, revision, sign_in, text_of
 from tests.factories import ExperimentFactory, FlagFactory
-from tests.outage import database_away, statement_fails
+from tests.outage import database_away, from_postgresql, statement_fails
 from tests.transactions import undone
 
 pytestmark = pytest.mark.django_db
@@ -165,14 +162,6 @@ def test_api__session_cannot_be_saved__answers_as_for_any_outage(monkeypatch: py
     assert (response.status_code, response.json()["error"]["code"]) == (503, "unavailable")
     assert response.headers["Retry-After"] == "1"
     assert "Content-Security-Policy" not in response.headers
-
-
-def from_postgresql(code: str) -> DatabaseError:
-    """Return what Django makes of an error of PostgreSQL with this code."""
-    wrapper = SimpleNamespace(Database=psycopg, errors_occurred=False)
-    with pytest.raises(DatabaseError) as raised, DatabaseErrorWrapper(wrapper):
-        raise psycopg.errors.lookup(code)("as PostgreSQL words it")
-    return raised.value
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
 from typing import Any
 
-import psycopg
 import pytest
-from django.db import DatabaseError, DataError, InterfaceError, OperationalError
-from django.db.utils import DatabaseErrorWrapper
+from django.db import DataError, InterfaceError, OperationalError
 from rest_framework.response import Response
 
 from config.errors import DetailCode, ErrorCode
 from flags.engine import evaluation
 from tests.config.api.conftest import World
 from tests.config.api.wire import failure, send
+from tests.outage import from_postgresql
 
 SECRET = "hyd_m_this-is-a-secret-that-must-not-leak"
 
@@ -96,14 +94,6 @@ def test_database__that_cannot_answer__acknowledges_no_event(world: World, monke
     assert failure(send(method, path, body, key=world.key))["code"] == "unavailable"
 
 
-def _from_postgresql(code: str) -> Exception:
-    """What Django makes of an error that PostgreSQL tells by this code."""
-    wrapper = SimpleNamespace(Database=psycopg, errors_occurred=False)
-    with pytest.raises(DatabaseError) as raised, DatabaseErrorWrapper(wrapper):
-        raise psycopg.errors.lookup(code)("as PostgreSQL words it")
-    return raised.value
-
-
 @pytest.mark.parametrize(
     "code",
     [
@@ -118,7 +108,7 @@ def _from_postgresql(code: str) -> Exception:
     ],
 )  # fmt: skip
 def test_database__in_a_state_that_passes__is_unavailable_for_a_while(world: World, monkeypatch, code: str):
-    _break(monkeypatch, _from_postgresql(code))
+    _break(monkeypatch, from_postgresql(code))
     answer = send("GET", "/v1/flags/known", key=world.key)
     assert (answer.status, failure(answer)["code"]) == (503, "unavailable")
     assert answer.headers["retry-after"] == "1"
@@ -135,7 +125,7 @@ def test_database__in_a_state_that_passes__is_unavailable_for_a_while(world: Wor
     ],
 )  # fmt: skip
 def test_database__that_will_say_the_same_again__is_an_internal_error(world: World, monkeypatch, code: str):
-    _break(monkeypatch, _from_postgresql(code))
+    _break(monkeypatch, from_postgresql(code))
     answer = send("GET", "/v1/flags/known", key=world.key)
     assert (answer.status, failure(answer)["code"]) == (500, "internal_error")
 
