@@ -311,6 +311,7 @@ class TimestampExtension(OpenApiSerializerFieldExtension):
 
 class RawExtension(OpenApiSerializerFieldExtension):
     target_class = "config.api.serializers.RawField"
+    match_subclasses = True
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: Any) -> Schema:
         return deepcopy(self.target.schema)

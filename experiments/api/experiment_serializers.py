@@ -77,6 +77,13 @@ class MetricsField(serializers.JSONField):
     """Names of metrics; the domain checks them."""
 
 
+class PlanNumberField(RawField):
+    """A whole number of a plan, which may be written with a fraction of 0, such as 7.0; the domain checks it."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return int(data) if isinstance(data, float) and data.is_integer() else data
+
+
 class ExperimentEntrySerializer(serializers.Serializer[Any]):
     """An experiment in a list."""
 
@@ -96,17 +103,19 @@ class ExperimentSerializer(StrictSerializer):
     status = serializers.ChoiceField(choices=Status.choices, read_only=True)
     variants = VariantsField()
     metrics = MetricsField(required=False)
-    tuningSampleSize = RawField(TUNING_SIZE_OF_INTERVALS, source="given_tuning_size", required=False, allow_null=True)
+    tuningSampleSize = PlanNumberField(
+        TUNING_SIZE_OF_INTERVALS, source="given_tuning_size", required=False, allow_null=True
+    )
     percentage = RawField(PERCENTAGE, required=False, allow_null=True)
     conditions = RawField(CONDITIONS, required=False, allow_null=True)
     group = RawField(GROUP, required=False, allow_null=True)
     forcedVariants = RawField(FORCED, source="forced_variants", required=False, allow_null=True)
     flag = RawField(DRIVEN_FLAG, required=False, allow_null=True)
-    plannedSampleSize = RawField(PLANNED, source="planned_size", required=False, allow_null=True)
+    plannedSampleSize = PlanNumberField(PLANNED, source="planned_size", required=False, allow_null=True)
     minimumEffect = RawField(MINIMUM_EFFECT, source="minimum_effect", required=False, allow_null=True)
     analysis = RawField(ANALYSIS, required=False, allow_null=True)
-    minimumDays = RawField(MINIMUM_DAYS_OF_RUN, source="minimum_days", required=False, allow_null=True)
-    lookbackDays = RawField(DAYS_OF_LOOKBACK, source="lookback_days", required=False, allow_null=True)
+    minimumDays = PlanNumberField(MINIMUM_DAYS_OF_RUN, source="minimum_days", required=False, allow_null=True)
+    lookbackDays = PlanNumberField(DAYS_OF_LOOKBACK, source="lookback_days", required=False, allow_null=True)
     owner = TextField(
         required=False,
         allow_null=True,

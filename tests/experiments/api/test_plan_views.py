@@ -42,6 +42,16 @@ def test_plan__of_defaults__is_left_out(api: Any) -> None:
     assert started.keys() - draft.keys() == {"startedAt"}
 
 
+def test_plan__of_whole_numbers_with_a_fraction_of_0__is_the_plan_without_it(api: Any) -> None:
+    whole = {"plannedSampleSize": 4_000, "tuningSampleSize": 2_000, "minimumDays": 14, "lookbackDays": 0}
+    written = {name: float(number) for name, number in whole.items()}
+    data(api.post("/v1/experiments", {"key": "e", "variants": VARIANTS, **written}), 201)
+
+    draft = data(api.get("/v1/experiments/e"))
+    assert {name: repr(draft[name]) for name in whole} == {name: repr(number) for name, number in whole.items()}
+    assert data(api.patch("/v1/experiments/e", {"minimumDays": 21.0}))["minimumDays"] == 21
+
+
 def test_plan__of_an_older_start__is_shown_as_registered(api: Any) -> None:
     experiment = ExperimentFactory(key="e", running=True)
     older = {"primaryMetric": "purchase", "direction": "increase", "windowHours": None, "metrics": ["purchase"]}
