@@ -173,6 +173,7 @@ def kill_those_that_write(administrator: psycopg.Connection) -> Counter[str]:
     return killed
 
 
+@long
 def test_connections__fall_silent__lose_nothing(cluster: Cluster, start: Callable[..., Server]) -> None:
     """As after a failover: the other end of each is gone without a word, and new connections work."""
     with relayed(cluster.url) as (url, relay):
@@ -183,6 +184,7 @@ def test_connections__fall_silent__lose_nothing(cluster: Cluster, start: Callabl
                 ledger.wait_for_progress()
 
 
+@long
 def test_disk__of_the_tables_is_full_for_a_while__loses_nothing(
     disk: Path, cluster: Cluster, start: Callable[..., Server]
 ) -> None:
@@ -197,6 +199,7 @@ def test_disk__of_the_tables_is_full_for_a_while__loses_nothing(
     assert "could not extend file" in cluster.log.read_text()
 
 
+@long
 def test_disk__of_the_log_is_full_for_a_while__loses_nothing(disk: Path, start: Callable[..., Server]) -> None:
     """PostgreSQL ends itself then, and stays away until there is room again."""
     sizes = {"min_wal_size": "2MB", "max_wal_size": "8MB"}
