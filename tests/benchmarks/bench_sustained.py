@@ -22,6 +22,8 @@ from tests.benchmarks.tables import print_bars
 from tests.system.server import Server
 
 WORKERS, CONNECTIONS, CLIENTS = 2, 64, 4
+PAUSING_CONNECTIONS = 256
+"""Each pauses much longer than an answer takes, so that they ask as often when answers take a little longer."""
 SECONDS, SECONDS_BETWEEN_PAGES = 60, 5
 EVENTS_A_SECOND, SHARE_OF_PEAK = 5_000, 0.5
 INTENDED_SHARE = 0.6
@@ -70,7 +72,7 @@ def measure(server: Server, page: Page) -> bool:
     read_page(server, page)  # which loads the statistics
     press(evaluation, [], seconds=SECONDS_BETWEEN_PAGES, connections=CONNECTIONS)  # not recorded: a warm-up
     peak = press(evaluation, [], seconds=2 * SECONDS_BETWEEN_PAGES, connections=CONNECTIONS)
-    pause = round(1000 * CONNECTIONS / (INTENDED_SHARE * peak.requests_a_second))
+    pause = round(1000 * PAUSING_CONNECTIONS / (INTENDED_SHARE * peak.requests_a_second))
     counts: list[int] = []
     pages: list[float] = []
 
@@ -81,7 +83,7 @@ def measure(server: Server, page: Page) -> bool:
             counts.extend(future.result() for future in sending)
             reading.result()
 
-    [evaluations] = press_while([replace(evaluation, pause=pause)], act, connections=CONNECTIONS)
+    [evaluations] = press_while([replace(evaluation, pause=pause)], act, connections=PAUSING_CONNECTIONS)
     return report(peak, Minute(evaluations, sum(counts), pages))
 
 
