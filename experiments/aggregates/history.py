@@ -125,8 +125,10 @@ def _all_changes(experiment: Experiment) -> Iterator[tuple[Key, VariantTotals]]:
     spans = {definition.span for definition in definitions if definition.span is not None}
     in_whole_days = {span for span in spans if not span % _DAY}
     yield from ((key, totals) for key, totals in read_changes(experiment) if is_stored(definitions[key[0]]))
+    has_several = False
     for (index, variant, phase, day), totals in read_days(experiment):
         if index == EXPOSURES:
+            has_several = has_several or totals.several > 0
             yield (index, variant, phase, day), replace(totals, several=0)
             yield from (((span, variant, phase, day + span), totals) for span in in_whole_days)
         elif step_of(index) is None and (span := definitions[index].span) in in_whole_days and span is not None:
@@ -136,7 +138,8 @@ def _all_changes(experiment: Experiment) -> Iterator[tuple[Key, VariantTotals]]:
         rows = f"{UserTotal._meta.db_table} WHERE experiment_id = {parameters.put(experiment.pk)}"
         metrics = counted(experiment, read_caps(experiment))
         yield from _mature_by_day(metrics, span, rows, parameters)
-    yield from _several_by_day(experiment)
+    if has_several:
+        yield from _several_by_day(experiment)
 
 
 def _several_by_day(experiment: Experiment) -> Iterator[tuple[Key, VariantTotals]]:
