@@ -194,7 +194,7 @@ def late_purchase(shopper: Shopper) -> NewEvent:
     ("parameters", "more"),
     [
         ({}, 0),
-        ({"series": "daily"}, 6),
+        ({"series": "daily"}, 5),
         ({"breakdown": "country"}, 1),
         ({"audit": "true"}, 3 + QUERIES_OF_A_PLAN),
     ],
