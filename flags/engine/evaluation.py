@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flags.engine.bucketing import BUCKETS
-from flags.engine.conditions import USER_ID
-from flags.engine.experiment_rule import ExperimentRule
-from flags.engine.rules import Share
-from flags.engine.types import Context, Evaluation, Flag, Prerequisite, Rule, Step
+from .bucketing import BUCKETS
+from .conditions import USER_ID
+from .experiment_rule import ExperimentRule
+from .rules import Range, Share
+from .types import Context, Evaluation, Flag, Prerequisite, Rule, Step
 
 
 def matches(rule: Rule, context: Context) -> bool:
@@ -83,32 +83,34 @@ def resolve(flag: Flag, context: Context) -> tuple[Evaluation, Rule | None]:
 
     evaluation = evaluate(flag, context, match_and_remember, is_met if context.user_id else _is_met_anonymous)
     if isinstance(rule, ExperimentRule) and not context.user_id:
-        return _serve_anonymous(rule, context), rule
+        return _serve_anonymous(rule), rule
     return evaluation, rule
 
 
-def _serve_anonymous(rule: ExperimentRule, context: Context) -> Evaluation:
-    evaluation = rule.serve_anonymous(context)
+def _serve_anonymous(rule: ExperimentRule) -> Evaluation:
+    evaluation = rule.serve_anonymous()
     if evaluation is None:
         raise TargetingKeyMissing
     return evaluation
 
 
 def _matches_anonymous(rule: Rule, context: Context) -> bool:
-    if not all(_passes_anonymous(step, context) for step in rule.steps):
+    outcomes = [_outcome_for_anonymous(step, context) for step in rule.steps]
+    if False in outcomes:
         return False
-    if "split" in rule.source and rule.source.get("bucketBy", USER_ID) == USER_ID:
+    if None in outcomes or ("split" in rule.source and rule.source.get("bucketBy", USER_ID) == USER_ID):
         raise TargetingKeyMissing
     return True
 
 
-def _passes_anonymous(step: Step, context: Context) -> bool:
-    if isinstance(step, Share) and step.hashes_user_id:
-        limit = step.threshold_at(context.now)
-        if 0 < limit < BUCKETS:
-            raise TargetingKeyMissing
-        return limit == BUCKETS
-    return step.test(context)
+def _outcome_for_anonymous(step: Step, context: Context) -> bool | None:
+    """Return the outcome of a test, or None if it depends on the hash of a user id."""
+    if not isinstance(step, (Share, Range)) or not step.hashes_user_id:
+        return step.test(context)
+    start, end = (step.start, step.end) if isinstance(step, Range) else (0, step.threshold_at(context.now))
+    if (start, end) == (0, BUCKETS):
+        return True
+    return None if start < end else False
 
 
 def _is_met_anonymous(prerequisite: Prerequisite, context: Context) -> bool:

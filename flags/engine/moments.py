@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from config.timestamps import parse_timestamp
+from .timestamps import parse_timestamp
 
 _relative = re.compile(r"([+-]\d{1,5})([smhdw])", re.ASCII)
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)

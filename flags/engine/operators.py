@@ -1,7 +1,7 @@
-"""The operators of conditions: which values each one accepts, and how it compiles to a predicate.
+"""The operators of conditions: the kind of value that each one takes, and how it compiles to a predicate.
 
-`flags.engine.conditions` looks up the attribute, negates, handles attributes that are lists, and
-combines conditions.
+`conditions` looks up the attribute, negates, handles attributes that are lists, and combines
+conditions.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from types import MappingProxyType
 from typing import Any
 
-from config.timestamps import parse_timestamp
-from flags.engine import operands
-from flags.engine.moments import compile_moment
-from flags.engine.operands import (
+from .moments import compile_moment
+from .operands import (
     LONGEST_VERSION,
     Operand,
     parse_network,
@@ -25,8 +23,8 @@ from flags.engine.operands import (
     require_version,
     shared_pattern,
 )
-from flags.engine.shapes import Check
-from flags.engine.types import Context, is_member
+from .timestamps import parse_timestamp
+from .types import Context, is_member
 
 Predicate = Callable[[Any, Context], bool | None]
 """Return whether an attribute matches, or None if the two cannot be compared. A predicate never raises."""
@@ -61,10 +59,6 @@ class Operator:
     is_negative: bool = False
     needs_attribute: bool = True
     takes_lists_whole: bool = False
-
-    @property
-    def check(self) -> Check | None:
-        return self.operand.check
 
 
 def _relation(holds: Callable[[Any, Any], bool]) -> Compiler:
@@ -164,30 +158,30 @@ def _segment(key: str, _: bool) -> Predicate:
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {
-        "equals": Operator(operands.SCALAR, _relation(operator.eq)),
-        "notEquals": Operator(operands.SCALAR, _relation(operator.eq), is_negative=True),
-        "in": Operator(operands.LIST, _membership),
-        "notIn": Operator(operands.LIST, _membership, is_negative=True),
-        "contains": Operator(operands.TEXT, _relation(operator.contains)),
-        "notContains": Operator(operands.TEXT, _relation(operator.contains), is_negative=True),
-        "startsWith": Operator(operands.TEXT, _relation(str.startswith)),
-        "endsWith": Operator(operands.TEXT, _relation(str.endswith)),
-        "matches": Operator(operands.PATTERN, _pattern),
-        "greaterThan": Operator(operands.NUMBER, _relation(operator.gt)),
-        "greaterThanOrEqual": Operator(operands.NUMBER, _relation(operator.ge)),
-        "lessThan": Operator(operands.NUMBER, _relation(operator.lt)),
-        "lessThanOrEqual": Operator(operands.NUMBER, _relation(operator.le)),
-        "before": Operator(operands.TIME, _time_relation(operator.lt)),
-        "after": Operator(operands.TIME, _time_relation(operator.gt)),
-        "semverEquals": Operator(operands.VERSION, _version_relation(operator.eq)),
-        "semverGreaterThan": Operator(operands.VERSION, _version_relation(operator.gt)),
-        "semverGreaterThanOrEqual": Operator(operands.VERSION, _version_relation(operator.ge)),
-        "semverLessThan": Operator(operands.VERSION, _version_relation(operator.lt)),
-        "semverLessThanOrEqual": Operator(operands.VERSION, _version_relation(operator.le)),
-        "exists": Operator(operands.NOTHING, _presence, takes_lists_whole=True),
-        "notExists": Operator(operands.NOTHING, _presence, is_negative=True, takes_lists_whole=True),
-        "inCidr": Operator(operands.NETWORKS, _network_membership),
-        "inSegment": Operator(operands.SEGMENT, _segment, needs_attribute=False, takes_lists_whole=True),
+        "equals": Operator(Operand.SCALAR, _relation(operator.eq)),
+        "notEquals": Operator(Operand.SCALAR, _relation(operator.eq), is_negative=True),
+        "in": Operator(Operand.LIST, _membership),
+        "notIn": Operator(Operand.LIST, _membership, is_negative=True),
+        "contains": Operator(Operand.TEXT, _relation(operator.contains)),
+        "notContains": Operator(Operand.TEXT, _relation(operator.contains), is_negative=True),
+        "startsWith": Operator(Operand.TEXT, _relation(str.startswith)),
+        "endsWith": Operator(Operand.TEXT, _relation(str.endswith)),
+        "matches": Operator(Operand.PATTERN, _pattern),
+        "greaterThan": Operator(Operand.NUMBER, _relation(operator.gt)),
+        "greaterThanOrEqual": Operator(Operand.NUMBER, _relation(operator.ge)),
+        "lessThan": Operator(Operand.NUMBER, _relation(operator.lt)),
+        "lessThanOrEqual": Operator(Operand.NUMBER, _relation(operator.le)),
+        "before": Operator(Operand.TIME, _time_relation(operator.lt)),
+        "after": Operator(Operand.TIME, _time_relation(operator.gt)),
+        "semverEquals": Operator(Operand.VERSION, _version_relation(operator.eq)),
+        "semverGreaterThan": Operator(Operand.VERSION, _version_relation(operator.gt)),
+        "semverGreaterThanOrEqual": Operator(Operand.VERSION, _version_relation(operator.ge)),
+        "semverLessThan": Operator(Operand.VERSION, _version_relation(operator.lt)),
+        "semverLessThanOrEqual": Operator(Operand.VERSION, _version_relation(operator.le)),
+        "exists": Operator(Operand.NOTHING, _presence, takes_lists_whole=True),
+        "notExists": Operator(Operand.NOTHING, _presence, is_negative=True, takes_lists_whole=True),
+        "inCidr": Operator(Operand.NETWORKS, _network_membership),
+        "inSegment": Operator(Operand.SEGMENT, _segment, needs_attribute=False, takes_lists_whole=True),
     }
 )
 """All operators by their names in conditions.

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from config.timestamps import parse_timestamp
-from flags.engine.bucketing import bucket, compile_split, threshold
-from flags.engine.conditions import USER_ID, Condition, compile_condition, compile_reader
-from flags.engine.timetable import NEVER, Times, combine
-from flags.engine.types import Context, Evaluation, Reason, Rule, RuleType, Step, Test, Variant, is_member
+from .bucketing import Number, bucket, compile_share, compile_split, threshold
+from .conditions import USER_ID, Condition, compile_condition, compile_reader
+from .timestamps import parse_timestamp
+from .timetable import NEVER, Times, combine
+from .types import Context, Evaluation, Reason, Rule, RuleType, Step, Test, Variant, is_member
 
 Unit = Callable[[Context], str | None]
 """Returns the text that is hashed to a bucket, or None if the user has no such attribute."""
@@ -70,18 +70,38 @@ class Share:
         return self.bucket_by in (None, USER_ID)
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The user's bucket under the salt is at least `start`, and below `end`. `unit` returns the text that is hashed."""
+
+    salt: str
+    bucket_by: str | None
+    unit: Unit
+    start: int
+    end: int
+    test: Test
+
+    @property
+    def hashes_user_id(self) -> bool:
+        """Whether the user id is hashed, and not an attribute."""
+        return self.bucket_by in (None, USER_ID)
+
+
+_OFF = Evaluation.of(False, Reason.RULE_MATCH, None)
+
+
 def compile_rule(
     source: Mapping[str, Any], *, index: int, salt: str, variants: Mapping[str, Variant], default: str | None
 ) -> Rule:
     """Return the compiled form of a rule that has passed its check. `salt` and `default` are those of its flag."""
     salt = source.get("salt", salt)
     steps = tuple(_compile_steps(source, salt))
-    has_share = any(isinstance(step, Share) for step in steps)
+    is_hashed = any(isinstance(step, (Share, Range)) for step in steps)
     return Rule(
         source=source,
         salt=salt,
         index=index,
-        is_split=has_share or "split" in source or source["type"] == RuleType.PERCENTAGE,
+        is_split=is_hashed or "split" in source or source["type"] == RuleType.PERCENTAGE,
         times=_times(steps),
         steps=steps,
         tests=tuple(step.test for step in steps),
@@ -139,8 +159,21 @@ def _compile_steps(source: Mapping[str, Any], salt: str) -> Iterator[Step]:
         segment = source["segment"]
         yield Membership(segment, lambda context: is_member(segment, context))
     yield from map(compile_condition, source.get("conditions", ()))
+    for part in source.get("ranges", ()):
+        yield compile_range_step(part["salt"], part["from"], part["to"], source.get("bucketBy"))
     if "ramp" in source or "bucketBy" in source or source.get("percentage", 100) != 100:
-        yield _compile_share(source, salt)
+        yield compile_share_step(source, salt)
+
+
+def compile_range_step(salt: str, start: Number, end: Number, bucket_by: str | None = None) -> Range:
+    """Return the step for a range of buckets, from `start` to `end` in percent."""
+    unit, first, limit = unit_of(bucket_by), threshold(start), threshold(end)
+
+    def test(context: Context) -> bool:
+        text = unit(context)
+        return text is not None and first <= bucket(salt, text) < limit
+
+    return Range(salt, bucket_by, unit, first, limit, test)
 
 
 def _compile_schedule(source: Mapping[str, Any]) -> Schedule:
@@ -150,7 +183,8 @@ def _compile_schedule(source: Mapping[str, Any]) -> Schedule:
     )
 
 
-def _compile_share(source: Mapping[str, Any], salt: str) -> Share:
+def compile_share_step(source: Mapping[str, Any], salt: str) -> Share:
+    """Return the step for the share of a rule: its `percentage`, `ramp` and `bucketBy`."""
     unit = unit_of(source.get("bucketBy"))
     moments = tuple(parse_timestamp(step["at"]) for step in source.get("ramp", ()))
     threshold_at = _compile_threshold(source, moments)
@@ -162,8 +196,7 @@ def _compile_share_test(
     source: Mapping[str, Any], salt: str, unit: Unit, threshold_at: Callable[[datetime], int]
 ) -> Test:
     if "ramp" not in source and "bucketBy" not in source:  # most rules, for which nothing is looked up
-        fixed = threshold(source["percentage"])
-        return lambda context: bucket(salt, context.user_id) < fixed
+        return compile_share(salt, threshold(source["percentage"]))
 
     def test(context: Context) -> bool:
         text = unit(context)
@@ -188,6 +221,8 @@ def _compile_serving(
         answers = {key: rule_match(variants[key]) for key, _ in weights}
         # A rule with `bucketBy` has a share, which does not match users without the attribute.
         return lambda context: answers[choose(unit(context) or "")]
+    if not source.get("serves", True):
+        return lambda _: _OFF
     key = source.get("variant", default)
     answer = rule_match(None if key is None else variants[key])
     return lambda _: answer

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from config.timestamps import parse_timestamp
+from .timestamps import parse_timestamp
 
 MOST_VALUES = 1_000
 """The most values of a list attribute for which conditions test each value."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache, cached_property
 from typing import Any, Protocol
 
-from flags.engine.timetable import NEVER, Times, Timetable, combine
+from .timetable import NEVER, Times, Timetable, combine
 
 Attributes = Mapping[str, object]
 """The attributes of a user as a caller sends them, in decoded JSON: str, bool, int, float, None, list or dict by name.
@@ -171,8 +171,9 @@ class Flag:
 
     `otherwise` is the answer if no rule matches. A flag that is off always answers `disabled`.
     `source` is the document that it was compiled from. `is_fractional` is true if one of its
-    numbers is not whole, which matters to clients that have two types of numbers. `experiments` are
-    the keys of the experiments that drive it.
+    numbers is not whole, which matters to clients that have two types of numbers. `driver` is the
+    key of the experiment whose rule it has, and `experiments` has that key while the flag is on.
+    `version` is the revision of its newest change in this environment.
     """
 
     key: str
@@ -186,6 +187,8 @@ class Flag:
     is_fractional: bool = field(compare=False)
     times: Times = field(compare=False, repr=False)
     experiments: frozenset[str] = field(compare=False, repr=False)
+    driver: str | None = field(compare=False, repr=False)
+    version: int = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +213,12 @@ class Configuration:
     flags: Mapping[str, Flag]
     segments: Mapping[str, Segment]
     revision: int = 0
+
+    @cached_property
+    def client_visible(self) -> Mapping[str, Flag]:
+        """The flags that keys of scope `client` may evaluate. The others still decide as prerequisites."""
+        visible = {key: flag for key, flag in self.flags.items() if flag.source.get("clientVisible", True)}
+        return visible if len(visible) < len(self.flags) else self.flags
 
     @cached_property
     def schedule(self) -> Timetable:

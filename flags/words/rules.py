@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flags.engine import operands
+from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
+from flags.validation.operands import OPERANDS
 
 _MOST_RULES = 3
 _MOST_VALUES = 3
@@ -44,12 +45,12 @@ _WORDS = {
 }
 
 _GROUPS = {
-    "Any value": (operands.SCALAR, operands.LIST, operands.NOTHING),
-    "Text": (operands.TEXT, operands.PATTERN),
-    "Number": (operands.NUMBER,),
-    "Time": (operands.TIME,),
-    "Version": (operands.VERSION,),
-    "Network and segment": (operands.NETWORKS, operands.SEGMENT),
+    "Any value": (Operand.SCALAR, Operand.LIST, Operand.NOTHING),
+    "Text": (Operand.TEXT, Operand.PATTERN),
+    "Number": (Operand.NUMBER,),
+    "Time": (Operand.TIME,),
+    "Version": (Operand.VERSION,),
+    "Network and segment": (Operand.NETWORKS, Operand.SEGMENT),
 }
 
 OperatorChoice = tuple[str, str, str, bool]
@@ -64,7 +65,7 @@ def operator_choices() -> list[tuple[str, list[OperatorChoice]]]:
         (
             group,
             [
-                (name, _WORDS[name][0], operator.operand.control, operator.operand.has_case)
+                (name, _WORDS[name][0], OPERANDS[operator.operand].control, OPERANDS[operator.operand].has_case)
                 for name, operator in OPERATORS.items()
                 if operator.operand in kinds
             ],
@@ -85,6 +86,11 @@ def summarise_rules(rules: Sequence[Mapping[str, Any]]) -> str:
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
+def describe_rule(rule: Mapping[str, Any]) -> str:
+    """Return a rule in words, also one that is off: `25 % of everyone → new`."""
+    return _rule(rule) if rule.get("enabled", True) else f"{_rule(rule)}; it is off"
+
+
 def describe_condition(condition: Mapping[str, Any]) -> str:
     """Return a condition in words: `plan equals pro`."""
     words = _WORDS.get(condition["operator"], (condition["operator"], f"not {condition['operator']}"))
@@ -99,7 +105,9 @@ def _rule(rule: Mapping[str, Any]) -> str:
     if rule.get("type") == "experiment":
         return _experiment_rule(rule)
     audience, share = _audience(rule), _share(rule)
-    conditions = " and ".join(map(describe_condition, rule.get("conditions", ())))
+    conditions = " and ".join(
+        [*map(describe_condition, rule.get("conditions", ())), *map(_range, rule.get("ranges", ()))]
+    )
     if not conditions:
         users = audience or "everyone"
     elif audience is None:
@@ -107,6 +115,10 @@ def _rule(rule: Mapping[str, Any]) -> str:
     else:
         users = f"{audience} whose {conditions}"
     return f"{share} of {users}{_served(rule)}" if share else f"{users}{_served(rule)}"
+
+
+def _range(part: Mapping[str, Any]) -> str:
+    return f"bucket is in {part['from']:g} to {part['to']:g} % of {part['salt']}"
 
 
 def _experiment_rule(rule: Mapping[str, Any]) -> str:
@@ -129,6 +141,8 @@ def _share(rule: Mapping[str, Any]) -> str:
 
 
 def _served(rule: Mapping[str, Any]) -> str:
+    if not rule.get("serves", True):
+        return " → off"
     if "split" in rule:
         return f" → {' / '.join(part['variant'] for part in rule['split'])}"
     return f" → {rule['variant']}" if "variant" in rule else ""
@@ -169,11 +183,16 @@ _condition = re.compile(rf"({_state}rules\[\d+\]\.)?conditions\[\d+\]")
 _operator = re.compile(rf"({_state}rules\[\d+\]\.)?conditions\[\d+\]\.operator")
 
 
+CLIENT_VISIBLE = "clientVisible"
+
+
 def describe_flag_value(path: str, value: Any) -> str | None:
     """Describe a switch, rules, conditions or an operator; None for values that read as well in JSON.
 
     `path` is a path in the document of a flag or a segment, such as `states.production.rules[0]`.
     """
+    if path == CLIENT_VISIBLE:
+        return "yes" if value else "no"
     if _switch.fullmatch(path):
         return "on" if value else "off"
     if _rules.fullmatch(path):

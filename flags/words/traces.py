@@ -1,4 +1,4 @@
-"""The traces of `flags.engine.tracing` in words, for the page that tries a flag.
+"""The traces of `flags.tracing` in words, for the page that tries a flag.
 
 Pure: no page, no database.
 """
@@ -23,6 +23,9 @@ _AUDIENCES = {
     "users": "Certain users",
 }
 _EXCLUSIONS = {
+    "disabled": "The flag is off",
+    "prerequisite_failed": "The user does not meet a prerequisite of the flag",
+    "served_by_rule": "An earlier rule matches the user",
     "forced": "The variant is forced for this user",
     "not_in_group": "The user is in another part of the group",
     "not_targeted": "The user does not meet the conditions",
@@ -67,11 +70,12 @@ class DescribedRule:
 
 @dataclass(frozen=True, slots=True)
 class DescribedTrace:
-    """One evaluation: its result, the reason, and everything that led to it."""
+    """One evaluation: its result and everything that led to it. `variant` is empty if the flag has none."""
 
     is_enabled: bool
     decision: str
     why: str
+    variant: str
     value: str | None
     prerequisites: Sequence[DescribedStep]
     rules: Sequence[DescribedRule]
@@ -83,6 +87,7 @@ def describe_trace(trace: Trace, environment_name: str) -> DescribedTrace:
         is_enabled=trace["enabled"],
         decision=_decision(trace),
         why=_why(trace, environment_name, served),
+        variant=trace.get("variant", ""),
         value=_json(trace["value"]) if "variant" in trace else None,
         prerequisites=[_prerequisite(prerequisite) for prerequisite in trace["prerequisites"]],
         rules=[_rule(rule, served, trace["reason"]) for rule in trace["rules"]],
@@ -104,7 +109,9 @@ def _why(trace: Trace, environment_name: str, served: int | None) -> str:
         "no_rule_match": "The rule does not match this user."
         if count == 1
         else f"None of the {count} rules matches this user.",
-        "default": "The flag is on and has no rules, so it is on for everyone.",
+        "default": "The flag is on, and has no rules but the experiment's, which does not match this user."
+        if count
+        else "The flag is on and has no rules, so it is on for everyone.",
     }[trace["reason"]]
 
 
@@ -142,8 +149,10 @@ def _title(rule: Trace) -> str:
 def _assignment(assignment: Trace) -> str:
     """Say whether the user takes part in the experiment, and why they see this variant."""
     variant = assignment["variant"]
+    if assignment.get("reason") == "forced":
+        return f"{_EXCLUSIONS['forced']}, so they see {variant} and do not count in the results."
     if "reason" in assignment:
-        return f"{_EXCLUSIONS[assignment['reason']]}, so they see {variant} and do not count in the results."
+        return f"{_EXCLUSIONS[assignment['reason']]}, so they are not in the experiment."
     if "stored" in assignment:
         return f"The user was exposed to {assignment['stored']} before, and keeps this variant."
     weights = _weights(assignment["split"])
@@ -157,7 +166,7 @@ def _weights(split: Sequence[Mapping[str, Any]]) -> str:
 def _verdict(rule: Trace, tone: str, served: int | None, reason: str) -> str:
     serves = rule.get("serves", {})
     what = f", serves {serves['variant']}" if "variant" in serves else ""
-    if "assignment" in rule and not what:
+    if serves and not what and ("assignment" in rule or not serves["enabled"]):
         what = f", serves {'on' if serves['enabled'] else 'off'}"
     if "split" in serves and "bucket" in serves:
         what += f" (bucket {serves['bucket']:,} of the split {_weights(serves['split'])})"
@@ -233,13 +242,16 @@ def _share(step: Trace) -> DescribedStep:
     return DescribedStep(text, finding, step["passed"], bar)
 
 
-def _group(step: Trace) -> DescribedStep:
-    text = f"The user is in {step['from']:g} to {step['to']:g} % of the group {step['group']}"
+def _range(step: Trace) -> DescribedStep:
+    unit = f" by {step['bucketBy']}" if "bucketBy" in step else ""
+    text = f"The user is in {step['from']:g} to {step['to']:g} % of {step['salt']}{unit}"
+    if "bucket" not in step:
+        return DescribedStep(text, f"{step['bucketBy']} is not a text or a whole number", step["passed"])
     return DescribedStep(text, f"bucket {step['bucket']:,} of {BUCKETS:,}", step["passed"])
 
 
 _STEPS = {
-    "group": _group,
+    "range": _range,
     "enabled": _switch,
     "schedule": _schedule,
     "users": _users,

@@ -75,6 +75,13 @@ _RAMPS = (
         )
     )
 )
+_RANGES = st.lists(
+    st.tuples(st.sampled_from(["group", "e:holdback"]), st.integers(0, 60), st.integers(61, 100)).map(
+        lambda part: {"salt": part[0], "from": part[1], "to": part[2]}
+    ),
+    min_size=1,
+    max_size=2,
+)
 _COMMON: dict[str, st.SearchStrategy[Any]] = {
     "percentage": PERCENTAGES,
     "conditions": CONDITIONS,
@@ -82,6 +89,7 @@ _COMMON: dict[str, st.SearchStrategy[Any]] = {
     "salt": NAME,
     "bucketBy": NAMES,
     "ramp": _RAMPS,
+    "ranges": _RANGES,
 }
 _TYPES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "percentage": {"percentage": PERCENTAGES},
@@ -144,8 +152,12 @@ def _put_together(at: int, pool: list[dict[str, Any]], random: Random) -> dict[s
     has_variants = random.random() < 0.5
     if not has_variants:
         rules = [{name: rule[name] for name in rule if name not in ("variant", "split")} for rule in rules]
+        rules = [{**rule, "serves": False} if random.random() < 0.2 else rule for rule in rules]
     if random.random() < 0.2:
-        rules = [_rule_of_experiment(pool, random, VARIANT_KEYS if has_variants else [True, False]), *rules]
+        rules.insert(
+            random.randint(0, len(rules)),
+            _rule_of_experiment(pool, random, VARIANT_KEYS if has_variants else [True, False]),
+        )
     # None but those before it, so that there is no cycle; and now and then one that there is not.
     others = [f"flag-{other}" for other in range(at)] + ["gone"]
     needed = random.sample(others, k=min(len(others), random.choice([0, 0, 0, 1, 2])))

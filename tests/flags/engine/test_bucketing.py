@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from decimal import Decimal
 from itertools import pairwise
+from types import SimpleNamespace
 
 import mmh3
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from flags.engine.bucketing import BUCKETS, Number, bucket, compile_split, split_bounds, threshold
+from flags.engine.bucketing import BUCKETS, Number, bucket, compile_share, compile_split, split_bounds, threshold
 from tests.flags.engine.reference import load_vectors, murmur3_x86_32, reference_bucket, reference_variant
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=300)
@@ -124,6 +125,24 @@ def test_threshold__every_step__is_its_number_of_buckets() -> None:
 def test_threshold__out_of_range_or_between_steps__is_refused(percentage: Number) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - each has its own text, and only the type is promised
         threshold(percentage)
+
+
+def test_share__published_vectors__end_exactly_at_the_bucket() -> None:
+    for vector in BUCKET_VECTORS:
+        user, number = SimpleNamespace(user_id=vector["userId"]), vector["bucket"]
+        assert not compile_share(vector["salt"], number)(user)
+        assert compile_share(vector["salt"], number + 1)(user)
+        assert not compile_share(vector["salt"], 0)(user)
+        assert compile_share(vector["salt"], BUCKETS)(user)
+
+
+@FIXED
+@given(st.integers(0, 2**32 - 1), st.integers(0, BUCKETS))
+def test_share__any_hash__is_in_by_its_bucket(hashed: int, limit: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flags.engine.bucketing.murmur3", lambda *_: hashed)
+        user = SimpleNamespace(user_id="u")
+        assert compile_share("salt", limit)(user) == (bucket("salt", "u") < limit)
 
 
 def test_share__raised_percentage__keeps_everyone_who_was_in() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from flags.engine import evaluation
-from flags.engine.parsing import parse_flag, parse_segment
 from flags.engine.types import Attributes, Configuration, Context, Evaluation, Flag, Reason
+from flags.validation.parsing import parse_flag, parse_segment
 from tests.flags.engine.reference import load_vectors, reference_bucket, reference_variant
 
 KEY = "new-checkout"

@@ -8,13 +8,13 @@ import pytest
 
 from config.timestamps import format_timestamp
 from flags.engine.evaluation import TargetingKeyMissing, evaluate, resolve
-from flags.engine.parsing import Reference, parse_flag, parse_segment, references
-from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context, Evaluation, Participation, Reason
+from flags.tracing.explaining import explain
+from flags.validation.parsing import Reference, parse_flag, parse_segment, references
 from tests.flags.engine.experiments import COLOURS, experiment_rule
 from tests.flags.engine.reference import reference_bucket, reference_variant
-from tests.flags.engine.refusals import blamed_in
 from tests.flags.engine.strategies import NOW
+from tests.flags.validation.refusals import blamed_in
 
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
 USERS = [f"user-{at}" for at in range(300)]
@@ -145,14 +145,23 @@ def test_rule__participation__is_not_in_the_answer() -> None:
         ({"conditions": [PRO]}, lambda _: False),
     ],
 )
-def test_rule__excluded_user__sees_control_and_is_not_in_the_experiment(more: Any, is_in: Any) -> None:
-    configuration = driven(experiment_rule(**more))
-    for user_id in USERS:
+def test_rule__user_outside_the_audience__goes_on_to_the_next_rule(more: Any, is_in: Any) -> None:
+    configuration = driven(experiment_rule(**more), {"type": "users", "userIds": [*USERS[:50]]})
+    for at, user_id in enumerate(USERS):
         evaluation = answer(configuration, user_id)
         if is_in(user_id):
             assert evaluation.participation == Participation("checkout", variant_by_hash(user_id))
+        elif at < 50:
+            assert evaluation == Evaluation(True, Reason.RULE_MATCH)
         else:
-            assert evaluation == Evaluation(False, Reason.RULE_MATCH)
+            assert evaluation == Evaluation(False, Reason.NO_RULE_MATCH)
+
+
+def test_rule__user_whom_an_earlier_rule_matches__is_not_in_the_experiment() -> None:
+    configuration = driven({"type": "users", "userIds": [*USERS[:50]]}, experiment_rule())
+    for user_id in USERS[:50]:
+        assert answer(configuration, user_id, {"checkout": "control"}) == Evaluation(True, Reason.RULE_MATCH)
+    assert all(answer(configuration, user_id).participation for user_id in USERS[50:])
 
 
 def test_rule__forced_user__sees_the_forced_variant_and_is_not_in_the_experiment() -> None:
@@ -165,7 +174,7 @@ def test_rule__stored_variant__stays_whatever_the_audience_is_now() -> None:
     for variant, is_on in SERVES.items():
         expected = Evaluation(is_on, Reason.RULE_MATCH, None, Participation("checkout", variant))
         assert answer(configuration, "user-1", {"checkout": variant}) == expected
-    assert answer(configuration, "user-1", {"other": "treatment"}) == Evaluation(False, Reason.RULE_MATCH)
+    assert answer(configuration, "user-1", {"other": "treatment"}) == Evaluation(True, Reason.DEFAULT)
 
 
 def test_rule__stored_variant_that_there_is_not__serves_control() -> None:
@@ -206,9 +215,8 @@ def test_experiments__flags_and_those_that_need_them__are_told_by_key() -> None:
 @pytest.mark.parametrize(
     ("more", "is_on"),
     [
-        ({"percentage": 0}, False),
-        ({"conditions": [{**PRO, "value": "free"}]}, False),
         ({"variants": [{**variant, "serves": True} for variant in TWO]}, True),
+        ({"variants": [{**variant, "serves": False} for variant in TWO], "conditions": [PRO]}, False),
         ({"variants": [{**TWO[0], "weight": 0}, TWO[1]]}, True),
         ({"variants": [{**TWO[0], "weight": 0}, TWO[1]], "group": {"key": "g", "from": 0, "to": 100}}, True),
     ],
@@ -223,8 +231,25 @@ def test_resolve__anonymous_user__gets_what_all_users_are_served(more: Any, is_o
 @pytest.mark.parametrize(
     "more",
     [
+        {"percentage": 0},
+        {"conditions": [{**PRO, "value": "free"}]},
+        {"conditions": [{**PRO, "value": "free"}], "percentage": 50, "group": {"key": "g", "from": 0, "to": 50}},
+        {"percentage": 0, "group": {"key": "g", "from": 0, "to": 50}},
+    ],
+)
+def test_resolve__anonymous_user_whom_no_hash_can_include__goes_on_to_the_next_rule(more: Any) -> None:
+    configuration = driven(experiment_rule(**more), {"type": "percentage", "percentage": 100})
+    evaluation, rule = resolve(configuration.flags["f"], context(configuration, "", plan="pro"))
+    assert evaluation == Evaluation(True, Reason.RULE_MATCH)
+    assert rule is configuration.flags["f"].rules[1]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
         {},
         {"conditions": [PRO]},
+        {"percentage": 99.999, "variants": [{**variant, "serves": True} for variant in TWO]},
         {"variants": [{**TWO[0], "weight": 0}, TWO[1]], "percentage": 99.999},
         {"variants": [{**TWO[0], "weight": 0}, TWO[1]], "group": {"key": "g", "from": 0, "to": 50}},
     ],
@@ -240,8 +265,7 @@ def test_resolve__anonymous_user__is_refused_if_the_hash_decides(more: Any) -> N
 
 def explained(configuration: Configuration, *who: Any, **attributes: Any) -> Any:
     trace = explain(configuration.flags["f"], context(configuration, *who, **attributes)).document()
-    assert trace["rules"][0]["matches"]
-    assert trace["rules"][0]["isServed"]
+    assert trace["rules"][0]["matches"] == trace["rules"][0]["isServed"]
     return trace["rules"][0]
 
 
@@ -258,10 +282,11 @@ def test_explain__user_of_the_audience__tells_each_step_and_the_split() -> None:
         "bucket": reference_bucket("checkout:variant", user_id),
         "steps": [
             {
-                "test": "group",
-                "group": "g",
+                "test": "range",
                 "from": 0,
                 "to": 100,
+                "salt": "g",
+                "bucketed": user_id,
                 "bucket": reference_bucket("g", user_id),
                 "passed": True,
             },
@@ -293,6 +318,22 @@ def test_explain__excluded_user__has_the_reason(more: Any, reason: str) -> None:
     assignment = explained(driven(experiment_rule(**more)), "user-1")["assignment"]
     assert (assignment["inExperiment"], assignment["reason"]) == (False, reason)
     assert assignment["variant"] == ("treatment" if reason == "forced" else "control")
+
+
+@pytest.mark.parametrize("forced", [{}, {"user-1": "treatment"}])
+def test_explain__user_who_does_not_reach_the_rule__has_the_reason_of_the_flag(forced: Any) -> None:
+    first, needed = {"type": "percentage", "percentage": 100}, [{"flag": "gone"}]
+    rule = experiment_rule(forced=forced, percentage=0)
+    for reason, configuration in {
+        "served_by_rule": driven(first, rule),
+        "disabled": driven(rule, enabled=False),
+        "prerequisite_failed": driven(rule, prerequisites=needed),
+    }.items():
+        trace = explain(configuration.flags["f"], context(configuration, "user-1")).document()
+        assignment = trace["rules"][-1]["assignment"]
+        assert (assignment["inExperiment"], assignment["reason"]) == (False, reason)
+        assert assignment["variant"] == "control"
+        assert not trace["rules"][-1]["isServed"]
 
 
 def test_explain__stored_variant__is_shown() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flags.engine.evaluation import TargetingKeyMissing, evaluate, resolve
-from flags.engine.parsing import parse_flag, parse_segment
 from flags.engine.types import Configuration, Context, Reason
+from flags.validation.parsing import parse_flag, parse_segment
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 HALF = {"type": "percentage", "percentage": 50}

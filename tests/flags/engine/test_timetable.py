@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flags.engine.evaluation import evaluate
-from flags.engine.parsing import parse_flag, parse_segment
 from flags.engine.types import Configuration, Context
+from flags.validation.parsing import parse_flag, parse_segment
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 SIGNED_UP_LATELY = {"attribute": "signedUpAt", "operator": "after", "value": "-7d"}

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from config.timestamps import parse_timestamp
+from flags.engine.compiling import compile_segment
 from flags.engine.evaluation import evaluate
 from flags.engine.operators import OPERATORS
-from flags.engine.parsing import compile_segment, parse_flag
 from flags.engine.types import Configuration, Context, Reason, RuleType, ValueType
+from flags.validation.parsing import parse_flag
 from tests.flags.engine.reference import VECTORS
 
 
@@ -42,6 +43,7 @@ def test_evaluations__operators_rules_types_and_reasons__all_occur(published: di
     assert {flag["type"] for flag in flags if "type" in flag} == set(ValueType)
     names = {name for entry in (*rules, *conditions) for name in entry}
     assert names >= {"enabled", "startAt", "endAt", "ramp", "salt", "bucketBy", "split", "variant", "negate"}
+    assert names >= {"ranges", "serves"}
     assert names >= {"experiment", "variants", "percentage", "conditions", "group", "forced"}
     assert {entry["answer"]["reason"] for entry in published["evaluations"]} == set(Reason)
     assert {entry["flag"] for entry in published["evaluations"]} == {flag["key"] for flag in flags}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flags.engine.parsing import parse_flag, parse_segment
-from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
+from flags.tracing.explaining import explain
+from flags.validation.parsing import parse_flag, parse_segment
 from flags.words.traces import DescribedStep, DescribedTrace, describe_trace
 from tests.flags.engine.experiments import COLOURS, experiment_rule
 
@@ -105,31 +105,42 @@ def test_rule__with_a_name__goes_by_it() -> None:
         ),
         (
             {"percentage": 0},
-            "The user is not in the percentage, so they see control and do not count in the results.",
+            "The user is not in the percentage, so they are not in the experiment.",
         ),
         (
             {"conditions": [PRO]},
-            "The user does not meet the conditions, so they see control and do not count in the results.",
+            "The user does not meet the conditions, so they are not in the experiment.",
         ),
         (
             {"group": {"key": "g", "from": 0, "to": 0.001}},
-            "The user is in another part of the group, so they see control and do not count in the results.",
+            "The user is in another part of the group, so they are not in the experiment.",
         ),
     ],
 )
 def test_rule__of_an_experiment__describes_why_it_is_this_variant(more: dict[str, Any], note: str) -> None:
     [rule] = describe([experiment_rule(**more)]).rules
-    assert (rule.title, rule.tone, rule.note) == ("Experiment checkout", "served", note)
-    assert rule.verdict == f"decides, serves {'on' if 'treatment' in note.partition(':')[0] else 'off'}"
+    is_out = note.endswith("not in the experiment.")
+    assert (rule.title, rule.tone, rule.note) == ("Experiment checkout", "passed" if is_out else "served", note)
     [valued] = describe([experiment_rule(is_plain=False, **more)], **COLOURS).rules
-    assert valued.verdict == f"decides, serves {'new' if 'treatment' in note.partition(':')[0] else 'old'}"
+    if is_out:
+        assert rule.verdict == valued.verdict == "does not match the user"
+    else:
+        is_treatment = "treatment" in note.partition(":")[0]
+        assert rule.verdict == f"decides, serves {'on' if is_treatment else 'off'}"
+        assert valued.verdict == f"decides, serves {'new' if is_treatment else 'old'}"
+
+
+def test_rule__of_an_experiment_after_another__describes_why_it_is_not_reached() -> None:
+    [_, rule] = describe([ALL, experiment_rule()]).rules
+    assert rule.note == "An earlier rule matches the user, so they are not in the experiment."
+    assert rule.verdict.startswith("would match the user, but rule 1 comes first")
 
 
 def test_rule__of_an_experiment__describes_its_audience_as_steps() -> None:
     group = {"key": "checkouts", "from": 0, "to": 12.5}
     [rule] = describe([experiment_rule(group=group, conditions=[PRO], percentage=50)], {"plan": "pro"}).rules
     assert [step.text for step in rule.steps] == [
-        "The user is in 0 to 12.5 % of the group checkouts",
+        "The user is in 0 to 12.5 % of checkouts",
         "plan equals pro",
         "The user is in the 50 %",
     ]

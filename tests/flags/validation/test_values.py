@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from flags.engine.json_schema import DIALECT
-from flags.engine.parsing import parse_flag, with_served_variants
-from tests.flags.engine.refusals import blamed_in
+from flags.engine.compiling import with_served_variants
+from flags.validation.json_schema import DIALECT
+from flags.validation.parsing import parse_flag
+from tests.flags.validation.refusals import blamed_in
 
 ALL = {"type": "percentage", "percentage": 100}
 PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}

@@ -1,4 +1,4 @@
-"""The JSON of evaluations and of their explanations, as structs. `tracing` makes the explanations."""
+"""The JSON of evaluations and of their explanations, as structs. `explaining` makes the explanations."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from config.answers import Answer, Count, Key, Moment, described, one_of
 from flags.engine.assignment import Exclusion
 from flags.engine.bucketing import BUCKETS
 from flags.engine.operators import OPERATORS
-from flags.engine.shapes import MOST_WEIGHT
 from flags.engine.types import Reason, RuleType
+from flags.validation.shapes import MOST_WEIGHT
 
 _ON = "Whether the flag is on for the user. For a flag of type boolean, this is the value served."
 _REASONS = (
     "Why. `disabled`: the flag is off in this environment, or archived. `prerequisite_failed`: a flag that it needs is "
     "not on for the user. `rule_match`: this is the first rule that matches the user. `no_rule_match`: no rule "
-    "matches. `default`: the flag is on and has no rules."
+    "matches. `default`: the flag is on and has no rules, apart from that of an experiment."
 )
 _Enabled = Annotated[bool, described(_ON)]
 _Reason = Annotated[str, one_of(Reason), described(_REASONS)]
@@ -120,17 +120,20 @@ class ShareStep(Step):
     bucket: Annotated[_Bucket | UnsetType, described("The user's bucket.")] = UNSET
 
 
-class GroupStep(Step):
-    """Whether the user is in the experiment's part of its group."""
+class RangeStep(Step):
+    """Whether the user is in a range of buckets, such as the experiment's part of a group."""
 
-    group: Annotated[Key, described("The key of the group, which is also the salt of its hash.")]
-    start: Annotated[float, described("The start of the part, in percent.")] = field(name="from")
-    end: Annotated[float, described("The end of the part, in percent.")] = field(name="to")
-    bucket: Annotated[_Bucket, described("The user's bucket in the group.")]
+    start: Annotated[float, described("The start of the range, in percent.")] = field(name="from")
+    end: Annotated[float, described("The end of the range, in percent.")] = field(name="to")
+    salt: Annotated[str, described("The salt of the hash. For a group, this is its key.")]
+    bucket_by: Annotated[str | UnsetType, described("The attribute that is hashed instead of the user id.")] = UNSET
+    bucketed: Annotated[
+        str | UnsetType, described("What was hashed. It is left out if the user has no such attribute.")
+    ] = UNSET
+    bucket: Annotated[_Bucket | UnsetType, described("The user's bucket.")] = UNSET
 
 
-RuleStep = EnabledStep | ScheduleStep | UsersStep | SegmentStep | ConditionStep | ShareStep
-AudienceStep = GroupStep | ConditionStep | ShareStep
+RuleStep = EnabledStep | ScheduleStep | UsersStep | SegmentStep | ConditionStep | RangeStep | ShareStep
 
 
 class ExplainedAssignment(Answer, kw_only=True):
@@ -145,8 +148,11 @@ class ExplainedAssignment(Answer, kw_only=True):
     salt: _Salt
     bucket: Annotated[_Bucket, described("The user's bucket in the split.")]
     steps: Annotated[
-        list[AudienceStep],
-        described("The tests of the audience, in order. The first that fails is the reason for an exclusion."),
+        list[RuleStep],
+        described(
+            "The tests of the audience, in order. Users with a stored or a forced variant need not pass them. For all "
+            "others, the first that fails is the reason why they are not in the experiment."
+        ),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Check and compile flags and segments from decoded JSON. Sent and stored documents pass the same functions.
+"""Check flags and segments of decoded JSON, and compile them.
 
 Whether the flags and segments that they name exist is checked in `flags.changes.references`.
 """
@@ -10,21 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from config.errors import Detail, ValidationFailed
-from flags.engine.conditions import check_conditions, compile_condition
-from flags.engine.experiment_rule import ExperimentRule, compile_experiment_rule
-from flags.engine.rule_checks import check_rules, check_user_ids
-from flags.engine.rules import compile_rule
-from flags.engine.shapes import MOST_VARIANTS, check_distinct, check_key, check_list, check_object, variant_keys
-from flags.engine.timetable import NEVER, combine
-from flags.engine.types import Evaluation, Flag, Prerequisite, Reason, RuleType, Segment, Variant
-from flags.engine.values import check_values, with_served_variants
-
-__all__ = ["Reference", "parse_flag", "parse_segment", "references", "with_served_variants"]
+from flags.engine.compiling import compile_flag, compile_segment
+from flags.engine.types import Flag, Segment
+from flags.validation.conditions import check_conditions
+from flags.validation.rules import check_rules, check_user_ids
+from flags.validation.shapes import MOST_VARIANTS, check_distinct, check_key, check_list, check_object, variant_keys
+from flags.validation.values import check_values
 
 FLAG, SEGMENT = "flag", "segment"
 MOST_PREREQUISITES = 20
 MOST_USER_IDS = 100_000
-_NONE: frozenset[str] = frozenset()
 
 
 def parse_flag(document: Mapping[str, Any]) -> Flag:
@@ -39,36 +34,6 @@ def parse_flag(document: Mapping[str, Any]) -> Flag:
     return compile_flag(document)
 
 
-def compile_flag(document: Mapping[str, Any]) -> Flag:
-    """Return the compiled form of a document that has been parsed before, as every stored one has."""
-    served = with_served_variants(document)
-    variants = {entry["key"]: Variant(entry["key"], entry["value"]) for entry in served.get("variants", ())}
-    default, off = (variants.get(served.get(name, "")) for name in ("defaultVariant", "offVariant"))
-    default_key = default.key if default else None
-    sources = served.get("rules", ())
-    enabled = served["enabled"] and not served.get("archivedAt")
-    rules = tuple(
-        compile_experiment_rule(rule, index=index, variants=variants)
-        if rule["type"] == RuleType.EXPERIMENT
-        else compile_rule(rule, index=index, salt=served["key"], variants=variants, default=default_key)
-        for index, rule in enumerate(sources)
-    )
-    otherwise = (False, Reason.NO_RULE_MATCH, off) if rules else (True, Reason.DEFAULT, default)
-    return Flag(
-        key=served["key"],
-        enabled=enabled,
-        rules=rules,
-        prerequisites=tuple(map(_compile_prerequisite, served.get("prerequisites", ()))),
-        disabled=Evaluation.of(False, Reason.DISABLED, off),
-        prerequisite_failed=Evaluation.of(False, Reason.PREREQUISITE_FAILED, off),
-        otherwise=Evaluation.of(*otherwise),
-        source=served,
-        is_fractional=any(isinstance(variant.value, float) for variant in variants.values()),
-        times=combine(rule.times for rule in rules) if enabled else NEVER,
-        experiments=frozenset(rule.salt for rule in rules if isinstance(rule, ExperimentRule)) if enabled else _NONE,
-    )
-
-
 def parse_segment(document: Mapping[str, Any]) -> Segment:
     """Check a segment and return its compiled form. `document` has a valid key, conditions and userIds.
 
@@ -76,19 +41,6 @@ def parse_segment(document: Mapping[str, Any]) -> Segment:
     """
     _refuse(_check_segment(document))
     return compile_segment(document)
-
-
-def compile_segment(document: Mapping[str, Any]) -> Segment:
-    """Return the compiled form of a document that has been parsed before, as every stored one has."""
-    steps = tuple(map(compile_condition, document.get("conditions", ())))
-    return Segment(
-        key=document["key"],
-        source=document,
-        user_ids=frozenset(document.get("userIds", ())),
-        steps=steps,
-        tests=tuple(step.test for step in steps),
-        times=combine(step.times for step in steps),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +107,6 @@ def _check_variant_keys(value: object, field: str) -> Iterator[Detail]:
     yield from details
     if not details and isinstance(value, list):
         yield from check_distinct(value, (f"{field}[{index}]" for index in range(len(value))))
-
-
-def _compile_prerequisite(source: Mapping[str, Any]) -> Prerequisite:
-    return Prerequisite(source["flag"], tuple(source.get("variants", ())))
 
 
 def _check_segment(document: Mapping[str, Any]) -> Iterator[Detail]:

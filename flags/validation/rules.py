@@ -11,9 +11,10 @@ from typing import Any
 from config.answers import KEY, MOMENT, NAME, reference
 from config.errors import Detail, DetailCode
 from config.timestamps import parse_timestamp
-from flags.engine.conditions import MOST_CONDITIONS, check_conditions
-from flags.engine.experiment_rule import check_experiment_rule
-from flags.engine.shapes import (
+from flags.engine.types import RuleType
+from flags.validation.conditions import MOST_CONDITIONS, check_conditions
+from flags.validation.experiment_rule import check_experiment_rule, check_part
+from flags.validation.shapes import (
     MOST_VARIANTS,
     Check,
     Field,
@@ -30,11 +31,11 @@ from flags.engine.shapes import (
     check_weights,
     unknown_variant,
 )
-from flags.engine.types import RuleType
 
 MOST_RULES = 200
 MOST_RULE_USER_IDS = 10_000
 MOST_RAMP_STEPS = 100
+MOST_RANGES = 10
 
 
 def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iterator[Detail]:
@@ -73,6 +74,13 @@ def _check_ramp(value: object, field: str) -> Iterator[Detail]:
         if moments[index] <= moments[index - 1]:
             message = "Must be later than the step before; put the steps in order of time."
             yield Detail(f"{field}[{index}].at", DetailCode.INVALID_VALUE, message)
+
+
+def _check_ranges(value: object, field: str) -> Iterator[Detail]:
+    def check_range(part: object, part_field: str) -> Iterator[Detail]:
+        return check_part(part, part_field, "salt", check_name)
+
+    return check_list(value, field, least=1, most=MOST_RANGES, noun="ranges", check=check_range)
 
 
 def _check_split(value: object, field: str) -> Iterator[Detail]:
@@ -122,8 +130,8 @@ _COMMON: Mapping[str, Field] = {
         check_name,
         {
             **NAME,
-            "description": "An attribute to hash instead of the user id, such as a company. Its value must be a text "
-            "or a whole number; the rule does not match users without it.",
+            "description": "An attribute to hash instead of the user id, such as `company` or `company.id`. "
+            "Its value must be a text or a whole number; the rule does not match users without it.",
         },
     ),
     "ramp": Field(
@@ -135,6 +143,25 @@ _COMMON: Mapping[str, Field] = {
             "maxItems": MOST_RAMP_STEPS,
             "description": "Steps in order of time. The percentage of a step applies from its "
             "time on. Before the first step, the percentage of the rule applies, or 0.",
+        },
+    ),
+    "ranges": Field(
+        _check_ranges,
+        {
+            "type": "array",
+            "items": reference("BucketRange"),
+            "minItems": 1,
+            "maxItems": MOST_RANGES,
+            "description": "Ranges of buckets, each under a salt of its own. The user must be in all of them, besides "
+            "the share. They hash what the share hashes.",
+        },
+    ),
+    "serves": Field(
+        check_boolean,
+        {
+            "type": "boolean",
+            "description": "For a flag without variants: whether it is on for the users whom the rule matches. "
+            "Default: true.",
         },
     ),
     "variant": Field(
@@ -208,6 +235,9 @@ def _check_serving(rule: Mapping[str, Any], field: str, variants: Collection[str
     if "variant" in rule and "split" in rule:
         message = "A rule serves either one variant or a split; leave one of the two out."
         yield Detail(f"{field}.split", DetailCode.INVALID_VALUE, message)
+    if "serves" in rule and variants:
+        message = "Must be left out, because the flag has variants; use variant."
+        yield Detail(f"{field}.serves", DetailCode.INVALID_VALUE, message)
     served = [(f"{field}.variant", rule.get("variant"))]
     split = rule.get("split")
     # A split that is too long is refused for its length alone.

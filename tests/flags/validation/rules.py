@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-from flags.engine.parsing import parse_flag
 from flags.engine.types import Rule
-from tests.flags.engine.refusals import blamed_in
+from flags.validation.parsing import parse_flag
+from tests.flags.validation.refusals import blamed_in
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=300)
 PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from config.errors import Detail, ErrorCode, ValidationFailed
-from flags.engine.parsing import parse_flag
+from flags.validation.parsing import parse_flag
 
 
 def refused(document: dict[str, Any], parse: Any = parse_flag) -> list[Detail]:

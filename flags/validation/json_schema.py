@@ -19,8 +19,9 @@ from jsonschema.validators import extend
 from referencing import Registry
 
 from config.errors import Detail, DetailCode
-from flags.engine.operands import check_pattern, compile_pattern
-from flags.engine.shapes import echo
+from flags.engine.operands import compile_pattern
+from flags.validation.operands import check_pattern
+from flags.validation.shapes import echo
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MOST_SUBSCHEMAS = 200

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from config.errors import Detail, DetailCode
-from flags.engine import json_schema
-from flags.engine.shapes import (
+from flags.engine.compiling import with_served_variants
+from flags.engine.types import ValueType
+from flags.validation import json_schema
+from flags.validation.shapes import (
     MOST_VARIANTS,
     Check,
     check_boolean,
@@ -20,7 +22,6 @@ from flags.engine.shapes import (
     check_object,
     echo,
 )
-from flags.engine.types import ValueType
 
 _LARGEST_VALUE = 32 * 1024
 
@@ -39,22 +40,6 @@ def check_values(document: Mapping[str, Any]) -> Iterator[Detail]:
     if not details:
         yield from _check_served(document)
         yield from _check_schema(document)
-
-
-def with_served_variants(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document of a flag, with `defaultVariant` and `offVariant` if it has variants.
-
-    If left out, they are the first and the last variant or, for type boolean, the first with true
-    and with false.
-    """
-    variants = document.get("variants")
-    if not variants:
-        return dict(document)
-    default, off = variants[0]["key"], variants[-1]["key"]
-    if document["type"] == ValueType.BOOLEAN:
-        default = next((variant["key"] for variant in variants if variant["value"] is True), default)
-        off = next((variant["key"] for variant in variants if variant["value"] is False), off)
-    return {"defaultVariant": default, "offVariant": off, **document}
 
 
 def _check_without_variants(document: Mapping[str, Any]) -> Iterator[Detail]:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from config.errors import Detail, DetailCode, ValidationFailed
 from flags.engine.operators import OPERATORS
 from flags.engine.types import Rule, RuleType
-from tests.flags.engine.refusals import refused
-from tests.flags.engine.rules import FIXED, PRO, attribute_rule, blamed, parse_rules
 from tests.flags.engine.strategies import ANY_JSON, TEXT
+from tests.flags.validation.refusals import refused
+from tests.flags.validation.rules import FIXED, PRO, attribute_rule, blamed, parse_rules
 
 
 def one_of_or_anything(*values: object) -> st.SearchStrategy[object]:
@@ -214,7 +214,7 @@ def test_parse_rules__many_mistakes__are_all_named_with_the_callers_path() -> No
         (
             [{"type": "percentage", "percentage": 1, "userIds": []}],
             "Unknown field; leave it out. The fields are: type, name, enabled, percentage, conditions, "
-            "startAt, endAt, salt, bucketBy, ramp, variant, split.",
+            "startAt, endAt, salt, bucketBy, ramp, ranges, serves, variant, split.",
         ),
         (users_rule([]), "Must have 1 to 10,000 user ids."),
         ([{}] * 201, "Must have at most 200 rules."),

@@ -10,11 +10,11 @@ from hypothesis import given
 
 from flags.engine import conditions
 from flags.engine.evaluation import evaluate
-from flags.engine.parsing import Reference, parse_flag, parse_segment, references
 from flags.engine.types import Configuration, Context, Reason
-from tests.flags.engine.refusals import blamed_in, refused
-from tests.flags.engine.rules import FIXED, PRO, attribute_rule, blamed, parse_rules
+from flags.validation.parsing import Reference, parse_flag, parse_segment, references
 from tests.flags.engine.strategies import ATTRIBUTES, NOW, RIGHT_RULES, TEXT
+from tests.flags.validation.refusals import blamed_in, refused
+from tests.flags.validation.rules import FIXED, PRO, attribute_rule, blamed, parse_rules
 
 
 @FIXED

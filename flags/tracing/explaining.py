@@ -6,7 +6,7 @@ Nothing is decided here. Each step is found out by the same test that an evaluat
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import singledispatch
@@ -15,14 +15,15 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from config.timestamps import format_timestamp
-from flags.engine import trace
-from flags.engine.bucketing import BUCKETS, bucket, threshold
-from flags.engine.conditions import Condition
+from flags.engine.bucketing import BUCKETS, bucket
+from flags.engine.conditions import Condition, compile_reader
 from flags.engine.evaluation import evaluate, evaluate_prerequisite, is_met, matches
 from flags.engine.experiment_rule import ExperimentRule
-from flags.engine.rules import Membership, Schedule, Share, Switch, Users, unit_of
-from flags.engine.trace import Trace
+from flags.engine.participation import assign_by_rule
+from flags.engine.rules import Membership, Range, Schedule, Share, Switch, Users, unit_of
 from flags.engine.types import Context, Flag, Prerequisite, Rule, is_member
+from flags.tracing import answers
+from flags.tracing.answers import Trace
 
 _LONGEST_SHOWN = 300
 
@@ -48,14 +49,14 @@ def explain(flag: Flag, context: Context) -> Trace:
         **answer,
         is_enabled=flag.enabled,
         prerequisites=[_explain_prerequisite(prerequisite, context) for prerequisite in flag.prerequisites],
-        rules=[_explain_rule(index, rule, tracer, index == served) for index, rule in enumerate(flag.rules)],
+        rules=[_explain_rule(flag, rule, tracer, rule.index == served) for rule in flag.rules],
     )
 
 
-def _explain_prerequisite(prerequisite: Prerequisite, context: Context) -> trace.ExplainedPrerequisite:
+def _explain_prerequisite(prerequisite: Prerequisite, context: Context) -> answers.ExplainedPrerequisite:
     evaluation = evaluate_prerequisite(prerequisite, context)
     answer: Mapping[str, Any] = evaluation.answer if evaluation else {}
-    return trace.ExplainedPrerequisite(
+    return answers.ExplainedPrerequisite(
         flag=prerequisite.flag,
         variants=list(prerequisite.variants) or UNSET,
         **answer,
@@ -71,86 +72,61 @@ class _Tracer:
     segments: set[str] = field(default_factory=set)
 
 
-def _explain_rule(index: int, rule: Rule, tracer: _Tracer, is_served: bool) -> trace.ExplainedRule:
-    steps = [_explain_step(step, tracer) for step in rule.steps]
-    matches = all(step.passed for step in steps)
-    return trace.ExplainedRule(
-        index=index,
+def _explain_rule(flag: Flag, rule: Rule, tracer: _Tracer, is_served: bool) -> answers.ExplainedRule:
+    is_match, is_of_experiment = matches(rule, tracer.context), isinstance(rule, ExperimentRule)
+    return answers.ExplainedRule(
+        index=rule.index,
         type=rule.source["type"],
         name=rule.source.get("name", UNSET),
-        matches=matches,
+        matches=is_match,
         is_served=is_served,
-        steps=steps,
-        assignment=_explain_assignment(rule, tracer) if isinstance(rule, ExperimentRule) else UNSET,
-        serves=_explain_serving(rule, tracer.context) if matches else UNSET,
+        steps=[] if is_of_experiment else [_explain_step(step, tracer) for step in rule.steps],
+        assignment=_explain_assignment(flag, rule, tracer) if isinstance(rule, ExperimentRule) else UNSET,
+        serves=_explain_serving(rule, tracer.context) if is_match else UNSET,
     )
 
 
-def _explain_assignment(rule: ExperimentRule, tracer: _Tracer) -> trace.ExplainedAssignment:
+def _explain_assignment(flag: Flag, rule: ExperimentRule, tracer: _Tracer) -> answers.ExplainedAssignment:
     context, key = tracer.context, rule.source["experiment"]
-    assigned = rule.assign(context)
+    assigned = assign_by_rule(flag, rule, context)
     salt = f"{key}:variant"
-    return trace.ExplainedAssignment(
+    return answers.ExplainedAssignment(
         experiment=key,
         variant=assigned.variant,
         in_experiment=assigned.exclusion is None,
         reason=assigned.exclusion.value if assigned.exclusion else UNSET,
         stored=context.assigned.get(key, UNSET),
-        split=[trace.SplitPart(variant=entry["key"], weight=entry["weight"]) for entry in rule.source["variants"]],
+        split=[answers.SplitPart(variant=entry["key"], weight=entry["weight"]) for entry in rule.source["variants"]],
         salt=salt,
         bucket=bucket(salt, context.user_id),
-        steps=[*_explain_audience(rule, tracer)],
+        steps=[_explain_step(step, tracer) for step in rule.steps],
     )
 
 
-def _explain_audience(rule: ExperimentRule, tracer: _Tracer) -> Iterator[trace.AudienceStep]:
-    user_id = tracer.context.user_id
-    if group := rule.source.get("group"):
-        number = bucket(group["key"], user_id)
-        yield trace.GroupStep(
-            group=group["key"],
-            start=group["from"],
-            end=group["to"],
-            bucket=number,
-            passed=threshold(group["from"]) <= number < threshold(group["to"]),
-        )
-    yield from (_explain_condition(condition, tracer) for condition in rule.conditions)
-    if (percentage := rule.source.get("percentage", 100)) != 100:
-        number, limit = bucket(rule.salt, user_id), threshold(percentage)
-        yield trace.ShareStep(
-            percentage=percentage,
-            threshold=limit,
-            salt=rule.salt,
-            bucketed=user_id,
-            bucket=number,
-            passed=number < limit,
-        )
-
-
-def _explain_serving(rule: Rule, context: Context) -> trace.ExplainedServing:
+def _explain_serving(rule: Rule, context: Context) -> answers.ExplainedServing:
     answer: dict[str, Any] = {name: value for name, value in rule.serve(context).answer.items() if name != "reason"}
     unit = unit_of(rule.source.get("bucketBy"))(context)
     hashed: dict[str, Any] = {}
     if "split" in rule.source and unit is not None:
         salt = f"{rule.salt}:variant"
-        split = [trace.SplitPart(**part) for part in rule.source["split"]]
+        split = [answers.SplitPart(**part) for part in rule.source["split"]]
         hashed = {"split": split, "salt": salt, "bucket": bucket(salt, unit)}
-    return trace.ExplainedServing(**answer, **hashed)
+    return answers.ExplainedServing(**answer, **hashed)
 
 
 @singledispatch
-def _explain_step(step: Any, tracer: _Tracer) -> trace.RuleStep:
+def _explain_step(step: Any, tracer: _Tracer) -> answers.RuleStep:
     raise TypeError(f"Steps of type {type(step).__name__} cannot be explained.")
 
 
 @_explain_step.register
-def _(step: Switch, tracer: _Tracer) -> trace.EnabledStep:
-    return trace.EnabledStep(passed=step.test(tracer.context))
+def _(step: Switch, tracer: _Tracer) -> answers.EnabledStep:
+    return answers.EnabledStep(passed=step.test(tracer.context))
 
 
 @_explain_step.register
-def _(step: Schedule, tracer: _Tracer) -> trace.ScheduleStep:
-    return trace.ScheduleStep(
+def _(step: Schedule, tracer: _Tracer) -> answers.ScheduleStep:
+    return answers.ScheduleStep(
         start_at=_moment(step.start),
         end_at=_moment(step.end),
         now=format_timestamp(tracer.context.now),
@@ -159,43 +135,56 @@ def _(step: Schedule, tracer: _Tracer) -> trace.ScheduleStep:
 
 
 @_explain_step.register
-def _(step: Users, tracer: _Tracer) -> trace.UsersStep:
+def _(step: Users, tracer: _Tracer) -> answers.UsersStep:
     context = tracer.context
-    return trace.UsersStep(actual=context.user_id, user_count=len(step.user_ids), passed=step.test(context))
+    return answers.UsersStep(actual=context.user_id, user_count=len(step.user_ids), passed=step.test(context))
 
 
 @_explain_step.register
-def _(step: Membership, tracer: _Tracer) -> trace.SegmentStep:
-    return trace.SegmentStep(**_explain_segment(step.segment, tracer), passed=step.test(tracer.context))
+def _(step: Membership, tracer: _Tracer) -> answers.SegmentStep:
+    return answers.SegmentStep(**_explain_segment(step.segment, tracer), passed=step.test(tracer.context))
 
 
 @_explain_step.register
-def _explain_condition(step: Condition, tracer: _Tracer) -> trace.ConditionStep:
+def _explain_condition(step: Condition, tracer: _Tracer) -> answers.ConditionStep:
     source, context = step.source, tracer.context
     asks_for_segment = source["operator"] == "inSegment"
-    actual = UNSET if asks_for_segment else step.read(context)
     # A missing attribute is left out, since null is a value that a caller may send.
-    is_missing = actual is None and source["attribute"] not in context.attributes
-    segment = trace.ExplainedSegment(**_explain_segment(source["value"], tracer)) if asks_for_segment else UNSET
-    return trace.ConditionStep(
+    actual = UNSET if asks_for_segment else compile_reader(source["attribute"], UNSET)(context)
+    segment = answers.ExplainedSegment(**_explain_segment(source["value"], tracer)) if asks_for_segment else UNSET
+    return answers.ConditionStep(
         attribute=source.get("attribute", UNSET),
         operator=source["operator"],
         value=source.get("value", UNSET),
         ignore_case=source.get("ignoreCase", UNSET),
         negate=source.get("negate", UNSET),
-        actual=UNSET if is_missing or asks_for_segment else _shorten(actual),
+        actual=UNSET if actual is UNSET else _shorten(actual),
         segment=segment,
         passed=step.test(context),
     )
 
 
 @_explain_step.register
-def _(step: Share, tracer: _Tracer) -> trace.ShareStep:
+def _(step: Share, tracer: _Tracer) -> answers.ShareStep:
     limit = step.threshold_at(tracer.context.now)
     unit = step.unit(tracer.context)
-    return trace.ShareStep(
-        percentage=limit * 100 / BUCKETS,
+    return answers.ShareStep(
+        percentage=_percent(limit),
         threshold=limit,
+        salt=step.salt,
+        bucket_by=UNSET if step.bucket_by is None else step.bucket_by,
+        bucketed=UNSET if unit is None else str(_shorten(unit)),
+        bucket=UNSET if unit is None else bucket(step.salt, unit),
+        passed=step.test(tracer.context),
+    )
+
+
+@_explain_step.register
+def _(step: Range, tracer: _Tracer) -> answers.RangeStep:
+    unit = step.unit(tracer.context)
+    return answers.RangeStep(
+        start=_percent(step.start),
+        end=_percent(step.end),
         salt=step.salt,
         bucket_by=UNSET if step.bucket_by is None else step.bucket_by,
         bucketed=UNSET if unit is None else str(_shorten(unit)),
@@ -216,6 +205,10 @@ def _explain_segment(key: str, tracer: _Tracer) -> dict[str, Any]:
         tracer.segments.add(key)
         fields["conditions"] = [_explain_step(step, tracer) for step in segment.steps]
     return fields
+
+
+def _percent(buckets: int) -> float:
+    return buckets * 100 / BUCKETS
 
 
 def _moment(moment: datetime | None) -> str | UnsetType:

@@ -1,0 +1,1 @@
+"""Explanations of evaluations: the answers that hold them, and the code that makes them. Pure: no Django."""
