@@ -4,10 +4,11 @@ PYTHON ?= python3
 PORT ?= 8000
 BIN := .venv/bin
 OPENFEATURE := tests/system/openfeature
+NEXT := tests/system/next
 TYPESCRIPT := tests/benchmarks/typescript
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help install run test test-system test-faults check format bench lock freeze-migrations
+.PHONY: help install clients run test test-system test-faults check format bench lock freeze-migrations
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,11 +33,18 @@ install: .venv/installed ## Create .venv with the packages that the service need
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements-bench.lock
 	@touch $@
 
-# OpenFeature's clients for JavaScript, which the system tests alone run.
+# OpenFeature's clients for JavaScript, which the system tests and one benchmark run.
 $(OPENFEATURE)/node_modules/installed: $(OPENFEATURE)/package-lock.json
 	@command -v npm >/dev/null || { echo "The system tests run clients in Node.js: install node and npm." >&2; exit 1; }
 	@echo "Installing OpenFeature's clients into $(OPENFEATURE)/node_modules ..."
 	@cd $(OPENFEATURE) && npm ci --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null
+	@touch $@
+
+# Next.js, with which a system test builds a site.
+$(NEXT)/node_modules/installed: $(NEXT)/package-lock.json
+	@command -v npm >/dev/null || { echo "The system tests build a site with Next.js: install node and npm." >&2; exit 1; }
+	@echo "Installing Next.js into $(NEXT)/node_modules ..."
+	@cd $(NEXT) && npm ci --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null
 	@touch $@
 
 # What makes and checks types from the OpenAPI document, which the benchmarks alone run.
@@ -51,14 +59,17 @@ $(TYPESCRIPT)/node_modules/installed: $(TYPESCRIPT)/package-lock.json
 	@umask 077 && $(BIN)/python -c 'import secrets; print(f"DEBUG=true\nANONYMOUS_SCOPE=manage\nSECRET_KEY={secrets.token_urlsafe(50)}")' > $@.new
 	@mv $@.new $@
 
-run: .venv/installed .env ## Set up a database with demo data and serve it on port 8000; PORT=9000 takes another.
+clients: .venv/installed ## Build the packages of the clients, which the service serves under /clients/.
+	@$(BIN)/python -m flags.clients >/dev/null
+
+run: .venv/installed .env clients ## Set up a database with demo data and serve it on port 8000; PORT=9000 takes another.
 	@$(BIN)/python manage.py setup
 	@exec $(BIN)/python manage.py serve --port $(PORT)
 
 test: .venv/installed-dev ## Run the unit tests on SQLite and PostgreSQL.
 	@$(BIN)/python -m tests
 
-test-system: .venv/installed-dev $(OPENFEATURE)/node_modules/installed ## Run the tests with real processes and clients.
+test-system: .venv/installed-dev $(OPENFEATURE)/node_modules/installed $(NEXT)/node_modules/installed ## Run the tests with real processes and clients.
 	@$(BIN)/python -m tests --system
 
 test-faults: .venv/installed-dev ## Harm servers under traffic in every way, and count what is lost, doubled or unanswered.
@@ -78,7 +89,7 @@ format: .venv/installed-dev ## Mend what ruff can mend, and format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/installed-bench $(TYPESCRIPT)/node_modules/installed ## Run the benchmarks.
+bench: .venv/installed-bench $(TYPESCRIPT)/node_modules/installed $(OPENFEATURE)/node_modules/installed ## Run the benchmarks.
 	@$(BIN)/python -m tests.benchmarks
 
 # For every Python from 3.11 on.

@@ -25,8 +25,10 @@ _VARIABLE = {
     r'(?i:(?<=etag: ))"[\w-]+"': "<version>",
     r"(?<=http://127\.0\.0\.1:)\d+(?=/ofrep/v1/streams/)": "<port>",
     r"(?<=token=)[\w.-]+": "<token>",
+    r"(?<=&revision=)\d+": "<revision>",
     r"(?i:(?<=x-revision: ))\d+": "<revision>",
     r'(?<="revision":) ?\d+': "0",
+    r'(?<="version":) ?"\d+"': '"0"',
 }
 """What differs from run to run."""
 

@@ -13,8 +13,10 @@ import httpx
 import pytest
 
 from config.timestamps import format_timestamp
+from flags.engine.operands import compile_pattern
 from tests.flags.engine.reference import VECTORS, load_vectors
 from tests.system.local_evaluation.flags import FLAGS, SEGMENTS
+from tests.system.local_evaluation.patterns import REFUSED, TEXTS, TRANSLATED
 from tests.system.local_evaluation.users import users
 from tests.system.server import Server
 
@@ -22,13 +24,14 @@ pytestmark = [pytest.mark.system, pytest.mark.once]
 
 FOLDER = Path(__file__).parent / "local_evaluation"
 EXACT_IN_JAVASCRIPT = 2**53
+NO_FLAGS = {"data": {"flags": [], "segments": []}}
 
 
 def answers_of_node(ruleset: Any, **questions: list[Any]) -> dict[str, list[Any]]:
-    """What the evaluator says to `evaluations`, `buckets` and `splits`, in their order."""
+    """What the evaluator says to `evaluations`, `buckets`, `splits` and `patterns`, in their order."""
     node = shutil.which("node")
     assert node, "Node.js is missing: `make test-system` says what it needs"
-    asked = {"evaluations": [], "buckets": [], "splits": [], **questions, "ruleset": ruleset}
+    asked = {"evaluations": [], "buckets": [], "splits": [], "patterns": [], **questions, "ruleset": ruleset}
     done = subprocess.run(
         [node, "answers.mjs"],
         cwd=FOLDER,
@@ -63,9 +66,38 @@ def test_evaluator__published_evaluations__are_reproduced() -> None:
 
 def test_evaluator__published_buckets_and_splits__are_reproduced() -> None:
     buckets, splits = load_vectors("buckets"), load_vectors("splits")
-    answers = answers_of_node({"data": {"flags": [], "segments": []}}, buckets=buckets, splits=splits)
+    answers = answers_of_node(NO_FLAGS, buckets=buckets, splits=splits)
     assert answers["buckets"] == [bucket["bucket"] for bucket in buckets]
     assert answers["splits"] == [split["variant"] for split in splits]
+
+
+def test_patterns__that_are_not_refused__find_what_re2_finds() -> None:
+    asked = [
+        {"pattern": pattern, "ignoreCase": ignore_case, "texts": TEXTS}
+        for pattern in (*TRANSLATED, *REFUSED)
+        for ignore_case in (False, True)
+    ]
+    searched = answers_of_node(NO_FLAGS, patterns=asked)["patterns"]
+    refused = {asked["pattern"] for asked, found in zip(asked, searched, strict=True) if found == "refused"}
+    assert refused == set(REFUSED)
+    for question_asked, found in zip(asked, searched, strict=True):
+        if found != "refused":
+            pattern = compile_pattern(question_asked["pattern"], question_asked["ignoreCase"])
+            expected = [pattern.search(text) is not None for text in TEXTS]
+            pairs = zip(TEXTS, found, expected, strict=True)
+            differing = [(text, said, right) for text, said, right in pairs if said not in (right, None)]
+            assert (question_asked, differing) == (question_asked, [])
+
+
+def test_pattern__that_only_re2_can_search_for__gives_nothing_and_spoils_nothing_else() -> None:
+    def flag(key: str, pattern: str) -> dict[str, Any]:
+        conditions = [{"attribute": "email", "operator": "matches", "value": pattern, "negate": True}]
+        return {"key": key, "enabled": True, "rules": [{"type": "attribute", "conditions": conditions}]}
+
+    ruleset = {"data": {"flags": [flag("only-re2", "(?i:a)b"), flag("both", "z")], "segments": []}}
+    asked = [question(key, "u", {"email": "ab"}, "2026-01-01") for key in ("only-re2", "both")]
+    answers = answers_of_node(ruleset, evaluations=asked)["evaluations"]
+    assert [answer["enabled"] for answer in answers] == [False, True]
 
 
 @pytest.fixture(scope="module")

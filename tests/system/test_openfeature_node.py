@@ -47,7 +47,7 @@ def test_client__with_a_client_key__is_told_nothing_of_rules(client: NodeClient,
     with node_client(server, authorization(server, "client")) as other:
         details = other.ask("germany", False, ADA)
     assert (details["value"], details["reason"]) == (True, "TARGETING_MATCH")
-    assert details["flagMetadata"].keys() == {"revision", "flagSetId", "reason"}
+    assert details["flagMetadata"].keys() == {"revision", "version", "flagSetId", "reason"}
 
 
 def test_client__key_in_the_other_header__is_known_too(client: NodeClient, server: Server) -> None:

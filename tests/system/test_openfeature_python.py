@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from halyard_openfeature import HalyardProvider
 from openfeature import api
 from openfeature.client import OpenFeatureClient
 from openfeature.contrib.provider.ofrep import OFREPProvider
 from openfeature.evaluation_context import EvaluationContext
 from openfeature.flag_evaluation import FlagEvaluationDetails
 
+from flags.clients.wheel import SOURCES as CLIENT
+from tests.guide.markdown import code_blocks, read_page
+from tests.guide.transcripts import ADDRESS
 from tests.system.openfeature.flags import ADA, CASES, NOBODY, Case, serving_flags
 from tests.system.openfeature.snippets import snippet
 from tests.system.server import ROOT, Server
@@ -59,11 +65,26 @@ def test_client__with_a_server_key__gets_value_variant_reason_or_error(server: S
         assert metadata == case.metadata
 
 
+@pytest.mark.parametrize("mode", ["remote", "local"])
+def test_own_provider__in_each_mode__answers_as_the_service_does(server: Server, mode: Any) -> None:
+    provider = HalyardProvider(server.url, server.keys["production"]["server"], mode=mode, exposures=False)
+    api.set_provider_and_wait(provider)
+    client, wrong = api.get_client(), []
+    for case in CASES:
+        details = ask(client, case.flag, case.default, case.context)
+        answer = (details.value, type(details.value), details.variant, details.reason, details.error_code)
+        metadata = {name: details.flag_metadata[name] for name in ("rule", "ruleName") if name in details.flag_metadata}
+        expected = (case.value, type(case.value), case.variant, case.reason, case.error)
+        if answer != expected or (case.error is None and metadata != case.metadata):
+            wrong.append((case, details))
+    assert wrong == []
+
+
 def test_client__with_a_client_key__is_told_nothing_of_rules(server: Server) -> None:
     details = ask(client_of(server, server.keys["production"]["client"]), "germany", False, ADA)
     assert (details.value, details.reason) == (True, "TARGETING_MATCH")
     assert details.flag_metadata["flagSetId"] == "production"
-    assert details.flag_metadata.keys() == {"revision", "flagSetId", "reason"}
+    assert details.flag_metadata.keys() == {"revision", "version", "flagSetId", "reason"}
 
 
 def test_client__toggle_that_was_answered__is_seen_by_the_next_question(server: Server) -> None:
@@ -110,3 +131,15 @@ def test_guide__example_in_python__prints_what_it_says(server: Server) -> None:
     example = snippet("python", server)
     done = subprocess.run([sys.executable, "-c", example.code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, example.printed), done.stderr
+
+
+def test_guide__example_of_the_own_provider__prints_what_it_says(server: Server) -> None:
+    blocks = code_blocks(read_page("openfeature/python.md"))
+    code, printed = next((code, after) for (_, code), (form, after) in pairwise(blocks) if form == "text")
+    code = code.replace("hyd_s_...", server.keys["production"]["server"]).replace(ADDRESS, server.url)
+    environment = {**os.environ, "PYTHONPATH": str(CLIENT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, printed), done.stderr
+    assert "HalyardProvider" in code

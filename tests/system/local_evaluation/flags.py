@@ -109,6 +109,10 @@ def _share(percentage: float, **others: object) -> Document:
     return {"type": "percentage", "percentage": percentage, **others}
 
 
+def _range(salt: str, start: float, end: float) -> Document:
+    return {"salt": salt, "from": start, "to": end}
+
+
 _OF_ALL_KINDS: list[Document] = [
     _flag("plain"),
     _flag("off", _EVERYONE, enabled=False),
@@ -132,6 +136,10 @@ _OF_ALL_KINDS: list[Document] = [
     _flag("by-company-all", _share(100, bucketBy="company")),
     _flag("users-by-company", {"type": "users", "userIds": [f"user-{n}" for n in range(90)], "bucketBy": "company"}),
     _flag("by-user-id", _share(50, bucketBy="userId", salt="half")),
+    _flag("ranged", _share(70, salt="s", ranges=[_range("checkout", 12.5, 60.001), _range("half", 0, 80)])),
+    _flag("ranged-only", {"type": "segment", "segment": "paying", "ranges": [_range("checkout", 50, 100)]}),
+    _flag("ranged-by-company", _share(100, bucketBy="company", ranges=[_range("companies", 0, 40)])),
+    _flag("not-served", _share(30, serves=False), _share(60, serves=True)),
     _flag("split", _share(80, split=_SPLIT), **COLOURS),
     _flag("split-by-company", _share(70, split=_SPLIT, bucketBy="company", salt="s"), **COLOURS),
     _flag(

@@ -87,7 +87,7 @@ CASES = [
     Case("germany", True, BOB, False, "off", "UNKNOWN"),
     Case("germany", True, NOBODY, False, "off", "UNKNOWN"),
     Case("half", False, ADA, True, "on", "SPLIT", metadata=_RULE),
-    Case("half", True, BOB, False, "off", "UNKNOWN"),
+    Case("half", True, BOB, False, "off", "SPLIT"),
     Case("half", True, NOBODY, True, error="TARGETING_KEY_MISSING"),
     Case("dependent", True, ADA, False, "off", "UNKNOWN"),
     Case("beta", False, BOB, True, "yes", "STATIC"),
@@ -113,7 +113,7 @@ def serving_flags(folder: Path, **settings: str) -> Iterator[Server]:
     with fresh_database(folder) as url:
         server = Server(folder, url, DEBUG="true", **settings)
         server.prepare()
-        server.run("manage.py", "demo", "--users", "10", "--events", "50", "--days", "1")
+        server.run("manage.py", "demo", "--users", "10", "--events", "80", "--days", "1")
         try:
             server.start()
             create_flags(server)

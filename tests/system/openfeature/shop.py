@@ -22,7 +22,7 @@ BULK = "/ofrep/v1/evaluate/flags"
 STREAMS = "/ofrep/v1/streams/"
 
 
-class _Files(SimpleHTTPRequestHandler):
+class QuietFiles(SimpleHTTPRequestHandler):
     """The files of this folder, with no line in the tests' output for each."""
 
     def log_message(self, *arguments: object) -> None:
@@ -32,7 +32,7 @@ class _Files(SimpleHTTPRequestHandler):
 @contextmanager
 def serving_shop() -> Iterator[int]:
     """The port on 127.0.0.1 where the page is, as shop.html."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=FOLDER)) as site:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietFiles, directory=FOLDER)) as site:
         site.daemon_threads = True
         threading.Thread(target=site.serve_forever, daemon=True).start()
         try:
