@@ -83,6 +83,7 @@ class Flag(models.Model):
     )
     owner = models.CharField(max_length=NAME_LENGTH, blank=True, default="")
     expires_at = models.DateTimeField(null=True, blank=True)
+    client_visible = models.BooleanField(default=True, db_default=True)
     archived_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(editable=False)
     common_updated_at = models.DateTimeField(editable=False)
@@ -239,3 +240,43 @@ class LastUse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.flag_key} {self.outcome} until {self.hour}"
+
+
+class RecentUser(models.Model):
+    """A user of the sample of an environment. `flags.recent_users` writes it.
+
+    `position` is the hash that decides who is in the sample. `attributes` has the values that rules
+    read, by the names that rules use. `seen_at` is exact to the hour.
+    """
+
+    pk = models.CompositePrimaryKey("environment_id", "user_id")
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+", db_index=False)
+    user_id = models.CharField(max_length=NAME_LENGTH)
+    position = models.BigIntegerField()
+    attributes: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(decoder=StoredJSONDecoder)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        indexes = (models.Index(fields=("environment", "position"), name="recent_user_by_position"),)
+
+    def __str__(self) -> str:
+        return self.user_id
+
+
+class RecentUserSampling(models.Model):
+    """How the sample of an environment is drawn: it takes the users whose position is below `limit`.
+
+    Users are collected since `since`. The limit was raised from `limit_before` at `raised_at`, so
+    only those below both are complete until a week later. A user who was erased at `erased_at` must
+    not come back with what workers had noted before.
+    """
+
+    environment = models.OneToOneField(Environment, on_delete=models.CASCADE, related_name="+", primary_key=True)
+    limit = models.BigIntegerField()
+    since = models.DateTimeField()
+    limit_before = models.BigIntegerField(null=True, default=None)
+    raised_at = models.DateTimeField(null=True, default=None)
+    erased_at = models.DateTimeField(null=True, default=None)
+
+    def __str__(self) -> str:
+        return f"the sample of {self.environment}"

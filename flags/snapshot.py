@@ -16,11 +16,11 @@ from django.db.models import Max
 
 from config.documents import Document
 from config.keys import environments
-from config.models import Change, Environment, kinds_of
+from config.models import Change, Environment, Scope, kinds_of
 from config.snapshot import Table, give_way
 from flags.changes import flag_changes, segment_changes
 from flags.changes.properties import evaluated_document, in_environment
-from flags.engine.parsing import compile_flag, compile_segment
+from flags.engine.compiling import compile_flag, compile_segment
 from flags.engine.types import Configuration, Flag, Segment
 from flags.models import Flag as FlagRow
 from flags.models import FlagState
@@ -53,14 +53,21 @@ def configuration(environment_key: str) -> Configuration:
     return configurations.get(environment_key, configurations[_ANYWHERE])
 
 
+def flags_for(scope: Scope | None, configuration: Configuration) -> Mapping[str, Flag]:
+    """Return the flags that a caller with a key of this scope may evaluate. To the caller, others do not exist."""
+    return configuration.client_visible if scope is Scope.CLIENT else configuration.flags
+
+
 def _load() -> Compiled:
     # Revisions are read first. A change committed after that is applied once more, which brings its
     # revision.
     revisions = _revisions()
     states: dict[UUID, dict[str, Document]] = defaultdict(dict)
-    rows = FlagState.objects.values_list("flag_id", "environment__key", "enabled", "rules")
-    for flag_id, environment_key, enabled, rules in rows.iterator():
+    versions: dict[UUID, dict[str, int]] = defaultdict(dict)
+    rows = FlagState.objects.values_list("flag_id", "environment__key", "enabled", "rules", "version")
+    for flag_id, environment_key, enabled, rules, version in rows.iterator():
         states[flag_id][environment_key] = {"enabled": enabled, "rules": rules}
+        versions[flag_id][environment_key] = version
     flags: dict[str, dict[str, Flag]] = {key: {} for key in Environment.objects.values_list("key", flat=True)}
     flags[_ANYWHERE] = {}
     archived = set()
@@ -69,7 +76,9 @@ def _load() -> Compiled:
             archived.add(row.key)
         give_way()
         document = {**evaluated_document(row), "states": states[row.pk]}
-        for environment_key, flag in _compile(document, flags).items():
+        own = versions[row.pk]
+        newest = {key: max(row.common_version, own.get(key, 0)) for key in flags}
+        for environment_key, flag in _compile(document, newest).items():
             flags[environment_key][row.key] = flag
     documents = (segment_changes.document(row) for row in SegmentRow.objects.iterator())
     by_key = {document["key"]: compile_segment(document) for document in documents}
@@ -87,18 +96,19 @@ def _revisions() -> Mapping[str, int]:
     return dict(changed.annotate(newest=Max("revision")))
 
 
-def _compile(document: Document, environment_keys: Mapping[str, object]) -> Mapping[str, Flag]:
-    """Return the compiled flag for each environment."""
-    anywhere = compile_flag(in_environment(document, _ANYWHERE))
-    return {
-        key: compile_flag(in_environment(document, key)) if key in document["states"] else anywhere
-        for key in environment_keys
-    }
+def _compile(document: Document, versions: Mapping[str, int]) -> Mapping[str, Flag]:
+    """Return the compiled flag for each environment. `versions` are those of the flag, by environment."""
+
+    def compile_in(key: str) -> Flag:
+        return compile_flag({**in_environment(document, key), "version": versions[key]})
+
+    anywhere = compile_in(_ANYWHERE)
+    return {key: compile_in(key) if key in document["states"] else anywhere for key in versions}
 
 
 def _apply(now: Compiled, changes: Sequence[Change]) -> Compiled:
     """Return the state after these changes, with one copy of it however many they are."""
-    draft = _Draft(now)
+    draft = _Draft(now, changes)
     for change in _without_overwritten(changes):
         draft.add(change)
         give_way()
@@ -116,8 +126,10 @@ def _without_overwritten(changes: Sequence[Change]) -> Iterator[Change]:
 class _Draft:
     """A state that changes are added to. What it was made from stays as it is."""
 
-    def __init__(self, now: Compiled) -> None:
+    def __init__(self, now: Compiled, changes: Sequence[Change]) -> None:
         self._now = now
+        flags = (change for change in changes if change.kind == flag_changes.KIND)
+        self._changed = {(change.key, change.environment): change.revision for change in flags}
         self._flags = {key: own.flags for key, own in now.configurations.items()}
         self._revisions = {key: own.revision for key, own in now.configurations.items()}
         self._copies: dict[str, dict[str, Flag]] = {}
@@ -128,13 +140,24 @@ class _Draft:
         _ADD[change.kind](self, change)
 
     def add_flag(self, change: Change) -> None:
-        compiled_anew = _compile(change.after, self._flags) if change.after else {}
+        compiled_anew = _compile(change.after, self._versions(change.key)) if change.after else {}
         for key in self._flags:
             self._set_flag(key, change.key, compiled_anew.get(key))
         self._archived.discard(change.key)
         if change.after is not None and "archivedAt" in change.after:
             self._archived.add(change.key)
         self._advance(change)
+
+    def _versions(self, flag_key: str) -> Mapping[str, int]:
+        """Return the revision of the flag's newest change in each environment. Some change all environments."""
+        common = self._changed.get((flag_key, _ANYWHERE), 0)
+        return {
+            key: max(self._version(key, flag_key), common, self._changed.get((flag_key, key), 0)) for key in self._flags
+        }
+
+    def _version(self, environment_key: str, flag_key: str) -> int:
+        flag = self._flags[environment_key].get(flag_key)
+        return 0 if flag is None else flag.version
 
     def _set_flag(self, environment_key: str, flag_key: str, flag: Flag | None) -> None:
         own = self._copies.get(environment_key)

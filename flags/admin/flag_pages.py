@@ -17,10 +17,12 @@ from config.admin.reverts import RevertPages
 from config.admin.site import Confirmation, button, reason_of, writer_here
 from config.change_log.descriptions import DescribedChange, describe_differences
 from config.change_log.history import filter_visible
+from config.documents import Document
 from config.errors import DomainError
 from config.models import Change
+from flags.admin.switching_off import ask_before_switching_off
 from flags.changes import flag_changes
-from flags.changes.driven_rules import with_driven_rules
+from flags.changes.driven_rules import with_driven_rule
 from flags.models import Flag
 from flags.words.rules import describe_flag_value
 
@@ -81,11 +83,17 @@ class FlagPages(RevertPages):
 
     def _switch(self, request: HttpRequest, flags: Any, opened_in: str, wanted: str) -> None:
         """Switch each flag in its own transaction, and report what was done."""
-        keys = []
+        flags, keys = list(flags), []
+        try:
+            check_environment(request, opened_in)
+            if wanted == "off":
+                ask_before_switching_off(self, request, flags)
+        except DomainError as refusal:
+            messages.error(request, refusal.message)
+            return
         for flag in flags:
             try:
-                check_environment(request, opened_in)
-                flag_changes.update_flag(key=flag.key, changes={"enabled": wanted == "on"}, **writer_here(request))
+                self._move(request, flag, flag_changes.update_flag, changes={"enabled": wanted == "on"})
             except DomainError as refusal:
                 messages.error(request, refusal.message)
             else:
@@ -144,19 +152,26 @@ class FlagPages(RevertPages):
         return described if concerns_environment else replace(described, revert_address="")
 
     def revert(self, request: HttpRequest, obj: Flag, revision: int) -> None:
+        then = self._document_at(request, obj, revision)
+        if then and not _in_environment(current_environment(request).key, then)["enabled"]:
+            ask_before_switching_off(self, request, [obj])
         self._move(request, obj, flag_changes.revert_flag, revision=revision)
 
     def differences_to(self, request: HttpRequest, obj: Flag, revision: int) -> list[str] | None:
         """Describe what a revert would change. It leaves other environments, and archiving, as they are."""
-        environment = current_environment(request)
-        change = filter_visible(self.history_of(obj), environment.key).filter(revision=revision).first()
-        if change is None or change.after is None:
+        then = self._document_at(request, obj, revision)
+        if then is None:
             return None
-        before, after = (
-            _in_environment(environment.key, document) for document in (flag_changes.document(obj), change.after)
-        )
-        after["rules"] = with_driven_rules(before["rules"], after["rules"])
+        environment_key = current_environment(request).key
+        before, after = (_in_environment(environment_key, document) for document in (flag_changes.document(obj), then))
+        after["rules"] = with_driven_rule(before["rules"], after["rules"])
         return describe_differences(before, after, describe_flag_value)
+
+    def _document_at(self, request: HttpRequest, obj: Flag, revision: int) -> Document | None:
+        """Return the flag as it was at a revision in the history of the current environment, if it existed then."""
+        visible = filter_visible(self.history_of(obj), current_environment(request).key)
+        change = visible.filter(revision=revision).first()
+        return change.after if change else None
 
 
 def _in_environment(environment_key: str, document: dict[str, Any]) -> dict[str, Any]:

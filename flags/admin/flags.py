@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 
 from config.admin.current_environment import current_environment
 from config.admin.site import ChoiceFilter, Confirmation, MenuFilter, column, in_two_lines, moment, writer_here
-from config.change_log.descriptions import value_describers
+from config.change_log.descriptions import missing_values, value_describers
 from config.documents import is_same
 from config.models import Environment
 from flags.admin.flag_pages import FlagPages
@@ -22,12 +22,14 @@ from flags.admin.forms import FlagForm
 from flags.admin.known_flags import KnownFlags, KnownFlagsPage, address_of_known_flags, known_flags
 from flags.admin.promotion import PromotionPage
 from flags.admin.segments import SegmentAdmin
+from flags.admin.switching_off import ask_before_switching_off
 from flags.admin.tryout import TryoutPage
 from flags.admin.usage import usage_panel
 from flags.changes import flag_changes, segment_changes
+from flags.changes.driven_rules import driving_experiment
 from flags.models import Flag, FlagQuerySet, FlagState, FlagTag, Segment
 from flags.usage.staleness import stale, stale_reasons, with_stale_reasons
-from flags.words.rules import describe_flag_value, operator_choices, summarise_rules
+from flags.words.rules import CLIENT_VISIBLE, describe_flag_value, operator_choices, summarise_rules
 
 
 class EnabledFilter(ChoiceFilter):
@@ -83,11 +85,12 @@ class OwnerFilter(MenuFilter):
 
 
 _VALUES = ("type", "variants", "default_variant", "off_variant", "schema")
-_ABOUT = ("tags", "owner", "expires_at")
+_ABOUT = ("tags", "owner", "expires_at", "client_visible")
 _WRITTEN = ("description", "enabled", "rules", *_VALUES, "prerequisites", *_ABOUT)
 _TYPES = {"boolean": "true or false", "string": "text", "number": "number", "object": "JSON"}
 _LONG = ("variants", "schema", "prerequisites")
 
+missing_values[CLIENT_VISIBLE] = "yes"
 value_describers[flag_changes.KIND] = value_describers[segment_changes.KIND] = describe_flag_value
 admin.site.register(Segment, SegmentAdmin)
 
@@ -169,7 +172,8 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
     def get_fieldsets(self, request: HttpRequest, obj: Flag | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
             shown = ["shown_state", "shown_rules", "shown_values", "shown_prerequisites", "shown_tags", "owner"]
-            return [(None, {"fields": ["key", "description", *shown, "shown_expiry", "shown_update"]})]
+            shown += ["shown_expiry", "shown_visibility", "shown_update"]
+            return [(None, {"fields": ["key", "description", *shown]})]
         folded = {"classes": ["collapse"]}
         return [
             (None, {"fields": ["key", "description", "enabled", "rules"]}),
@@ -204,6 +208,10 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
     def shown_expiry(self, flag: Flag) -> SafeString | None:
         return moment(flag.expires_at)
 
+    @column("Visible to client keys")
+    def shown_visibility(self, flag: Flag) -> str:
+        return "yes" if flag.client_visible else "no"
+
     def loaded(self, request: HttpRequest, obj: Flag | None) -> dict[str, Any]:
         initial = super().loaded(request, obj)
         if obj is None:
@@ -222,6 +230,7 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *options: Any, **more: Any) -> Any:
         if flag := context.get("original"):
             context["usage"] = usage_panel(flag, current_environment(request), timezone.now())
+            context["driver"] = driving_experiment(flag.rules)
         return super().render_change_form(request, context, *options, **more)
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
@@ -240,6 +249,8 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
         # Fields that were not edited are left out, so that the domain may adapt them, such as a
         # removed variant.
         edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
+        if edited.get("enabled") is False:
+            ask_before_switching_off(self, request, [obj])
         return flag_changes.update_flag(key=obj.key, changes=edited, if_match=values["version"], **common)
 
     def remove(self, request: HttpRequest, obj: Flag, reason: str) -> None:
@@ -271,7 +282,10 @@ def _title(name: str, content: str | None) -> str:
 
 
 def _about(flag: Flag | None) -> str:
-    return " · ".join(filter(None, (", ".join(flag.tags[:5]), flag.owner))) if flag else ""
+    if flag is None:
+        return ""
+    hidden = "" if flag.client_visible else "not for client keys"
+    return " · ".join(filter(None, (", ".join(flag.tags[:5]), flag.owner, hidden)))
 
 
 def _join_keys(keys: list[str]) -> str:

@@ -77,6 +77,13 @@ class FlagForm(EnvironmentalForm):
     expires_at = MomentField(
         label="Expires", help_text="When the flag should be removed, in UTC. This is a reminder only."
     )
+    client_visible = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="Visible to client keys",
+        widget=UnfoldBooleanSwitchWidget(),
+        help_text="If this is off, apps and web pages with a client key do not get this flag, in any environment.",
+    )
     # The version that the page showed; if the flag has changed since, the edit is refused.
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 

@@ -16,6 +16,7 @@ from config.admin.site import DomainAdmin, button, reason_of, writer
 from config.change_log.descriptions import describe_differences
 from config.errors import DomainError
 from config.models import Environment
+from flags.admin.switching_off import ask_before_switching_off
 from flags.changes.bulk import Written
 from flags.changes.promotion import fingerprint, promote
 from flags.changes.properties import OFF
@@ -113,6 +114,7 @@ class PromotionPage(DomainAdmin):
     def _promote(self, request: HttpRequest, keys: Sequence[str], source: Environment) -> None:
         target = current_environment(request)
         check_environment(request, request.POST.get("opened_in"))
+        ask_before_switching_off(self, request, _flags_to_switch_off(keys, source, target))
         written = promote(
             source=source,
             target=target,
@@ -128,6 +130,11 @@ class PromotionPage(DomainAdmin):
 def _open_for_selected(model_admin: PromotionPage, request: HttpRequest, flags: Any) -> HttpResponse:
     keys = list(flags.order_by("key").values_list("key", flat=True))
     return model_admin.promotion(request, keys, model_admin.address_of("changelist"))
+
+
+def _flags_to_switch_off(keys: Sequence[str], source: Environment, target: Environment) -> list[Flag]:
+    off = [flag.key for flag in Flag.objects.in_environment(source).filter(key__in=keys) if not flag.enabled]
+    return [flag for flag in Flag.objects.in_environment(target).filter(key__in=off) if flag.enabled]
 
 
 def _preview(request: HttpRequest, keys: Sequence[str], source: Environment) -> Preview:

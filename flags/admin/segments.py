@@ -17,8 +17,8 @@ from config.documents import is_same
 from flags import snapshot
 from flags.admin.forms import SegmentForm
 from flags.changes import segment_changes
-from flags.engine.parsing import references
 from flags.models import FlagState, Segment
+from flags.validation.parsing import references
 from flags.words.rules import describe_condition, describe_flag_value, operator_choices
 
 _WRITTEN = ("description", "conditions", "user_ids")

@@ -26,11 +26,11 @@ from config.slugs import NAME_LENGTH
 from flags import snapshot
 from flags.changes import flag_changes, segment_changes
 from flags.changes.past import configuration_at
-from flags.engine.parsing import references
-from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposures
 from flags.models import Flag, Segment
+from flags.tracing.explaining import explain
+from flags.validation.parsing import references
 from flags.words.traces import DescribedTrace, describe_trace
 
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import msgspec
 from rest_framework.exceptions import ErrorDetail, ValidationError
 
-from config.api.bodies import Name
+from config.api.bodies import Name, are_scalars
 from config.api.serializers import ArrayField, ObjectField, StrictSerializer, TextField, TimestampField
 from config.api.structs import Answer, Count, Key, Moment, described, one_of
 from config.errors import DetailCode, ErrorCode
 from config.slugs import KEY_LENGTH, NAME_LENGTH
-from flags.engine.trace import Trace
+from flags.tracing.answers import Trace
 
 MOST_FLAGS = 1000
 
@@ -24,6 +24,12 @@ class EvaluationRequest(msgspec.Struct, forbid_unknown_fields=True):
     userId: Name
     attributes: dict[str, Any] = {}
 
+    def count_names(self) -> int:
+        """Return the number of names in the body, or -1 if its attributes must be looked into."""
+        if not self.attributes:
+            return 1
+        return 2 + len(self.attributes) if are_scalars(self.attributes.values()) else -1
+
 
 class EvaluationsRequest(EvaluationRequest, forbid_unknown_fields=True):
     flags: _FlagKeys | msgspec.UnsetType = msgspec.UNSET
@@ -31,6 +37,9 @@ class EvaluationsRequest(EvaluationRequest, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.flags and len(set(self.flags)) < len(self.flags):
             raise ValueError("a flag is named twice")
+
+    def count_names(self) -> int:
+        return EvaluationRequest.count_names(self) + (self.flags is not msgspec.UNSET)
 
 
 class EvaluationRequestSerializer(StrictSerializer):

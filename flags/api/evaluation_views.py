@@ -31,10 +31,10 @@ from flags.api.evaluation_serializers import (
 )
 from flags.api.evaluations import evaluate_one, evaluate_several, flag_not_found, revision_header
 from flags.changes import past
-from flags.engine.trace import Evaluation
-from flags.engine.tracing import explain
 from flags.engine.types import Configuration, Context
 from flags.experiment_rule import exposures
+from flags.tracing.answers import Evaluation
+from flags.tracing.explaining import explain
 
 _EVALUATION = schema_of(Evaluation)
 _EVALUATIONS: Schema = component(
@@ -74,7 +74,7 @@ class EvaluationViewSet(ApiViewSet):
         if body is None:
             body = EvaluationRequest(**self.validated(data, EvaluationRequestSerializer))
         headers = revision_header()
-        return Response(evaluate_one(body, flag_key, self.environment, self.now), headers=headers)
+        return Response(evaluate_one(body, flag_key, self.caller, self.now), headers=headers)
 
     @operation(
         "evaluate_flags",
@@ -94,7 +94,7 @@ class EvaluationViewSet(ApiViewSet):
         if body is None:
             body = EvaluationsRequest(**self.validated(data, EvaluationsRequestSerializer))
         headers = revision_header()
-        return Response(evaluate_several(body, self.environment, self.now), headers=headers)
+        return Response(evaluate_several(body, self.caller, self.now), headers=headers)
 
     @operation(
         "explain_flag",

@@ -8,26 +8,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from config.api.authentication import Caller
 from config.errors import DomainError, ErrorCode
-from config.models import Environment
 from config.snapshot import revision
 from flags import snapshot
 from flags.api.evaluation_serializers import EvaluationRequest, EvaluationsRequest
 from flags.engine.evaluation import evaluate
-from flags.engine.types import Context
+from flags.engine.types import Context, Flag
 from flags.experiment_rule import exposures
 from flags.usage import counting
 
 Answer = Mapping[str, object]
 
 
-def evaluate_one(request: EvaluationRequest, flag_key: str, environment: Environment, at: datetime) -> Answer:
+def evaluate_one(request: EvaluationRequest, flag_key: str, caller: Caller, at: datetime) -> Answer:
     """Return what a flag is for the user, count the evaluation, and record an exposure if there is one.
 
     Raises DomainError `flag_not_found`.
     """
+    environment = caller.environment
     configuration = snapshot.configuration(environment.key)
-    flag = configuration.flags.get(flag_key)
+    flag = snapshot.flags_for(caller.scope, configuration).get(flag_key)
     if flag is None:
         raise flag_not_found(flag_key)
     context = Context(request.userId, request.attributes, configuration, at)
@@ -42,21 +43,22 @@ def evaluate_one(request: EvaluationRequest, flag_key: str, environment: Environ
     return evaluation.answer
 
 
-def evaluate_several(request: EvaluationsRequest, environment: Environment, at: datetime) -> Mapping[str, Answer]:
+def evaluate_several(request: EvaluationsRequest, caller: Caller, at: datetime) -> Mapping[str, Answer]:
     """Return what several flags are for the user, and count the evaluations. No exposure is recorded."""
+    environment = caller.environment
     configuration = snapshot.configuration(environment.key)
     context = Context(request.userId, request.attributes, configuration, at)
     if configuration.experiments:
         exposures.load_assignments(environment, context, request.flags or None)
-    answers = _answers(request, context)
+    answers = _answers(request, context, snapshot.flags_for(caller.scope, configuration))
     counting.count(environment, context)
     return answers
 
 
-def _answers(request: EvaluationsRequest, context: Context) -> Mapping[str, Answer]:
-    flags = context.configuration.flags
+def _answers(request: EvaluationsRequest, context: Context, flags: Mapping[str, Flag]) -> Mapping[str, Answer]:
     if request.flags:
-        evaluations = {key: evaluate(flags[key], context) for key in request.flags if key in flags}
+        # Keyed by the flags' own texts, which are hashed already, and are the same in all requests.
+        evaluations = {flag.key: evaluate(flag, context) for key in request.flags if (flag := flags.get(key))}
     else:
         archived = snapshot.compiled.state.archived
         evaluations = {key: evaluate(flag, context) for key, flag in flags.items() if key not in archived}

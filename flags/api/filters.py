@@ -31,6 +31,9 @@ class FlagFilter(django_filters.FilterSet):
     expired = SwitchFilter(
         method="choose_expired", label="`true`: only flags whose `expiresAt` has passed. `false`: only the others."
     )
+    clientVisible = SwitchFilter(
+        field_name="client_visible", label="Whether keys of scope `client` may evaluate the flag."
+    )
     stale = SwitchFilter(method="choose_stale", label=_STALE)
 
     class Meta:

@@ -1,6 +1,6 @@
 """Flags as JSON: the types of their properties and, for the OpenAPI document, their schemas.
 
-`flags.engine.parsing` checks rules, values and prerequisites.
+`flags.validation.parsing` checks rules, values and prerequisites.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from config.api.structs import Answer, Key, described, schema_of, shaped
 from config.slugs import DESCRIPTION_LENGTH, KEY_RULE, NAME_LENGTH
 from flags.api.rule_schema import RULES
 from flags.changes.properties import MOST_TAGS
-from flags.engine.parsing import MOST_PREREQUISITES
-from flags.engine.shapes import MOST_VARIANTS
 from flags.engine.types import ValueType
 from flags.models import TAG_LENGTH
 from flags.usage.staleness import StaleReason, stale_reasons
+from flags.validation.parsing import MOST_PREREQUISITES
+from flags.validation.shapes import MOST_VARIANTS
 
 TYPE_HELP = "The JSON type of the values of the variants."
 DEFAULT_HELP = (
@@ -114,6 +114,13 @@ class ListedFlagSerializer(FlagEntrySerializer):
     left_out_while_empty = ("staleReasons",)
 
 
+class ClientVisibleField(SwitchField):
+    """Whether keys of scope `client` may evaluate a flag. It is left out while it is true."""
+
+    def to_representation(self, value: bool) -> Any:
+        return None if value else False
+
+
 class FlagSerializer(FlagEntrySerializer):
     """A flag with its state in the environment of the request. Properties that it does not have are left out."""
 
@@ -127,6 +134,13 @@ class FlagSerializer(FlagEntrySerializer):
     tags = RawField(TAGS, required=False, allow_null=True)
     owner = TextField(required=False, allow_null=True, allow_blank=True, max_length=NAME_LENGTH)
     expiresAt = TimestampField(source="expires_at", required=False, allow_null=True)
+    clientVisible = ClientVisibleField(
+        source="client_visible",
+        required=False,
+        allow_null=True,
+        help_text="Whether keys of scope `client` may evaluate the flag. It is left out while it is true, as it is for "
+        "a new flag. To such keys, a flag with false seems not to exist, but it still decides as a prerequisite.",
+    )
     archivedAt = TimestampField(source="archived_at", read_only=True)
     updatedAt = TimestampField(source="updated_at", read_only=True)
 
@@ -140,6 +154,7 @@ class FlagSerializer(FlagEntrySerializer):
         "tags",
         "owner",
         "expiresAt",
+        "clientVisible",
         "archivedAt",
     )
 

@@ -121,7 +121,7 @@ class FlagViewSet(ApiViewSet):
         "cannot be changed are accepted if they are as you read them.",
         request=FlagUpdateSerializer,
         responses={200: answer(FlagSerializer, "The changed flag.")},
-        errors=[ErrorCode.IN_USE],
+        errors=[ErrorCode.IN_USE, ErrorCode.EXPERIMENT_LOCKED],
     )
     def partial_update(self, request: Request, flag_key: str) -> Response:
         refuse_parameters(request)
@@ -138,7 +138,7 @@ class FlagViewSet(ApiViewSet):
         description="Deletes the flag from all environments. This is refused if the flag is on in another environment, "
         "or a prerequisite of another flag. The history of the flag stays.",
         responses={204: None},
-        errors=[ErrorCode.ENABLED_ELSEWHERE, ErrorCode.IN_USE],
+        errors=[ErrorCode.ENABLED_ELSEWHERE, ErrorCode.IN_USE, ErrorCode.EXPERIMENT_LOCKED],
     )
     def destroy(self, request: Request, flag_key: str) -> Response:
         self.refuse_input(request)
@@ -156,7 +156,7 @@ class FlagViewSet(ApiViewSet):
         responses={
             200: answer(FlagSerializer, "The archived flag.", {**_FLAG, "archivedAt": "2026-02-28T12:00:00.000000Z"})
         },
-        errors=[ErrorCode.ENABLED_ELSEWHERE, ErrorCode.IN_USE],
+        errors=[ErrorCode.ENABLED_ELSEWHERE, ErrorCode.IN_USE, ErrorCode.EXPERIMENT_LOCKED],
         examples=[_NO_BODY],
     )
     def archive(self, request: Request, flag_key: str) -> Response:
@@ -186,7 +186,7 @@ class FlagViewSet(ApiViewSet):
         "flag needed then no longer exists, it is refused; the detail names `revision`.",
         request=RevertSerializer,
         responses={200: answer(FlagSerializer, "The changed flag.")},
-        errors=[ErrorCode.IN_USE],
+        errors=[ErrorCode.IN_USE, ErrorCode.EXPERIMENT_LOCKED],
         examples=[OpenApiExample("A revision", value={"revision": 42}, request_only=True)],
     )
     def revert(self, request: Request, flag_key: str) -> Response:

@@ -17,6 +17,7 @@ from config.api.serializers import ArrayField, KeyField, StrictSerializer, Switc
 from config.api.structs import Answer, Key, described, schema_of, shaped
 from config.api.views import ApiViewSet
 from config.change_log.history import summarize_differences
+from config.errors import ErrorCode
 from config.keys.environments import get_environment
 from config.models import Scope
 from flags.changes.promotion import promote
@@ -70,6 +71,7 @@ class PromotionViewSet(ApiViewSet):
         "other properties of a flag are common to all environments and stay as they are. Either all flags are copied, "
         "or none. Each flag that differs gets an entry in its history.",
         responses={200: answer(schema_of(Promotion), "What changed, or would change.")},
+        errors=[ErrorCode.EXPERIMENT_LOCKED],
     )
     def promote(self, request: Request) -> Response:
         refuse_parameters(request)

@@ -1,4 +1,4 @@
-"""How the OpenAPI document describes rules and conditions, derived from the tables of the engine that check them.
+"""How the OpenAPI document describes rules and conditions, derived from the tables that check them.
 
 The descriptions say what a schema cannot: moments are in order, patterns are valid, variants are those of the flag.
 """
@@ -13,15 +13,15 @@ from msgspec import UNSET, Meta, UnsetType
 
 from config.answers import reference
 from config.api.schema import KEY, MOMENT, NAME, Schema, closed_object, component
-from config.api.structs import Answer, Key, described, schema_of, shaped
-from flags.engine import operands
-from flags.engine.experiment_rule import MOST_FORCED
+from config.api.structs import Answer, Key, Name, described, schema_of, shaped
 from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
-from flags.engine.rule_checks import CONDITIONS, MOST_RULES, PERCENTAGE, RULE_FIELDS
-from flags.engine.shapes import MOST_VARIANTS, MOST_WEIGHT
-from flags.engine.trace import SplitPart
 from flags.engine.types import RuleType
+from flags.tracing.answers import SplitPart
+from flags.validation.experiment_rule import MOST_FORCED
+from flags.validation.operands import OPERANDS
+from flags.validation.rules import CONDITIONS, MOST_RULES, PERCENTAGE, RULE_FIELDS
+from flags.validation.shapes import MOST_VARIANTS, MOST_WEIGHT
 
 __all__ = ["CONDITIONS", "RULES"]
 
@@ -37,7 +37,7 @@ def _add_condition() -> None:
     for name, operator in OPERATORS.items():
         by_operand[operator.operand].append(name)
     # Clients that try one after the other iterate over the value to read a list, which fails for a number.
-    by_operand[operands.LIST] = by_operand.pop(operands.LIST)
+    by_operand[Operand.LIST] = by_operand.pop(Operand.LIST)
     alternatives = {operand: _condition_with(operand, names) for operand, names in by_operand.items()}
     kinds = {name: alternatives[operator.operand]["$ref"] for name, operator in OPERATORS.items()}
     component(
@@ -59,17 +59,22 @@ def _add_condition() -> None:
 def _condition_with(operand: Operand, names: list[str]) -> Schema:
     needs_attribute = all(OPERATORS[name].needs_attribute for name in names)
     attribute: Schema = (
-        {**NAME, "description": "The name of the attribute. Every user has `userId`."}
+        {
+            **NAME,
+            "description": "The name of the attribute. Every user has `userId`. `a.b` is the attribute of that "
+            "name or, without one, `b` within the object `a`.",
+        }
         if needs_attribute
         else {"type": "string", "enum": ["userId"], "description": "Leave it out: this operator needs no attribute."}
     )
     operator: Schema = {"type": "string", "enum": names, "description": "How to compare."}
+    value_schema = OPERANDS[operand].schema
     value: Schema = (
-        {} if operand.schema is None else {"value": {"description": "The value to compare with.", **operand.schema}}
+        {} if value_schema is None else {"value": {"description": "The value to compare with.", **value_schema}}
     )
     optional = [*_MODIFIERS, *([] if needs_attribute else ["attribute"])]
     properties = {"attribute": attribute, "operator": operator, **value, **_MODIFIERS}
-    return component(f"{operand.name}Condition", closed_object(properties, optional=optional))
+    return component(f"{operand}Condition", closed_object(properties, optional=optional))
 
 
 class ServedVariant(Answer):
@@ -97,11 +102,21 @@ class GroupRange(Answer):
     )
 
 
+class BucketRange(Answer):
+    """A range of buckets, in percent."""
+
+    salt: Annotated[Name, described("The salt of the hash.")]
+    start: Annotated[_Percent, described("The start of the range, in percent.")] = msgspec.field(name="from")
+    end: Annotated[_Percent, described("The end of the range, in percent. It is more than `from`.")] = msgspec.field(
+        name="to"
+    )
+
+
 class ExperimentRule(Answer):
     """The rule of a running experiment, which only the experiment writes. You may send it back unchanged.
 
-    It matches every user. Users in the experiment are served according to their variant, all others according to the
-    control.
+    It matches the users in the audience of the experiment, those with a forced variant, and those who saw one of its
+    variants before. It serves them according to their variant.
     """
 
     type: Annotated[str, shaped({"enum": [RuleType.EXPERIMENT.value]}), described("The type of the rule.")]
@@ -146,6 +161,7 @@ def _add_rule() -> None:
     step: Schema = {"at": {**MOMENT, "description": "When the step begins."}, "percentage": PERCENTAGE}
     component("RampStep", closed_object(step, "A percentage that applies from a moment on."))
     schema_of(SplitPart)
+    schema_of(BucketRange)
     alternatives = [component(name, _rule_of(*rule)) for name, rule in _RULES.items()]
     component(
         "Rule",

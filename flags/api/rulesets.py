@@ -99,10 +99,16 @@ class RulesetFlag(Answer, kw_only=True):
     default_variant: Annotated[Key | UnsetType, described(DEFAULT_HELP)] = UNSET
     off_variant: Annotated[Key | UnsetType, described(OFF_HELP)] = UNSET
     prerequisites: Annotated[list[Any] | UnsetType, shaped(PREREQUISITES)] = UNSET
+    version: Annotated[Count, described("The revision of the newest change of this flag in this environment.")]
     archived: Annotated[
         bool | UnsetType,
         shaped({"not": {"const": False}}),  # `enum` and `const` of a boolean break the client of openapi-generator
         described("True for an archived flag, left out for all others."),
+    ] = UNSET
+    client_visible: Annotated[
+        bool | UnsetType,
+        shaped({"not": {"const": True}}),
+        described("False for a flag whose value must not reach pages and apps, left out for all others."),
     ] = UNSET
 
 
@@ -134,6 +140,7 @@ _EXAMPLE = {
         {
             "key": "button-colour",
             "enabled": True,
+            "version": 51,
             "rules": [{"type": "segment", "segment": "beta-testers", "variant": "green"}],
             "type": "string",
             "variants": [{"key": "blue", "value": "#00f"}, {"key": "green", "value": "#0f0"}],

@@ -1,4 +1,4 @@
-"""Segments as JSON. `flags.engine.parsing` checks their conditions and user ids."""
+"""Segments as JSON. `flags.validation.parsing` checks their conditions and user ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from config.api.schema import NAME
 from config.api.serializers import KeyField, RawField, StrictSerializer, TextField, TimestampField
 from config.slugs import DESCRIPTION_LENGTH, KEY_RULE
 from flags.api.rule_schema import CONDITIONS
-from flags.engine.parsing import MOST_USER_IDS
+from flags.validation.parsing import MOST_USER_IDS
 
 _CONDITIONS = {**CONDITIONS, "description": "Users who meet all of them are members. No user meets an empty list."}
 _USER_IDS = {

@@ -27,10 +27,15 @@ from flags.changes.documents import (
     tag_statements,
     with_states,
 )
-from flags.changes.driven_rules import require_driven_variants_kept, require_not_driven, with_driven_rules
-from flags.changes.properties import OFF, Values, common_document, in_environment, validate, values_of
-from flags.engine.rule_checks import MOST_RULES
+from flags.changes.driven_rules import (
+    require_driven_rule_kept,
+    require_driven_variants_kept,
+    require_not_driven,
+    with_driven_rule,
+)
+from flags.changes.properties import OFF, Values, common_document, differing, in_environment, validate, values_of
 from flags.models import Flag, FlagTag, Segment
+from flags.validation.rules import MOST_RULES
 
 _ANYWHERE = ""
 _MOST_IDS = 1000
@@ -114,11 +119,12 @@ def prepare(
 ) -> Write:
     """Prepare the writes of validated entries. Nothing is written yet.
 
-    Flags and segments that are `granted` count as present and suitable. Raises ValidationFailed with all details.
+    Flags and segments that are `granted` count as present and suitable. Raises ValidationFailed with all details,
+    or DomainError `experiment_locked`.
     """
     environments = {environment.key: environment for environment in Environment.objects.all()}
     existing = documents([entry.key for entry in flags])
-    completed = {entry.key: _with_driven_rules(entry, existing.get(entry.key)) for entry in flags}
+    completed = {entry.key: _with_driven_rule(entry, existing.get(entry.key)) for entry in flags}
     changed_segments = _changed_segments(segments, basis)
     first = Stamp(basis.at, basis.next_revision() + len(changed_segments))
     changed_flags = _changed_flags(completed, existing, environments, first)
@@ -165,11 +171,13 @@ class _ChangedFlag:
     after: Document
 
     @property
+    def environment(self) -> str:
+        """The key of the only environment that changes. A change of what all environments share has none."""
+        return next(iter(self.states)) if len(self.states) == 1 and not self.common else ""
+
+    @property
     def change(self) -> NewChange:
-        # A change of what all environments share belongs to no single environment.
-        is_of_one = len(self.states) == 1 and not self.common
-        environment = next(iter(self.states)) if is_of_one else ""
-        return NewChange(flag_changes.KIND, self.flag.pk, self.flag.key, self.before, self.after, environment)
+        return NewChange(flag_changes.KIND, self.flag.pk, self.flag.key, self.before, self.after, self.environment)
 
 
 def _changed_segments(entries: Sequence[SegmentEntry], basis: Basis) -> Sequence[_ChangedSegment]:
@@ -214,7 +222,7 @@ def _changed_flag(
     document = before or {"states": {}}
     if flag is None:
         flag = new_flag(key, common, stamp)
-    elif common:
+    elif common or len(states) > 1:  # a change of several environments belongs to all of them
         set_common(flag, common, stamp)
     if common:
         tags = common.get("tags", document.get("tags", []))
@@ -233,8 +241,7 @@ def _differing_states(entry: FlagEntry, before: Document | None, environments: C
 def _differing_values(entry: FlagEntry, flag: Flag | None, before: Document | None, stamp: Stamp) -> Values:
     common = dict(entry.common)
     if before is not None:
-        old = values_of(before, _ANYWHERE)
-        common = {name: value for name, value in common.items() if not is_same(value, old[name])}
+        common = differing(common, values_of(before, _ANYWHERE))
     if entry.is_archived != (flag is not None and flag.archived_at is not None):
         common["archived_at"] = stamp.at if entry.is_archived else None
     return common
@@ -251,7 +258,7 @@ def _prepared(
     states = ((changed.flag, changed.states, changed.stamp) for changed in flags)
     statements = [
         *segment_changes.staged_statements(changed.segment for changed in segments),
-        *flag_statements((changed.flag for changed in flags if changed.common), insertion.stage),
+        *flag_statements((changed.flag for changed in flags if not changed.environment), insertion.stage),
         *tag_statements(tags, insertion.stage),
         *state_statements(states, environments, insertion.stage),
     ]
@@ -264,13 +271,18 @@ def _prepared(
     )
 
 
-def _with_driven_rules(entry: FlagEntry, existing: tuple[Flag, Document] | None) -> FlagEntry:
-    """Return an entry with the flag's current rules of experiments, and no others of that type."""
+def _with_driven_rule(entry: FlagEntry, existing: tuple[Flag, Document] | None) -> FlagEntry:
+    """Return an entry with the flag's current rules of experiments, and no others of that type.
+
+    Raises DomainError `experiment_locked` if rules before one of these change.
+    """
     current = existing[1]["states"] if existing else {}
-    states = {
-        key: {**state, "rules": with_driven_rules(current.get(key, OFF)["rules"], state["rules"])}
-        for key, state in entry.states.items()
-    }
+    states = {}
+    for key, state in entry.states.items():
+        here = current.get(key, OFF)["rules"]
+        rules = with_driven_rule(here, state["rules"])
+        require_driven_rule_kept(here, rules, f"the flag {entry.key} in {key}")
+        states[key] = {**state, "rules": rules}
     return replace(entry, states=states)
 
 

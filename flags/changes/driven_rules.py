@@ -22,28 +22,43 @@ def own_rules(rules: Rules) -> list[Document]:
     return [rule for rule in rules if not _is_of_experiment(rule)]
 
 
-def with_driven_rules(current: Rules, rules: Rules) -> list[Document]:
-    """Return the current rules of experiments, followed by those of `rules` that no experiment wrote."""
-    return [*(rule for rule in current if _is_of_experiment(rule)), *own_rules(rules)]
+def locked_rules(rules: Rules) -> list[Document]:
+    """Return the rule of an experiment after the rules before it, which select who reaches it; none without one."""
+    last = next((index for index, rule in enumerate(rules) if _is_of_experiment(rule)), None)
+    return [] if last is None else [*rules[: last + 1]]
 
 
-def require_driven_rules_kept(current: Rules, rules: Any) -> None:
-    """Raise unless new rules begin with the current rules of experiments, and have no others of that type.
+def with_driven_rule(current: Rules, rules: Rules) -> list[Document]:
+    """Return the rules of `rules` that no experiment wrote, with the current rule of an experiment at its place."""
+    own, locked = own_rules(rules), locked_rules(current)
+    place = len(locked) - 1
+    return [*own[:place], locked[-1], *own[place:]] if locked else own
+
+
+def require_driven_rule_kept(current: Rules, rules: Any, flag: str = "this flag") -> None:
+    """Raise unless new rules begin with the current locked rules, and have no others of type experiment.
 
     Raises DomainError `experiment_locked`, or ValidationFailed for a rule that no experiment wrote.
     """
     if not isinstance(rules, list):  # the check of rules refuses it
         return
-    driven = [rule for rule in current if _is_of_experiment(rule)]
+    locked = locked_rules(current)
+    driver = driving_experiment(locked)
     sent = {index: rule for index, rule in enumerate(rules) if _is_of_experiment(rule)}
-    drivers = [rule["experiment"] for rule in driven]
     message = "Only experiments write rules of this type; leave it out."
-    foreign = [index for index, rule in sent.items() if rule.get("experiment") not in drivers]
+    foreign = [index for index, rule in sent.items() if driver is None or rule.get("experiment") != driver]
     if foreign:
         raise ValidationFailed([Detail(f"rules[{index}].type", DetailCode.INVALID_VALUE, message) for index in foreign])
-    if driven and not (len(sent) == len(driven) and is_same(rules[: len(driven)], driven)):
-        message = f"The experiment {drivers[0]} drives this flag; keep its rule first and unchanged until it stops."
+    if locked and not (len(sent) == 1 and is_same(rules[: len(locked)], locked)):
+        message = f"The experiment {driver} drives {flag}; keep {_locked_in_words(locked)} unchanged until it stops."
         raise DomainError(ErrorCode.EXPERIMENT_LOCKED, message)
+
+
+def _locked_in_words(locked: Rules) -> str:
+    before = len(locked) - 1
+    if before == 0:
+        return "its rule first and"
+    return f"its rule and the {'rule' if before == 1 else f'{before} rules'} before it"
 
 
 def require_driven_variants_kept(document: Document, variants: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from config.change_log.history import filter_visible
 from config.change_log.preconditions import check_version
 from config.change_log.writing import Actor, Writing, writing
-from config.documents import is_same
+from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed, reported_at
 from config.models import Change, Environment
 from config.slugs import check_key, is_key
@@ -25,12 +25,14 @@ from flags.changes.documents import (
     with_state,
 )
 from flags.changes.documents import document as document
-from flags.changes.properties import NEW, Values, in_environment, merge, validate, values_of
+from flags.changes.properties import NEW, Values, differing, in_environment, merge, validate, values_of
 from flags.models import Flag, Usage, hour_of
 
 KIND = "flag"
-_DECISIVE = frozenset({"type", "variants", "off_variant", "default_variant", "schema", "prerequisites"})
-"""What of a flag decides, in all environments, what it serves."""
+_DECISIVE = frozenset(
+    {"type", "variants", "off_variant", "default_variant", "schema", "prerequisites", "client_visible"}
+)
+"""What of a flag decides, in all environments, what it serves and to whom."""
 
 
 def get_flag(key: str, environment: Environment) -> Flag:
@@ -48,11 +50,11 @@ def create_flag(
     """Create a flag: with these values in this environment, and off with the same rules in all others.
 
     `values` are any of description, enabled, rules, type, variants, off_variant, default_variant,
-    schema, prerequisites, tags, owner and expires_at. Raises ValidationFailed, or DomainError
+    schema, prerequisites, tags, owner, expires_at and client_visible. Raises ValidationFailed, or DomainError
     `already_exists`.
     """
     merged = merge(NEW, values)
-    driven_rules.require_driven_rules_kept([], merged["rules"])
+    driven_rules.require_driven_rule_kept([], merged["rules"])
     accepted = validate(key, merged, check_key(key))
     with writing(actor=actor, at=at, reason=reason) as log:
         if Flag.objects.filter(key=key).exists():
@@ -88,6 +90,18 @@ def update_flag(
         return _change(log, flag, environment, changes)
 
 
+def check_state(*, key: str, environment: Environment, changes: Mapping[str, Any]) -> Document:
+    """Return the document that the engine would read after an update of `enabled` and `rules`, which is not written.
+
+    Raises what `update_flag` would raise.
+    """
+    before = document(get_flag(key, environment))
+    values = _validated(before, values_of(before, environment.key), changes)
+    after = in_environment(with_state(before, environment.key, state_values(values)), environment.key)
+    references.check_flag(after)
+    return after
+
+
 def revert_flag(
     *,
     key: str,
@@ -114,7 +128,7 @@ def revert_flag(
             )
             raise ValidationFailed([Detail("revision", DetailCode.UNKNOWN_REFERENCE, message)])
         then = values_of(change.after, environment.key)
-        rules = driven_rules.with_driven_rules(flag.rules, then["rules"])
+        rules = driven_rules.with_driven_rule(flag.rules, then["rules"])
         with reported_at("revision"):
             return _change(log, flag, environment, {**then, "rules": rules})
 
@@ -206,15 +220,12 @@ def _insert(log: Writing, key: str, environment: Environment, values: Values) ->
 def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping[str, Any]) -> Flag:
     before = document(flag)
     old = values_of(before, environment.key)
-    merged = merge(old, changes)
-    driven_rules.require_driven_rules_kept(old["rules"], merged["rules"])
-    driven_rules.require_driven_variants_kept(before, merged["variants"])
-    values = validate(flag.key, merged)
-    new = {name: value for name, value in values.items() if not is_same(value, old[name])}
+    values = _validated(before, old, changes)
+    new = differing(values, old)
     if not new:
         return flag
     if not _DECISIVE.isdisjoint(new):
-        log.actor.require_common("Variants, schemas and prerequisites of flags")
+        log.actor.require_common("Variants, schemas, prerequisites and clientVisible of flags")
     stamp = Stamp(log.at, log.next_revision())
     common = common_values(new)
     if common:
@@ -232,6 +243,13 @@ def _change(log: Writing, flag: Flag, environment: Environment, changes: Mapping
     touched = "" if common else environment.key
     log.append(KIND, object_id=flag.pk, key=flag.key, environment=touched, before=before, after=after)
     return changed
+
+
+def _validated(before: Document, old: Values, changes: Mapping[str, Any]) -> Values:
+    merged = merge(old, changes)
+    driven_rules.require_driven_rule_kept(old["rules"], merged["rules"])
+    driven_rules.require_driven_variants_kept(before, merged["variants"])
+    return validate(before["key"], merged)
 
 
 def _set_archived(log: Writing, flag: Flag, environment: Environment, moment: datetime | None) -> Flag:

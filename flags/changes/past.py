@@ -13,8 +13,9 @@ from config.models import Change, ChangeQuerySet
 from config.slugs import is_key
 from flags.changes import flag_changes, segment_changes
 from flags.changes.properties import in_environment
-from flags.engine.parsing import compile_flag, compile_segment, references
+from flags.engine.compiling import compile_flag, compile_segment
 from flags.engine.types import Configuration
+from flags.validation.parsing import references
 
 
 def configuration_at(flag_key: str, environment_key: str, moment: datetime) -> tuple[Configuration, int]:

@@ -15,7 +15,7 @@ from flags.changes import bulk
 from flags.changes.bulk import FlagEntry, Written
 from flags.changes.documents import common_values, documents
 from flags.changes.properties import OFF, values_of
-from flags.engine.shapes import check_distinct
+from flags.validation.shapes import check_distinct
 
 
 def promote(

@@ -1,6 +1,6 @@
 """The properties of a flag that all environments share: names, empty values, checks, and their form in documents.
 
-`flags.engine.parsing` checks rules, variants, schemas and prerequisites.
+`flags.validation.parsing` checks rules, variants, schemas and prerequisites.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from config.documents import Document
+from config.documents import Document, is_identical, is_same
 from config.errors import Detail, DetailCode, ValidationFailed
 from config.slugs import NAME_LENGTH, check_description
 from config.timestamps import format_timestamp, parse_timestamp
-from flags.engine.parsing import parse_flag, with_served_variants
-from flags.engine.shapes import check_distinct, check_list, check_text
+from flags.engine.compiling import with_served_variants
 from flags.models import TAG_LENGTH, Flag
+from flags.validation.parsing import parse_flag
+from flags.validation.shapes import check_distinct, check_list, check_text
 
 Values = Mapping[str, Any]
 """The values of a flag that can be written in one environment, by the names of the model."""
@@ -40,6 +41,7 @@ PROPERTIES: Mapping[str, Property] = {
     "tags": Property("tags", []),
     "owner": Property("owner", ""),
     "expires_at": Property("expiresAt", None),
+    "client_visible": Property("clientVisible", True),
 }
 _SERVED = ("off_variant", "default_variant")
 _IN_COLUMNS = [name for name in PROPERTIES if name != "tags"]
@@ -86,6 +88,18 @@ def merge(values: Values, changes: Mapping[str, Any]) -> Values:
     # If a served variant was removed without naming its successor, the default is chosen again.
     keys = _variant_keys(merged["variants"])
     return {**merged, **{name: "" for name in _SERVED if name not in sent and merged[name] not in keys}}
+
+
+def differing(values: Mapping[str, Any], old: Values) -> dict[str, Any]:
+    """Return those of the values that differ from the old ones.
+
+    In `variants`, 3 differs from 3.0, because clients get integers only if all values of a flag are integers.
+    """
+    return {
+        name: value
+        for name, value in values.items()
+        if not (is_identical if name == "variants" else is_same)(value, old[name])
+    }
 
 
 def validate(key: str, values: Values, details_of_key: list[Detail] | None = None) -> Values:

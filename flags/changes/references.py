@@ -16,8 +16,8 @@ from django.dispatch import Signal
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from flags.changes.properties import in_environment
-from flags.engine.parsing import Reference, parse_flag, references
 from flags.models import Flag, FlagState, Segment
+from flags.validation.parsing import Reference, parse_flag, references
 
 asking_for_segment_users = Signal()
 """Sent with `segment`, a key. Receivers return the names of what uses it, such as `the experiment checkout`."""
@@ -180,14 +180,14 @@ def require_not_needed(flag: Flag, what: str, *, but_archived: bool = False, loo
 
 
 def require_variants_not_needed(document: Document, written: Collection[str], lookup: Lookup | None = None) -> None:
-    """Raise DomainError `in_use` if other environments or flags name variants that were removed from a flag.
+    """Raise DomainError `in_use` if new variants of a flag do not fit the rules of other environments, or other flags.
 
     `written` are the environments whose rules have been checked already.
     """
     needing = (lookup or Lookup()).flags_that_need(document["key"])
     users = [*_rules_of_other_environments(document, written), *_flags_that_need_lost_variants(document, needing)]
     if users:
-        message = f"The change removes a variant that is used by {_listed(users)}; change that first."
+        message = f"The new variants do not fit {_listed(users)}; change that first."
         raise DomainError(ErrorCode.IN_USE, message)
 
 

@@ -18,9 +18,9 @@ from config.models import SEGMENT, SEGMENT_MEMBERS, Change, ChangeQuerySet, kind
 from config.slugs import check_description, check_key, is_key
 from flags.changes import references
 from flags.changes.documents import Stamp
-from flags.engine.parsing import MOST_USER_IDS, parse_segment
-from flags.engine.rule_checks import check_user_ids
 from flags.models import Segment
+from flags.validation.parsing import MOST_USER_IDS, parse_segment
+from flags.validation.rules import check_user_ids
 
 KIND, MEMBERS_KIND = SEGMENT, SEGMENT_MEMBERS
 _NEW: Mapping[str, Any] = {"description": "", "conditions": [], "user_ids": []}

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any
 
 from config.change_log.history import filter_visible
 from config.change_log.writing import Writing
@@ -14,32 +16,40 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.models import Change, Environment
 from flags.changes import references
 from flags.changes.documents import Stamp, document, save_states, state_values, with_state
-from flags.changes.driven_rules import Rules, driving_experiment, own_rules
+from flags.changes.driven_rules import Rules, driving_experiment, locked_rules, own_rules
 from flags.changes.flag_changes import KIND, get_flag
 from flags.changes.properties import in_environment, validate, values_of
 from flags.engine.bucketing import BUCKETS, Number, threshold
-from flags.engine.rule_checks import MOST_RULES
 from flags.models import Flag
+from flags.validation.rules import MOST_RULES
 
-_RULE = "rules[0]."
 _PERCENT = BUCKETS // 100
+_OF_EVERYONE = frozenset({"type", "percentage", "variant", "serves"})
+"""The parts of a shipped rule that does not narrow its audience."""
 
 
-def put_rule(log: Writing, *, key: str, environment: Environment, rule: Document) -> None:
-    """Put the rule of an experiment first, and replace its previous rule.
+class ShipTo(StrEnum):
+    """The users to whom a winner is shipped."""
+
+    AUDIENCE = "audience"
+    EVERYONE = "everyone"
+
+
+def put_rule(log: Writing, *, key: str, environment: Environment, rule: Document, position: int = 0) -> None:
+    """Insert the rule of an experiment at a position among the flag's rules, or replace its previous rule in place.
 
     Raises ValidationFailed with the fields of the experiment, or DomainError `in_use` if another
     one drives the flag.
     """
     flag = _flag(key, environment)
     _require_free(flag, rule["experiment"])
-    _write(log, flag, environment, _rules_with(flag, rule))
+    _write(log, flag, environment, _rules_with(flag, environment, rule, position))
 
 
-def check_rule(*, key: str, environment: Environment, rule: Document) -> Flag:
+def check_rule(*, key: str, environment: Environment, rule: Document, position: int = 0) -> Flag:
     """Return the flag, or raise ValidationFailed as `put_rule` would. Another experiment may drive the flag."""
     flag = _flag(key, environment)
-    _changed(flag, environment, _rules_with(flag, rule))
+    _changed(flag, environment, _rules_with(flag, environment, rule, position))
     return flag
 
 
@@ -59,30 +69,75 @@ def ship(
     winner: str | bool,
     control: str | bool,
     holdback: Number = 0,
+    ship_to: ShipTo = ShipTo.AUDIENCE,
 ) -> tuple[Rules, Rules]:
-    """Replace all rules: serve the winner to everyone, except for a holdback that gets the control.
+    """Replace the rule of an experiment by rules that serve the winner to its audience, or all rules for everyone.
 
-    `winner` and `control` are what the flag serves for these variants. `holdback` is in percent.
-    Returns the previous rules, and the new ones.
+    `winner` and `control` are what the flag serves for these variants. `holdback` is the percentage
+    of these users who get the control. Returns the previous rules, and the new ones. Raises
+    ValidationFailed if the flag has no room for the rule of a holdback.
     """
     flag = _flag(key, environment)
     _require_free(flag, experiment)
-    before, after = flag.rules, _shipped(winner, control, threshold(holdback), f"{experiment}:holdback")
+    before = flag.rules
+    after = _rules_shipped(flag, experiment, winner, control, holdback, ship_to)
     _write(log, flag, environment, after)
     return before, after
 
 
+def switch_on(log: Writing, *, key: str, environment: Environment) -> None:
+    """Switch a flag on."""
+    flag = _flag(key, environment)
+    _write(log, flag, environment, flag.rules, enabled=True)
+
+
+def document_with_rule(*, key: str, environment: Environment, rule: Document, position: int = 0) -> Document:
+    """Return the document that the engine would read after `put_rule`, which raises the same."""
+    flag = _flag(key, environment)
+    _, after = _changed(flag, environment, _rules_with(flag, environment, rule, position))
+    return in_environment(after, environment.key)
+
+
+def document_shipped(
+    *,
+    key: str,
+    environment: Environment,
+    experiment: str,
+    winner: str | bool,
+    control: str | bool,
+    holdback: Number = 0,
+    ship_to: ShipTo = ShipTo.AUDIENCE,
+) -> Document:
+    """Return the document that the engine would read after `ship`, which raises the same, with the flag switched on."""
+    flag = _flag(key, environment)
+    rules = _rules_shipped(flag, experiment, winner, control, holdback, ship_to)
+    return _document_switched_on(flag, environment, rules)
+
+
+def document_switched_on(*, key: str, environment: Environment) -> Document:
+    """Return the document that the engine would read after `switch_on`, which raises the same."""
+    flag = _flag(key, environment)
+    return _document_switched_on(flag, environment, flag.rules)
+
+
 def restore_rules(
-    log: Writing, *, key: str, environment: Environment, experiment: str, revision: int, rules: Rules
+    log: Writing,
+    *,
+    key: str,
+    environment: Environment,
+    experiment: str,
+    revision: int,
+    rules: Rules,
+    enabled: bool | None = None,
 ) -> None:
     """Restore the rule of an experiment, and the rules after it, if the flag has not changed here since `revision`.
 
-    A change counts even if it was reverted, because others may have relied on it in between. Raises
-    DomainError `in_use` if another experiment now drives the flag, and otherwise
-    `experiment_locked`.
+    `enabled` switches the flag on or off again. A change counts if evaluation reads it, even if it was reverted,
+    because others may have relied on it in between. Raises DomainError `in_use` if another experiment now
+    drives the flag, and otherwise `experiment_locked`.
     """
     _require_unchanged(key, environment, experiment, revision)
-    _write(log, _flag(key, environment), environment, rules)
+    _write(log, _flag(key, environment), environment, rules, enabled=enabled)
 
 
 def _flag(key: str, environment: Environment) -> Flag:
@@ -97,9 +152,18 @@ def _flag(key: str, environment: Environment) -> Flag:
     return flag
 
 
+def _document_switched_on(flag: Flag, environment: Environment, rules: Rules) -> Document:
+    _, after = _changed(flag, environment, rules, enabled=True)
+    return in_environment(after, environment.key)
+
+
 def _require_unchanged(key: str, environment: Environment, experiment: str, revision: int) -> None:
     later = filter_visible(Change.objects.of_key(KIND, key), environment.key).filter(revision__gt=revision)
-    changed = later.values_list("revision", flat=True).last()
+    documents = later.reverse().values_list("revision", "before", "after")
+    changed = next(
+        (number for number, *sides in documents if not is_same(*(_evaluated(side, environment) for side in sides))),
+        None,
+    )
     if changed is None:
         return
     flag = Flag.objects.in_environment(environment).filter(key=key).first()
@@ -109,6 +173,10 @@ def _require_unchanged(key: str, environment: Environment, experiment: str, revi
     raise DomainError(ErrorCode.EXPERIMENT_LOCKED, f"{message}plan a new experiment for it.")
 
 
+def _evaluated(side: Document | None, environment: Environment) -> Document | None:
+    return None if side is None else in_environment(side, environment.key)
+
+
 def _require_free(flag: Flag, experiment: str) -> None:
     driver = driving_experiment(flag.rules)
     if driver not in (None, experiment):
@@ -116,29 +184,39 @@ def _require_free(flag: Flag, experiment: str) -> None:
         raise DomainError(ErrorCode.IN_USE, message)
 
 
-def _write(log: Writing, flag: Flag, environment: Environment, rules: Rules) -> None:
-    if is_same(flag.rules, list(rules)):
+def _write(log: Writing, flag: Flag, environment: Environment, rules: Rules, *, enabled: bool | None = None) -> None:
+    enabled = flag.enabled if enabled is None else enabled
+    if is_same(flag.rules, list(rules)) and flag.enabled is enabled:
         return
     before = document(flag)
-    state, after = _changed(flag, environment, rules)
+    state, after = _changed(flag, environment, rules, enabled=enabled)
     stamp = Stamp(log.at, log.next_revision())
     save_states(flag, {environment.key: state}, {environment.key: environment}, stamp)
     log.append(KIND, object_id=flag.pk, key=flag.key, environment=environment.key, before=before, after=after)
 
 
-def _rules_with(flag: Flag, rule: Document) -> Rules:
+def _rules_with(flag: Flag, environment: Environment, rule: Document, position: int) -> Rules:
+    if driving_experiment(flag.rules) == rule["experiment"]:
+        place = len(locked_rules(flag.rules)) - 1
+        return [*flag.rules[:place], rule, *flag.rules[place + 1 :]]
     own = own_rules(flag.rules)
     if len(own) >= MOST_RULES:
         message = f"The flag {flag.key} has {MOST_RULES} rules, the most that it may have; remove one."
         raise ValidationFailed([Detail("flag.key", DetailCode.OUT_OF_RANGE, message)])
-    return [rule, *own]
+    if position > len(own):
+        message = f"Must be at most {len(own)}, the number of rules that the flag {flag.key} has in {environment.key}."
+        raise ValidationFailed([Detail("flag.position", DetailCode.OUT_OF_RANGE, message)])
+    return [*own[:position], rule, *own[position:]]
 
 
-def _changed(flag: Flag, environment: Environment, rules: Rules) -> tuple[Document, Document]:
+def _changed(
+    flag: Flag, environment: Environment, rules: Rules, *, enabled: bool | None = None
+) -> tuple[Document, Document]:
     """Return the state of a flag with these rules, and the document of the flag. Raises ValidationFailed."""
     before = document(flag)
+    changes = {"rules": list(rules), "enabled": flag.enabled if enabled is None else enabled}
     try:
-        state = state_values(validate(flag.key, {**values_of(before, environment.key), "rules": list(rules)}))
+        state = state_values(validate(flag.key, {**values_of(before, environment.key), **changes}))
         after = with_state(before, environment.key, state)
         references.check_flag(in_environment(after, environment.key))
     except ValidationFailed as error:
@@ -146,15 +224,59 @@ def _changed(flag: Flag, environment: Environment, rules: Rules) -> tuple[Docume
     return state, after
 
 
-def _shipped(winner: str | bool, control: str | bool, held_back: int, salt: str) -> list[Document]:
-    """Return the rules that serve a winner. `held_back` is the size of the holdback, in buckets."""
-    if isinstance(winner, str):
-        everybody: Document = {"type": "percentage", "percentage": 100, "variant": winner}
-        held = {"type": "percentage", "percentage": _percent(held_back), "salt": salt, "variant": control}
-        return [held, everybody] if held_back else [everybody]
-    is_held = held_back > 0 and winner is not control
-    on = BUCKETS - held_back if winner and is_held else BUCKETS if winner else held_back if is_held else 0
-    return [{"type": "percentage", "percentage": _percent(on), **({"salt": salt} if is_held else {})}]
+def _rules_shipped(
+    flag: Flag, experiment: str, winner: str | bool, control: str | bool, holdback: Number, ship_to: ShipTo
+) -> Rules:
+    shipped = _shipped(_rule_to_ship(flag.rules, experiment, ship_to), winner, control, threshold(holdback))
+    rules = [*shipped] if ship_to is ShipTo.EVERYONE else _in_place(flag.rules, shipped)
+    if len(rules) > MOST_RULES:
+        full = f"the flag {flag.key} has {MOST_RULES} rules, so there is no room for those held back."
+        raise ValidationFailed([Detail("holdback", DetailCode.INVALID_VALUE, f"Must be left out: {full}")])
+    return rules
+
+
+def _rule_to_ship(rules: Rules, experiment: str, ship_to: ShipTo) -> Document:
+    """Return the rule whose audience gets the winner. Without conditions and shares, that is everyone."""
+    everyone = {"experiment": experiment}
+    if ship_to is ShipTo.EVERYONE:
+        return everyone
+    return next((rule for rule in rules if rule.get("experiment") == experiment), everyone)
+
+
+def _shipped(driven: Document, winner: str | bool, control: str | bool, held_back: int) -> list[Document]:
+    """Return the rules that serve a winner to an audience. `held_back` is the size of the holdback, in buckets."""
+    salt, group, percentage = driven["experiment"], driven.get("group"), driven.get("percentage", 100)
+    ranges = [{"salt": group["key"], "from": group["from"], "to": group["to"]}] if group else []
+    share = [{"salt": salt, "from": 0, "to": percentage}] if percentage != 100 else []
+    winners = {"percentage": percentage, **({"salt": salt} if share else {}), **_ranges(ranges), **_serving(winner)}
+    held = {"percentage": _percent(held_back), "salt": f"{salt}:holdback", **_ranges([*ranges, *share])}
+    is_held = held_back > 0 and winner != control and percentage > 0
+    shipped = [{**held, **_serving(control)}, winners] if is_held else [winners]
+    conditions = driven.get("conditions")
+    selected = {"type": "attribute", "conditions": conditions} if conditions else {"type": "percentage"}
+    return [{**selected, **rule} for rule in shipped]
+
+
+def _in_place(rules: Rules, shipped: list[Document]) -> list[Document]:
+    """Return the rules with those that are shipped in place of the experiment's.
+
+    In a flag without other rules, the users outside the audience have seen the default, and still do.
+    """
+    place, others = max(0, len(locked_rules(rules)) - 1), own_rules(rules)
+    is_for_all = shipped[-1].keys() <= _OF_EVERYONE and shipped[-1]["percentage"] == 100
+    rest = others[place:] if others or is_for_all else [{"type": "percentage", "percentage": 100}]
+    return [*others[:place], *shipped, *rest]
+
+
+def _ranges(ranges: list[Document]) -> Document:
+    return {"ranges": ranges} if ranges else {}
+
+
+def _serving(served: str | bool) -> dict[str, Any]:
+    """Return what a rule contains to serve a variant or, in a flag without variants, to be on or off."""
+    if isinstance(served, str):
+        return {"variant": served}
+    return {} if served else {"serves": False}
 
 
 def _percent(buckets: int) -> float:
@@ -163,10 +285,11 @@ def _percent(buckets: int) -> float:
 
 def _of_experiment(details: Sequence[Detail], rules: Rules) -> Iterator[Detail]:
     """Yield details of the rule of an experiment, with the fields of the experiment."""
-    served = rules[0].get("variants", ()) if rules else ()
+    place = max(0, len(locked_rules(rules)) - 1)
+    served = rules[place].get("variants", ()) if rules else ()
     serving = {f"variants[{index}].serves": f"flag.serves.{entry['key']}" for index, entry in enumerate(served)}
     for detail in details:
-        field = detail.field.removeprefix(_RULE)
+        field = detail.field.removeprefix(f"rules[{place}].")
         if field in serving:
             field = serving[field]
         elif field.startswith("forced."):

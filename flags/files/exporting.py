@@ -13,18 +13,19 @@ from flags.changes import segment_changes
 from flags.changes.documents import documents
 from flags.changes.driven_rules import own_rules
 from flags.changes.properties import OFF
-from flags.engine.parsing import SEGMENT, references
 from flags.files import VERSION
 from flags.models import Segment
+from flags.validation.parsing import SEGMENT, references
 
 _OF_FLAG = (
     *("key", "description", "type", "variants", "defaultVariant", "offVariant", "schema", "prerequisites"),
-    *("tags", "owner", "expiresAt"),
+    *("tags", "owner", "expiresAt", "clientVisible"),
 )
 _OF_SEGMENT = ("key", "description", "conditions", "userIds")
 _OF_RULES = (
     *("type", "name", "enabled", "segment", "userIds", "conditions", "attribute", "operator", "value", "percentage"),
-    *("at", "ramp", "bucketBy", "salt", "startAt", "endAt", "flag", "variant", "variants", "split", "weight"),
+    *("at", "ramp", "bucketBy", "salt", "ranges", "from", "to", "startAt", "endAt"),
+    *("flag", "serves", "variant", "variants", "split", "weight"),
 )
 """The order of names in rules, conditions and prerequisites, at any depth: PostgreSQL does not keep their order."""
 _RANK = {name: rank for rank, name in enumerate(_OF_RULES)}

@@ -13,7 +13,10 @@ from config.timestamps import parse_timestamp
 from flags.changes import segment_changes as segments
 from flags.changes.bulk import FlagEntry, SegmentEntry, validate_entry
 from flags.changes.properties import PROPERTIES
-from flags.engine.shapes import (
+from flags.files import VERSION
+from flags.files.imports import Content
+from flags.files.parsing import Defect, Text, UnreadableText, parse
+from flags.validation.shapes import (
     Check,
     check_boolean,
     check_distinct,
@@ -22,9 +25,6 @@ from flags.engine.shapes import (
     check_moment,
     check_object,
 )
-from flags.files import VERSION
-from flags.files.imports import Content
-from flags.files.parsing import Defect, Text, UnreadableText, parse
 
 LARGEST = 20 * 1024 * 1024
 MOST_DEFECTS = 100
@@ -130,6 +130,7 @@ _OF_FLAG: Mapping[str, Check] = {
     **dict.fromkeys((flag_property.name for flag_property in PROPERTIES.values()), _take_any),
     "owner": _check_string,
     "expiresAt": check_moment,
+    "clientVisible": check_boolean,
     "archived": check_boolean,
     "environments": _check_states,
 }
@@ -210,6 +211,7 @@ class _Reader:
             "description": _string(sent, "description"),
             "owner": _string(sent, "owner"),
             "expires_at": _moment(sent),
+            "client_visible": sent.get("clientVisible") is not False,
         }
         states = dict(self._states(sent.get("environments")))
         try:

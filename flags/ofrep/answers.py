@@ -10,17 +10,8 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from config.answers import Answer, Count, Key, described, one_of, reference, shaped
 from flags.engine.evaluation import TargetingKeyMissing, resolve
+from flags.engine.openfeature import ReasonCode, experiment_variant, reason_of, value_of
 from flags.engine.types import Context, Evaluation, Flag, Reason, Rule
-
-
-class ReasonCode(StrEnum):
-    """`reason` of an answer, one of OpenFeature's."""
-
-    STATIC = "STATIC"
-    TARGETING_MATCH = "TARGETING_MATCH"
-    SPLIT = "SPLIT"
-    DISABLED = "DISABLED"
-    UNKNOWN = "UNKNOWN"
 
 
 class FailureCode(StrEnum):
@@ -33,15 +24,6 @@ class FailureCode(StrEnum):
     FLAG_NOT_FOUND = "FLAG_NOT_FOUND"
 
 
-# OpenFeature has no reason for "no rule matches".
-_REASONS = {
-    Reason.DISABLED: ReasonCode.DISABLED.value,
-    Reason.DEFAULT: ReasonCode.STATIC.value,
-    Reason.NO_RULE_MATCH: ReasonCode.UNKNOWN.value,
-    Reason.PREREQUISITE_FAILED: ReasonCode.UNKNOWN.value,
-}
-_SPLIT, _TARGETING_MATCH = ReasonCode.SPLIT.value, ReasonCode.TARGETING_MATCH.value
-
 _FlagKey = Annotated[str, Meta(min_length=1), described("The key of the flag.")]
 _Environment = Annotated[Key, described("The key of the environment.")]
 _REVISION = described("The revision of the newest change to what was evaluated.")
@@ -53,12 +35,30 @@ class OfrepEvaluationMetadata(Answer, kw_only=True):
 
     flag_set_id: _Environment
     revision: Annotated[Count | UnsetType, _REVISION] = UNSET
+    version: Annotated[
+        str,
+        described("The revision of the newest change of this flag, as a text: `feature_flag.version` of telemetry."),
+    ]
     reason: Annotated[str, one_of(Reason), described("Halyard's own reason, which is more exact.")]
     rule: Annotated[
         Count | UnsetType, described("The index of the rule that matched. Keys of scope `client` do not get it.")
     ] = UNSET
     rule_name: Annotated[
         str | UnsetType, described("The name of that rule, if it has one. Keys of scope `client` do not get it.")
+    ] = UNSET
+    experiment: Annotated[
+        Key | UnsetType, described("The key of the running experiment that drives the flag, if one does.")
+    ] = UNSET
+    experiment_variant: Annotated[
+        Key | UnsetType,
+        described("The variant of that experiment that the user has. It is left out if the user has none."),
+    ] = UNSET
+    in_experiment: Annotated[
+        bool | UnsetType,
+        described(
+            "Whether that experiment decided this answer and counts the user. It is left out if no experiment drives "
+            "the flag."
+        ),
     ] = UNSET
 
 
@@ -145,22 +145,21 @@ def answer_flag(flag: Flag, context: Context, facts: Facts, *, shows_rules: bool
     """
     evaluation, rule = resolve(flag, context)
     context.evaluations[flag.key] = evaluation
-    served = evaluation.served
-    value: object
-    if served is None:
-        value = evaluation.enabled
-        variant = "on" if value else "off"
-    else:
-        value, variant = served.value, served.key
-        if flag.is_fractional and isinstance(value, int):
-            value = float(value)  # for clients in which 5 and 5.0 differ, all values of a flag have one type
-    return OfrepEvaluation(
-        key=flag.key,
-        reason=_reason(evaluation, rule),
-        value=value,
-        variant=variant,
-        metadata=_metadata(facts, evaluation, rule if shows_rules else None),
+    value, variant = value_of(flag, evaluation)
+    more: dict[str, Any] = {}
+    if shows_rules and rule is not None:
+        more = {"rule": rule.index, "rule_name": rule.source.get("name", UNSET)}
+    if flag.driver is not None:
+        more |= _of_experiment(flag.driver, evaluation, rule, context)
+    metadata = OfrepEvaluationMetadata(
+        flag_set_id=facts.environment,
+        revision=facts.revision,
+        version=str(flag.version),
+        reason=evaluation.reason,
+        **more,
     )
+    reason = reason_of(flag, evaluation, rule, context)
+    return OfrepEvaluation(flag.key, reason, value, variant, metadata)
 
 
 def answer_flags(
@@ -190,17 +189,10 @@ def answer_failure(key: str, code: FailureCode, details: str) -> OfrepFlagFailur
     return OfrepFlagFailure(key=key, error_code=code.value, error_details=details, metadata=_NO_METADATA)
 
 
-def _reason(evaluation: Evaluation, rule: Rule | None) -> str:
-    if rule is None:
-        return _REASONS[evaluation.reason]
-    return _SPLIT if rule.is_split else _TARGETING_MATCH
-
-
-def _metadata(facts: Facts, evaluation: Evaluation, rule: Rule | None) -> OfrepEvaluationMetadata:
-    return OfrepEvaluationMetadata(
-        flag_set_id=facts.environment,
-        revision=facts.revision,
-        reason=evaluation.reason,
-        rule=UNSET if rule is None else rule.index,
-        rule_name=UNSET if rule is None else rule.source.get("name", UNSET),
-    )
+def _of_experiment(key: str, evaluation: Evaluation, rule: Rule | None, context: Context) -> dict[str, Any]:
+    variant = experiment_variant(evaluation, rule, context.user_id)
+    return {
+        "experiment": key,
+        "experiment_variant": UNSET if variant is None else variant,
+        "in_experiment": evaluation.participation is not None,
+    }

@@ -63,21 +63,39 @@ def origin(request: HttpRequest) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The stream that a caller may open: that of an environment, with the key that the caller used."""
+    """The stream that a caller may open: that of an environment, with the key that the caller used.
+
+    `revision` is that of the caller's first answer with this address. Without it, the stream could only guess whether
+    a new page has missed a change. Later answers repeat it, because a client that gets another address reconnects.
+    """
 
     origin: str
     environment: str
     key_id: str
+    revision: int
 
     def streams(self, at: datetime) -> list[OfrepEventStream]:
         """Return the `eventStreams` of an answer."""
         token = tokens.issue(environment=self.environment, key_id=self.key_id, at=at)
-        url = f"{self.origin}/ofrep/v1/streams/{self.environment}?token={token}"
+        url = f"{self.origin}/ofrep/v1/streams/{self.environment}?token={token}&revision={self.revision}"
         return [OfrepEventStream(type="sse", url=url, inactivity_delay=INACTIVITY_DELAY_SECONDS)]
 
     def identity(self, at: datetime) -> list[Any]:
         """Return what must stay the same for a client to keep its last answer, whose token is still valid then."""
-        return [self.origin, self.key_id, tokens.period(at), tokens.issuer()]
+        return [self.origin, self.key_id, tokens.period(at), tokens.issuer(), self.revision]
+
+    def mark(self, tag: str, at: datetime) -> str:
+        """Return an entity tag from which `offered_revision` reads the revision."""
+        return f'{tag[:-1]}-{tokens.period(at)}-{self.revision}"'
+
+
+_marked = re.compile(r'\s*(?:W/)?"[0-9a-f]+-(\d{1,10})-(\d{1,18})"\s*', re.ASCII)
+
+
+def offered_revision(if_none_match: str | None, at: datetime) -> int | None:
+    """Return the revision in the address that the client got with its last answer, if that address is still offered."""
+    found = _marked.fullmatch(if_none_match or "")
+    return int(found[2]) if found and int(found[1]) == tokens.period(at) else None
 
 
 def newest_revision(values: Iterable[str]) -> int:

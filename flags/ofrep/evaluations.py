@@ -5,7 +5,7 @@ They do not read the database, except for users of flags that an experiment driv
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from django.conf import settings
@@ -16,7 +16,7 @@ from config.api.authentication import Caller
 from config.errors import DomainError, ErrorCode
 from config.models import Scope
 from flags import snapshot
-from flags.engine.types import Attributes, Configuration, Context, Flag
+from flags.engine.types import Attributes, Context, Flag
 from flags.experiment_rule import exposures
 from flags.ofrep import client_state
 from flags.ofrep.answers import (
@@ -44,7 +44,7 @@ def evaluate_one(context: Context, flag_key: str, caller: Caller) -> OfrepEvalua
     Raises DomainError `flag_not_found`, or TargetingKeyMissing.
     """
     configuration, environment = context.configuration, caller.environment
-    flag = configuration.flags.get(flag_key)
+    flag = snapshot.flags_for(caller.scope, configuration).get(flag_key)
     if flag is None:
         raise DomainError(ErrorCode.FLAG_NOT_FOUND, f"No flag has the key {flag_key[:100]!r}.")
     facts = Facts(environment.key, configuration.revision)
@@ -69,7 +69,7 @@ class EvaluationOfAll:
     @property
     def etag(self) -> str:
         context = self._context
-        return etag(
+        tag = etag(
             settings.SECRET_KEY,
             self._caller.environment.key,
             context.configuration.revision,
@@ -80,11 +80,13 @@ class EvaluationOfAll:
             self._offer and self._offer.identity(context.now),
             *([dict(context.assigned)] if context.assigned else ()),
         )
+        return tag if self._offer is None else self._offer.mark(tag, context.now)
 
     def answer(self) -> OfrepEvaluations:
         """Evaluate the flags, and count that."""
         context, environment = self._context, self._caller.environment
-        flags = _flags_to_evaluate(context.configuration, context.attributes)
+        known = snapshot.flags_for(self._caller.scope, context.configuration)
+        flags = _flags_to_evaluate(known, context.attributes)
         # Without the revision: clients compare entries to find the flags that changed, and it would change them all.
         answers = answer_flags(flags, context, Facts(environment.key), shows_rules=_shows_rules(self._caller))
         counting.count(environment, context)
@@ -95,10 +97,14 @@ class EvaluationOfAll:
         )
 
 
-def offer_to(caller: Caller, request: HttpRequest) -> Offer | None:
+def offer_to(caller: Caller, request: HttpRequest, context: Context, if_none_match: str | None) -> Offer | None:
     """Return the event stream that the sender of a request may open, or None if there is none."""
     origin = client_state.origin(request)
-    return None if origin is None else Offer(origin, caller.environment.key, caller.key_id)
+    if origin is None:
+        return None
+    offered = client_state.offered_revision(if_none_match, context.now)
+    revision = context.configuration.revision if offered is None else offered
+    return Offer(origin, caller.environment.key, caller.key_id, revision)
 
 
 def _shows_rules(caller: Caller) -> bool:
@@ -106,9 +112,8 @@ def _shows_rules(caller: Caller) -> bool:
     return caller.scope is not Scope.CLIENT
 
 
-def _flags_to_evaluate(configuration: Configuration, attributes: Attributes) -> Iterable[Flag]:
+def _flags_to_evaluate(flags: Mapping[str, Flag], attributes: Attributes) -> Iterable[Flag]:
     """Return the flags that are not archived, or those of them that the context names."""
     keys = read_filter(attributes)
-    flags = configuration.flags
     candidates = flags.values() if keys is None else (flags[key] for key in keys if key in flags)
     return (flag for flag in candidates if "archivedAt" not in flag.source)

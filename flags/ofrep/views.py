@@ -67,9 +67,11 @@ class OfrepViewSet(ApiViewSet):
             tags = request.query_params.getlist("flagConfigEtag")
             snapshot.catch_up_to(client_state.newest_revision(tags))
         context = self._context(request)
-        evaluation = EvaluationOfAll(context, self.caller, offer_to(self.caller, request._request))
+        if_none_match = request.META.get("HTTP_IF_NONE_MATCH")
+        offer = offer_to(self.caller, request._request, context, if_none_match)
+        evaluation = EvaluationOfAll(context, self.caller, offer)
         headers = {"ETag": evaluation.etag}
-        if matches(request.META.get("HTTP_IF_NONE_MATCH"), headers["ETag"]):
+        if matches(if_none_match, headers["ETag"]):
             return Response(status=304, headers=headers)
         return Response(evaluation.answer(), headers=headers)
 

@@ -89,7 +89,7 @@ async def _answer(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
         except InvalidToken as error:
             await _refuse(send, 401, str(error), [*shared, (b"www-authenticate", b"Bearer")])
         else:
-            listener = hub.join(ticket, last_revision=_last_revision(headers))
+            listener = hub.join(ticket, last_revision=_last_revision(headers, scope["query_string"]))
             await _stream(hub, listener, receive, send, shared)
 
 
@@ -103,10 +103,11 @@ async def _admit(hub: Hub, environment: str, query: bytes) -> Ticket:
     return ticket
 
 
-def _last_revision(headers: dict[bytes, bytes]) -> int | None:
-    """Return the last revision that the client received, if it names one."""
-    revision = _revision.fullmatch(headers.get(b"last-event-id", b""))
-    return int(revision[1]) if revision else None
+def _last_revision(headers: dict[bytes, bytes], query: bytes) -> int | None:
+    """Return the last revision that the client received on a stream or, before that, with its first answer."""
+    [offered] = parse_qs(query.decode("latin-1")).get("revision", [""])[-1:]
+    found = (_revision.fullmatch(text) for text in (headers.get(b"last-event-id", b""), offered.encode()))
+    return next((int(revision[1]) for revision in found if revision), None)
 
 
 async def _stream(hub: Hub, listener: Listener, receive: Receive, send: Send, shared: Iterable[Header]) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from config.models import Environment
 from flags.engine.types import Context, Evaluation
 from flags.models import hour_of
+from flags.recent_users import noting
 
 HOUR = timedelta(hours=1)
 
@@ -97,5 +98,9 @@ tally = Tally()
 
 
 def count(environment: Environment, context: Context) -> None:
-    """Count the evaluations of one request: of the flags requested, and of their prerequisites, each once."""
+    """Count the evaluations of one request: of the flags requested, and of their prerequisites, each once.
+
+    Note that the user was seen, too.
+    """
     tally.add(environment.pk, context.evaluations, context.now)
+    noting.notebook.see(environment, context.user_id, context.attributes, context.now)

@@ -17,6 +17,8 @@ from django.utils import timezone
 
 from config.database.insertion import insert
 from flags.models import LastUse, Usage
+from flags.recent_users.noting import Notebook, notebook
+from flags.recent_users.storage import Storage as RecentUsersStorage
 from flags.usage.counting import Counts, Tally, tally
 
 logger = logging.getLogger(__name__)
@@ -102,25 +104,34 @@ def _rows(taken: Mapping[datetime, Counts]) -> Iterator[Row]:
 
 
 class StoringThread(threading.Thread):
-    """Stores the counts every few seconds until it is ended, and then once more."""
+    """Stores the counts and the recent users every few seconds until it is ended, and then once more."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: Tally, notebook: Notebook) -> None:
         super().__init__(name="usage-storage", daemon=True)
         self._storage = Storage(tally)
+        self._recent_users = RecentUsersStorage(notebook)
         self._must_end = threading.Event()
+
+    def start(self) -> None:
+        self._recent_users.prepare()  # so that the users of the first requests are noted
+        super().start()
 
     def run(self) -> None:
         while not self._must_end.wait(_SECONDS_BETWEEN_STORES):
-            self._storage.store()
-        self._storage.store()
+            self._store()
+        self._store()
         connection.close()
+
+    def _store(self) -> None:
+        self._storage.store()
+        self._recent_users.store()
 
     def end(self) -> None:
         self._must_end.set()
         self.join(_SECONDS_TO_END)
 
 
-_thread = StoringThread(tally)
+_thread = StoringThread(tally, notebook)
 
 
 def start(**_: Any) -> None:

@@ -10,7 +10,7 @@ from config.keys.environments import create_environment, update_environment
 from config.models import Change, Environment
 from flags.changes.flag_changes import archive_flag, create_flag, restore_flag, update_flag
 from flags.changes.segment_changes import create_segment, delete_segment
-from flags.snapshot import compiled, configuration
+from flags.snapshot import Compiled, compiled, configuration
 from tests.conftest import ACTOR, NOON
 from tests.flags.changes.random_changes import RandomChanges
 
@@ -35,6 +35,13 @@ def revision() -> int:
     return Change.objects.latest_revision()
 
 
+def versions(state: Compiled) -> dict[str, dict[str, int]]:
+    return {
+        name: {key: flag.version for key, flag in configuration.flags.items()}
+        for name, configuration in state.configurations.items()
+    }
+
+
 @pytest.mark.parametrize("at_once", [1, 20])
 def test_apply__a_thousand_random_changes__ends_where_a_fresh_start_does(at_once: int) -> None:
     changes = RandomChanges(seed=7)
@@ -47,6 +54,7 @@ def test_apply__a_thousand_random_changes__ends_where_a_fresh_start_does(at_once
             followed = compiled.state
             compiled.load()
             assert followed == compiled.state
+            assert versions(followed) == versions(compiled.state)
 
     assert len(changes.made) == 14
     assert sum(changes.made.values()) > 300
@@ -124,6 +132,29 @@ def test_configuration__flag_without_a_state__is_off_but_has_what_is_common(prod
     flag = configuration("qa").flags["a"]
     assert not flag.enabled
     assert flag.disabled.value == 0
+
+
+def test_version__of_a_flag__is_the_revision_of_its_newest_change_in_the_environment(production: Environment) -> None:
+    create_flag(key="a", environment=production, **WRITE)
+    create_flag(key="b", environment=production, **WRITE)
+    created = Change.objects.get(kind="flag", key="a").revision
+    applied = apply_new_changes(0)
+    update_flag(key="a", environment=production, changes={"enabled": True}, **WRITE)
+    enabled = revision()
+    update_flag(key="b", environment=production, changes={"description": "B"}, **WRITE)
+    apply_new_changes(applied)
+
+    for state in (compiled.state, _loaded()):
+        assert {name: versions(state)[name]["a"] for name in ("production", "staging")} == {
+            "production": enabled,
+            "staging": created,
+        }
+        assert versions(state)["staging"]["b"] == versions(state)["production"]["b"] == revision()
+
+
+def _loaded() -> Compiled:
+    compiled.load()
+    return compiled.state
 
 
 def test_apply__flag_archived_and_restored__is_followed(production: Environment) -> None:

@@ -15,6 +15,7 @@ export function moreParts(rule, tools) {
       moment(rule, "startAt", "Starts", tools),
       moment(rule, "endAt", "Ends", tools),
       ramp(rule, tools),
+      ranges(rule, tools),
       text(rule, "bucketBy", "Share by", "an attribute, such as company; by user if empty", tools),
       text(rule, "salt", "Salt", "the flag's key if empty", tools)));
   return details;
@@ -25,6 +26,7 @@ function parts(rule) {
     rule.startAt && `from ${inWords(rule.startAt)}`,
     rule.endAt && `until ${inWords(rule.endAt)}`,
     rule.ramp && `${rule.ramp.length} step${rule.ramp.length === 1 ? "" : "s"}`,
+    rule.ranges && `${rule.ranges.length} range${rule.ranges.length === 1 ? "" : "s"}`,
     rule.bucketBy && `by ${rule.bucketBy}`,
     rule.salt && "own salt",
   ].filter(Boolean);
@@ -54,6 +56,32 @@ function inUse(rule, { redraw }) {
     redraw();
   });
   return labelled(".enabled", "State", select);
+}
+
+/** Make the ranges of buckets in which users must be, besides the share. */
+function ranges(rule, tools) {
+  const parts = rule.ranges ?? [];
+  const change = (changed) => {
+    if (changed.length) rule.ranges = changed;
+    else delete rule.ranges;
+    tools.redraw();
+  };
+  const rows = parts.map((part, at) => {
+    const input = (name, label, options, read) => {
+      const control = textInput(String(part[name] ?? ""), { ...options, "aria-label": `Range ${at + 1} ${label}` }, () => {
+        part[name] = read(control.value);
+        tools.save();
+      });
+      return control;
+    };
+    const salt = input("salt", "salt", { placeholder: "such as the key of a group" }, String);
+    const [start, end] = ["from", "to"].map((name) => make("div", { class: "hy-field hy-narrow" }, input(name, name, { inputmode: "decimal" }, numberOrText)));
+    return make("div", { class: "hy-row", "data-path": `.ranges[${at}]` }, start, make("span", { class: "hy-muted" }, "to"), end,
+      make("span", { class: "hy-muted" }, "% of"), make("div", { class: "hy-field" }, salt),
+      iconButton("close", `Remove range ${at + 1}`, () => change(parts.filter((other) => other !== part))));
+  });
+  const add = addButton(parts.length ? "and another range" : "Only users in a range of buckets", () => change([...parts, { salt: "", from: 0, to: 50 }]));
+  return labelled(".ranges", "Ranges", make("div", { class: "hy-editor-cards hy-grow" }, ...rows, add));
 }
 
 function ramp(rule, tools) {

@@ -22,7 +22,7 @@ listEditor({
   empty: "No rules: while the flag is on, it is on for everyone.",
   watched: VARIANTS,
   blank: () => ({ type: "percentage", percentage: 10 }),
-  isFixed: isOfExperiment,
+  isFixed: (_, at, rules) => at <= rules.findIndex(isOfExperiment),
   card: (rule, tools) => (isOfExperiment(rule) ? experimentCard(rule) : isKnown(rule) ? ruleCard(rule, tools) : jsonCard(rule, tools)),
 });
 
@@ -40,7 +40,17 @@ function jsonCard(rule, { replace }) {
   return { head: [make("strong", {}, String(rule?.type ?? "Rule"))], body: [area] };
 }
 
+/** Make the card of a rule. One that comes before the rule of an experiment is only shown. */
 function ruleCard(rule, tools) {
+  const { head, body } = editableCard(rule, tools);
+  if (!tools.isPinned) return { head, body };
+  return {
+    head: [make("div", { inert: true }, ...head), make("span", { class: "hy-muted" }, " is not edited while the experiment runs")],
+    body: [make("div", { inert: true }, ...body)],
+  };
+}
+
+function editableCard(rule, tools) {
   const type = choice(TYPES, rule.type, { "aria-label": "Who" }, () => {
     changeType(rule, type.value);
     tools.redraw();
@@ -110,7 +120,7 @@ function segmentField(rule, { save }) {
 function experimentCard(rule) {
   const total = rule.variants.reduce((sum, { weight }) => sum + (Number(weight) || 0), 0);
   return {
-    head: [make("strong", {}, `Experiment ${rule.experiment}`), make("span", { class: "hy-muted" }, " decides for everyone while it runs, and is not edited here")],
+    head: [make("strong", {}, `Experiment ${rule.experiment}`), make("span", { class: "hy-muted" }, " decides for its audience while it runs; its rule and those before it are not edited here")],
     body: [
       ...rule.variants.map(({ key, weight, serves }) => make("div", { class: "hy-row hy-split" },
         make("span", { class: "hy-split-variant" }, key),
@@ -122,13 +132,13 @@ function experimentCard(rule) {
 }
 
 /** Describe the audience, unless it is all users. */
-function audience({ percentage = 100, conditions = [], group, forced = {}, variants }) {
+function audience({ percentage = 100, conditions = [], group, forced = {} }) {
   const forcedUsers = Object.keys(forced).length;
   return [
     percentage < 100 && `${percentage} % of the audience are in the experiment.`,
     conditions.length > 0 && `${conditions.length} condition${conditions.length === 1 ? "" : "s"} narrow${conditions.length === 1 ? "s" : ""} the audience.`,
     group && `It has ${group.from} to ${group.to} % of the group ${group.key}.`,
     forcedUsers > 0 && `For ${forcedUsers} user${forcedUsers === 1 ? "" : "s"} the variant is forced.`,
-    (percentage < 100 || conditions.length > 0 || group) && `All others see ${variants[0].key}.`,
+    (percentage < 100 || conditions.length > 0 || group) && "All others go on to the next rule.",
   ].filter(Boolean);
 }

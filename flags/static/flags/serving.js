@@ -5,10 +5,10 @@ import { variantKeys } from "./variant_keys.js";
 // Keys of variants begin with a letter or a digit, so none is the same.
 const SPLIT = "=split";
 
-/** Make the choice of what a rule serves, if the flag has variants. */
+/** Make the choice of what a rule serves: a variant or a split, or on or off for a flag without variants. */
 export function servesFields(rule, tools) {
   const keys = variantKeys();
-  if (!keys.length && rule.variant === undefined && rule.split === undefined) return [];
+  if (rule.serves !== undefined || (!keys.length && rule.variant === undefined && rule.split === undefined)) return [switchField(rule, tools)];
   const options = [["", "the default variant"], ...keys.map((key) => [key, key]), ...(keys.length > 1 ? [[SPLIT, "a split by weights"]] : [])];
   const chosen = rule.split !== undefined ? SPLIT : (rule.variant ?? "");
   const select = choice(rule.split !== undefined && keys.length < 2 ? [...options, [SPLIT, "a split by weights"]] : options, chosen, { "aria-label": "Serves" }, () => {
@@ -19,6 +19,15 @@ export function servesFields(rule, tools) {
     tools.redraw();
   });
   return [labelled(".variant", "Serves", select), ...(rule.split === undefined ? [] : [splitRows(rule, keys, tools)])];
+}
+
+function switchField(rule, { redraw }) {
+  const select = choice([["true", "on"], ["false", "off"]], String(rule.serves ?? true), { "aria-label": "Serves" }, () => {
+    if (select.value === "true") delete rule.serves;
+    else rule.serves = false;
+    redraw();
+  });
+  return labelled(".serves", "Serves", select);
 }
 
 /** Make the weights: first the variants of the split in order, then the others, which have no weight. */

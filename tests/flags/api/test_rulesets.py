@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from config.models import Environment, Scope
+from config.models import Change, Environment, Scope
 from flags.api import rulesets
 from flags.changes.flag_changes import archive_flag
+from flags.engine.compiling import compile_flag, compile_segment
 from flags.engine.evaluation import evaluate
-from flags.engine.parsing import compile_flag, compile_segment
 from flags.engine.types import Configuration, Context
 from flags.snapshot import compiled, configuration
 from tests.answers import data, error
@@ -34,11 +34,12 @@ def test_ruleset__flags_and_segments__are_as_they_stand_here(api: Any, productio
     api.post("/v1/flags", {"key": "base"})
     created = api.post("/v1/flags", {"key": "colour", "enabled": True, "rules": rules, "tags": ["t"], **values})
     assert created.status_code == 201
+    versions = [int(api.get(f"/v1/flags/{key}")["ETag"].strip('"')) for key in ("base", "colour")]
     assert data(get(api)) == {
         "environment": "production",
         "revision": int(get(api)["ETag"].strip('W/"').rpartition("-")[2]),
         "flags": [
-            {"key": "base", "enabled": False, "rules": []},
+            {"key": "base", "enabled": False, "rules": [], "version": versions[0]},
             {
                 "key": "colour",
                 "enabled": True,
@@ -48,6 +49,7 @@ def test_ruleset__flags_and_segments__are_as_they_stand_here(api: Any, productio
                 "defaultVariant": "blue",
                 "offVariant": "green",
                 "prerequisites": [{"flag": "base"}],
+                "version": versions[1],
             },
         ],
         "segments": [{"key": "crowd", "conditions": [], "userIds": ["ada"]}],
@@ -57,7 +59,9 @@ def test_ruleset__flags_and_segments__are_as_they_stand_here(api: Any, productio
 def test_ruleset__archived_flag__is_off_and_says_so(api: Any, production: Environment) -> None:
     FlagFactory(key="old", on=True)
     archive_flag(key="old", environment=production, actor=ACTOR, at=NOON)
-    assert data(get(api))["flags"] == [{"key": "old", "enabled": False, "rules": [], "archived": True}]
+    [flag] = data(get(api))["flags"]
+    version = Change.objects.latest_revision()
+    assert flag == {"key": "old", "enabled": False, "rules": [], "archived": True, "version": version}
 
 
 def test_ruleset__other_environment__has_its_own(api: Any, staging_api: Any) -> None:

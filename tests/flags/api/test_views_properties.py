@@ -27,6 +27,7 @@ WHOLE = {
     "tags": ["shop", "Ünï"],
     "owner": "ada",
     "expiresAt": "2027-01-31T12:00:00.000000Z",
+    "clientVisible": False,
 }
 
 
@@ -145,6 +146,14 @@ def test_update__variant_that_another_environment_serves__is_in_use(api, staging
     data(staging_api.patch("/v1/flags/f", {"rules": [{"type": "percentage", "percentage": 5, "variant": "green"}]}))
     failure = error(api.patch("/v1/flags/f", {"variants": COLOURS[:1]}), 409, "in_use")
     assert "staging" in failure["message"]
+
+
+def test_update__variants_where_another_environment_serves_off__is_in_use(api, staging_api):
+    create(api)
+    off = {"type": "percentage", "percentage": 50, "serves": False}
+    data(staging_api.patch("/v1/flags/f", {"rules": [off]}))
+    failure = error(api.patch("/v1/flags/f", {"type": "string", "variants": COLOURS}), 409, "in_use")
+    assert failure["message"] == "The new variants do not fit rules[0].serves in staging; change that first."
 
 
 # --- filters ---------------------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ def test_create__every_property__stands_in_the_change_under_its_name_in_json(ric
         "tags": ["shop", "Ärger"],
         "owner": "team-checkout",
         "expiresAt": "2026-03-02T12:00:00.000000Z",
+        "clientVisible": False,
         "states": {name: {"enabled": False, "rules": []} for name in ("production", "staging")},
     }
 

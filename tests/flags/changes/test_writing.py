@@ -17,8 +17,10 @@ from flags.changes.flag_changes import (
     update_flag,
 )
 from flags.models import Flag, FlagState
+from tests.answers import data
 from tests.conftest import ACTOR, NOON
 from tests.flags.changes.writing import HALF, WRITE, revision
+from tests.flags.ofrep import calls as ofrep
 
 pytestmark = pytest.mark.django_db
 
@@ -112,6 +114,20 @@ def test_update__number_becomes_boolean__is_a_change(production: Environment) ->
     updated = update_flag(key="b", environment=production, changes={"rules": rules(True)}, **WRITE)
 
     assert updated.rules[0]["conditions"][0]["value"] is True
+
+
+def test_update__fraction_becomes_whole_number__is_a_change_that_clients_see(api: Any, production: Environment) -> None:
+    def values(*numbers: float) -> dict[str, Any]:
+        return {"variants": [{"key": f"v{at}", "value": value} for at, value in enumerate(numbers)]}
+
+    data(api.post("/v1/flags", {"key": "n", "enabled": True, "type": "number", **values(3.0, 5)}), 201)
+    assert b'"value":3.0,' in ofrep.one(api, "n").content
+    for _ in range(2):
+        data(api.patch("/v1/flags/n", values(3, 5)))
+        assert b'"value":3,' in ofrep.one(api, "n").content
+    changed, created = data(api.get("/v1/flags/n/history"))
+    assert [change["field"] for change in changed["changes"]] == ["variants[0].value"]
+    assert created["action"] == "created"
 
 
 def test_update__stale_version__is_refused_and_changes_nothing(flag: Flag, production: Environment) -> None:

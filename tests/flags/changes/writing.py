@@ -22,6 +22,7 @@ EVERYTHING = {
     "tags": ["shop", "Ärger"],
     "owner": "team-checkout",
     "expires_at": NOON + timedelta(days=30),
+    "client_visible": False,
 }
 NOTHING = {
     "type": "",
@@ -33,6 +34,7 @@ NOTHING = {
     "tags": [],
     "owner": "",
     "expires_at": None,
+    "client_visible": True,
 }
 
 

@@ -127,20 +127,23 @@ SALT = {"salt": "checkout:holdback"}
     ("winner", "control", "holdback", "expected"),
     [
         (True, False, 0, [ALL]),
-        (True, False, 5, [{**ALL, "percentage": 95, **SALT}]),
-        (True, False, 0.001, [{**ALL, "percentage": 99.999, **SALT}]),
+        (True, False, 5, [{**ALL, "percentage": 5, **SALT, "serves": False}, ALL]),
+        (True, False, 0.001, [{**ALL, "percentage": 0.001, **SALT, "serves": False}, ALL]),
         (True, True, 5, [ALL]),
-        (False, True, 0, [{**ALL, "percentage": 0}]),
-        (False, True, 12.5, [{**ALL, "percentage": 12.5, **SALT}]),
-        (False, False, 5, [{**ALL, "percentage": 0}]),
+        (False, True, 0, [{**ALL, "serves": False}]),
+        (False, True, 12.5, [{**ALL, "percentage": 12.5, **SALT}, {**ALL, "serves": False}]),
+        (False, False, 5, [{**ALL, "serves": False}]),
     ],
 )
 def test_ship__plain_flag__serves_the_winner_to_all_but_those_held_back(
     driven: Flag, production: Environment, winner: bool, control: bool, holdback: float, expected: Any
 ) -> None:
-    rules = write(driving.ship, production, experiment="checkout", winner=winner, control=control, holdback=holdback)
-    assert rules == ([RULE, HALF], expected)
-    assert rules_of(production) == expected
+    values = {"experiment": "checkout", "winner": winner, "control": control, "holdback": holdback}
+    for ship_to, others in ((driving.ShipTo.AUDIENCE, [HALF]), (driving.ShipTo.EVERYONE, [])):
+        rules = write(driving.ship, production, **values, ship_to=ship_to)
+        assert rules == ([RULE, HALF], [*expected, *others])
+        assert rules_of(production) == [*expected, *others]
+        write(driving.restore_rules, production, experiment="checkout", revision=revision(), rules=[RULE, HALF])
 
 
 @pytest.mark.parametrize("holdback", [0, 10.0])
@@ -158,6 +161,26 @@ def test_take_back__flag_as_it_was_left__has_its_rules_again(driven: Flag, produ
     before, _ = write(driving.ship, production, experiment="checkout", winner=True, control=False)
     write(driving.restore_rules, production, experiment="checkout", revision=revision(), rules=before)
     assert rules_of(production) == [RULE, HALF]
+
+
+def test_take_back__flag_whose_description_was_changed__has_its_rules_again(
+    driven: Flag, production: Environment
+) -> None:
+    before, _ = write(driving.ship, production, experiment="checkout", winner=True, control=False)
+    shipped = revision()
+    flag_changes.update_flag(key="f", environment=production, changes={"description": "d", "owner": "o"}, **WRITE)
+    write(driving.restore_rules, production, experiment="checkout", revision=shipped, rules=before)
+    assert rules_of(production) == [RULE, HALF]
+
+
+def test_take_back__flag_that_was_changed_and_changed_back__is_refused(driven: Flag, production: Environment) -> None:
+    before, after = write(driving.ship, production, experiment="checkout", winner=True, control=False)
+    shipped = revision()
+    for rules in ([], list(after)):
+        flag_changes.update_flag(key="f", environment=production, changes={"rules": rules}, **WRITE)
+    with refusal(ErrorCode.EXPERIMENT_LOCKED) as refused:
+        write(driving.restore_rules, production, experiment="checkout", revision=shipped, rules=before)
+    assert f"in revision {shipped + 1}" in refused.value.message
 
 
 def test_take_back__flag_that_was_changed_since__is_refused(driven: Flag, production: Environment) -> None:

@@ -135,9 +135,8 @@ def test_one_flag__excluded_user__is_not_recorded(
     api: Any, production: Environment, exposures: Exposures, more: Any
 ) -> None:
     drive(production, "f", experiment_rule(**more))
-    is_forced = "forced" in more
-    assert evaluate(api) == (ON if is_forced else OFF)
-    assert ofrep.ask(api, "f", {"targetingKey": TREATED})["value"] is is_forced
+    assert evaluate(api) == (ON if "forced" in more else {"enabled": True, "reason": "default"})
+    assert ofrep.ask(api, "f", {"targetingKey": TREATED})["value"] is True
     assert exposures.recorded == []
 
 
@@ -200,6 +199,25 @@ def test_many_flags__of_two_experiments__are_sticky_by_one_question_and_record_n
         assert (answers["f"]["value"], answers["c"]["value"]) == (expected[0]["enabled"], expected[1]["value"])
         assert driven.asked == [("production", {"checkout", "pricing"}, TREATED)] * 2
     assert driven.recorded == []
+
+
+def test_ofrep__driven_flag__names_experiment_and_variant_for_one_flag_and_for_all(
+    api: Any, production: Environment, driven: Exposures
+) -> None:
+    create_flag(key="plain", environment=production, enabled=True, **WRITE)
+    user = {"targetingKey": TREATED}
+    answers = ofrep.by_key(ofrep.ask_all(api, user))
+    assert driven.recorded == []
+    assert answers["plain"]["metadata"].keys() == {"flagSetId", "reason", "version"}
+    for answer in (answers["f"], ofrep.ask(api, "f", user)):
+        metadata = answer["metadata"]
+        assert (metadata["experiment"], metadata["experimentVariant"]) == ("checkout", "treatment")
+        assert metadata["inExperiment"] is True
+
+
+def test_ofrep__other_variant_stored_meanwhile__is_the_one_named(api: Any, driven: Exposures) -> None:
+    driven.elsewhere = "control"
+    assert ofrep.ask(api, "f", {"targetingKey": TREATED})["metadata"]["experimentVariant"] == "control"
 
 
 def test_many_flags__some_that_are_named__ask_for_their_experiments_alone(
@@ -275,7 +293,8 @@ def start(api: Any, **values: Any) -> None:
 
 
 def test_experiment__flag_and_get_variant__agree_for_every_user(api: Any) -> None:
-    data(api.post("/v1/flags", {"key": "f", "enabled": True}), 201)
+    nobody = {"type": "percentage", "percentage": 0}
+    data(api.post("/v1/flags", {"key": "f", "enabled": True, "rules": [nobody]}), 201)
     group = {"key": "g", "from": 20, "to": 90}
     start(api, percentage=70, group=group, forcedVariants={"user-3": "treatment"})
     for at in range(40):
@@ -303,7 +322,7 @@ def test_experiment__one_flag_evaluated__is_the_exposure_and_stays_in_later_phas
 
     data(api.post("/v1/experiments/checkout/phases", {"percentage": 0, "reason": "enough"}), 201)
     assert (evaluate(api), evaluate_all(api)) == (ON, {"f": ON})
-    assert evaluate(api, user_id="newcomer") == OFF
+    assert evaluate(api, user_id="newcomer") == {"enabled": True, "reason": "default"}
     assert Exposure.objects.count() == 1
 
 

@@ -36,10 +36,20 @@ def test_export__everything__is_told_in_order(everything: None) -> None:
     full = found["flags"][1]
     assert list(full) == [
         *("key", "description", "type", "variants", "defaultVariant", "offVariant", "schema", "prerequisites", "tags"),
-        *("owner", "expiresAt", "environments"),
+        *("owner", "expiresAt", "clientVisible", "environments"),
     ]
     assert full["environments"]["production"]["rules"] == [{"type": "percentage", "percentage": 50, "variant": "red"}]
     assert list(full["environments"]["production"]["rules"][0]) == ["type", "percentage", "variant"]
+
+
+def test_export__rule_that_an_experiment_left__has_its_parts_in_order(production: Environment) -> None:
+    part = {"salt": "checkout", "from": 0, "to": 50}
+    left = {"type": "percentage", "percentage": 60, "salt": "e", "ranges": [part], "serves": False}
+    create_flag(key="f", environment=production, rules=[left], **WRITE)
+
+    found = json.loads(run("export_flags", "--format", "json"))["flags"][0]["environments"]["production"]["rules"][0]
+    assert found == left
+    assert (list(found), list(found["ranges"][0])) == (list(left), list(part))
 
 
 def test_export__others_write_meanwhile__is_of_one_moment(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,7 +256,7 @@ def test_import__variant_that_something_needs__is_not_taken_away(production: Env
     [printed_lines, _] = refused("import_flags", file([flag]))
 
     assert printed_lines == (
-        "flags.json, line 1: flags[0] (a): variants: The change removes a variant that is used by "
+        "flags.json, line 1: flags[0] (a): variants: The new variants do not fit "
         "rules[0].variant in staging, the prerequisites of b; change that first."
     )
     both = [{**flag, "environments": {"production": OFF, "staging": OFF}}, {"key": "b"}]

@@ -8,24 +8,29 @@ from typing import Any
 import orjson
 import pytest
 
-from flags.engine.parsing import parse_flag
+from flags.engine.evaluation import evaluate
+from flags.engine.openfeature import reason_of
 from flags.engine.types import Configuration, Context
 from flags.ofrep.answers import Facts, answer_flag, answer_flags, answer_missing_key
+from flags.validation.parsing import parse_flag
 from tests.conftest import NOON
+from tests.flags.engine.experiments import experiment_rule
 
 ALL = {"type": "percentage", "percentage": 100}
 HALF = {"type": "percentage", "percentage": 50}
 NOBODY = {"type": "percentage", "percentage": 0}
 PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}
+FREE = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "free"}]}
+AUDIENCE = {"conditions": FREE["conditions"]}
 COLOURS = {"type": "string", "variants": [{"key": "blue", "value": "#00f"}, {"key": "green", "value": "#0f0"}]}
 FACTS = Facts("production", 42)
-METADATA = {"flagSetId": "production", "revision": 42}
+METADATA = {"flagSetId": "production", "revision": 42, "version": "7"}
 
 
 def ask(user_id: str = "u", *, facts: Facts = FACTS, shows_rules: bool = True, **flag: Any) -> dict[str, Any]:
     """What a flag is for a user whose plan is pro."""
     off = parse_flag({"key": "off", "enabled": False})
-    asked = parse_flag({"key": "f", "enabled": True, **flag})
+    asked = parse_flag({"key": "f", "enabled": True, "version": 7, **flag})
     context = Context(user_id, {"plan": "pro"}, Configuration({"f": asked, "off": off}, {}), NOON)
     return answer_flag(asked, context, facts, shows_rules=shows_rules).document()
 
@@ -40,7 +45,20 @@ def numbers(*values: float) -> dict[str, Any]:
         ({"enabled": False}, "DISABLED", "disabled"),
         ({"archivedAt": "2026-01-31T12:00:00Z"}, "DISABLED", "disabled"),
         ({}, "STATIC", "default"),
-        ({"rules": [NOBODY]}, "UNKNOWN", "no_rule_match"),
+        ({"rules": [NOBODY]}, "SPLIT", "no_rule_match"),
+        ({"rules": [FREE, NOBODY, FREE]}, "SPLIT", "no_rule_match"),
+        ({"rules": [FREE]}, "UNKNOWN", "no_rule_match"),
+        ({"rules": [{**FREE, "percentage": 0}]}, "UNKNOWN", "no_rule_match"),
+        ({"rules": [{**PRO, "percentage": 0}]}, "SPLIT", "no_rule_match"),
+        ({"rules": [{**NOBODY, "enabled": False}]}, "UNKNOWN", "no_rule_match"),
+        ({"rules": [{**NOBODY, "startAt": "2027-01-01"}]}, "UNKNOWN", "no_rule_match"),
+        ({"rules": [{**NOBODY, "bucketBy": "plan"}]}, "SPLIT", "no_rule_match"),
+        ({"rules": [{**ALL, "bucketBy": "company"}]}, "UNKNOWN", "no_rule_match"),
+        ({"rules": [{**PRO, "ramp": [{"at": "2027-01-01", "percentage": 100}]}]}, "SPLIT", "no_rule_match"),
+        ({**COLOURS, "rules": [{**FREE, "split": [{"variant": "blue", "weight": 1}]}]}, "UNKNOWN", "no_rule_match"),
+        ({"rules": [NOBODY, PRO]}, "SPLIT", "rule_match"),
+        ({"rules": [{**FREE, "percentage": 0}, PRO]}, "TARGETING_MATCH", "rule_match"),
+        ({"rules": [FREE, PRO, NOBODY]}, "TARGETING_MATCH", "rule_match"),
         ({"prerequisites": [{"flag": "off"}]}, "UNKNOWN", "prerequisite_failed"),
         ({"rules": [ALL]}, "SPLIT", "rule_match"),
         ({"rules": [PRO]}, "TARGETING_MATCH", "rule_match"),
@@ -119,6 +137,51 @@ def test_metadata__for_those_who_may_not_know__tells_nothing_of_rules():
 @pytest.mark.parametrize("flag", [{}, {"enabled": False}, {"rules": [NOBODY]}])
 def test_metadata__where_no_rule_decided__tells_of_none(flag):
     assert ask(**flag)["metadata"].keys() == {*METADATA, "reason"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ({"percentage": 0}, "SPLIT"),
+        ({"group": {"key": "g", "from": 0, "to": 0.001}}, "SPLIT"),
+        ({"percentage": 0, **AUDIENCE}, "STATIC"),
+        ({"group": {"key": "g", "from": 0, "to": 0.001}, **AUDIENCE}, "STATIC"),
+        (AUDIENCE, "STATIC"),
+        ({"percentage": 0, "conditions": PRO["conditions"]}, "SPLIT"),
+    ],
+)
+def test_reason__of_a_user_whom_no_rule_of_a_driven_flag_takes__is_split_where_the_hash_decided(rule, reason):
+    flag = parse_flag({"key": "f", "enabled": True, "rules": [experiment_rule(**rule)]})
+    context = Context("u", {"plan": "pro"}, Configuration({"f": flag}, {}), NOON)
+    assert reason_of(flag, flag.otherwise, None, context) == reason
+    flag = parse_flag({"key": "f", "enabled": True, "rules": [experiment_rule(**rule), PRO]})
+    expected = "TARGETING_MATCH" if reason == "STATIC" else "SPLIT"
+    assert reason_of(flag, evaluate(flag, context), flag.rules[1], context) == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "enabled", "expected"),
+    [
+        ([experiment_rule()], True, {"experimentVariant": "treatment", "inExperiment": True}),
+        ([experiment_rule(forced={"v": "treatment"})], True, {"experimentVariant": "treatment", "inExperiment": False}),
+        ([experiment_rule(**AUDIENCE)], True, {"inExperiment": False}),
+        ([experiment_rule(percentage=0)], True, {"inExperiment": False}),
+        ([PRO, experiment_rule()], True, {"inExperiment": False}),
+        ([experiment_rule()], False, {"inExperiment": False}),
+    ],
+)
+def test_metadata__of_a_driven_flag__names_the_experiment_and_the_variant_that_the_user_has(rules, enabled, expected):
+    for shows_rules in (True, False):
+        metadata = ask("v", rules=rules, enabled=enabled, shows_rules=shows_rules)["metadata"]
+        about = {name: value for name, value in metadata.items() if "xperiment" in name}
+        assert about == {"experiment": "checkout", **expected}
+
+
+def test_metadata__of_a_driven_flag_for_an_anonymous_user__says_that_nobody_is_counted():
+    metadata = ask("", rules=[experiment_rule(percentage=0)])["metadata"]
+    assert metadata["experiment"] == "checkout"
+    assert metadata["inExperiment"] is False
+    assert "experimentVariant" not in metadata
 
 
 def test_answer_flags__without_a_targeting_key__fails_only_for_flags_that_need_one():

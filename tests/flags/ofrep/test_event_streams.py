@@ -15,7 +15,7 @@ from tests.conftest import NOON
 
 pytestmark = pytest.mark.both_lanes
 
-OFFER = Offer("http://testserver:8001", "production", "17")
+OFFER = Offer("http://testserver:8001", "production", "17", 51)
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +80,9 @@ def test_offer__identity__changes_with_all_that_a_client_must_not_go_on_with():
     assert identity == OFFER.identity(NOON + timedelta(minutes=1))
     assert identity not in [
         OFFER.identity(later),
-        Offer("http://testserver:8002", "production", "17").identity(NOON),
-        Offer("http://testserver:8001", "production", "18").identity(NOON),
+        Offer("http://testserver:8002", "production", "17", 51).identity(NOON),
+        Offer("http://testserver:8001", "production", "18", 51).identity(NOON),
+        Offer("http://testserver:8001", "production", "17", 52).identity(NOON),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -47,6 +48,7 @@ def test_one__flag_with_variants__is_its_value_and_how_it_came_about(api):
         "metadata": {
             "flagSetId": "production",
             "revision": Change.objects.latest_revision(),
+            "version": str(Change.objects.latest_revision()),
             "reason": "rule_match",
             "rule": 0,
             "ruleName": "Ourselves",
@@ -206,10 +208,35 @@ def test_event_streams__where_some_are_served__come_with_all_flags(api, monkeypa
     with time_machine.travel(NOON, tick=False):
         answer = ask_all(api)
     [stream] = answer["eventStreams"]
-    address, _, token = stream["url"].partition("?token=")
+    address, _, query = stream["url"].partition("?token=")
+    token, _, revision = query.partition("&revision=")
+    assert revision == str(answer["metadata"]["revision"])
     assert address == "http://testserver:8001/ofrep/v1/streams/production"
     ticket = tokens.read(token, environment="production", at=NOON)
     assert (ticket.since, len(ticket.key_id)) == (NOON, 36)
+
+
+def test_event_streams__after_a_change__keep_the_address_of_a_client_and_give_new_ones_the_revision(api, monkeypatch):
+    monkeypatch.setattr(worker_process, "stream_port", 8001)
+
+    def address(response):
+        return response.json()["eventStreams"][0]["url"]
+
+    with time_machine.travel(NOON, tick=False) as clock:
+        create(api)
+        first = bulk(api)
+        data(api.patch("/v1/flags/f", {"enabled": False}))
+        again = bulk(api, HTTP_IF_NONE_MATCH=first["ETag"])
+        assert (again.status_code, address(again)) == (200, address(first))
+        assert bulk(api, HTTP_IF_NONE_MATCH=again["ETag"]).status_code == 304
+        new = bulk(api)
+        assert address(new).endswith(f"&revision={new.json()['metadata']['revision']}")
+        assert address(new) != address(first)
+        for foreign in ('"none"', "", '"00-1-99999"', '"00-' + "9" * 30 + '-1"', again["ETag"].replace("-", "_")):
+            assert address(bulk(api, HTTP_IF_NONE_MATCH=foreign)) == address(new)
+        clock.shift(timedelta(minutes=31))
+        later = bulk(api, HTTP_IF_NONE_MATCH=again["ETag"])
+        assert address(later).endswith(address(new).partition("&")[2])
 
 
 def test_event_streams__of_a_caller_without_a_key__name_none(settings, db, monkeypatch):
@@ -220,7 +247,7 @@ def test_event_streams__of_a_caller_without_a_key__name_none(settings, db, monke
     client.default_format = "json"
     with time_machine.travel(NOON, tick=False):
         [stream] = ask_all(client)["eventStreams"]
-    token = stream["url"].partition("?token=")[2]
+    token = stream["url"].partition("?token=")[2].partition("&")[0]
     assert tokens.read(token, environment="production", at=NOON).key_id == ""
 
 

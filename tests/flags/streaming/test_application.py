@@ -167,6 +167,28 @@ def test_stream__by_what_the_client_knows__begins_with_what_it_may_have_missed(
     assert asked.body == OPENING + (EnvironmentStatus(5, changed_at).message if is_sent else b"")
 
 
+@pytest.mark.parametrize(
+    ("revision", "headers", "is_sent"),
+    [
+        ("5", {}, False),
+        ("4", {}, True),
+        ("4", {"last_event_id": "5"}, False),
+        ("5", {"last_event_id": "4"}, True),
+        ("5", {"last_event_id": "evt"}, False),
+        ("x", {}, True),
+        ("%FF", {}, True),
+        ("9" * 30, {}, True),
+        ("", {}, True),
+        ("4&revision=5", {}, False),
+    ],
+)
+def test_stream__with_the_revision_of_the_answer__begins_with_what_came_after_it(
+    revision: str, headers: dict[str, str], is_sent: bool
+) -> None:
+    asked = exchange(now=status(changed_at=NOON), query=f"token={token()}&revision={revision}", **headers)
+    assert asked.body == OPENING + (EnvironmentStatus(5, NOON).message if is_sent else b"")
+
+
 def test_stream__of_a_caller_without_a_key__opens() -> None:
     assert exchange(query=f"token={token(key_id='')}").status == 200
 

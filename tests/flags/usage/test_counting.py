@@ -16,13 +16,15 @@ import time_machine
 from django.db import OperationalError, connection
 
 from config.models import Environment, Scope
-from flags.engine.parsing import parse_flag
 from flags.engine.types import Configuration, Context, Evaluation, Reason, Variant
 from flags.models import LastUse, Usage, hour_of
+from flags.recent_users.noting import Notebook
+from flags.recent_users.storage import Storage as RecentUsersStorage
 from flags.usage import counting
 from flags.usage import storage as usage_storage
 from flags.usage.counting import Tally
 from flags.usage.storage import Storage
+from flags.validation.parsing import parse_flag
 from tests.answers import data, error
 from tests.conftest import NOON
 from tests.factories import FlagFactory
@@ -326,12 +328,16 @@ def test_delete_old__rows_of_all_ages__deletes_what_is_older_than_90_days_and_sa
 
 
 def test_thread__ended__has_stored_all_that_was_counted(tally: Tally) -> None:
-    thread = usage_storage.StoringThread(tally)
-    with mock.patch.object(Storage, "store") as store, mock.patch.object(connection, "close"):
+    thread = usage_storage.StoringThread(tally, Notebook())
+    with (
+        mock.patch.object(Storage, "store") as store,
+        mock.patch.object(RecentUsersStorage, "store") as store_recent_users,
+        mock.patch.object(connection, "close"),
+    ):
         thread.start()
         thread.end()
     assert not thread.is_alive()
-    assert store.call_count == 1
+    assert (store.call_count, store_recent_users.call_count) == (1, 1)
 
 
 def test_hour__of_a_moment_in_another_time_zone__is_that_of_utc() -> None:

@@ -1,0 +1,115 @@
+"""Compare two configurations for the users of a sample: how many of them would see something else. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from flags.engine.evaluation import evaluate_prerequisite
+from flags.engine.types import Configuration, Context, Evaluation, Prerequisite
+from flags.recent_users.names import names_read
+from flags.recent_users.sample import Sample, User
+
+MOST_EXAMPLES = 10
+
+Assigned = Mapping[str, Mapping[str, str]]
+"""The stored variants of users, by user id and by the key of the experiment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A user who would see something else in a flag, before and after the change.
+
+    None stands for a flag that does not exist.
+    """
+
+    user_id: str
+    flag: str
+    before: Evaluation | None
+    after: Evaluation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """How many users of a sample would see something else.
+
+    `users` is the number of users in the sample, seen since `since`. Of these, `changed` would see
+    something else, and `outsiders` of them were in no experiment, and are no testers. `all_users` is
+    the estimated number of users of that time. `examples` are those at the lowest positions.
+    `unknown_attributes` are names that the new rules of the flags read, and that no user of the
+    sample has.
+    """
+
+    users: int
+    changed: int
+    outsiders: int
+    all_users: int
+    since: datetime
+    examples: Sequence[Example]
+    unknown_attributes: Sequence[str]
+
+    @property
+    def share(self) -> float:
+        """The share of users who would see something else, from 0 to 1."""
+        return self.changed / self.users
+
+
+def compare(
+    sample: Sample,
+    *,
+    before: Configuration,
+    after: Configuration,
+    flags: Collection[str],
+    at: datetime,
+    assigned: Assigned | None = None,
+    members: Configuration | None = None,
+    testers: Collection[str] = (),
+) -> Preview:
+    """Return how many users of the sample see something else in any of the flags after the change.
+
+    A user sees the variant, its value, and whether the flag is on. All configurations are evaluated
+    at the same time. `members` says who is in an experiment; by default, that is `before`.
+    """
+    examples: list[Example] = []
+    changed = outsiders = 0
+    for user in sample.users:
+        variants = (assigned or {}).get(user.user_id, {})
+        contexts = [Context(*user, configuration, at, assigned=variants) for configuration in (before, after)]
+        example = next(_changes(user, flags, *contexts), None)
+        if example is not None:
+            changed += 1
+            own = contexts[0] if members is None else Context(*user, members, at, assigned=variants)
+            outsiders += user.user_id not in testers and _is_outside(_evaluate(example.flag, own))
+            if len(examples) < MOST_EXAMPLES:
+                examples.append(example)
+    read = names_read((after.flags[key] for key in flags if key in after.flags), after.segments)
+    unknown = read.difference(*(user.attributes for user in sample.users))
+    return Preview(
+        users=len(sample.users),
+        changed=changed,
+        outsiders=outsiders,
+        all_users=sample.all_users,
+        since=sample.since,
+        examples=examples,
+        unknown_attributes=sorted(unknown),
+    )
+
+
+def _changes(user: User, flags: Collection[str], before: Context, after: Context) -> Iterator[Example]:
+    for key in flags:
+        old, new = _evaluate(key, before), _evaluate(key, after)
+        if _seen(old) != _seen(new):
+            yield Example(user.user_id, key, old, new)
+
+
+def _is_outside(evaluation: Evaluation | None) -> bool:
+    return evaluation is None or evaluation.participation is None
+
+
+def _evaluate(key: str, context: Context) -> Evaluation | None:
+    return evaluate_prerequisite(Prerequisite(key), context)
+
+
+def _seen(evaluation: Evaluation | None) -> object:
+    return None if evaluation is None else (evaluation.enabled, evaluation.served)

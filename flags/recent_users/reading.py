@@ -1,0 +1,112 @@
+"""Read the sample of an environment, and preview a change with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from django.conf import settings
+
+from config.documents import Document
+from config.models import Environment
+from flags.changes.flag_changes import check_state
+from flags.engine.compiling import compile_flag
+from flags.engine.types import Configuration
+from flags.models import RecentUser, RecentUserSampling
+from flags.recent_users.positions import PERIOD, POSITIONS
+from flags.recent_users.preview import Preview, compare
+from flags.recent_users.sample import Sample, User
+from flags.recent_users.sources import stored_variants
+from flags.snapshot import configuration
+
+
+class NoSample(StrEnum):
+    """Why there is no sample to read, with a sentence for people."""
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> NoSample:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    OFF = "off", "No recent users are kept, because the setting RECENT_USERS is off."
+    EMPTY = "empty", "No recent users are known yet; they are collected as flags are evaluated."
+
+
+def read_sample(environment: Environment, now: datetime) -> Sample | NoSample:
+    """Return the sample of an environment, or why there is none."""
+    if not settings.RECENT_USERS:
+        return NoSample.OFF
+    sampling = RecentUserSampling.objects.filter(environment=environment).first()
+    if sampling is None:
+        return NoSample.EMPTY
+    start, limit = now - PERIOD, complete_limit(sampling, now)
+    # Also users seen before `since`, by a worker that stored them a little later than another one.
+    rows = RecentUser.objects.filter(environment=environment, position__lt=limit, seen_at__gte=start)
+    users = [User(*row) for row in rows.order_by("position", "user_id").values_list("user_id", "attributes")]
+    return Sample(users, max(sampling.since, start), limit / POSITIONS) if users else NoSample.EMPTY
+
+
+def complete_limit(sampling: RecentUserSampling, now: datetime) -> int:
+    """Return the limit below which the sample has all users of the last seven days."""
+    if sampling.raised_at is None or sampling.limit_before is None or sampling.raised_at <= now - PERIOD:
+        return sampling.limit
+    return min(sampling.limit, sampling.limit_before)
+
+
+def preview_changes(
+    environment: Environment,
+    *,
+    changed: Sequence[Document],
+    at: datetime,
+    members: Document | None = None,
+    testers: Collection[str] = (),
+) -> list[Preview] | NoSample:
+    """Return for each changed flag, from its document, how many recent users would see something else in it.
+
+    The changes are alternatives: each is compared with the flags as they are. Users keep their stored
+    variants of the experiments that decide the flags. Users whom the flag of the document `members`
+    leads to an experiment are no outsiders; by default, it is the flag as it is. Nor are `testers`,
+    who are given by their ids. If nothing is known, the reason is returned.
+    """
+    sample = read_sample(environment, at)
+    if isinstance(sample, NoSample):
+        return sample
+    before = configuration(environment.key)
+    after = [(document["key"], _with_flag(before, document)) for document in changed]
+    of_members = before if members is None else _with_flag(before, members)
+    states = [(key, own) for key, each in after for own in (before, of_members, each)]
+    assigned = stored_variants(environment, {name for key, own in states for name in own.experiments.get(key, ())})
+    return [
+        compare(
+            sample,
+            before=before,
+            after=each,
+            flags=[key],
+            at=at,
+            assigned=assigned,
+            members=of_members,
+            testers=testers,
+        )
+        for key, each in after
+    ]
+
+
+def preview_flag(*, key: str, environment: Environment, changes: Mapping[str, Any], at: datetime) -> Preview | NoSample:
+    """Return how many recent users would see something else in a flag after an update of `enabled` and `rules`.
+
+    Nothing is written. Raises what `update_flag` would raise.
+    """
+    after = check_state(key=key, environment=environment, changes=changes)
+    previews = preview_changes(environment, changed=[after], at=at)
+    return previews if isinstance(previews, NoSample) else previews[0]
+
+
+def _with_flag(before: Configuration, document: Document) -> Configuration:
+    """Return a configuration in which one flag is that of the document."""
+    flag = compile_flag(document)
+    return Configuration({**before.flags, flag.key: flag}, before.segments, before.revision)

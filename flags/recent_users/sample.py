@@ -1,0 +1,33 @@
+"""A sample of users, as it was read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+
+class User(NamedTuple):
+    """A user of the sample, with the attributes that it keeps."""
+
+    user_id: str
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Users who were seen since `since`, at most seven days ago, in the order of their positions.
+
+    They are all users seen since then whose position is in the lowest `share` of all positions, from
+    0 to 1.
+    """
+
+    users: Sequence[User]
+    since: datetime
+    share: float
+
+    @property
+    def all_users(self) -> int:
+        """The estimated number of all users who were seen since then. It is exact if the sample has all of them."""
+        return round(len(self.users) / self.share)

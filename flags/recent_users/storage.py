@@ -1,0 +1,181 @@
+"""Store the users that were noted, and keep the sample of each environment within its bounds.
+
+The sample has all users below a limit who were seen in the last seven days. If there are too many,
+the limit is lowered. If there are few, it is raised; the sample counts those above the old limit
+only after seven days, when it has all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import DataError, Error, IntegrityError, connection, transaction
+from django.utils import timezone
+
+from config.database.insertion import insert, replacing
+from config.database.locks import lock_environment
+from config.documents import Document, is_same
+from config.models import Environment
+from config.snapshot import is_loaded
+from flags.models import RecentUser, RecentUserSampling
+from flags.recent_users.attributes import within_limits
+from flags.recent_users.noting import RENEWED_AFTER, Note, Notebook, Notes
+from flags.recent_users.positions import MOST, PERIOD, POSITIONS
+from flags.recent_users.reading import complete_limit
+
+logger = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 1_000
+"""The most users of an environment that are stored at once, so that nobody waits long for the lock."""
+FEW = MOST // 2
+"""The limit is raised if the sample has fewer users than this."""
+_WANTED = MOST * 4 // 5
+"""The number of users that a raised limit should lead to."""
+_BETWEEN_CLEANINGS = timedelta(days=1)
+
+_UNIQUE = ("environment_id", "user_id")
+_COLUMNS = (*_UNIQUE, "position", "attributes", "seen_at")
+Row = tuple[int, str, int, Document, datetime]
+
+
+class Storage:
+    """Stores the users that one process has noted."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._cleaned_at: datetime | None = None
+        self._is_cut_off = False
+
+    def prepare(self) -> None:
+        """Let users be noted, unless that is switched off. It needs no database."""
+        if settings.RECENT_USERS and is_loaded():
+            self._notebook.prepare(timezone.now())
+
+    def store(self) -> None:
+        """Store users, or keep them for the next time if the database is unavailable."""
+        now = timezone.now()
+        try:
+            self.prepare()
+            self._clean(now)
+            if settings.RECENT_USERS:
+                for notes, taken in self._notebook.take(MOST_AT_ONCE):
+                    self._store(notes, taken, now)
+        except (Error, OSError) as error:
+            if not self._is_cut_off:  # logged once for each outage
+                logger.warning("Cannot store the sample of recent users, and keep trying: %s", error)
+            self._is_cut_off = True
+            connection.close()
+        else:
+            if self._is_cut_off:
+                logger.warning("The sample of recent users is stored again")
+            self._is_cut_off = False
+
+    def _store(self, notes: Notes, taken: Sequence[Note], now: datetime) -> None:
+        try:
+            sampling = add(notes.environment, taken, notes.reader.names, now)
+        except (IntegrityError, DataError, Environment.DoesNotExist):  # such as after the database was replaced
+            logger.exception("The database refused recent users; they are dropped")
+        except (Error, OSError):
+            self._notebook.give_back(notes, taken)
+            raise
+        else:
+            self._notebook.adopt(notes, sampling.limit, sampling.erased_at)
+
+    def _clean(self, now: datetime) -> None:
+        """Keep the samples within their bounds, also if nobody runs `maintain`."""
+        if self._cleaned_at is None or now - self._cleaned_at >= _BETWEEN_CLEANINGS:
+            clean(now)
+            self._cleaned_at = now
+
+
+def add(environment: Environment, notes: Sequence[Note], names: Collection[str], now: datetime) -> RecentUserSampling:
+    """Add users to the sample of an environment, and return how it is drawn from now on.
+
+    Attributes are added to those that users have. Of these, attributes with other names than
+    `names` leave.
+    """
+    with transaction.atomic():
+        lock_environment(environment)
+        since = min(note.at for note in notes)
+        sampling, _ = RecentUserSampling.objects.get_or_create(
+            environment=environment, defaults={"limit": POSITIONS, "since": since}
+        )
+        rows = list(_rows(sampling, notes, names))
+        insert(RecentUser, _COLUMNS, rows, replacing(_UNIQUE, _COLUMNS))
+        if rows:
+            _bound(sampling, now)
+    return sampling
+
+
+def _rows(sampling: RecentUserSampling, notes: Sequence[Note], names: Collection[str]) -> Iterator[Row]:
+    """Yield the users who are new or have changed, or who were stored an hour ago or earlier."""
+    environment, limit, erased_at = sampling.environment_id, sampling.limit, sampling.erased_at
+    wanted = [note for note in notes if note.position < limit and (erased_at is None or note.at > erased_at)]
+    stored = RecentUser.objects.filter(environment=environment, user_id__in=[note.user_id for note in wanted])
+    by_id = {user.user_id: user for user in stored}
+    for note in wanted:
+        user = by_id.get(note.user_id)
+        if user is None:
+            yield environment, note.user_id, note.position, dict(note.attributes), note.at
+            continue
+        kept = {name: value for name, value in user.attributes.items() if name in names}
+        attributes = within_limits({**kept, **note.attributes})
+        if note.at - user.seen_at >= RENEWED_AFTER or not is_same(attributes, user.attributes):
+            yield environment, note.user_id, note.position, attributes, max(note.at, user.seen_at)
+
+
+def _bound(sampling: RecentUserSampling, now: datetime) -> None:
+    """Lower the limit if the sample has too many users, and delete those above it."""
+    users = RecentUser.objects.filter(environment=sampling.environment_id)
+    if users.count() <= MOST:
+        return
+    users.filter(seen_at__lt=now - PERIOD).delete()
+    first_beyond = users.order_by("position").values_list("position", flat=True)[MOST : MOST + 1]
+    for limit in first_beyond:
+        users.filter(position__gte=limit).delete()
+        sampling.limit = limit
+        sampling.save(update_fields=["limit"])
+
+
+def forget_user(environment: Environment, user_id: str, at: datetime) -> None:
+    """Erase a user. Workers then drop what they noted earlier.
+
+    The caller's transaction has locked the environment.
+    """
+    RecentUser.objects.filter(environment=environment, user_id=user_id).delete()
+    if settings.RECENT_USERS:
+        initial = {"limit": POSITIONS, "since": at, "erased_at": at}
+        RecentUserSampling.objects.update_or_create(
+            environment=environment, defaults={"erased_at": at}, create_defaults=initial
+        )
+
+
+def clean(now: datetime) -> str:
+    """Delete users who were not seen for seven days, and raise limits. Delete everything if it is switched off."""
+    if not settings.RECENT_USERS:
+        return f"deleted {_delete_all():,}, because RECENT_USERS is off"
+    environments = Environment.objects.filter(pk__in=RecentUserSampling.objects.values("environment"))
+    deleted = sum(_clean(environment, now) for environment in environments.order_by("pk"))
+    return f"deleted {deleted:,} not seen for {PERIOD.days} days"
+
+
+def _delete_all() -> int:
+    deleted, _ = RecentUser.objects.all().delete()
+    RecentUserSampling.objects.all().delete()
+    return deleted
+
+
+def _clean(environment: Environment, now: datetime) -> int:
+    with transaction.atomic():
+        lock_environment(environment)
+        users = RecentUser.objects.filter(environment=environment)
+        deleted, _ = users.filter(seen_at__lt=now - PERIOD).delete()
+        sampling, count = RecentUserSampling.objects.get(environment=environment), users.count()
+        if sampling.limit < POSITIONS and count < FEW and complete_limit(sampling, now) == sampling.limit:
+            sampling.limit_before, sampling.raised_at = sampling.limit, now
+            sampling.limit = min(POSITIONS, sampling.limit * _WANTED // max(count, 1))
+            sampling.save()
+    return deleted

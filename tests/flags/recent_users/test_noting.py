@@ -1,0 +1,238 @@
+"""Noting users in the memory of a worker: which users, which attributes, how often, and how many at most."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import TestCase
+
+from config import snapshot
+from config.keys.environments import create_environment
+from config.models import Environment, Scope
+from flags.engine.bucketing import BUCKETS, bucket
+from flags.recent_users import noting
+from flags.recent_users.attributes import LONGEST, LONGEST_VALUE
+from flags.recent_users.noting import RENEWED_AFTER
+from flags.recent_users.positions import POSITIONS, position
+from tests.answers import data
+from tests.conftest import ACTOR, NOON
+from tests.factories import ExperimentFactory, FlagFactory
+from tests.flags.recent_users.users import lowest, prepared, waiting
+
+IDS = [f"user-{number}" for number in range(40_000)]
+PRO = {"attribute": "plan", "operator": "equals", "value": "pro"}
+
+
+# --- positions -------------------------------------------------------------------------------------------------------
+
+
+def test_position__user__never_changes() -> None:
+    assert [position(user_id) for user_id in ("ada", "größe", "🙂")] == [3940032760, 1740148166, 2583294741]
+
+
+def test_position__low__says_nothing_about_buckets() -> None:
+    """A standard deviation of the share is 0.5 %, so a bound of five is never reached by chance."""
+    sample = lowest(IDS, 10_000)
+    for salt in ("new-checkout", "a", "a:variant"):
+        share = sum(bucket(salt, user_id) < BUCKETS / 2 for user_id in sample) / len(sample)
+        assert abs(share - 0.5) < 0.025, salt
+
+
+# --- users -----------------------------------------------------------------------------------------------------------
+
+
+def test_see__further_environment__notes_its_users_once_prepared(production: Environment) -> None:
+    notebook = prepared()
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        further = create_environment(key="qa", name="QA", actor=ACTOR, at=NOON)
+    notebook.see(further, "early", {}, NOON)
+    snapshot.refresh()
+    notebook.prepare(NOON)
+    notebook.see(further, "ada", {}, NOON)
+    notebook.see(production, "bob", {}, NOON)
+    assert waiting(notebook) == {"ada": {}, "bob": {}}
+
+
+def test_see__same_user__is_noted_once_an_hour(production: Environment) -> None:
+    notebook = prepared()
+    for at in (NOON, NOON + RENEWED_AFTER - timedelta.resolution):
+        notebook.prepare(at)
+        notebook.see(production, "ada", {}, at)
+    assert [user for _, users in notebook.take(9) for user in users] == [(position("ada"), "ada", NOON, {})]
+    notebook.see(production, "ada", {}, NOON)
+    assert waiting(notebook) == {}
+    notebook.prepare(NOON + RENEWED_AFTER)
+    notebook.see(production, "ada", {}, NOON + RENEWED_AFTER)
+    assert waiting(notebook) == {"ada": {}}
+
+
+def test_see__anonymous_user__is_not_noted(production: Environment) -> None:
+    notebook = prepared()
+    notebook.see(production, "", {"plan": "pro"}, NOON)
+    notebook.prepare(NOON + RENEWED_AFTER)
+    notebook.see(production, "", {"plan": "pro"}, NOON)
+    assert waiting(notebook) == {}
+
+
+def test_see__user_at_the_limit_or_above__is_not_noted(production: Environment) -> None:
+    notebook = prepared()
+    notes = notebook._notes["production"]
+    notebook.adopt(notes, limit=position("ada"), erased_at=None)
+    for user_id in IDS[:1000]:
+        notebook.see(production, user_id, {}, NOON)
+    notebook.see(production, "ada", {}, NOON)
+    assert set(waiting(notebook)) == {user_id for user_id in IDS[:1000] if position(user_id) < position("ada")}
+    assert 0 < len(waiting(notebook)) < 1000
+
+
+def test_see__more_users_than_a_sample_has__keeps_the_lowest(
+    production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noting, "MOST", 500)
+    notebook = prepared()
+    for number, user_id in enumerate(IDS):
+        notebook.see(production, user_id, {}, NOON)
+        assert number % 100 or len(waiting(notebook)) < 1000
+    notes = notebook._notes["production"]
+    assert len(notes.noted) <= 1001
+    assert lowest(IDS, 500) <= set(waiting(notebook))
+
+
+def test_see__many_threads__loses_no_user(production: Environment) -> None:
+    notebook = prepared()
+    users = IDS[:4000]
+    taken: list[str] = []
+
+    def see() -> None:
+        for user_id in users:
+            notebook.see(production, user_id, {}, NOON)
+
+    threads = [threading.Thread(target=see) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        taken += [user.user_id for _, users in notebook.take(100) for user in users]
+    taken += waiting(notebook)
+    assert set(taken) == set(users)
+
+
+def test_give_back__user_noted_since__keeps_the_newer_note(production: Environment) -> None:
+    notebook = prepared()
+    for user_id in ("ada", "bob"):
+        notebook.see(production, user_id, {}, NOON)
+    [(notes, taken)] = notebook.take(9)
+    notebook.adopt(notes, POSITIONS, erased_at=NOON)
+    notebook.see(production, "ada", {}, NOON + RENEWED_AFTER)
+    notebook.give_back(notes, taken)
+    [(_, users)] = notebook.take(9)
+    assert {user.user_id: user.at for user in users} == {"ada": NOON + RENEWED_AFTER, "bob": NOON}
+
+
+# --- attributes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def conditions(api: Any, production: Environment) -> None:
+    """Conditions that read six attributes."""
+    data(api.post("/v1/segments", {"key": "beta", "conditions": [{**PRO, "attribute": "of-segment"}]}), status=201)
+    FlagFactory(key="f", on=True, rules=[
+        {"type": "attribute", "conditions": [PRO, {**PRO, "attribute": "userId"}]},
+        {"type": "percentage", "percentage": 50, "bucketBy": "company"},
+        {"type": "segment", "segment": "beta"},
+    ])  # fmt: skip
+    ExperimentFactory(key="draft", conditions=[{**PRO, "attribute": "of-draft"}])
+    ExperimentFactory(key="running", running=True, conditions=[{**PRO, "attribute": "of-running"}])
+    ExperimentFactory(key="stopped", stopped=True, conditions=[{**PRO, "attribute": "of-stopped"}])
+
+
+@pytest.mark.usefixtures("conditions")
+def test_see__attributes__notes_those_that_something_reads(production: Environment, staging: Environment) -> None:
+    used = {"plan": "pro", "company": 7, "of-segment": [1, "a"], "of-draft": False, "of-running": 1.5}
+    attributes = {**used, "email": "ada@example.com", "of-stopped": 1, "userId": "eve"}
+    notebook = prepared()
+    notebook.see(production, "ada", attributes, NOON)
+    assert waiting(notebook) == {"ada": used}
+    notebook = prepared()
+    notebook.see(staging, "ada", attributes, NOON)
+    assert waiting(notebook) == {"ada": {name: used[name] for name in ("plan", "company", "of-segment")}}
+
+
+def test_see__attributes_within_objects__notes_what_conditions_read(production: Environment) -> None:
+    conditions = [{**PRO, "attribute": name} for name in ("company.plan", "company.size", "plan")]
+    FlagFactory(on=True, rules=[{"type": "attribute", "conditions": conditions}])
+    notebook = prepared()
+    company = {"plan": "pro", "name": "Ada & Co", "size": {"from": 1}}
+    notebook.see(production, "ada", {"company": company, "company.size": 7}, NOON)
+    assert waiting(notebook) == {"ada": {"company.plan": "pro", "company.size": 7}}
+
+
+@pytest.mark.usefixtures("conditions")
+def test_see__missing_or_null_or_long_attributes__leaves_them_out(production: Environment) -> None:
+    notebook = prepared()
+    attributes = {"plan": "x" * (LONGEST_VALUE - 1), "company": "x" * (LONGEST_VALUE - 2), "of-draft": None}
+    notebook.see(production, "ada", attributes, NOON)
+    assert waiting(notebook) == {"ada": {"company": attributes["company"]}}
+
+
+def test_see__many_long_attributes__keeps_what_fits(production: Environment) -> None:
+    names = [f"name-{number}" for number in range(50)]
+    FlagFactory(on=True, rules=[{"type": "attribute", "conditions": [{**PRO, "attribute": name} for name in names]}])
+    notebook = prepared()
+    notebook.see(production, "ada", dict.fromkeys(names, "x" * 900), NOON)
+    assert sum(map(len, waiting(notebook)["ada"].values())) in range(LONGEST - 1000, LONGEST)
+
+
+def test_prepare__rule_reads_a_further_attribute__notes_users_once_more(production: Environment) -> None:
+    notebook = prepared()
+    notebook.see(production, "ada", {"plan": "pro"}, NOON)
+    assert [[user.attributes for user in users] for _, users in notebook.take(9)] == [[{}]]
+    FlagFactory(on=True, rules=[{"type": "attribute", "conditions": [PRO]}])
+    snapshot.refresh()
+    notebook.prepare(NOON)
+    notebook.see(production, "ada", {"plan": "pro"}, NOON)
+    assert waiting(notebook) == {"ada": {"plan": "pro"}}
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.both_lanes
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/flags/f/evaluate", {"userId": "ada", "attributes": {"plan": "pro"}}),
+        ("/v1/evaluate", {"userId": "ada", "attributes": {"plan": "pro"}}),
+        ("/ofrep/v1/evaluate/flags/f", {"context": {"targetingKey": "ada", "plan": "pro"}}),
+        ("/ofrep/v1/evaluate/flags", {"context": {"targetingKey": "ada", "plan": "pro"}}),
+        ("/v1/experiments/e/variant", {"userId": "ada", "attributes": {"plan": "pro"}}),
+        ("/v1/variants", {"userId": "ada", "attributes": {"plan": "pro"}}),
+    ],
+)
+def test_request__evaluates_or_gets_variants__notes_the_user(
+    client_of: Any, production: Environment, monkeypatch: pytest.MonkeyPatch, path: str, body: Any
+) -> None:
+    FlagFactory(key="f", on=True, rules=[{"type": "attribute", "conditions": [PRO]}])
+    ExperimentFactory(key="e", running=True)
+    client, notebook = client_of(Scope.CLIENT), prepared()
+    monkeypatch.setattr(noting, "notebook", notebook)
+    assert client.post(path, body).status_code == 200
+    assert waiting(notebook) == {"ada": {"plan": "pro"}}
+
+
+@pytest.mark.both_lanes
+def test_request__repeated_variant_or_anonymous_user__notes_only_users(
+    client_of: Any, production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FlagFactory(key="f", on=True)
+    ExperimentFactory(key="e", running=True)
+    client = client_of(Scope.CLIENT)
+    client.post("/v1/experiments/e/variant", {"userId": "ada"})
+    notebook = prepared()
+    monkeypatch.setattr(noting, "notebook", notebook)
+    client.post("/v1/experiments/e/variant", {"userId": "ada"})
+    client.post("/ofrep/v1/evaluate/flags/f", {"context": {}})
+    client.post("/v1/events", {"userId": "bob", "event": "page_viewed"})
+    assert waiting(notebook) == {"ada": {}}
