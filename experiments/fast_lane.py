@@ -7,14 +7,19 @@ from config.api.renderers import envelope
 from config.serving.fast_lane.operations import Call, Reply, register
 from experiments.api.experiment_views import AssignmentRequest, assignment_answer
 from experiments.exposures.assignment import get_remembered_variant
+from flags.recent_users import noting
 
 
 def get_variant(call: Call) -> Reply | None:
     request = convert(call.json(), AssignmentRequest)
     if request is None:
         return None
-    assignment = get_remembered_variant(key=call.key, environment=call.caller.environment, user_id=request.userId)
-    return Reply(envelope(assignment_answer(assignment))) if assignment else None
+    environment = call.caller.environment
+    assignment = get_remembered_variant(key=call.key, environment=environment, user_id=request.userId)
+    if assignment is None:
+        return None
+    noting.notebook.see(environment, request.userId, request.attributes, call.now)
+    return Reply(envelope(assignment_answer(assignment)))
 
 
 register("/v1/experiments/<key>/variant", get_variant, records=True)

@@ -11,11 +11,13 @@ from experiments.design.segment_refs import name_segment_users
 from experiments.exposures.assignment import record, stored
 from experiments.exposures.forced_variants import remove_all_forced_exposures
 from experiments.exposures.forgetting import forget_user, hold_events
+from experiments.exposures.recent_users import attributes_read, stored_variants
 from experiments.exposures.recording import names_of_experiment, record_reported
 from experiments.lifecycle.new_phase import open_phases_of_segments
 from experiments.results.frozen import refresh_results
 from flags.changes.references import asking_for_segment_users, segments_changed
 from flags.experiment_rule import exposures
+from flags.recent_users import sources
 
 events_stored.connect(record_reported, dispatch_uid="experiments.exposures")
 erasing_user.connect(forget_user, dispatch_uid="experiments.forgetting")
@@ -24,5 +26,6 @@ asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposure
 asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segment_refs")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")
 exposures.register(load=stored, record=record)
+sources.register(names=attributes_read, variants=stored_variants)
 register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed
 register("results of experiments", refresh_results)

@@ -11,6 +11,7 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from config.admin.current_environment import current_environment
@@ -23,6 +24,7 @@ from experiments.admin.planner import PlannerPage
 from experiments.admin.results.pages import ResultPages
 from experiments.admin.results.panel import Panel, build_panel
 from experiments.admin.steps import StepPages
+from experiments.admin.users.pages import UserPages
 from experiments.admin.words import (
     describe_audience,
     describe_decision,
@@ -38,6 +40,7 @@ from experiments.lifecycle import changes
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.results.computing import analyse_experiment
+from experiments.results.driven_flag import off_flags
 from flags.admin.known_flags import address_of_known_flags, known_flags
 from flags.changes.flag_changes import get_flag
 from flags.models import Flag, Segment
@@ -99,7 +102,7 @@ class OwnerFilter(MenuFilter):
 
 
 @admin.register(Experiment)
-class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
+class ExperimentAdmin(StepPages, PlannerPage, ResultPages, UserPages):
     kind = changes.KIND
     is_common = False
     is_environmental = True
@@ -118,10 +121,20 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages):
 
     # the list
 
+    def for_page(self, request: HttpRequest, queryset: Any) -> Any:
+        experiments = list(queryset)
+        off = off_flags(experiments, current_environment(request))
+        for experiment in experiments:
+            driven = experiment.flag["key"] if experiment.flag and experiment.status == Status.RUNNING else None
+            experiment.is_flag_off = driven in off
+        return experiments
+
     @column("Experiment", ordering="key")
     def shown_key(self, experiment: Experiment) -> SafeString:
         about = " · ".join(filter(None, (experiment.owner, experiment.description[:100])))
-        return in_two_lines(experiment.key, about)
+        is_off = getattr(experiment, "is_flag_off", False)
+        off = format_html(' <span class="hy-state hy-state-warning">{}</span>', "flag off") if is_off else ""
+        return in_two_lines(format_html("{}{}", experiment.key, off), about)
 
     @column("Status", ordering="status", label=_TONES)
     def shown_status(self, experiment: Experiment) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,11 +15,12 @@ from django.utils import timezone
 from unfold.enums import ActionVariant
 
 from config.admin.current_environment import check_environment, current_environment
-from config.admin.forms import JSONField, NumberField, ReasonField, StrictForm, TextField
+from config.admin.forms import JSONField, NumberField, ReasonField, StrictForm
 from config.admin.site import Confirmation, DomainAdmin, button, reason_of, writer_here
 from config.errors import DomainError
 from experiments.admin.results.panel import build_panel
-from experiments.admin.words import describe_served, describe_split
+from experiments.admin.ship_form import ShipForm
+from experiments.admin.words import describe_position, describe_split
 from experiments.api.permissions import may_write_flag, require_flag
 from experiments.lifecycle import changes
 from experiments.lifecycle.archive import archive_experiment, unarchive_experiment
@@ -33,61 +33,9 @@ from experiments.results.computing import analyse_experiment
 from experiments.results.types import Results
 from flags.changes.driven_rules import own_rules
 from flags.changes.flag_changes import get_flag
+from flags.experiment_rule.changes import ShipTo
 from flags.models import Segment
 from flags.words.rules import operator_choices, summarise_rules
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A variant that can be shipped: what the flag serves for it, and the objections against it."""
-
-    key: str
-    served: str
-    is_control: bool
-    is_verdict: bool
-    is_chosen: bool
-    objections: Sequence[str]
-
-
-class ShipForm(StrictForm, forms.Form):
-    """The form that ships a variant. The variant of the verdict, if any, is preselected."""
-
-    winner = TextField(required=True, error_messages={"required": "Choose the variant to ship."})
-    holdback = NumberField(
-        help_text="The percentage of the flag's users, 0 to 50, who still get the control, for later comparison."
-    )
-    reason = ReasonField()
-
-    class Media:
-        js = (Script("experiments/ship.js", type="module"),)
-
-    def __init__(
-        self, data: Any, *, experiment: Experiment, winner: str | None, objections: Mapping[str, Sequence[str]]
-    ) -> None:
-        super().__init__(data, initial={"winner": winner}, label_suffix="")
-        self.experiment, self.verdict, self.objections = experiment, winner, objections
-        if not experiment.flag:
-            del self.fields["holdback"]
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """Return the arguments of `stop_experiment`."""
-        return {"holdback": None, **self.cleaned_data}
-
-    @property
-    def choices(self) -> list[Choice]:
-        chosen = self["winner"].value()
-        return [
-            Choice(
-                key,
-                describe_served(self.experiment, key),
-                is_control=index == 0,
-                is_verdict=key == self.verdict,
-                is_chosen=key == chosen,
-                objections=self.objections[key],
-            )
-            for index, key in enumerate(self.experiment.variant_keys)
-        ]
 
 
 class PhaseForm(StrictForm, forms.Form):
@@ -170,7 +118,11 @@ class StepPages(DomainAdmin):
                 f"Users are assigned to variants from now on: {describe_split(experiment.variants)}.",
                 "Variants, audience, plan and the definitions of metrics are fixed from then on. Only a new phase can "
                 "change the audience and the weights. You can add metrics, but the verdict ignores them.",
-                *_about_flag(experiment, "gets a rule that serves each user their variant. Nobody can edit this rule"),
+                *_about_flag(
+                    experiment,
+                    f"gets a rule that serves users of the audience their variant{describe_position(experiment)}. "
+                    "Nobody can edit this rule and those before it. All others go on to the rules after it",
+                ),
                 "The experiment runs until you stop it.",
             ),
             "Start the experiment",
@@ -237,7 +189,9 @@ class StepPages(DomainAdmin):
                 key=experiment.key, **form.values, **writer_here(request), clock=timezone.now
             )
 
-        done = f"{request.POST.get('winner')} is shipped to everyone. {experiment.key} is stopped."
+        to_all = not experiment.flag or request.POST.get("ship_to") == ShipTo.EVERYONE
+        users = "everyone" if to_all else "the audience of the experiment"
+        done = f"{request.POST.get('winner')} is shipped to {users}. {experiment.key} is stopped."
         context = {"panel": build_panel(results), "consequences": _shipping(request, experiment, results), "form": form}
         return self._fill_in(request, experiment, f"Ship a variant of {experiment.key}", act, done, context, "ship")
 
@@ -370,21 +324,11 @@ def _other_rules(experiment: Experiment) -> str:
     return f". It has no other rules, so {served}"
 
 
-def _state(experiment: Experiment) -> str:
-    if experiment.status != Status.RUNNING or not experiment.flag:
-        return ""
-    state = "on" if get_flag(experiment.flag["key"], experiment.environment).enabled else "off"
-    return f". The flag is {state} and stays {state}"
-
-
 def _shipping(request: HttpRequest, experiment: Experiment, results: Results) -> list[str]:
     environment = current_environment(request).name
     return [
         f"The experiment stops with {results.users:,} users. Its results are frozen: later events do not change them.",
-        "Everyone gets the winner from now on.",
-        *_about_flag(
-            experiment,
-            f"gets rules that serve the winner; they replace all its rules in {environment}{_state(experiment)}",
-        ),
+        "Get Variant answers the winner to everyone from now on.",
+        *_about_flag(experiment, f"serves the winner in {environment} to the users chosen above"),
         _describe_reopening(experiment),
     ]

@@ -187,7 +187,13 @@ def describe_flag(experiment: Experiment) -> str:
     if not experiment.flag:
         return "none"
     served = (f"{key} {describe_served(experiment, key)}" for key in experiment.variant_keys)
-    return f"{experiment.flag['key']}: {' · '.join(served)}"
+    return f"{experiment.flag['key']}: {' · '.join(served)}{describe_position(experiment)}"
+
+
+def describe_position(experiment: Experiment) -> str:
+    """Return where the rule of the experiment is in its flag: `, after 2 rules`; `""` for the first."""
+    position = (experiment.flag or {}).get("position", 0)
+    return f", after {'its first rule' if position == 1 else f'its first {position} rules'}" if position else ""
 
 
 def describe_served(experiment: Experiment, variant: str) -> str:
@@ -196,15 +202,23 @@ def describe_served(experiment: Experiment, variant: str) -> str:
     return "" if served is None else _key_or_switch(served)
 
 
+_SHIPPED_TO = {"audience": " for the audience", "everyone": " for everyone"}
+
+
 def describe_decision(experiment: Experiment) -> str:
     """Return `green wins, with a holdback of 5 %, despite objections: We like it.`"""
     decision = experiment.decision or {}
     if not experiment.winner:
         return "no winner"
-    holdback = f", with a holdback of {experiment.holdback:g} %" if experiment.holdback else ""
     objections = ", despite objections" if decision.get("overridden") else ""
     reason = f": {decision['reason']}" if decision.get("reason") else ""
-    return f"{experiment.winner} wins{holdback}{objections}{reason}"
+    return f"{experiment.winner} wins{_describe_users(decision)}{objections}{reason}"
+
+
+def _describe_users(decision: Document) -> str:
+    """Return to whom the winner was shipped: ` for the audience, with a holdback of 5 %`."""
+    holdback = f", with a holdback of {decision['holdback']:g} %" if decision.get("holdback") else ""
+    return f"{_SHIPPED_TO.get(decision.get('shipTo', ''), '')}{holdback}"
 
 
 def _key_or_switch(served: str | bool) -> str:
@@ -252,7 +266,8 @@ def _group(group: Document) -> str:
 
 def _flag(flag: Document) -> str:
     served = (f"{key} {_key_or_switch(value)}" for key, value in flag["serves"].items())
-    return f"{flag['key']}: {' · '.join(served)}"
+    position = f", at position {flag['position']}" if flag.get("position") else ""
+    return f"{flag['key']}: {' · '.join(served)}{position}"
 
 
 def _forced_variants(forced: Mapping[str, str]) -> str:
@@ -262,9 +277,9 @@ def _forced_variants(forced: Mapping[str, str]) -> str:
 def _decision(decision: Document) -> str:
     if "winner" not in decision:
         return "no winner"
-    holdback = f", with a holdback of {decision['holdback']:g} %" if decision.get("holdback") else ""
     overridden = ", ".join(decision["overridden"]).replace("_", " ")
-    return f"{decision['winner']} wins{holdback}" + (f", despite objections: {overridden}" if overridden else "")
+    users = _describe_users(decision)
+    return f"{decision['winner']} wins{users}" + (f", despite objections: {overridden}" if overridden else "")
 
 
 # How one element of a list reads, by the name of the list.

@@ -47,6 +47,7 @@ class Dialect:
     letters: str  # such a list in order, as a table with the text after all keys as its column `letters`
     is_chosen: str  # whether a user is in a JSON array
     figures: str  # builds the column `figures` from values
+    stored_figure: str  # one of these values
     between_figures: str
     no_figures: str
     figure: str  # a value of a column such as `figures`, by its index from 0
@@ -85,6 +86,8 @@ _DIALECTS = {
         "FROM unnest({}) AS listed) AS ordered",
         is_chosen="{} = ANY (ARRAY(SELECT jsonb_array_elements_text({}::jsonb)))",
         figures="ARRAY[{}]::float8[]",
+        # Most figures of most users are 0. In an array, NULL takes one bit, so that more totals fit into a page.
+        stored_figure="NULLIF({}, 0)",
         between_figures=", ",
         no_figures="",
         figure="COALESCE({}[{} + 1], 0)",
@@ -125,6 +128,7 @@ _DIALECTS = {
         is_chosen="{} IN (SELECT value FROM json_each({}))",
         # JSON by concatenation, because json_array() takes too few arguments.
         figures="'[' || {} || ']'",
+        stored_figure="{}",
         between_figures=" || ',' || ",
         no_figures="''",
         figure="COALESCE(json_extract({}, '$[{}]'), 0)",
@@ -167,7 +171,7 @@ class Parameters:
 
 def figures(values: Iterable[str]) -> str:
     """Return SQL that builds the column `figures` from these values."""
-    joined = dialect().between_figures.join(values)
+    joined = dialect().between_figures.join(map(dialect().stored_figure.format, values))
     return dialect().figures.format(joined or dialect().no_figures)
 
 

@@ -10,8 +10,7 @@ by the moment of reading or by the stop, whichever is earlier. All other metrics
   "all", everybody counts, and `mature` is empty.
 - `everybody`: the `Totals` of all exposed users by phase, for the numbers of users and of events.
 - `users_of(metric_index, phase)`: the number of users who count for a metric, by variant; the n of its statistics.
-- `waiting(metric_index, phases)`: by variant, how many users are not mature, and when half of them will be. After a
-  stop, no more users become mature: the others are cut off, and there is no such moment.
+- `half_mature_at(span, phases, variant)`: about when half of the users who are not mature yet will be.
 
 Users become mature by the clock alone: the sums of whole days of exposure are stored, and the users of the one day in
 which the boundary falls are summed up from their totals, in one statement for each span. Call
@@ -20,6 +19,7 @@ which the boundary falls are summed up from their totals, in one statement for e
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -37,7 +37,6 @@ from experiments.aggregates.variant_sums import (
     EXPOSURES,
     Caps,
     Mature,
-    Phases,
     SumsAsOf,
     Totals,
     VariantTotals,
@@ -56,26 +55,17 @@ _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Users of one variant who are not mature for a metric.
+class Reading:
+    """The sums of an experiment at a moment (see the module). `maturity` is the one that was applied.
 
-    By `half_mature_at`, half of them will be, to the day of their exposures. It is None without such users, and after a
-    stop, which cuts the users off.
+    Windows count as open or over at `end`: the moment of reading, or the stop.
     """
 
-    users: int
-    half_mature_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The sums of an experiment at a moment (see the module). `maturity` is the one that was applied."""
-
+    end: datetime
     maturity: Maturity
     sums: SumsAsOf
     everybody: Mapping[int, Totals]
     definitions: Sequence[Definition]
-    is_stopped: bool
     mature: Mature
     exposed: Mapping[tuple[int, str, date], int]
 
@@ -91,36 +81,29 @@ class Reading:
         """Return the number of users of a phase who are mature for a metric, whatever the maturity."""
         return replace(self, maturity="mature").users_of(metric_index, phase)
 
-    def waiting(self, metric_index: int, phases: Phases = None) -> Mapping[str, Waiting]:
-        """Return the users of these phases who are not mature for a metric, by variant; empty without a window."""
-        span = self.definitions[metric_index].span
-        if span is None:
-            return {}
-        chosen = [phase for phase in self.everybody if phases is None or phase in phases]
-        keys = dict.fromkeys(key for phase in chosen for key in self._exposed_in(phase))
-        return {key: self._waiting(span, chosen, key) for key in keys}
-
     def _exposed_in(self, phase: int) -> Mapping[str, VariantTotals]:
         return self.everybody.get(phase, {}).get(EXPOSURES, {})
 
-    def _waiting(self, span: timedelta, phases: Collection[int], variant: str) -> Waiting:
-        users = sum(
-            self._exposed_in(phase)[variant].users - self.mature[span].get(phase, {}).get(variant, 0)
-            for phase in phases
-            if variant in self._exposed_in(phase)
-        )
-        if not users or self.is_stopped:
-            return Waiting(users, None)
-        # From the last day on: at the day on which so many have come, half are exposed before its end.
-        missing = users // 2 + 1
-        by_day = (
-            (day, number) for (phase, key, day), number in self.exposed.items() if phase in phases and key == variant
-        )
-        for day, number in sorted(by_day, reverse=True):
-            missing -= number
-            if missing <= 0:
-                return Waiting(users, datetime.combine(day + _DAY, time.min, UTC) + span)
-        raise AssertionError("all waiting users are exposed")
+    def half_mature_at(self, span: timedelta, phases: Collection[int], variant: str) -> datetime:
+        """Return about when half of the users of these phases who are not mature yet for a metric will be.
+
+        Users are taken to have come evenly between the midnights of UTC, the boundary of maturity and the moment of
+        reading: reading the exposures of the day takes as long as all other statements of a reading together.
+        """
+        by_day: Counter[date] = Counter()
+        for (phase, key, day), users in self.exposed.items():
+            if phase in phases and key == variant:
+                by_day[day] += users
+        waiting = by_day.total() - sum(self.mature[span].get(phase, {}).get(variant, 0) for phase in phases)
+        newer = waiting // 2
+        for day in sorted(by_day, reverse=True):
+            users = min(by_day[day], waiting)
+            if newer < users:
+                break
+            newer, waiting = newer - users, waiting - users
+        midnight = datetime.combine(day, time.min, UTC)
+        begin, end = max(midnight, self.end - span), min(midnight + _DAY, self.end)
+        return floor_to_second(end - (end - begin) * (newer + 0.5) / users) + span
 
 
 def read_mature(experiment: Experiment, at: datetime, caps: Caps, maturity: Maturity = "mature") -> Reading:
@@ -135,11 +118,11 @@ def read_mature(experiment: Experiment, at: datetime, caps: Caps, maturity: Matu
     exposed = _read_exposed(experiment) if boundaries else {}
     sums = _read_sums(experiment, boundaries, exposed, caps)
     return Reading(
+        end=_end(experiment, at),
         maturity=maturity,
         sums=SumsAsOf(everybody, {}) if maturity == "all" else _with_all_others(sums, everybody, definitions),
         everybody=everybody,
         definitions=definitions,
-        is_stopped=experiment.stopped_at is not None,
         mature=sums.mature,
         exposed=exposed,
     )
@@ -149,9 +132,13 @@ def boundaries_of(
     experiment: Experiment, at: datetime, definitions: Iterable[Definition]
 ) -> Mapping[timedelta, datetime]:
     """Return, for each span of the metrics, the first whole second of an exposure that is too late to be mature."""
-    end = at if experiment.stopped_at is None else min(at, experiment.stopped_at)
+    end = _end(experiment, at)
     spans = sorted({definition.span for definition in definitions if definition.span is not None})
     return {span: floor_to_second((end - span).astimezone(UTC)) + _SECOND for span in spans}
+
+
+def _end(experiment: Experiment, at: datetime) -> datetime:
+    return at if experiment.stopped_at is None else min(at, experiment.stopped_at)
 
 
 def froze_with_everybody(experiment: Experiment) -> bool:

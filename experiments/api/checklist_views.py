@@ -43,7 +43,8 @@ class ChecklistViewSet(ApiViewSet):
         description="Checks what could make the results of an experiment unreliable, and returns a finding for each "
         "check. Checks of metrics have a finding for each metric. The findings do not prevent the start.\n\n"
         "- Metrics: their events came lately, one of them decides, and their tests were calibrated.\n"
-        "- Users: the split, the flag, the group, and running experiments that may share users.\n"
+        "- Users: the split, the flag, how many recent users the start affects, the group, and running experiments "
+        "that may share users.\n"
         "- Plan: how long the planned size takes, and whether it suffices for the smallest effect and the guardrails. "
         "Also the shortest run and the look-back.",
         responses={200: answer(schema_of(list[Finding]), "The findings.", [_EXAMPLE])},

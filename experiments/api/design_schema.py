@@ -19,7 +19,9 @@ from experiments.design.plan import (
 )
 from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, AnalysisMethod, Direction
 from flags.api.rule_schema import CONDITIONS as CONDITIONS_OF_RULES
-from flags.engine.experiment_rule import MOST_FORCED
+from flags.experiment_rule.changes import ShipTo
+from flags.validation.experiment_rule import MOST_FORCED
+from flags.validation.rules import MOST_RULES
 
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.001}
 _Share = Annotated[float, shaped(_SHARE)]
@@ -53,6 +55,13 @@ class DrivenFlag(Answer):
         shaped(_SERVED),
         described("For each variant of the experiment, a variant of the flag; true or false if it has no variants."),
     ]
+    position: Annotated[
+        Annotated[int, Meta(ge=0, le=MOST_RULES)] | UnsetType,
+        described(
+            "How many of the flag's rules come before the experiment's rule, at the start. Users whom one of these "
+            "rules matches are not in the experiment. Default: 0."
+        ),
+    ] = UNSET
 
 
 class Registration(Answer):
@@ -99,6 +108,13 @@ FORCED: Schema = {
     "description": "The variants that testers see, by user id. Testers are not in the results.",
 }
 DRIVEN_FLAG = schema_of(DrivenFlag)
+SHIP_TO: Schema = {
+    "type": "string",
+    "enum": [*ShipTo],
+    "description": "To whom the flag serves the winner. `audience`, the default: to the users who meet the "
+    "experiment's conditions, in its group and percentage; the other rules of the flag stay. `everyone`: to all "
+    "users; the other rules are removed, which requires a reason. It requires a winner and a flag.",
+}
 PLANNED: Schema = {
     "type": "integer",
     "minimum": 1,

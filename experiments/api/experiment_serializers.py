@@ -38,6 +38,7 @@ from experiments.api.design_schema import (
     PHASES,
     PLANNED,
     REGISTRATION,
+    SHIP_TO,
     TUNING_SIZE_OF_INTERVALS,
     VARIANT,
 )
@@ -50,6 +51,7 @@ from experiments.lifecycle.decisions import MOST_HELD_BACK
 from experiments.models import LOOKBACK_DAYS, MINIMUM_DAYS, WHOLE, AnalysisMethod, Experiment, Status
 from experiments.results.computing import compute_results
 from experiments.stats.types import TUNING_SIZE
+from flags.experiment_rule.changes import ShipTo
 
 
 class VariantResultSerializer(serializers.Serializer[Any]):
@@ -84,6 +86,14 @@ class PlanNumberField(RawField):
         return int(data) if isinstance(data, float) and data.is_integer() else data
 
 
+class DrivenFlagField(RawField):
+    """The flag to drive. Its position is a whole number, which may be written as 1.0; the domain checks it."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        position = data.get("position") if isinstance(data, dict) else None
+        return {**data, "position": int(position)} if isinstance(position, float) and position.is_integer() else data
+
+
 class ExperimentEntrySerializer(serializers.Serializer[Any]):
     """An experiment in a list."""
 
@@ -110,7 +120,7 @@ class ExperimentSerializer(StrictSerializer):
     conditions = RawField(CONDITIONS, required=False, allow_null=True)
     group = RawField(GROUP, required=False, allow_null=True)
     forcedVariants = RawField(FORCED, source="forced_variants", required=False, allow_null=True)
-    flag = RawField(DRIVEN_FLAG, required=False, allow_null=True)
+    flag = DrivenFlagField(DRIVEN_FLAG, required=False, allow_null=True)
     plannedSampleSize = PlanNumberField(PLANNED, source="planned_size", required=False, allow_null=True)
     minimumEffect = RawField(MINIMUM_EFFECT, source="minimum_effect", required=False, allow_null=True)
     analysis = RawField(ANALYSIS, required=False, allow_null=True)
@@ -132,9 +142,15 @@ class ExperimentSerializer(StrictSerializer):
     )
     registration = RawField(REGISTRATION, read_only=True)
     phases = RawField(PHASES, read_only=True)
-    winner = KeyField(read_only=True, help_text="The variant that all users see since the stop.")
+    winner = KeyField(read_only=True, help_text="The variant that Get Variant answers to all users since the stop.")
     holdback = NumberField(
-        read_only=True, help_text="The percentage of the flag's users who still get the value of the control."
+        read_only=True,
+        help_text="The percentage of the users to whom the winner was shipped who still get the value of the control.",
+    )
+    shipTo = RawField(
+        {"type": "string", "enum": [*ShipTo], "description": "To whom the flag serves the winner since the stop."},
+        source="ship_to",
+        read_only=True,
     )
     results = serializers.SerializerMethodField()
     createdAt = TimestampField(source="created_at", read_only=True)
@@ -145,7 +161,7 @@ class ExperimentSerializer(StrictSerializer):
     left_out_while_empty = (
         *("tuningSampleSize", "percentage", "conditions", "group", "forcedVariants", "flag", "plannedSampleSize"),
         *("minimumEffect", "analysis", "minimumDays", "lookbackDays", "owner", "hypothesis"),
-        *("registration", "phases", "winner", "holdback", "startedAt", "stoppedAt", "archivedAt"),
+        *("registration", "phases", "winner", "holdback", "shipTo", "startedAt", "stoppedAt", "archivedAt"),
     )
 
     @extend_schema_field(serializers.DictField(child=VariantResultSerializer()))
@@ -240,7 +256,9 @@ class ReopenSerializer(StrictSerializer):
 class StopSerializer(ReopenSerializer):
     """How an experiment ends: without a decision, unless it names a winner."""
 
-    winner = KeyField(required=False, help_text="The key of the variant that all users see from now on.")
+    winner = KeyField(
+        required=False, help_text="The key of the variant that Get Variant answers to all users from now on."
+    )
     holdback = NumberField(
         required=False,
         min_value=0,
@@ -248,6 +266,12 @@ class StopSerializer(ReopenSerializer):
         help_text="The percentage of users to whom the flag still serves the value of the "
         "control. It requires a winner, and a flag whose value for the winner differs from that "
         "for the control.",
+    )
+    shipTo = RawField(SHIP_TO, source="ship_to", required=False)
+    enable = SwitchField(
+        required=False,
+        help_text="Whether to switch the flag on in the same transaction. It is required if there is a winner and the "
+        "flag is off, and refused otherwise. With `false`, nobody gets the winner by the flag until it is on.",
     )
 
 
@@ -259,7 +283,7 @@ class AssignmentRequestSerializer(StrictSerializer):
         required=False,
         help_text="The attributes that conditions test. A new exposure stores them for breakdowns of the results. It "
         f"keeps texts of up to {TEXT_LENGTH} characters, numbers and booleans with names of up to {ATTRIBUTE_LENGTH} "
-        f"characters, and of these the first {MOST_ATTRIBUTES}.",
+        f"characters, and of these the first {MOST_ATTRIBUTES}. It keeps `b` within an object `a` as `a.b`.",
     )
 
 

@@ -45,6 +45,7 @@ from experiments.lifecycle import archive, new_phase
 from experiments.lifecycle import changes as lifecycle
 from experiments.lifecycle.new_phase import MOST_PHASES
 from experiments.models import REOPENABLE_FOR, Experiment, ExperimentQuerySet, Status
+from flags.recent_users import noting
 
 _ASSIGNMENTS = schema_of(list[RunningAssignment])
 
@@ -154,7 +155,7 @@ class ExperimentViewSet(ApiViewSet):
         "them, as the share of exposed users with an event of that name.\n\n"
         "A user takes part who meets all `conditions`, whose bucket is in the experiment's share of a `group`, and "
         "who is within the `percentage`. The request is refused if the share of the group overlaps that of another "
-        "draft or running experiment, or if a `flag` has no `serves`.\n\n"
+        "draft or running experiment, if a `flag` has no `serves`, or if it has fewer rules than `flag.position`.\n\n"
         "The start fixes the definitions of the metrics, and the plan: `plannedSampleSize`, `minimumEffect`, "
         "`analysis`, `minimumDays`, `lookbackDays` and `tuningSampleSize`.",
         responses={201: answer(ExperimentSerializer, "The draft.")},
@@ -211,9 +212,10 @@ class ExperimentViewSet(ApiViewSet):
         "start_experiment",
         "Start an experiment",
         description="Starts a draft, which assigns variants from now on. The definitions of its metrics are fixed at "
-        "this moment. The flag that it drives gets the experiment's rule as its first rule, which cannot be changed "
-        "until the experiment stops. The start is refused if another experiment drives that flag, or if the flag is "
-        "archived. Send no body, an empty one or `{}`.",
+        "this moment. The flag that it drives gets the experiment's rule, before all its rules or at `flag.position`. "
+        "The rule and those before it cannot be changed until the experiment stops. The start is refused if another "
+        "experiment drives that flag, if the flag is archived, or if it has fewer rules than `flag.position`. Send no "
+        "body, an empty one or `{}`.",
         request=NoBodySerializer,
         responses={200: answer(ExperimentSerializer, "The running experiment.")},
         errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.IN_USE],
@@ -227,13 +229,17 @@ class ExperimentViewSet(ApiViewSet):
         "Stop an experiment",
         description="Stops a running experiment: nothing after this moment counts for it, and it assigns no more "
         "variants. A flag that it drives follows its other rules again. The body may be left out or empty.\n\n"
-        "With a `winner`, the results also freeze, all users get the winner, and the rules of the flag serve it. All "
-        "of this happens in one transaction. The flag is not switched on or off.\n\n"
+        "With a `winner`, the results also freeze, Get Variant answers the winner to all users, and the flag serves it "
+        "to the users that `shipTo` names. All of this happens in one transaction. If the flag is off, `enable` must "
+        "say whether to switch it on.\n\n"
         "A winner requires a `reason` in these cases:\n\n"
         "- The users are not split by the weights.\n"
         "- The winner harms a guardrail, or a guardrail is undecided.\n"
         "- The shortest run is not over.\n"
         "- Fewer users came than planned.\n"
+        "- Shipping to everyone removes rules of the flag.\n"
+        "- Shipping to everyone, or switching the flag on, changes what recent users see who are not in the "
+        "experiment.\n"
         "- The verdict is not to ship that variant. The control requires no reason if it is `do_not_ship`.",
         request=StopSerializer,
         responses={200: answer(ExperimentSerializer, "The stopped experiment.")},
@@ -250,10 +256,10 @@ class ExperimentViewSet(ApiViewSet):
         "reopen_experiment",
         "Open an experiment again",
         description="Lets a stopped experiment run again as if it had not been stopped. Its flag gets its previous "
-        "rules back, the winner is removed, and what was reported in the meantime counts. This is possible for "
-        f"{REOPENABLE_FOR.days} days after the stop. It is refused if its flag was changed since, even if that change "
-        "was reverted. It is also refused if another experiment now has its flag or its share of the group. The body "
-        "may be left out or empty.",
+        "rules back, and is off again if the stop switched it on. The winner is removed, and what was reported in the "
+        f"meantime counts. This is possible for {REOPENABLE_FOR.days} days after the stop. It is refused if its flag "
+        "was changed since, even if that change was reverted. It is also refused if another experiment now has its "
+        "flag or its share of the group. The body may be left out or empty.",
         request=ReopenSerializer,
         responses={200: answer(ExperimentSerializer, "The running experiment.")},
         errors=[ErrorCode.INVALID_TRANSITION, ErrorCode.EXPERIMENT_LOCKED, ErrorCode.IN_USE],
@@ -321,8 +327,9 @@ class ExperimentViewSet(ApiViewSet):
         "conditions, percentage or weights change later. The user's exposure is recorded once, before the answer. It "
         "stores the plain `attributes` of the request.\n\n"
         "Users whom the experiment does not include see the control, and testers see their forced variant. "
-        "`inExperiment` is then false, `reason` says why, and nothing is recorded. Once a winner is declared, all "
-        "users see it.",
+        "`inExperiment` is then false, `reason` says why, and nothing is recorded. If the experiment drives a flag, "
+        "users whom the flag does not lead to it are not included either: if the flag is off, a prerequisite is not "
+        "met, or an earlier rule matches. Once a winner is declared, all users see it.",
         request=AssignmentRequestSerializer,
         responses={200: answer(schema_of(Assignment), "The assignment.")},
         errors=[ErrorCode.EXPERIMENT_NOT_RUNNING],
@@ -339,6 +346,7 @@ class ExperimentViewSet(ApiViewSet):
             attributes=body.attributes,
             at=self.now,
         )
+        noting.notebook.see(self.environment, body.userId, body.attributes, self.now)
         return Response(assignment_answer(assignment))
 
     @operation(
@@ -362,6 +370,7 @@ class ExperimentViewSet(ApiViewSet):
             record=body.record,
             at=self.now,
         )
+        noting.notebook.see(self.environment, body.userId, body.attributes, self.now)
         return Response(
             [
                 RunningAssignment.of(assignment, experiment=key, in_experiment=assignment.reason is None).document()

@@ -79,11 +79,26 @@ class ResultGuards(Answer, kw_only=True):
     events_of_unknown_variants: Annotated[
         Count, described("Events that report a variant that the experiment does not have.")
     ]
+    doubted_reports: Annotated[
+        Count,
+        described(
+            "Events with keys of scope `client` that report a variant which the hash does not give the user. They "
+            "create no exposures."
+        ),
+    ]
     different_before: Annotated[
         list[DifferentBefore],
         described(
             "The metrics that differed between a treatment and the control before anybody was exposed "
             "(always-valid p-value below 0.001). Then something besides the treatment differs."
+        ),
+    ]
+    flag_off_since: Annotated[
+        Moment | None,
+        described(
+            "Since when the flag that the experiment drives has been off, from the start of the experiment on. After "
+            "a stop, as it was at the stop. Null if the flag is on, or if there is none. No user sees a variant then, "
+            "and after a day the verdict is `check_data`."
         ),
     ]
     events_before_exposure: Annotated[

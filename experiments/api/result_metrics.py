@@ -51,7 +51,7 @@ class WaitingUsers(Answer):
     """The users who do not count yet, because the window of the metric is still open for them."""
 
     users: Count
-    half_mature_at: Annotated[Moment, described("About when half of them will count.")]
+    half_mature_at: Annotated[Moment, described("About when half will count, if they came evenly over each day.")]
 
 
 class PassedStep(Answer):

@@ -158,5 +158,12 @@ FLAGS = (
         ON,
         {"prerequisites": [{"flag": "new-checkout"}], "tags": ["checkout"]},
     ),
+    DemoFlag(
+        "delivery-date",
+        "Says on the page of a product when it would arrive. The experiment `delivery-date` drives it.",
+        ON,
+        State(True, [_COLLEAGUES]),
+        {**_values("string", hidden="hidden", shown="shown"), "off_variant": "hidden", "owner": "Delivery team"},
+    ),
     DemoFlag("summer-sale", "The sale of last summer.", OFF, OFF, {"tags": ["cleanup"]}, is_archived=True),
 )

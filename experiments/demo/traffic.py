@@ -17,6 +17,7 @@ from flags.engine.bucketing import compile_split
 REVENUE_A_WEEK = "revenue-a-week"
 CAME_BACK = "came-back"
 PAGES_VIEWED = "pages-viewed"
+PRODUCTS_ADDED = "products-added"
 
 METRICS: Mapping[str, Mapping[str, Any]] = {
     REVENUE_A_WEEK: {
@@ -43,17 +44,25 @@ METRICS: Mapping[str, Mapping[str, Any]] = {
         "role": "guardrail",
         "margin": 0.25,
     },
+    PRODUCTS_ADDED: {
+        "description": "The products that a user puts into the cart within two days.",
+        "type": "count",
+        "event": "add_to_cart",
+        "window_hours": 48,
+        "cap_value": 20.0,
+    },
 }
 """The columns of each metric, by key."""
 
 DAY = 24 * 3600.0
-MOST_EVENTS_OF_A_STORY = 5
+MOST_EVENTS_OF_A_STORY = 8
 """The most events of a user, page views not included."""
 
 _CURRENCIES = {"DE": "EUR", "US": "USD", "GB": "GBP", "FR": "EUR", "CH": "CHF"}
 _COUNTRY_WEIGHTS = (35, 30, 15, 12, 8)
 _PLATFORMS = {"web": 55, "ios": 25, "android": 20}
 _PATHS = {"/": 20, "/search": 15, "/products": 45, "/cart": 12, "/account": 8}
+_DELIVERED_TO = ["DE", "FR", "CH"]
 _PRICES = (9.9, 14.5, 19.99, 24.9, 39.0, 49.95, 79.0, 129.0)
 
 
@@ -73,7 +82,7 @@ class Trial:
     `starts` and `stops` are positions in the history, 0 to 1. `metric` is the event by which users
     convert, and `more` are additional metrics. `exposed` is the share of users who see the
     experiment, and `usual_rate` the conversion rate of the others. `plan` has the columns of the plan,
-    the owner and the hypothesis.
+    the owner, the hypothesis, the flag and its audience.
     """
 
     key: str
@@ -131,7 +140,27 @@ FREE_SHIPPING = Trial(
         "hypothesis": "Free shipping above an amount makes people fill their baskets up to it.",
     },
 )
-TRIALS = (SIGN_UP_FORM, CHECKOUT_BUTTON, FREE_SHIPPING)
+DELIVERY_DATE = Trial(
+    "delivery-date",
+    "Does the date of delivery on the page of a product make more visitors of the web shop put it into the cart?",
+    metric="add_to_cart",
+    arms=(Arm("hidden", 50, rate=0.24), Arm("shown", 50, rate=0.33)),
+    more=(PRODUCTS_ADDED,),
+    starts=0.6,
+    exposed=0.8,
+    plan={
+        "conditions": [
+            {"attribute": "platform", "operator": "equals", "value": "web"},
+            {"attribute": "country", "operator": "in", "value": _DELIVERED_TO},
+        ],
+        "flag": {"key": "delivery-date", "serves": {"hidden": "hidden", "shown": "shown"}},
+        "owner": "Delivery team",
+        "hypothesis": "Visitors who see when a product arrives need not look it up, so more of them order it.",
+    },
+)
+"""This one drives a flag, which Halyard's client in the browser evaluates. So the client reports its exposures."""
+
+TRIALS = (SIGN_UP_FORM, CHECKOUT_BUTTON, FREE_SHIPPING, DELIVERY_DATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +189,8 @@ def draw(*, users: int, events: int, days: int, seed: int) -> list[Occurrence]:
     span = days * DAY
     crowd = [_draw_user(random, number, span) for number in range(1, users + 1)]
     occurrences = [event for user in crowd for event in _story(random, user, span)]
+    browsing = Random(seed + 1)  # noqa: S311
+    occurrences += [event for user in crowd for event in _browse(browsing, user, span)]
     occurrences += _draw_views(random, crowd, events - len(occurrences), span)
     return sorted(occurrences, key=lambda event: event.second)
 
@@ -174,10 +205,8 @@ def _draw_user(random: Random, number: int, span: float) -> User:
 
 def _story(random: Random, user: User, span: float) -> Iterator[Occurrence]:
     """Yield the exposures, sign-ups and purchases of a user."""
-    for trial in TRIALS:
-        if trial.starts is None:
-            continue
-        begin = max(user.arrival, trial.starts * span)
+    for trial in (SIGN_UP_FORM, CHECKOUT_BUTTON):
+        begin = _begin(trial, user, span)
         end = span if trial.stops is None else trial.stops * span
         if begin < end and random.random() < trial.exposed:
             yield from _take_part(random, user, trial, _moment(random, begin, end, span), end)
@@ -185,8 +214,34 @@ def _story(random: Random, user: User, span: float) -> Iterator[Occurrence]:
             yield _convert(random, user, trial.metric, _moment(random, user.arrival, span, span))
 
 
+def _browse(random: Random, user: User, span: float) -> Iterator[Occurrence]:
+    """Yield what the client in the browser of a user reports: the exposure, and products for the cart."""
+    trial = DELIVERY_DATE
+    if user.platform != "web" or user.country not in _DELIVERED_TO or random.random() >= trial.exposed:
+        return
+    seen = _moment(random, _begin(trial, user, span), span, span)
+    variant = _variant(trial, user)
+    seen_by = {"platform": user.platform, "country": user.country}
+    yield Occurrence(seen, user.id, "experiment_exposure", {**seen_by, "experimentId": trial.key, "variant": variant})
+    rate = next(arm.rate for arm in trial.arms if arm.key == variant)
+    if random.random() < rate:
+        added = seen + (span - seen) * random.random() ** 4
+        yield Occurrence(added, user.id, trial.metric, {})
+        if random.random() < 0.4:
+            yield Occurrence(added + (span - added) * random.random() ** 4, user.id, trial.metric, {})
+
+
+def _begin(trial: Trial, user: User, span: float) -> float:
+    """Return the first second at which a user can see a trial that was started."""
+    return max(user.arrival, (trial.starts or 0.0) * span)
+
+
+def _variant(trial: Trial, user: User) -> str:
+    return compile_split(((arm.key, arm.weight) for arm in trial.arms), trial.key)(user.id)
+
+
 def _take_part(random: Random, user: User, trial: Trial, seen: float, end: float) -> Iterator[Occurrence]:
-    variant = compile_split(((arm.key, arm.weight) for arm in trial.arms), trial.key)(user.id)
+    variant = _variant(trial, user)
     properties = {"platform": user.platform, "country": user.country}
     yield Occurrence(seen, user.id, "experiment_viewed", {"experimentId": trial.key, "variant": variant, **properties})
     rate = next(arm.rate for arm in trial.arms if arm.key == variant)

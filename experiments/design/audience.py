@@ -10,11 +10,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from config.errors import Detail, DetailCode
-from flags.engine.conditions import check_conditions as check_conditions_of
-from flags.engine.experiment_rule import check_forced
-from flags.engine.experiment_rule import check_group as check_group_of
-from flags.engine.shapes import check_key, check_object, echo, unknown_variant, variant_keys
-from flags.engine.shapes import check_percentage as check_percentage_of
+from flags.validation.conditions import check_conditions as check_conditions_of
+from flags.validation.experiment_rule import check_forced
+from flags.validation.experiment_rule import check_group as check_group_of
+from flags.validation.rules import MOST_RULES
+from flags.validation.shapes import check_key, check_object, echo, unknown_variant, variant_keys
+from flags.validation.shapes import check_percentage as check_percentage_of
 
 _FLAG = '{"key": "new-checkout", "serves": {"control": "old", "treatment": "new"}}'
 
@@ -48,15 +49,27 @@ def check_forced_variants(forced: Any, variants: Any) -> Iterator[Detail]:
 
 
 def check_flag(flag: Any, variants: Any) -> Iterator[Detail]:
-    """Yield what is wrong with a flag to drive: its key, and what it serves for each variant."""
+    """Yield what is wrong with a flag to drive: its key, and what it serves for each variant.
+
+    The position is where its rule is inserted. `experiments.lifecycle.flag_rule` compares it with the
+    number of the flag's rules.
+    """
     if flag is None:
         return
 
     def check_serves(serves: object, field: str) -> Iterator[Detail]:
         return _check_serves(serves, field, variant_keys(variants))
 
-    checks = {"key": check_key, "serves": check_serves}
-    yield from check_object(flag, "flag", checks=checks, required=checks, example=_FLAG)
+    checks = {"key": check_key, "serves": check_serves, "position": _check_position}
+    yield from check_object(flag, "flag", checks=checks, required=("key", "serves"), example=_FLAG)
+
+
+def _check_position(position: object, field: str) -> Iterator[Detail]:
+    if type(position) is not int:
+        message = "Must be a whole number, such as 0, which is before all other rules of the flag."
+        yield Detail(field, DetailCode.INVALID_TYPE, message)
+    elif not 0 <= position <= MOST_RULES:
+        yield Detail(field, DetailCode.OUT_OF_RANGE, f"Must be from 0 to {MOST_RULES}; 0 is before all other rules.")
 
 
 def _check_serves(serves: object, field: str, variants: Collection[str]) -> Iterator[Detail]:

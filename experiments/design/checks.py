@@ -13,7 +13,7 @@ from config.errors import Detail, DetailCode
 from config.slugs import NAME_LENGTH, check_description, check_key
 from experiments.design import audience
 from experiments.design.plan import check_plan
-from flags.engine.shapes import MOST_WEIGHT
+from flags.validation.shapes import MOST_WEIGHT
 
 MOST_VARIANTS = 50
 MOST_METRICS = 50

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.models import Experiment, Status
 from flags.changes.references import check_conditions
-from flags.engine.parsing import references
+from flags.validation.parsing import references
 
 
 def check_segments(experiment: Experiment) -> None:

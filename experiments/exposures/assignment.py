@@ -24,6 +24,7 @@ from experiments.models import Experiment, Exposure, Status
 from experiments.models.documents import KIND, document
 from experiments.models.locks import ExposureKey
 from flags.engine.assignment import Assigned, Exclusion, compile_assignment
+from flags.engine.participation import assign_by_flag
 from flags.engine.types import Context
 from flags.snapshot import configuration
 
@@ -31,6 +32,9 @@ WINNER = "winner"
 _reading = Circuit("reading the variants of users of flags", patience=0.5)
 _recording = Circuit("recording exposures by flags", patience=1.0)
 REASONS: Mapping[str, str] = {
+    Exclusion.DISABLED.value: "the flag that the experiment drives is off.",
+    Exclusion.PREREQUISITE_FAILED.value: "the user does not meet a prerequisite of the flag.",
+    Exclusion.SERVED_BY_RULE.value: "a rule of the flag that comes before the experiment's matches the user.",
     Exclusion.FORCED.value: "forcedVariants gives this user a variant.",
     Exclusion.NOT_IN_GROUP.value: "the user is outside the experiment's share of its group.",
     Exclusion.NOT_TARGETED.value: "the user does not meet the experiment's conditions.",
@@ -50,8 +54,22 @@ class Assigner:
     winner: str
     phase: int
     forced: Collection[str]
+    flag: str | None
     assign: Callable[[Context], Assigned]
     document: Document
+
+    def assign_by_flag(self, environment: Environment, context: Context) -> Assigned | None:
+        """Return the variant of a user, by the flag if the experiment drives one.
+
+        Return None if this process does not know yet that the experiment drives the flag.
+        """
+        if self.flag is None:
+            return self.assign(context)
+        flag = context.configuration.flags.get(self.flag)
+        if others := context.configuration.experiments.get(self.flag, frozenset()) - {self.key}:
+            # They decide prerequisites of the flag.
+            context.assigned = {**stored(environment, others, context.user_id), **context.assigned}
+        return None if flag is None else assign_by_flag(flag, self.key, context)
 
     def phase_that_gives(self, variant: str, context: Context) -> int:
         """Return the number of the newest phase that gives this variant to the user, or of the newest if none does.
@@ -92,7 +110,11 @@ def get_variant(
         message = f"The experiment is {experiment.status.value}; only a running one assigns variants."
         raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, message)
     user = _User(environment, user_id, at, attributes or {})
-    assignment, is_new = user.assigned(experiment, user.stored_in([experiment]))
+    decided = user.assigned(experiment, user.stored_in([experiment]))
+    if decided is None:
+        message = "The experiment is only just starting; ask again."
+        raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, message)
+    assignment, is_new = decided
     if not is_new:
         return assignment
     return Assignment(assign(*user.exposure(experiment, assignment.variant)), experiment.id)
@@ -123,7 +145,8 @@ def get_variants(
     running = [experiment for experiment in experiments if experiment.status == Status.RUNNING]
     user = _User(environment, user_id, at, attributes)
     stored = user.stored_in(running)
-    assignments = {experiment: user.assigned(experiment, stored) for experiment in running}
+    decided = ((experiment, user.assigned(experiment, stored)) for experiment in running)
+    assignments = {experiment: assigned for experiment, assigned in decided if assigned is not None}
     new = [
         assigned(*user.exposure(experiment, assignment.variant))
         for experiment, (assignment, is_new) in assignments.items()
@@ -207,6 +230,7 @@ class _User:
     """A user at one moment, with their attributes."""
 
     def __init__(self, environment: Environment, user_id: str, at: datetime, attributes: Mapping[str, Any]) -> None:
+        self.environment = environment
         self.context = Context(user_id, attributes, configuration(environment.key), at)
 
     def stored_in(self, experiments: Collection[Assigner]) -> Mapping[ExposureKey, Stored]:
@@ -217,20 +241,30 @@ class _User:
             snapshot.require_current_keys()
         return assignment_cache.get(keys) if keys else {}
 
-    def assigned(self, experiment: Assigner, stored: Mapping[ExposureKey, Stored]) -> tuple[Assignment, bool]:
-        """Return the assignment of the user, and whether it must be stored before it is answered."""
+    def assigned(self, experiment: Assigner, stored: Mapping[ExposureKey, Stored]) -> tuple[Assignment, bool] | None:
+        """Return the assignment of the user, and whether it must be stored before it is answered.
+
+        A user who has an exposure keeps the variant, also if the flag no longer shows it to them. Return
+        None if this process does not know the start of the experiment yet.
+        """
         earlier = stored.get((experiment.id, self.context.user_id))
         if earlier is not None and earlier.is_final:
             return Assignment(earlier.variant, experiment.id), False
         self.context.assigned = {experiment.key: earlier.variant} if earlier else {}
-        decided = experiment.assign(self.context)
+        if earlier:
+            decided: Assigned | None = experiment.assign(self.context)
+        else:
+            decided = experiment.assign_by_flag(self.environment, self.context)
+        if decided is None:
+            return None
         reason = decided.exclusion.value if decided.exclusion else None
         return Assignment(decided.variant, experiment.id, reason), decided.exclusion is None
 
     def exposure(self, experiment: Assigner, variant: str) -> tuple[Any, ...]:
         """Return the arguments of `assign` for a user who has no variant yet."""
         user = self.context
-        return experiment.id, user.user_id, variant, user.now, user.attributes, experiment.phase
+        phase = experiment.phase_that_gives(variant, user)
+        return experiment.id, user.user_id, variant, user.now, user.attributes, phase
 
 
 Assigners = Mapping[tuple[str, str], Assigner]
@@ -261,6 +295,7 @@ def _compile(experiment: Document) -> Assigner:
         winner=experiment.get("winner", ""),
         phase=max(1, len(experiment.get("phases", ()))),
         forced=frozenset(experiment.get("forcedVariants", ())),
+        flag=(experiment.get("flag") or {}).get("key"),
         assign=compile_assignment(assignment_source(experiment)),
         document=experiment,
     )

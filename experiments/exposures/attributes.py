@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from events.properties import RESERVED
+from flags.engine.conditions import MOST_LEVELS
 
 MOST_ATTRIBUTES = 32
 """An exposure stores the first of the attributes that can be stored, up to this number."""
@@ -16,11 +17,34 @@ TEXT_LENGTH = 200
 
 
 def kept_of(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the texts, finite numbers and booleans within the limits above, or None if there are none."""
+    """Return the texts, finite numbers and booleans within the limits above, or None if there are none.
+
+    Those within objects get the names by which conditions find them: `a.b` for `b` within `a`.
+    """
     storable = (
-        (name, value) for name, value in attributes.items() if 0 < len(name) <= ATTRIBUTE_LENGTH and _is_storable(value)
+        (name, value) for name, value in _named(attributes) if 0 < len(name) <= ATTRIBUTE_LENGTH and _is_storable(value)
     )
     return dict(islice(storable, MOST_ATTRIBUTES)) or None
+
+
+def _named(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes, and then those within objects, one level after the other: each name once."""
+    yield from attributes.items()
+    inner, seen = _within("", attributes), set(attributes)
+    for _ in range(MOST_LEVELS - 1):
+        holders, inner = inner, []
+        for prefix, holder in holders:
+            for name, value in holder.items():
+                if prefix + name not in seen:
+                    seen.add(prefix + name)
+                    yield prefix + name, value
+            inner += _within(prefix, holder)
+
+
+def _within(prefix: str, holder: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the objects in which conditions look further, which excludes those with a dot in their own name."""
+    entries = holder.items()
+    return [(f"{prefix}{name}.", value) for name, value in entries if isinstance(value, dict) and "." not in name]
 
 
 def attributes_in(properties: Mapping[str, Any]) -> dict[str, Any]:

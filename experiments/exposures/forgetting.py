@@ -20,19 +20,23 @@ from experiments.aggregates.daily_changes import forget_in_series
 from experiments.aggregates.fixed_reading import forget_open_reading
 from experiments.aggregates.statements import lookback_of
 from experiments.aggregates.update import AggregateUpdater
-from experiments.exposures.recording import events_of_unknown_variants
+from experiments.exposures.recording import doubted_reports, events_of_unknown_variants
 from experiments.models import AggregateState, Experiment, Exposure, UserTotal
 from experiments.models.locks import lock_aggregates
+from flags.recent_users import storage as recent_users
 
 
 def forget_user(*, environment: Environment, user_id: str, **_: Any) -> Erased:
-    """Delete the user's exposures and totals, and return the experiments whose numbers change by the erasure.
+    """Delete the user's exposures and totals, and the user from the sample of recent users.
+
+    Return the experiments whose numbers change by the erasure.
 
     The aggregates stay locked, so that no refresh computes totals from events that are about to be deleted. Drafts
     have no exposures or totals, and cannot start before the erasure is over.
     """
     transaction.on_commit(signal_file.poke)  # empties the caches of variants
     lock_environment(environment)
+    recent_users.forget_user(environment, user_id, timezone.now())
     in_environment = Experiment.objects.in_environment(environment)
     states = lock_aggregates(list(in_environment.started().values_list("pk", flat=True)))
     experiments = list(in_environment.filter(pk__in=[state.pk for state in states]))
@@ -77,8 +81,11 @@ def _forget_totals(
 def _with_anomalies(user_id: str, environment: Environment) -> list[Experiment]:
     """Return the experiments, drafts included, whose anomalies count events of the user."""
     unfrozen = (experiment for experiment in _named_by(user_id, environment) if experiment.frozen_at is None)
+    anomalies = (events_of_unknown_variants, doubted_reports)
     return [
-        experiment for experiment in unfrozen if events_of_unknown_variants(experiment).filter(user_id=user_id).exists()
+        experiment
+        for experiment in unfrozen
+        if any(events_of(experiment).filter(user_id=user_id).exists() for events_of in anomalies)
     ]
 
 

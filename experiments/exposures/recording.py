@@ -5,14 +5,15 @@ The earliest exposure counts. A variant that this service has assigned never cha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from config.database.group_commit import Handler, reads, writes
 from config.errors import DomainError, ErrorCode
@@ -26,11 +27,12 @@ from experiments.exposures.attributes import attributes_in, kept_of
 from experiments.exposures.reports import Report, Reports, store
 from experiments.exposures.storage import ExposureRow, Stored, insert_assigned, stored_variants
 from experiments.metrics.documents import outcome_names
-from experiments.models import Experiment, Origin, Status
+from experiments.models import Experiment, Exposure, Origin, Status
 from experiments.models.documents import forced_until
 from experiments.models.experiment import is_uuid
 from experiments.models.locks import ExposureKey, share_experiments
 from flags.engine.assignment import compile_range
+from flags.engine.bucketing import compile_split
 
 _EVENTS_AT_ONCE = 1000
 _SECOND = timedelta(seconds=1)
@@ -113,7 +115,8 @@ _ASSIGNMENTS = Handler(
 def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_: Any) -> None:
     """Store the exposures that newly stored events report, in their transaction.
 
-    A report of a variant that the experiment does not have is not stored; results count it as an anomaly.
+    Reports of a variant that the experiment does not have are not stored. Nor are those of keys of scope `client` if
+    the hash does not give the variant. Results count both as anomalies.
     """
     experiments = _experiments_named(environment, events)
     _store(_collect(events, experiments), experiments.values())
@@ -214,29 +217,59 @@ def events_of_unknown_variants(experiment: Experiment) -> EventQuerySet:
     return reporting.exclude(name__in=outcome_names(experiment)).exclude(has_variant)
 
 
+def doubted_reports(experiment: Experiment) -> EventQuerySet:
+    """Return the reports of keys of scope `client` that name a variant which the hash does not give, until the stop.
+
+    Reports of the variant that the user has anyway, whether stored or forced, are left out.
+    """
+    naming = Event.objects.filter(environment=experiment.environment_id, is_doubted=True)
+    reporting = naming.referring_to(*experiment.references()).exclude(user_id__in=experiment.forced_variants)
+    if experiment.stopped_at is not None:
+        reporting = reporting.counted_until(experiment.stopped_at)
+    same = Exposure.objects.filter(experiment=experiment, user_id=OuterRef("user_id"), variant=OuterRef("variant"))
+    return reporting.exclude(Exists(same))
+
+
 def _as_new_event(event: Event) -> NewEvent:
-    return NewEvent(event.pk, event.user_id, event.name, event.timestamp, event.received_at, event.properties)
+    is_client_report = event.is_doubted is not None
+    return NewEvent(
+        event.pk, event.user_id, event.name, event.timestamp, event.received_at, event.properties, is_client_report
+    )
 
 
 def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> dict[ExposureKey, Reports]:
-    """Return the reports by experiment and user, sorted so that concurrent batches lock rows in the same order."""
-    reported: dict[ExposureKey, Reports] = {}
+    """Return the reports by experiment and user, sorted so that concurrent batches lock rows in the same order.
+
+    Doubted reports are marked in the database, and left out.
+    """
+    reported: dict[UUID, dict[str, Reports]] = {}
+    doubted: list[UUID] = []
     started = {
-        experiment.pk: _Started(experiment) for experiment in experiments.values() if experiment.started_at is not None
+        reference: _Started(experiment)
+        for reference, experiment in experiments.items()
+        if experiment.started_at is not None
     }
     for event in events:
-        experiment = experiments.get(event.experiment)
         variant = event.properties.get(VARIANT)
-        if experiment is None or variant is None or experiment.pk not in started:
+        if variant is None or (experiment := started.get(event.experiment)) is None:
             continue
-        if not started[experiment.pk].counts(event, variant):
+        if not experiment.counts(event, variant):
             continue
-        reports = reported.setdefault((experiment.pk, event.user_id), Reports(started[experiment.pk].starts))
-        if started[experiment.pk].takes_in(event):
+        if experiment.doubts(event, variant):
+            doubted.append(event.id)
+            continue
+        by_user = reported.setdefault(experiment.pk, {})
+        reports = by_user.get(event.user_id)
+        if reports is None:
+            reports = by_user[event.user_id] = Reports(experiment.starts)
+        if experiment.takes_in(event):
             reports.add(Report(variant, event.counted_at, attributes_in(event.properties)))
         else:
             reports.add_seen(variant, event.counted_at)
-    return dict(sorted(reported.items()))
+    if doubted:
+        Event.objects.filter(pk__in=doubted).update(is_doubted=True)
+    # Sorted step by step: comparing ids of experiments takes longer than all else here.
+    return {(pk, user_id): by_user[user_id] for pk, by_user in sorted(reported.items()) for user_id in sorted(by_user)}
 
 
 def _store(
@@ -259,7 +292,7 @@ def _add_seen_outside(experiment: Experiment, reported: Mapping[str, Reports]) -
         return
     for event in map(_as_new_event, _reporting(experiment).filter(user_id__in=list(reported)).iterator()):
         variant = event.properties[VARIANT]
-        if started.counts(event, variant) and not started.takes_in(event):
+        if started.counts(event, variant) and not started.takes_in(event) and not started.doubts(event, variant):
             reported[event.user_id].add_seen(variant, event.counted_at)
 
 
@@ -269,6 +302,8 @@ class _Started:
     def __init__(self, experiment: Experiment) -> None:
         assert experiment.started_at is not None  # noqa: S101 (drafts have no exposures)
         self._experiment = experiment
+        self.pk = experiment.pk
+        self._variant_keys = experiment.variant_keys
         self.starts = starts_of(experiment.phases)
         self._start = floor_to_second(experiment.started_at)
         self._outcomes = outcome_names(experiment)
@@ -284,7 +319,7 @@ class _Started:
     def counts(self, event: NewEvent, variant: str) -> bool:
         """Return whether the event reports that a user saw a variant while the experiment ran."""
         experiment = self._experiment
-        if variant not in experiment.variant_keys or event.name in self._outcomes:
+        if variant not in self._variant_keys or event.name in self._outcomes:
             return False
         if event.user_id in experiment.forced_variants or event.counted_at < self._start:
             return False
@@ -300,9 +335,29 @@ class _Started:
         """
         if not self.may_leave_out:
             return True
-        moments = (event.counted_at, event.counted_at + _SECOND)
-        first, last = (number_in(self.starts, moment) for moment in moments)
+        first, last = self._phases_at(event)
         return any(is_in is None or is_in(event.user_id) for is_in in self._ranges[first - 1 : last])
+
+    def doubts(self, event: NewEvent, variant: str) -> bool:
+        """Return whether a report of a client names a variant that no phase until the event gives the user.
+
+        Everybody can read the key of a client, and could report any variant. The conditions cannot be checked, because
+        events have no attributes. Users outside of the experiment see the control.
+        """
+        if not event.is_client_report or (variant == self._variant_keys[0] and not self.takes_in(event)):
+            return False
+        user_id, (_, last) = event.user_id, self._phases_at(event)
+        phases = zip(self._ranges[:last], self._splits[:last], strict=True)
+        return not any((is_in is None or is_in(user_id)) and split(user_id) == variant for is_in, split in phases)
+
+    def _phases_at(self, event: NewEvent) -> tuple[int, int]:
+        """Return the numbers of the first and the last phase of the second of the event."""
+        return number_in(self.starts, event.counted_at), number_in(self.starts, event.counted_at + _SECOND)
+
+    @cached_property
+    def _splits(self) -> Sequence[Callable[[str], str]]:
+        key, phases = self._experiment.key, self._experiment.phases
+        return [compile_split([(each["key"], each["weight"]) for each in phase["variants"]], key) for phase in phases]
 
 
 def _experiments_named(environment: Environment, events: Sequence[NewEvent]) -> dict[str, Experiment]:

@@ -86,6 +86,8 @@ def store(reported: dict[ExposureKey, Reports], *, are_many_changing: bool = Fal
     while reported:
         inserted = insert_new([_exposure(*key, reports) for key, reports in reported.items() if reports.by_variant])
         number += len(inserted)
+        if len(inserted) == len(reported):
+            break
         others = {key: reports for key, reports in reported.items() if key not in inserted}
         stored = hold(others)
         changes = _changes(stored, others)

@@ -8,11 +8,13 @@ from math import ceil
 
 from django.db.models import Sum
 
+from config.documents import Document
 from config.errors import DomainError
 from config.models import Environment
 from events.counts import storage
 from events.models import EventCount
 from experiments.design.groups import require_free
+from experiments.lifecycle.affected_users import affected_by_start, describe_affected
 from experiments.lifecycle.findings import Check as Check
 from experiments.lifecycle.findings import Finding as Finding
 from experiments.lifecycle.findings import Level as Level
@@ -32,13 +34,16 @@ from experiments.models import Calibration, Experiment, Status
 from experiments.planner.calibration_outcomes import newest_calibrations
 from experiments.planner.current_totals import read_current_totals, variant_shares
 from experiments.planner.history import history_of, pace_of
-from flags.changes.driven_rules import driving_experiment
+from flags.changes.driven_rules import driving_experiment, own_rules
 from flags.models import Flag
+from flags.recent_users.reading import NoSample
 
 SEEN_WITHIN = timedelta(days=7)
 MOST_DAYS = 60
 """A longer duration is a warning: by then, users return on other devices, and seasons change."""
 _MOST_NAMED = 5
+_FOR_EVERYONE = frozenset({"type", "name", "percentage", "variant", "split", "serves", "salt"})
+"""The parts of a rule that do not narrow its audience, whatever their value."""
 
 
 def check_experiment(experiment: Experiment, at: datetime) -> list[Finding]:
@@ -49,6 +54,7 @@ def check_experiment(experiment: Experiment, at: datetime) -> list[Finding]:
         Check.METRIC_SEEN: _seen(experiment, definitions, at),
         Check.WEIGHTS: [_weights(experiment)],
         Check.FLAG: [_flag(experiment)],
+        Check.AFFECTED_USERS: [_affected_users(experiment, at)],
         Check.GROUP: [_group(experiment)],
         Check.COMMON_USERS: [_common_users(experiment)],
         Check.PLANNED_SIZE: [_planned_size(experiment, definitions, at)],
@@ -117,21 +123,65 @@ def _flag(experiment: Experiment) -> Result:
     if not flag.enabled:
         where = experiment.environment.key
         return Level.PROBLEM, f"The flag {flag.key} is off in {where}, so nobody sees a variant; turn it on."
+    position = (experiment.flag or {}).get("position", 0)
+    if taken := _taken_by(flag, position):
+        return Level.PROBLEM, f"Rule {taken} of the flag {flag.key} matches everyone, so nobody reaches the experiment."
     if flag.prerequisites:
         return _prerequisites(flag, experiment.environment)
-    return Level.OK, f"The flag {flag.key} is on, no other experiment drives it, and it can serve every variant."
+    message = f"The flag {flag.key} is on, no other experiment drives it, and it can serve every variant."
+    return Level.OK, f"{message}{_place_among(own_rules(flag.rules), position)}"
+
+
+def _affected_users(experiment: Experiment, at: datetime) -> Result:
+    if not experiment.flag:
+        return Level.OK, "The experiment drives no flag, so its start does not change a flag for anyone."
+    if experiment.status != Status.DRAFT:
+        return Level.OK, "The experiment has started already."
+    try:
+        preview = affected_by_start(experiment, at)
+    except DomainError:
+        preview = None
+    if preview is None:
+        return Level.UNKNOWN, "The experiment cannot drive its flag, so it is not known whom the start affects."
+    if isinstance(preview, NoSample):
+        return Level.UNKNOWN, preview.meaning
+    message = describe_affected(preview, "from the start")
+    if missing := ", ".join(preview.unknown_attributes):
+        return Level.UNKNOWN, f"{message} None of them has the attribute {missing} yet, so there may be more."
+    return Level.OK, message
+
+
+def _taken_by(flag: Flag, position: int) -> int | None:
+    """Return the number of the first rule before the experiment's that matches everyone at any time, if any."""
+    numbered = enumerate(own_rules(flag.rules)[:position], start=1)
+    return next((number for number, rule in numbered if _matches_everyone(rule)), None)
+
+
+def _matches_everyone(rule: Document) -> bool:
+    narrowing = (value for name, value in rule.items() if name not in _FOR_EVERYONE)
+    return rule.get("percentage") == 100 and all(value in (True, []) for value in narrowing)  # enabled, no conditions
+
+
+def _place_among(rules: Sequence[Document], position: int) -> str:
+    """Return who does not reach the experiment, and what users outside of its audience see."""
+    earlier = "the rule" if position == 1 else f"one of the {position} rules"
+    before = f" Users whom {earlier} before the experiment matches are not in it." if position else ""
+    after = len(rules) - position
+    later = "the rule" if after == 1 else f"the {after} rules"
+    others = f"go on to {later} after it" if after else "see what the flag serves without it"
+    return f"{before} Users outside the audience {others}."
 
 
 def _prerequisites(flag: Flag, environment: Environment) -> Result:
-    """Check the flag's prerequisites. Users who do not meet them see no variant, but Get Variant exposes them."""
+    """Check the flag's prerequisites. Users who do not meet them are not in the experiment."""
     keys = [prerequisite["flag"] for prerequisite in flag.prerequisites]
     wanted = Flag.objects.in_environment(environment).filter(key__in=keys).order_by("key")
     if off := [required.key for required in wanted if not required.enabled]:
         needed = f"{', '.join(off)}, off in {environment.key}"
         return Level.PROBLEM, f"The flag {flag.key} requires {needed}, so nobody sees a variant."
     return Level.WARNING, (
-        f"Users who do not meet the prerequisites of the flag {flag.key} ({', '.join(keys)}) see no variant. "
-        "Get Variant exposes them nevertheless, so read variants only through the flag."
+        f"Users who do not meet the prerequisites of the flag {flag.key} ({', '.join(keys)}) see no variant, and are "
+        "not in the experiment."
     )
 
 

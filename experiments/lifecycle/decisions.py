@@ -6,6 +6,7 @@ Each of these is one transaction that includes the change of the flag.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,11 +15,13 @@ from config.database.locks import Rank, lock_environment, lock_rows
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
+from config.timestamps import format_timestamp
 from experiments.design.groups import require_free
 from experiments.design.segment_refs import check_segments
 from experiments.exposures.forced_variants import remove_forced_exposures
 from experiments.exposures.recording import record_reported_meanwhile
 from experiments.lifecycle import flag_rule
+from experiments.lifecycle.affected_users import Affected, affected_by_shipping
 from experiments.lifecycle.new_phase import open_phase_after_stop
 from experiments.lifecycle.objections import Objection, find_objections
 from experiments.lifecycle.transitions import (
@@ -32,13 +35,28 @@ from experiments.models import REOPENABLE_FOR, AggregateState, Experiment, Statu
 from experiments.models.documents import get_experiment
 from experiments.models.locks import lock_aggregates
 from experiments.results.computing import analyse_experiment
+from experiments.results.driven_flag import read_off_since
 from experiments.results.frozen import prepare_freeze, refresh_for_the_last_time
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.types import Estimate
-from flags.engine.shapes import check_percentage
+from flags.experiment_rule.changes import ShipTo
+from flags.validation.shapes import check_percentage
 
 MOST_HELD_BACK = 50
 """The largest holdback, in percent. With a larger one, most users would not see the winner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """The variant that the flag serves from now on, to whom, and the percentage of these users who get the control.
+
+    `is_switched_on` says that the flag is off, and is switched on for it.
+    """
+
+    winner: str
+    holdback: float
+    ship_to: ShipTo
+    is_switched_on: bool
 
 
 def stop_experiment(
@@ -51,31 +69,41 @@ def stop_experiment(
     clock: Callable[[], datetime] | None = None,
     winner: str | None = None,
     holdback: float | None = None,
+    ship_to: str | None = None,
+    enable: bool | None = None,
     if_match: str | None = None,
     reason: str = "",
 ) -> Experiment:
     """Stop a running experiment. Later events do not count, and its flag follows its other rules again.
 
-    With a `winner`, all users see that variant from now on, except `holdback` percent of the flag's
-    users, and the results freeze. The periodic task stores their explanations, which takes a while.
-    If there are objections to the winner, a reason is required. Raises ValidationFailed, or
-    DomainError `experiment_not_found` or `invalid_transition`.
+    With a `winner`, the results freeze, and the flag serves that variant to the experiment's audience,
+    or to everyone (`ship_to`), except `holdback` percent of these users. The periodic task stores the
+    explanations of the results, which takes a while. If there are objections to the winner, a reason
+    is required. If the flag is off, `enable` must say whether to switch it on. Raises ValidationFailed,
+    or DomainError `experiment_not_found` or `invalid_transition`.
 
     The stop is at `stopped_at`, or else when the `clock` is read: once no variant can be assigned any
     more, so that every variant answered until then counts. Without both it is the moment of the write.
     """
     if winner is None:
-        _refuse_holdback_without_winner(holdback)
+        _refuse_without_winner(holdback=holdback, shipTo=ship_to, enable=enable)
         with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
+            off_since = read_off_since(experiment)
             written = flag_rule.remove_rule(log, experiment) if experiment.status == Status.RUNNING else None
-            decision = {"flag": written} if written else None
+            decision = {"flag": written, **_flag_off_since(off_since)} if written else None
             ended = stopped_at or _moment_without_assignments(log, experiment, clock)
             change_status(log, experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, decision=decision)
         return experiment
-    _compute_results(get_experiment(key, environment), at)
+    experiment = get_experiment(key, environment)
+    _compute_results(experiment, at)
+    winners = [key for key in experiment.variant_keys if key == winner]
+    affected = affected_by_shipping(
+        experiment, winners, at, holdback=holdback or 0, ship_to=ship_to, enable=enable
+    ).get(winner)
     with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
-        _check_decision(experiment, winner, holdback)
-        _stop_with_winner(log, experiment, winner, holdback or 0, stopped_at, clock)
+        _check_decision(experiment, winner, holdback, ship_to, enable)
+        shipment = Shipment(winner, holdback or 0, ShipTo(ship_to or ShipTo.AUDIENCE), bool(enable))
+        _stop_with_winner(log, experiment, shipment, affected, stopped_at, clock)
     return experiment
 
 
@@ -126,15 +154,28 @@ def _compute_results(experiment: Experiment, at: datetime) -> None:
         prepare_freeze(experiment, at)
 
 
-def _check_decision(experiment: Experiment, winner: str, holdback: float | None) -> None:
+def _check_decision(
+    experiment: Experiment, winner: str, holdback: float | None, ship_to: str | None, enable: bool | None
+) -> None:
     details = []
     if winner not in experiment.variant_keys:
         message = f"Must be a variant of the experiment: {', '.join(experiment.variant_keys)}."
         details.append(Detail("winner", DetailCode.UNKNOWN_REFERENCE, message))
     if holdback:
         details += _check_holdback(experiment, winner, holdback)
+    if ship_to is not None:
+        details += _check_ship_to(experiment, ship_to)
+    details += _check_enable(experiment, enable)
     if details:
         raise ValidationFailed(details)
+
+
+def _check_ship_to(experiment: Experiment, ship_to: str) -> Iterator[Detail]:
+    if ship_to not in [*ShipTo]:
+        yield Detail("shipTo", DetailCode.INVALID_VALUE, f"Must be one of: {', '.join(ShipTo)}.")
+    elif not experiment.flag:
+        message = "Must be left out: the experiment drives no flag, so nothing is shipped by rules."
+        yield Detail("shipTo", DetailCode.INVALID_VALUE, message)
 
 
 def _check_holdback(experiment: Experiment, winner: str, holdback: float) -> Iterator[Detail]:
@@ -150,10 +191,31 @@ def _check_holdback(experiment: Experiment, winner: str, holdback: float) -> Ite
         yield Detail("holdback", DetailCode.OUT_OF_RANGE, f"Must be a number from 0 to {MOST_HELD_BACK}.")
 
 
-def _refuse_holdback_without_winner(holdback: float | None) -> None:
-    if holdback is not None:
-        message = "Must be left out without a winner."
-        raise ValidationFailed([Detail("holdback", DetailCode.INVALID_VALUE, message)])
+def _check_enable(experiment: Experiment, enable: bool | None) -> Iterator[Detail]:
+    """Demand a decision about a flag that is off, and refuse one about any other."""
+    if not experiment.flag:
+        if enable is not None:
+            message = "Must be left out: the experiment drives no flag that could be switched on."
+            yield Detail("enable", DetailCode.INVALID_VALUE, message)
+        return
+    if experiment.status != Status.RUNNING:  # it is refused for that
+        return
+    key, is_on = experiment.flag["key"], flag_rule.is_on(experiment)
+    if is_on and enable is not None:
+        yield Detail("enable", DetailCode.INVALID_VALUE, f"Must be left out: the flag {key} is on already.")
+    elif not is_on and enable is None:
+        message = (
+            f"The flag {key} is off. Send true to switch it on, so that it serves the winner at once, or false to "
+            "leave it off, so that it serves nobody the winner until it is switched on."
+        )
+        yield Detail("enable", DetailCode.REQUIRED, message)
+
+
+def _refuse_without_winner(**values: object) -> None:
+    message = "Must be left out without a winner."
+    sent = [field for field, value in values.items() if value is not None]
+    if sent:
+        raise ValidationFailed([Detail(field, DetailCode.INVALID_VALUE, message) for field in sent])
 
 
 def _moment_without_assignments(log: Writing, experiment: Experiment, clock: Callable[[], datetime] | None) -> datetime:
@@ -165,8 +227,8 @@ def _moment_without_assignments(log: Writing, experiment: Experiment, clock: Cal
 def _stop_with_winner(
     log: Writing,
     experiment: Experiment,
-    winner: str,
-    holdback: float,
+    shipment: Shipment,
+    affected: Affected | None,
     stopped_at: datetime | None,
     clock: Callable[[], datetime] | None,
 ) -> None:
@@ -181,15 +243,23 @@ def _stop_with_winner(
     # Another process may have assigned a tester before it learned of the forced variant.
     remove_forced_exposures(experiment)
     states = lock_aggregates([experiment.pk]) if is_running else []
-    before = update_status(experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, winner=winner)
+    before = update_status(experiment, Status.RUNNING, Status.STOPPED, stopped_at=ended, winner=shipment.winner)
     for state in states:
         refresh_for_the_last_time(state, log.at)
     experiment.refresh_from_db()
     results = analyse_experiment(experiment, log.at, is_being_stopped=True)
-    objections = find_objections(results, winner)
-    _require_reason(log.reason, winner, objections)
-    decision = {**_decision(results, winner, holdback, objections), "reason": log.reason}
-    written = flag_rule.ship(log, experiment, winner, holdback)
+    removed = flag_rule.removed_rules(experiment, shipment.ship_to)
+    objections = find_objections(results, shipment.winner, removed, affected)
+    _require_reason(log.reason, shipment.winner, objections)
+    decision = {**_decision(results, shipment, objections), "reason": log.reason}
+    written = flag_rule.ship(
+        log,
+        experiment,
+        shipment.winner,
+        shipment.holdback,
+        shipment.ship_to,
+        is_switched_on=shipment.is_switched_on,
+    )
     experiment.decision = {**decision, "flag": written} if written else decision
     experiment.save(update_fields=["decision"])
     log_change(log, experiment, before)
@@ -202,16 +272,23 @@ def _require_reason(reason: str, winner: str, objections: list[Objection]) -> No
         raise ValidationFailed([Detail("reason", DetailCode.REQUIRED, message)])
 
 
-def _decision(results: Results, winner: str, holdback: float, objections: list[Objection]) -> Document:
+def _decision(results: Results, shipment: Shipment, objections: list[Objection]) -> Document:
     """Return the decision, the objections that it overrides, and the results at that moment."""
     primary_metric, verdict = results.primary_metric, results.verdict
     return {
-        "winner": winner,
-        "holdback": holdback,
-        "overridden": [str(objection.cause) for objection in objections],
+        "winner": shipment.winner,
+        "holdback": shipment.holdback,
+        **({"shipTo": str(shipment.ship_to)} if results.experiment.flag else {}),
+        "overridden": list(dict.fromkeys(str(objection.cause) for objection in objections)),
         "verdict": {"decision": str(verdict.decision), "variant": verdict.variant},
         "primary": _figures(primary_metric) if primary_metric else None,
+        **_flag_off_since(results.guards.flag_off_since),
     }
+
+
+def _flag_off_since(moment: datetime | None) -> Document:
+    """Return what the verdict of a stopped experiment needs to know of its flag: since when it was off, if it was."""
+    return {"flagOffSince": format_timestamp(moment)} if moment else {}
 
 
 def _figures(primary: MetricFigures) -> Document:

@@ -13,6 +13,7 @@ class Check(StrEnum):
     METRIC_SEEN = "metric_seen"
     WEIGHTS = "weights"
     FLAG = "flag"
+    AFFECTED_USERS = "affected_users"
     GROUP = "group"
     COMMON_USERS = "common_users"
     PLANNED_SIZE = "planned_size"

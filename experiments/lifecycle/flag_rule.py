@@ -16,7 +16,9 @@ from experiments.design.phases import assignment_source
 from experiments.models import Experiment
 from experiments.models.documents import document
 from flags.changes.flag_changes import get_flag
+from flags.engine.types import RuleType
 from flags.experiment_rule import changes
+from flags.experiment_rule.changes import ShipTo
 from flags.models import Flag
 
 _OPTIONAL = ("conditions", "group", "forced")
@@ -41,15 +43,24 @@ def check_flag(experiment: Experiment) -> Flag | None:
     """
     if not experiment.flag:
         return None
-    rule = rule_of(document(experiment))
-    return changes.check_rule(key=experiment.flag["key"], environment=experiment.environment, rule=rule)
+    return changes.check_rule(**_place_of(experiment))
 
 
 def put_rule(log: Writing, experiment: Experiment) -> None:
-    """Write the experiment's current rule into the flag."""
+    """Write the experiment's current rule into the flag, at its position or in place of its previous rule."""
     if experiment.flag:
-        rule = rule_of(document(experiment))
-        changes.put_rule(log, key=experiment.flag["key"], environment=experiment.environment, rule=rule)
+        changes.put_rule(log, **_place_of(experiment))
+
+
+def _place_of(experiment: Experiment) -> dict[str, Any]:
+    described = document(experiment)
+    flag = described["flag"]
+    return {
+        "key": flag["key"],
+        "environment": experiment.environment,
+        "rule": rule_of(described),
+        "position": flag.get("position", 0),
+    }
 
 
 def remove_rule(log: Writing, experiment: Experiment) -> Document | None:
@@ -71,24 +82,68 @@ def serves_alike(experiment: Experiment, variant: str) -> bool:
     return variant in serves and is_same(serves[variant], serves[experiment.variant_keys[0]])
 
 
-def ship(log: Writing, experiment: Experiment, winner: str, holdback: float) -> Document | None:
-    """Let the flag serve the winner, except to `holdback` percent of users, who see the control.
+def is_on(experiment: Experiment) -> bool:
+    """Return whether the flag of a running experiment is on; False without a flag."""
+    return experiment.flag is not None and get_flag(experiment.flag["key"], experiment.environment).enabled
 
-    Returns what `restore_rules` needs, or None if there is no flag.
+
+def removed_rules(experiment: Experiment, ship_to: ShipTo) -> list[tuple[int, Document]]:
+    """Return the flag's other rules that shipping removes, each with its number from 1; none for the audience."""
+    if not experiment.flag or ship_to is ShipTo.AUDIENCE:
+        return []
+    rules = get_flag(experiment.flag["key"], experiment.environment).rules
+    return [(number, rule) for number, rule in enumerate(rules, start=1) if rule["type"] != RuleType.EXPERIMENT]
+
+
+def ship(
+    log: Writing, experiment: Experiment, winner: str, holdback: float, ship_to: ShipTo, *, is_switched_on: bool
+) -> Document | None:
+    """Let the flag serve the winner, except to `holdback` percent of these users, who see the control.
+
+    A flag that is off `is_switched_on`, by a change of its own. Returns what `restore_rules` needs, or
+    None if there is no flag.
     """
     if not experiment.flag:
         return None
-    serves = experiment.flag["serves"]
-    before, _ = changes.ship(
-        log,
-        key=experiment.flag["key"],
-        environment=experiment.environment,
-        experiment=experiment.key,
-        winner=serves[winner],
-        control=serves[experiment.variant_keys[0]],
-        holdback=holdback,
-    )
-    return _written(log, before)
+    before, _ = changes.ship(log, **_shipment(experiment, winner, holdback, ship_to))
+    if not is_switched_on:
+        return _written(log, before)
+    changes.switch_on(log, key=experiment.flag["key"], environment=experiment.environment)
+    return {**_written(log, before), "enabled": False}
+
+
+def _shipment(experiment: Experiment, winner: str, holdback: float, ship_to: ShipTo) -> dict[str, Any]:
+    flag = document(experiment)["flag"]
+    return {
+        "key": flag["key"],
+        "environment": experiment.environment,
+        "experiment": experiment.key,
+        "winner": flag["serves"][winner],
+        "control": flag["serves"][experiment.variant_keys[0]],
+        "holdback": holdback,
+        "ship_to": ship_to,
+    }
+
+
+def flag_from_start(experiment: Experiment) -> Document | None:
+    """Return the flag as the engine would read it after the start, or None if there is no flag.
+
+    Raises ValidationFailed.
+    """
+    return changes.document_with_rule(**_place_of(experiment)) if experiment.flag else None
+
+
+def flag_shipped(experiment: Experiment, winner: str, holdback: float, ship_to: ShipTo) -> Document:
+    """Return the flag that the experiment drives as the engine would read it after shipping, switched on.
+
+    Raises ValidationFailed.
+    """
+    return changes.document_shipped(**_shipment(experiment, winner, holdback, ship_to))
+
+
+def flag_switched_on(experiment: Experiment) -> Document:
+    """Return the flag that the experiment drives as the engine would read it if only it were on."""
+    return changes.document_switched_on(key=document(experiment)["flag"]["key"], environment=experiment.environment)
 
 
 def restore_rules(log: Writing, experiment: Experiment, written: Document) -> None:
@@ -98,7 +153,8 @@ def restore_rules(log: Writing, experiment: Experiment, written: Document) -> No
     """
     if not experiment.flag:
         return
-    key, others = experiment.flag["key"], written["before"][1:]
+    key, current = experiment.flag["key"], rule_of(document(experiment))
+    rules = [current if rule["type"] == RuleType.EXPERIMENT else rule for rule in written["before"]]
     try:
         changes.restore_rules(
             log,
@@ -106,7 +162,8 @@ def restore_rules(log: Writing, experiment: Experiment, written: Document) -> No
             environment=experiment.environment,
             experiment=experiment.key,
             revision=written["revision"],
-            rules=[rule_of(document(experiment)), *others],
+            rules=rules,
+            enabled=written.get("enabled"),
         )
     except ValidationFailed as error:
         # The caller sent no field: something that the rules refer to no longer exists.
@@ -116,5 +173,8 @@ def restore_rules(log: Writing, experiment: Experiment, written: Document) -> No
 
 
 def _written(log: Writing, before: Sequence[Document]) -> Document:
-    """Return the previous rules, and the revision that replaced them, which is the newest one."""
+    """Return the previous rules, and the revision that replaced them, which is the newest one.
+
+    A caller that switched the flag on adds the previous `enabled`.
+    """
     return {"before": [*before], "revision": log.revision}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from math import ceil
 
+from config.documents import Document
 from experiments.design.plan import remaining_run
+from experiments.lifecycle.affected_users import Affected
 from experiments.results.types import MetricFigures, Results
 from experiments.stats.numbers import format_count
 from experiments.stats.outcomes import Decision, SampleRatio
 from experiments.stats.types import Guardrail
+from flags.recent_users.preview import Preview
+from flags.words.rules import describe_rule
 
 
 class Cause(StrEnum):
@@ -24,6 +28,8 @@ class Cause(StrEnum):
     SHORTEST_RUN_NOT_OVER = "shortest_run_not_over"
     PLANNED_SIZE_NOT_REACHED = "planned_size_not_reached"
     NOT_THE_VERDICT = "not_the_verdict"
+    RULES_REMOVED = "rules_removed"
+    OUTSIDERS_AFFECTED = "outsiders_affected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +49,41 @@ _VERDICTS = {
 }
 
 
-def find_objections(results: Results, winner: str) -> list[Objection]:
-    """Return the objections to shipping `winner` by these results, those to the data first."""
+def find_objections(
+    results: Results,
+    winner: str,
+    removed_rules: Sequence[tuple[int, Document]] = (),
+    affected: Affected | None = None,
+) -> list[Objection]:
+    """Return the objections to shipping `winner` by these results, those to the data first.
+
+    `removed_rules` are those of the flag that shipping it to everyone removes, with their numbers.
+    `affected` says which recent users see something else.
+    """
     return [
         *_against_the_data(results),
         *_by_guardrails(results, winner),
         *_by_shortest_run(results, winner),
         *_by_size(results),
         *_by_verdict(results, winner),
+        *against_removal(removed_rules),
+        *against_affecting(affected),
     ]
+
+
+def against_removal(removed_rules: Sequence[tuple[int, Document]]) -> Iterator[Objection]:
+    """Yield an objection for every rule of the flag that shipping a variant to everyone removes."""
+    for number, rule in removed_rules:
+        message = f"it removes rule {number} of the flag ({describe_rule(rule)})"
+        yield Objection(Cause.RULES_REMOVED, message)
+
+
+def against_affecting(affected: Affected | None) -> Iterator[Objection]:
+    """Object to changing what recent users see who are not in the experiment."""
+    if isinstance(affected, Preview) and affected.outsiders:
+        number = f"{affected.outsiders:,} of {affected.users:,} recent users"
+        message = f"it changes what {number} see who are not in the experiment"
+        yield Objection(Cause.OUTSIDERS_AFFECTED, message)
 
 
 def _against_the_data(results: Results) -> Iterator[Objection]:

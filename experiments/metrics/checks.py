@@ -11,7 +11,7 @@ from config.errors import Detail, DetailCode
 from config.slugs import NAME_LENGTH
 from experiments.metrics.conditions import check_where
 from experiments.metrics.definition import REVENUE
-from flags.engine.shapes import Check, check_list, check_object, is_number
+from flags.validation.shapes import Check, check_list, check_object, is_number
 
 TYPES = (
     *("conversion", "count", "revenue", "sum", "mean", "ratio", "retention"),

@@ -8,10 +8,10 @@ from typing import Any
 
 from config.errors import Detail, DetailCode
 from experiments.metrics.definition import Condition, Quantity
-from flags.engine.operands import check_scalars
 from flags.engine.operators import OPERATORS as FLAG_OPERATORS
 from flags.engine.operators import Operator
-from flags.engine.shapes import check_choice, check_list, check_name, check_object
+from flags.validation.operands import OPERANDS, check_scalars
+from flags.validation.shapes import check_choice, check_list, check_name, check_object
 
 MOST_CONDITIONS = 10
 MOST_VALUES = 100
@@ -80,7 +80,7 @@ def _check_condition(condition: object, field: str) -> Iterator[Detail]:
 
 
 def _check_value(condition: Mapping[str, object], name: str, field: str) -> Iterator[Detail]:
-    check = OPERATORS[name].check
+    check = OPERANDS[OPERATORS[name].operand].check
     if check is None:
         if "value" in condition:
             yield Detail(field, DetailCode.UNKNOWN_FIELD, f'The operator "{name}" takes no value; leave it out.')

@@ -109,7 +109,10 @@ class Experiment(models.Model):
     flag: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, blank=True, default=None
     )
-    """The flag that the experiment drives while it runs: its key, and what it `serves` for each variant."""
+    """The flag that the experiment drives while it runs: its key, and what it `serves` for each variant.
+
+    Its `position` is where the rule is inserted among the flag's rules; 0, before all others, without it.
+    """
     planned_size = models.PositiveIntegerField(null=True, blank=True, default=None)
     """The number of users, in all variants together, that are planned before a decision."""
     minimum_effect = models.FloatField(null=True, blank=True, default=None)
@@ -205,6 +208,11 @@ class Experiment(models.Model):
     def holdback(self) -> float | None:
         """Return the percentage of the flag's users who do not see the winner; None without a holdback."""
         return (self.decision or {}).get("holdback") or None
+
+    @property
+    def ship_to(self) -> str | None:
+        """Return to whom the flag serves the winner: `audience` or `everyone`; None without a winner or a flag."""
+        return (self.decision or {}).get("shipTo")
 
 
 class Calibration(models.Model):

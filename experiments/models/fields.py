@@ -17,7 +17,10 @@ EXACT = Context(prec=2000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 class FiguresField(models.Field):  # type: ignore[type-arg]  # not generic at run time
-    """A list of floats: an array on PostgreSQL, JSON on SQLite. The model defines their order."""
+    """A list of floats: an array on PostgreSQL, where NULL stands for 0, and JSON on SQLite.
+
+    The model defines their order.
+    """
 
     def db_type(self, connection: Any) -> str:
         return "double precision[]" if connection.vendor == "postgresql" else "text"
@@ -26,7 +29,7 @@ class FiguresField(models.Field):  # type: ignore[type-arg]  # not generic at ru
         return value if connection.vendor == "postgresql" else orjson.dumps(value).decode()
 
     def from_db_value(self, value: Any, *_: Any) -> Any:
-        return orjson.loads(value) if isinstance(value, str) else value
+        return orjson.loads(value) if isinstance(value, str) else [figure or 0.0 for figure in value]
 
 
 class ExactField(models.Field):  # type: ignore[type-arg]  # not generic at run time

@@ -132,7 +132,7 @@ def _reported_since(experiment: Experiment, rows: Sequence[Row]) -> dict[tuple[s
         events = Event.objects.filter(environment=experiment.environment_id).referring_to(*experiment.references())
         for start in range(0, len(rows), _USERS_A_QUERY):
             users = [row[0] for row in rows[start : start + _USERS_A_QUERY]]
-            reports = events.exclude(variant="").filter(user_id__in=users).order_by()
+            reports = events.exclude(variant="").exclude(is_doubted=True).filter(user_id__in=users).order_by()
             first = reports.values_list("user_id", "variant").annotate(since=Min(Least("timestamp", "received_at")))
             since.update(((user_id, variant), moment) for user_id, variant, moment in first)
     return since

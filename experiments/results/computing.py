@@ -15,6 +15,7 @@ from experiments.design.plan import remaining_run
 from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure
+from experiments.results.driven_flag import find_flag_off
 from experiments.results.figures import (
     age_figures,
     day_figures,
@@ -112,6 +113,7 @@ def analyse_experiment(
         maturity=MATURITIES[0],
         remaining=remaining_run(experiment, at),
         is_being_stopped=is_being_stopped,
+        flag_off=find_flag_off(experiment, at, is_being_stopped=is_being_stopped),
     )
     view = replace(
         study,
@@ -239,9 +241,11 @@ def _guards(study: Study, stored: Stored, analysis: Analysis) -> Guards:
         sample_ratio=analysis.sample_ratio,
         users_in_several_variants=pooled(stored.exposed, study.phases).several,
         events_of_unknown_variants=stored.events_of_unknown_variants,
+        doubted_reports=stored.doubted_reports,
         different_before=differences_before(study, analysis.measures),
         events_before_exposure=events_before_exposure,
         assignments=assignments,
+        flag_off_since=study.flag_off.since if study.flag_off else None,
     )
 
 

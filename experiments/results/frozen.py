@@ -26,7 +26,7 @@ from experiments.aggregates.quantiles import QuantileReader, has_quantiles
 from experiments.aggregates.refresh import refresh_locked
 from experiments.aggregates.variant_sums import Caps, Totals, VariantTotals, as_totals, read_caps
 from experiments.design.phases import ALL, choices, chosen, group_by_split
-from experiments.exposures.recording import events_of_unknown_variants
+from experiments.exposures.recording import doubted_reports, events_of_unknown_variants
 from experiments.exposures.up_to_date import bring_up_to_date
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
@@ -132,6 +132,7 @@ def _store(experiment: Experiment, at: datetime) -> None:
         stored = {
             "explanations": explain_all(experiment, at, reading.instant if reading else None),
             "eventsOfUnknownVariants": events_of_unknown_variants(experiment).count(),
+            "doubtedReports": doubted_reports(experiment).count(),
             "eventsBeforeExposure": count_events_before_exposure(experiment),
             "assignments": assignment_audit_document(audit_assignments(experiment)),
             "daysSinceExposure": _days_since_exposure(experiment, at, reading),
@@ -181,6 +182,13 @@ def read_unknown_variants(experiment: Experiment) -> int:
     """Return the number of events that report a variant which the experiment does not have."""
     stored = _read(experiment)
     return int(stored["eventsOfUnknownVariants"]) if stored else events_of_unknown_variants(experiment).count()
+
+
+def read_doubted_reports(experiment: Experiment) -> int:
+    """Return the number of reports by client keys of variants that the hash does not give."""
+    stored = _read(experiment)
+    # Results that froze in an older version had no such reports: all were counted.
+    return int(stored.get("doubtedReports", 0)) if stored else doubted_reports(experiment).count()
 
 
 def read_never_received(experiment: Experiment, definitions: Collection[Definition]) -> set[str]:

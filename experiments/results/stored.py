@@ -13,16 +13,14 @@ from experiments.aggregates.breakdowns import read_breakdown
 from experiments.aggregates.daily_changes import update_series
 from experiments.aggregates.fixed_reading import FixedReading, fixed_reading
 from experiments.aggregates.history import read_series
-from experiments.aggregates.mature_sums import read_mature
+from experiments.aggregates.mature_sums import Reading, read_mature
 from experiments.aggregates.quantiles import QuantileReader
 from experiments.aggregates.variant_sums import (
-    EXPOSURES,
     Caps,
     SumsAsOf,
     Totals,
     VariantTotals,
     read_caps,
-    read_daily,
     read_phases,
     step_index,
 )
@@ -35,6 +33,7 @@ from experiments.results.frozen import (
     has_events,
     read_ages,
     read_assignment_audit,
+    read_doubted_reports,
     read_never_received,
     read_unknown_variants,
 )
@@ -42,7 +41,8 @@ from experiments.results.to_stats import ByPhase, SplitQuantiles, Study
 from experiments.results.types import Maturity, Waiting
 from experiments.results.user_groups import NOBODY, Counted, UserGroup, pool_groups, pooled
 
-_DAY = timedelta(days=1)
+MatureUsers = Mapping[int, Mapping[str, int]]
+"""The users who are mature, by the index of the metric and by variant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class Stored:
     """All data of one answer, read at one moment. Parts not requested are empty.
 
     `exposed` has all exposed users. `counting` has those who count: mature ones or all, as was asked for. Once a fixed
-    analysis is read, everything but `exposed`, the events of unknown variants and the audit is as of the reading, at
-    `read_at`; until `open_until`, late data still change it. The slices are as of `slices_at`: of the reading, or of
-    the end where its events may be gone.
+    analysis is read, everything but `exposed`, the events of unknown variants, the doubted reports and the audit is as
+    of the reading, at `read_at`; until `open_until`, late data still change it. The slices are as of `slices_at`: of
+    the reading, or of the end where its events may be gone.
 
     If each part were read at its own moment, a series would not end with the totals, and slices would not add up.
     """
@@ -71,6 +71,7 @@ class Stored:
     counting: ByPhase
     facts: Facts
     events_of_unknown_variants: int = 0
+    doubted_reports: int = 0
     maturity: Maturity = "mature"
     quantiles: SplitQuantiles = ()
     read_at: datetime | None = None
@@ -101,6 +102,7 @@ def read_stored(study: Study, at: datetime, request: Request) -> Stored:
         stored = replace(
             stored,
             events_of_unknown_variants=read_unknown_variants(experiment),
+            doubted_reports=read_doubted_reports(experiment),
             assignment_audit=read_assignment_audit(experiment) if request.has_assignment_audit else (None, None),
         )
     quantiles.store()
@@ -117,7 +119,7 @@ def _as_of_now(study: Study, at: datetime, request: Request, quantiles: Quantile
     return Stored(
         exposed=exposed,
         counting=mature if maturity == "mature" else exposed,
-        facts=_facts(study, at, caps, exposed, mature),
+        facts=_facts(study, now, caps, exposed, mature),
         maturity=maturity,
         quantiles=[quantiles.over(numbers, maturity) for numbers in study.splits],
         days=_days(study, read_series(experiment, at, study.phases), at, mature) if request.has_days else (),
@@ -161,12 +163,12 @@ def _of_draft(study: Study, request: Request) -> Stored:
     )
 
 
-def _facts(study: Study, at: datetime, caps: Caps, exposed: ByPhase, mature: ByPhase) -> Facts:
+def _facts(study: Study, now: Reading, caps: Caps, exposed: ByPhase, mature: ByPhase) -> Facts:
     of_metrics = _mature_users(study, mature)
     return Facts(
         caps=caps,
         mature=of_metrics,
-        waiting=_waiting(study, at, pooled(exposed, study.phases).users, of_metrics) if of_metrics else {},
+        waiting=_waiting(study, now, pooled(exposed, study.phases).users, of_metrics) if of_metrics else {},
         steps=_steps(study, mature if study.maturity == "mature" else exposed),
         never_received=_never_received(study, exposed),
     )
@@ -188,7 +190,7 @@ def _steps(study: Study, by_phase: ByPhase) -> Steps:
     }
 
 
-def _mature_users(study: Study, by_phase: ByPhase) -> Mapping[int, Mapping[str, int]]:
+def _mature_users(study: Study, by_phase: ByPhase) -> MatureUsers:
     return {index: counted.users for index, counted in pooled(by_phase, study.phases).counted.items()}
 
 
@@ -245,42 +247,20 @@ def _has_all_events(definition: Definition, totals: Iterable[VariantTotals]) -> 
     return any(sums.events for sums in of_all) and (not definition.denominator or any(sums.d for sums in of_all))
 
 
-def _waiting(
-    study: Study, at: datetime, exposed: Mapping[str, int], mature: Mapping[int, Mapping[str, int]]
-) -> WaitingUsers:
+def _waiting(study: Study, now: Reading, exposed: Mapping[str, int], mature: MatureUsers) -> WaitingUsers:
     """Return the users whose windows can still end; none after the stop."""
     if study.experiment.stopped_at is not None:
         return {}
-    daily = read_daily(study.experiment, study.phases).get(EXPOSURES, {})
+    halves: dict[tuple[timedelta, str], datetime] = {}
     waiting: dict[int, dict[str, Waiting]] = {}
     for metric_index, counted_users in mature.items():
         span = study.definitions[metric_index].span or timedelta(0)
         for key, users in exposed.items():
             if number := users - counted_users.get(key, 0):
-                days = {day: totals.users for day, totals in daily.get(key, {}).items()}
-                half = half_exposed_at(days, number, at - span, at) + span
-                waiting.setdefault(metric_index, {})[key] = Waiting(number, half)
+                if (span, key) not in halves:
+                    halves[span, key] = now.half_mature_at(span, study.phases, key)
+                waiting.setdefault(metric_index, {})[key] = Waiting(number, halves[span, key])
     return waiting
-
-
-def half_exposed_at(days: Mapping[date, int], users: int, since: datetime, until: datetime) -> datetime:
-    """Return about when the first half of the newest users had been exposed, from the users of each day.
-
-    They were exposed from `since` on. Within a day, they count as evenly distributed.
-    """
-    before, left = 0.0, users
-    newest: list[tuple[datetime, datetime, int]] = []
-    for day in sorted(days, reverse=True):
-        begun = datetime(day.year, day.month, day.day, tzinfo=UTC)
-        newest.append((max(begun, since), min(begun + _DAY, until), min(left, days[day])))
-        left -= min(left, days[day])
-        if not left:
-            break
-    for begun, end, number in reversed(newest):
-        if before + number >= users / 2:
-            return begun + (end - begun) * ((users / 2 - before) / number)
-        before += number
-    return until
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from experiments.stats.outcomes import Analysis, MeasureAnalysis, SampleRatio
 from experiments.stats.types import (
     Correction,
     Design,
+    FlagOff,
     Inputs,
     Kind,
     Margin,
@@ -56,7 +57,8 @@ class Study:
     All metrics are analysed, because the verdict and the corrections depend on all of them. `phases` has the
     numbers of the covered phases, the newest last. `remaining` is the time until the shortest run is over.
     `is_being_stopped` asks for the verdict of an experiment as it was before this transaction stopped it. `is_read`
-    says that the figures are those of the one reading of a fixed analysis.
+    says that the figures are those of the one reading of a fixed analysis. `flag_off` says since when the driven flag
+    is off, if it is.
     """
 
     experiment: Experiment
@@ -69,6 +71,7 @@ class Study:
     remaining: timedelta = timedelta(0)
     is_being_stopped: bool = False
     is_read: bool = False
+    flag_off: FlagOff | None = None
 
     @property
     def primary(self) -> Definition | None:
@@ -98,6 +101,8 @@ class Study:
             correction=self.correction,
             plan=plan_of(self.experiment, self.remaining, is_read=self.is_read),
             is_adjusted=lookback_days_of(self.experiment) > 0,
+            # The verdict of the one reading stays, whatever happens to the flag afterwards.
+            flag_off=None if self.is_read else self.flag_off,
         )
 
     @cached_property

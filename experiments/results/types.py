@@ -69,7 +69,7 @@ class PhaseFigures:
 class Waiting:
     """The users who do not count for a metric yet, because its window is still open for them.
 
-    At `half_mature_at`, half of them will count.
+    At about `half_mature_at`, half of them will count.
     """
 
     users: int
@@ -209,14 +209,17 @@ class Guards:
 
     `events_before_exposure` are those of the metrics' names, by exposed users, from the start until their exposure.
     These and the audit of the assignments take seconds to compute. They are None unless they were requested.
+    `flag_off_since` is None unless the driven flag is off, or was off at the stop.
     """
 
     sample_ratio: SampleRatio | Reason
     users_in_several_variants: int
     events_of_unknown_variants: int
+    doubted_reports: int = 0
     events_before_exposure: int | None = None
     assignments: AssignmentAudit | None = None
     different_before: Sequence[DifferentBefore] = ()
+    flag_off_since: datetime | None = None
 
     @property
     def unexpected_variants(self) -> int | None:

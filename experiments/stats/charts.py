@@ -69,33 +69,36 @@ class Scale:
         return [number * step for number in range(first, last + 1)]
 
 
-def scale_for(ranges: Sequence[Range | None]) -> Scale:
+def scale_for(ranges: Sequence[Range | None], *, least: float = -math.inf) -> Scale:
     """Return a scale that shows zero, every estimate and mark, and as much of every interval as is legible.
 
     The interval of a few users may be a hundred times as wide as the others. All intervals are cut at
-    five times the reach of the narrowest. An open side ends at the edge.
+    five times the reach of the narrowest. An open side ends at the edge, which is not below `least`.
     """
     intervals = [interval for interval in ranges if interval is not None]
     if not intervals:
         return Scale(-1.0, 1.0)
     needed = [0.0, *(value for interval in intervals for value in interval.needed)]
     limit = max(_TIMES_THE_NARROWEST * min(interval.reach for interval in intervals), *map(abs, needed))
-    lowest = [_or_edge(interval.lower, -limit) for interval in intervals]
+    lowest = [_or_edge(interval.lower, max(-limit, least)) for interval in intervals]
     highest = [_or_edge(interval.upper, limit) for interval in intervals]
     low, high = min(*needed, max(-limit, min(lowest))), max(*needed, min(limit, max(highest)))
-    return _with_room(low, high, _MARGIN)
+    return _with_room(low, high, _MARGIN, least)
 
 
 def _or_edge(bound: float | None, edge: float) -> float:
     return edge if bound is None else bound
 
 
-def _with_room(low: float, high: float, share: float) -> Scale:
-    """Return a scale from `low` to `high`, widened at both ends by a share of its range."""
+def _with_room(low: float, high: float, share: float, least: float) -> Scale:
+    """Return a scale from `low` to `high`, widened at both ends by a share of its range.
+
+    Unless there is something to show below `least`, only the margin of a drawing is there.
+    """
     if high - low < _TINY:
         return Scale(-1.0, 1.0)
-    room = share * (high - low)
-    return Scale(low - room, high + room)
+    room, floor = share * (high - low), least - _MARGIN * (high - low)
+    return Scale(low - room if low < floor else max(low - room, floor), high + room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +144,14 @@ class IntervalPlot:
         return any(self.bars)
 
 
-def plot_intervals(ranges: Sequence[Range | None], label: Callable[[float], str]) -> IntervalPlot:
-    """Return one bar for each range. `label` formats the numbers below the chart."""
-    scale = scale_for(ranges)
+def plot_intervals(
+    ranges: Sequence[Range | None], label: Callable[[float], str], *, least: float = -math.inf
+) -> IntervalPlot:
+    """Return one bar for each range. `label` formats the numbers below the chart.
+
+    `least` is the lowest number that makes sense, such as a lift of -100 %.
+    """
+    scale = scale_for(ranges, least=least)
     ticks = [Tick(label(value), scale.at(value)) for value in scale.ticks(_FEWEST_IN_A_COLUMN)]
     return IntervalPlot(
         scale.at(0.0), ticks, [None if interval is None else _bar(scale, interval) for interval in ranges]
@@ -188,21 +196,30 @@ class SeriesPlot:
 
 
 def plot_series(
-    days: Sequence[Sequence[Range | None]], label: Callable[[float], str], *, is_last_best: bool = True
+    days: Sequence[Sequence[Range | None]],
+    label: Callable[[float], str],
+    *,
+    is_last_best: bool = True,
+    least: float = -math.inf,
 ) -> SeriesPlot:
     """Return one series for each sequence of days. `label` formats the numbers at the side.
 
-    `is_last_best` says that the last day is known best, so the scale is made for it.
+    `is_last_best` says that the last day is known best, so the scale is made for it. `least` is the lowest number that
+    makes sense, such as a lift of -100 %.
     """
-    scale = _scale_for_days(days) if is_last_best else scale_for([interval for series in days for interval in series])
+    if is_last_best:
+        scale = _scale_for_days(days, least)
+    else:
+        scale = scale_for([interval for series in days for interval in series], least=least)
     ticks = [Tick(label(value), _height(scale, value)) for value in scale.ticks()]
     return SeriesPlot(_height(scale, 0.0), ticks, [_series(scale, series) for series in days])
 
 
-def _scale_for_days(days: Sequence[Sequence[Range | None]]) -> Scale:
+def _scale_for_days(days: Sequence[Sequence[Range | None]], least: float) -> Scale:
     """Return a scale for the latest day of each series, with room for the wider intervals before it."""
-    latest = scale_for([next((interval for interval in reversed(series) if interval), None) for series in days])
-    return _with_room(latest.low, latest.high, _ROOM_FOR_EARLIER_DAYS)
+    ranges = [next((interval for interval in reversed(series) if interval), None) for series in days]
+    latest = scale_for(ranges, least=least)
+    return _with_room(latest.low, latest.high, _ROOM_FOR_EARLIER_DAYS, least)
 
 
 def _height(scale: Scale, value: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 from experiments.stats.guardrails import DEFAULT_MARGIN
 from experiments.stats.numbers import equate_p_value, format_count, format_number, format_percent
@@ -13,6 +13,7 @@ from experiments.stats.outcomes import MeasureAnalysis
 from experiments.stats.plans import counted_users
 from experiments.stats.types import (
     Comparison,
+    Design,
     Estimate,
     Guardrail,
     Inputs,
@@ -28,7 +29,10 @@ from experiments.stats.types import (
 
 SUSPICIOUS = 0.001
 """A difference before the exposure is a warning if its always-valid p-value is below this."""
+LONGEST_OFF = timedelta(days=1)
+"""If the flag has been off for longer, the verdict is to check the data."""
 _DAY = timedelta(days=1)
+_HOUR = timedelta(hours=1)
 _FINDINGS: Mapping[Label, tuple[ReasonCode, str]] = {
     "better": (ReasonCode.BETTER, "better"),
     "worse": (ReasonCode.WORSE, "worse"),
@@ -156,6 +160,30 @@ def find_before(inputs: Inputs, measures: Sequence[MeasureAnalysis]) -> Iterator
                     f"({equate_p_value(before.always_valid.p_value)}): look for the cause before you trust the results."
                 )
                 yield Reason(ReasonCode.DIFFERENT_BEFORE, message)
+
+
+def find_flag_off(design: Design) -> Iterator[Reason]:
+    """Yield a warning if the flag that shows users their variants is off, or was off at the end."""
+    off = design.flag_off
+    if off is None:
+        return
+    since = f"{off.since.astimezone(UTC):%-d %b %Y, %H:%M UTC}"
+    hours, days = off.duration // _HOUR, off.duration // _DAY
+    span = format_count(days, "day") if days > 1 else format_count(hours, "hour")
+    if not design.is_running:
+        during = f"for {span}" if hours else "then"
+        message = f"The flag {off.key} was off from {since} until the end: no user saw a variant {during}."
+    elif off.duration < LONGEST_OFF:
+        message = (
+            f"The flag {off.key} has been off since {since}: no user sees a variant. If it stays off for a day, "
+            "the verdict is to check the data."
+        )
+    else:
+        message = (
+            f"The flag {off.key} has been off since {since}: no user has seen a variant for {span}. "
+            "Switch it on, or stop the experiment."
+        )
+    yield Reason(ReasonCode.FLAG_OFF, message)
 
 
 def _incomparable(inputs: Inputs, measure: Measure, key: str, cause: Reason) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
@@ -133,12 +133,25 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class FlagOff:
+    """The flag that shows users their variants has been off since a moment, `until` the one of the results."""
+
+    key: str
+    since: datetime
+    until: datetime
+
+    @property
+    def duration(self) -> timedelta:
+        return self.until - self.since
+
+
+@dataclass(frozen=True, slots=True)
 class Design:
     """The variants of an experiment and the settings of its tests.
 
     `tuning_size` is the number of users, in the two compared variants together, at which
     always-valid intervals are narrowest. `is_adjusted` says whether CUPED was registered, so that the
-    adjusted values decide.
+    adjusted values decide. `flag_off` is None if the flag is on, or if there is none.
     """
 
     variants: Sequence[Weight]
@@ -149,6 +162,7 @@ class Design:
     correction: Correction = "holm"
     plan: Plan = Plan()
     is_adjusted: bool = False
+    flag_off: FlagOff | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +230,7 @@ class ReasonCode(StrEnum):
     NO_GOAL = "no_goal"
     SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
     USERS_IN_SEVERAL_VARIANTS = "users_in_several_variants"
+    FLAG_OFF = "flag_off"
     DIFFERENT_BEFORE = "different_before"
     STRATUM_LEFT_OUT = "stratum_left_out"
     BETTER = "better"

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.stats.findings import (
+    LONGEST_OFF,
     describe_guardrail,
     describe_remaining,
     describe_size,
     find,
     find_before,
+    find_flag_off,
     find_left_out,
 )
 from experiments.stats.guardrails import LEAST_USERS, gain
@@ -48,7 +50,11 @@ def decide(inputs: Inputs, measures: Sequence[MeasureAnalysis], ratio: SampleRat
     if suspicions := list(_suspicions(inputs, ratio)):
         return Verdict(Decision.CHECK_DATA, None, suspicions)
     verdict = _decide(inputs, measures)
-    warnings = [*find_left_out(inputs, measures), *find_before(inputs, measures)]
+    warnings = [
+        *find_left_out(inputs, measures),
+        *find_before(inputs, measures),
+        *find_flag_off(inputs.design),
+    ]
     return Verdict(verdict.decision, verdict.variant, [*verdict.reasons, *warnings])
 
 
@@ -111,6 +117,9 @@ def _suspicions(inputs: Inputs, ratio: SampleRatio | Reason) -> Iterator[Reason]
     if inputs.several > MOST_IN_SEVERAL * total:
         message = f"{inputs.several} of {total} users were seen in several variants, which is more than 1 %."
         yield Reason(ReasonCode.USERS_IN_SEVERAL_VARIANTS, message)
+    off = inputs.design.flag_off
+    if off is not None and off.duration >= LONGEST_OFF:
+        yield from find_flag_off(inputs.design)
 
 
 def _missing_for_reading(inputs: Inputs, primary: int) -> Iterator[Reason]:

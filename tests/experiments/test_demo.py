@@ -27,7 +27,10 @@ from flags.engine.bucketing import compile_split
 from flags.models import Flag, FlagState, Segment
 from tests.conftest import ACTOR, NOON
 
-SMALL = ("--users", "40", "--events", "250", "--days", "3")
+SMALL = ("--users", "40", "--events", "320", "--days", "3")
+
+REPORTS = ("experiment_viewed", "experiment_exposure")
+"""The events that report exposures: those of the shop, and those of the client in the browser."""
 
 
 def demo(*arguments: str) -> str:
@@ -53,7 +56,12 @@ class TestDemo:
         assert Event.objects.values("user_id").distinct().count() > 4_900
         assert timedelta(days=13) < events["last"] - events["first"] <= timedelta(days=14)
         statuses = {entry["key"]: entry["status"] for entry in api.get("/v1/experiments").json()["data"]}
-        assert statuses == {"checkout-button": "running", "sign-up-form": "stopped", "free-shipping-bar": "draft"}
+        assert statuses == {
+            "checkout-button": "running",
+            "delivery-date": "running",
+            "sign-up-form": "stopped",
+            "free-shipping-bar": "draft",
+        }
         for key in ("checkout-button", "sign-up-form"):
             control, better = api.get(f"/v1/experiments/{key}").json()["data"]["results"].values()
             assert min(control["sampleSize"], better["sampleSize"]) > 1_000
@@ -72,7 +80,7 @@ class TestDemo:
         types = {rule["type"] for rules in FlagState.objects.values_list("rules", flat=True) for rule in rules}
         assert 12 <= Flag.objects.count() <= 18
         assert len(differing) >= 5
-        assert types == {"percentage", "attribute", "users", "segment"}
+        assert types == {"percentage", "attribute", "users", "segment", "experiment"}
         assert {enabled for enabled, _ in states["production"].values()} == {True, False}
 
     def test_demo__flags__have_what_there_is_to_see(self, production):
@@ -91,10 +99,10 @@ class TestDemo:
             demo(*SMALL)
 
     def test_demo__exposures__lie_within_the_run_of_their_experiment(self, db):
-        demo("--users", "400", "--events", "2500")
+        demo("--users", "400", "--events", "3200")
         for experiment in Experiment.objects.exclude(status="draft"):
             exposures = Exposure.objects.filter(experiment=experiment)
-            reports = Event.objects.filter(name="experiment_viewed", experiment=experiment.key)
+            reports = Event.objects.filter(name__in=REPORTS, experiment=experiment.key)
             assert exposures.count() == reports.count() > 50
             assert exposures.filter(exposed_at__lt=experiment.started_at).count() == 0
             if experiment.stopped_at:
@@ -105,25 +113,47 @@ class TestDemo:
     def test_demo__metrics__are_measured_by_its_experiments(self, db):
         demo(*SMALL)
         types = dict(Metric.objects.values_list("key", "type"))
-        assert types == {"revenue-a-week": "revenue", "came-back": "retention", "pages-viewed": "count"}
-        running, stopped = (Experiment.objects.get(status=status) for status in ("running", "stopped"))
+        assert types == {
+            "revenue-a-week": "revenue",
+            "came-back": "retention",
+            "pages-viewed": "count",
+            "products-added": "count",
+        }
+        running, stopped = (Experiment.objects.get(key=key) for key in ("checkout-button", "sign-up-form"))
         assert [definition.version for definition in definitions_of(running)] == [0, 1, 1]
         assert [definition.version for definition in definitions_of(stopped)] == [0, 1]
         assert [definition.key for definition in definitions_of(running) if definition.is_guardrail] == ["pages-viewed"]
 
     def test_demo__exposures__have_the_variant_that_the_service_would_assign(self, db):
-        demo("--users", "200", "--events", "1000")
+        demo("--users", "200", "--events", "1600")
         split = compile_split(((arm.key, arm.weight) for arm in SIGN_UP_FORM.arms), SIGN_UP_FORM.key)
         exposures = Exposure.objects.filter(experiment__key=SIGN_UP_FORM.key)
         assert exposures
         assert all(exposure.variant == split(exposure.user_id) for exposure in exposures)
 
+    def test_demo__browser_experiment__has_the_users_of_its_audience_in_the_variants_of_its_flag(self, api):
+        demo("--users", "400", "--events", "3200")
+        flag = Flag.objects.get(key="delivery-date")
+        [state] = FlagState.objects.filter(flag=flag, environment__key="production")
+        assert [rule["experiment"] for rule in state.rules] == ["delivery-date"]
+        events = list(Event.objects.filter(name="experiment_exposure"))
+        assert len(events) > 50
+        for event in events:
+            context = {"targetingKey": event.user_id, "platform": "web", "country": event.properties["country"]}
+            answer = api.post("/ofrep/v1/evaluate/flags/delivery-date", {"context": context}).json()
+            assert (answer["variant"], answer["metadata"]["inExperiment"]) == (event.properties["variant"], True)
+        context = {"targetingKey": "newcomer", "platform": "ios", "country": "DE"}
+        outside = api.post("/ofrep/v1/evaluate/flags/delivery-date", {"context": context}).json()
+        assert (outside["variant"], outside["metadata"]["inExperiment"]) == ("hidden", False)
+
     def test_demo__purchases__carry_an_amount_in_a_currency(self, db):
-        demo("--users", "200", "--events", "1000")
+        demo("--users", "200", "--events", "1600")
         purchases = Event.objects.filter(name="purchase")
         assert purchases
         assert all(event.properties["revenue"] > 0 and len(event.properties["currency"]) == 3 for event in purchases)
         assert set(Event.objects.values_list("name", flat=True)) == {
+            "add_to_cart",
+            "experiment_exposure",
             "experiment_viewed",
             "page_view",
             "purchase",
@@ -162,7 +192,7 @@ class TestDemo:
         demo("--if-empty", *SMALL)
         with pytest.raises(CommandError):
             demo(*SMALL)
-        assert Event.objects.count() == 250
+        assert Event.objects.count() == 320
 
     def test_demo__failure_half_way__leaves_nothing_behind(self, db, monkeypatch):
         revision = Change.objects.latest_revision()
@@ -182,7 +212,7 @@ class TestDemo:
             (("--users", "0"), "--users must be 1 to 1,000,000."),
             (("--days", "-1"), "--days must be 1 to 3,650."),
             (("--events", "10000001"), "--events must be 1 to 10,000,000."),
-            (("--users", "100", "--events", "499"), "--events must be at least 5 times --users."),
+            (("--users", "100", "--events", "799"), "--events must be at least 8 times --users."),
         ],
     )
     def test_demo__extent_out_of_range__is_refused(self, arguments, message):
@@ -194,21 +224,21 @@ class TestDemo:
 
 class TestTraffic:
     def test_draw__same_seed__gives_the_same_events(self):
-        assert draw(users=50, events=300, days=5, seed=7) == draw(users=50, events=300, days=5, seed=7)
+        assert draw(users=50, events=400, days=5, seed=7) == draw(users=50, events=400, days=5, seed=7)
 
     def test_draw__another_seed__gives_other_events(self):
-        assert draw(users=50, events=300, days=5, seed=7) != draw(users=50, events=300, days=5, seed=8)
+        assert draw(users=50, events=400, days=5, seed=7) != draw(users=50, events=400, days=5, seed=8)
 
     @pytest.mark.parametrize("seed", range(20))
     def test_draw__fewest_events__is_exactly_as_many_in_order_within_the_span(self, seed):
         events = draw(users=60, events=60 * MOST_EVENTS_OF_A_STORY, days=2, seed=seed)
         seconds = [event.second for event in events]
-        assert len(events) == 300
+        assert len(events) == 480
         assert seconds == sorted(seconds)
         assert 0 <= seconds[0] <= seconds[-1] <= 2 * 24 * 3600
 
     def test_draw__any_user__has_at_most_so_many_events_besides_page_views(self):
         stories = Counter(
-            event.user_id for event in draw(users=3000, events=15_000, days=9, seed=3) if event.name != "page_view"
+            event.user_id for event in draw(users=3000, events=24_000, days=9, seed=3) if event.name != "page_view"
         )
         assert max(stories.values()) <= MOST_EVENTS_OF_A_STORY

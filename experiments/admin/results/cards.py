@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.admin.results.comparisons import Effect, margin_of, plotted_effect, range_of
+from experiments.admin.results.comparisons import LEAST_LIFT, Effect, margin_of, plotted_effect, range_of
 from experiments.admin.results.courses import Course, build_ages, build_days
 from experiments.admin.results.formats import label_of_differences
 from experiments.admin.results.notes import describe_never_received, notes_on, warnings_of
@@ -98,9 +98,9 @@ def _plot(figures: MetricFigures) -> IntervalPlot:
     """Return the plot of the lifts, or of the differences where there is no lift."""
     effect = plotted_effect(variant.comparison for variant in figures.variants)
     ranges = [_range(figures.definition, variant, effect) for variant in figures.variants]
-    return plot_intervals(
-        ranges, format_short_percent if effect == "lift" else label_of_differences(figures.definition)
-    )
+    if effect == "lift":
+        return plot_intervals(ranges, format_short_percent, least=LEAST_LIFT)
+    return plot_intervals(ranges, label_of_differences(figures.definition))
 
 
 def _range(definition: Definition, figures: VariantFigures, effect: Effect) -> Range | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from experiments.admin.results.comparisons import LEAST_LIFT
 from experiments.admin.results.formats import (
     Figure,
     Format,
@@ -62,12 +64,13 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """What is drawn of each day: the lift, or the difference where no day has a lift."""
+    """What is drawn of each day: the lift, or the difference where no day has a lift; `least` is the lowest of them."""
 
     effect: str
     effect_of: Callable[[DayOfCourse], Estimate | Reason | None]
     describe: Callable[[Estimate | Reason], Figure]
     label: Format
+    least: float = -math.inf
 
 
 def build_days(figures: MetricFigures) -> Course | None:
@@ -92,7 +95,7 @@ def _course(
         return None
     drawn = _drawn(figures.definition, [day for days in treatments.values() for day in days])
     ranges = [[_range(drawn.effect_of(day)) for day in days] for days in treatments.values()]
-    plot = plot_series(ranges, drawn.label, is_last_best=is_last_best)
+    plot = plot_series(ranges, drawn.label, is_last_best=is_last_best, least=drawn.least)
     shown = [
         _figure(figures.definition, key, days, series, drawn)
         for (key, days), series in zip(treatments.items(), plot.series, strict=True)
@@ -107,6 +110,7 @@ def _drawn(definition: Definition, days: Sequence[DayOfCourse]) -> _Drawn:
             lambda day: day.lift,
             lambda lift: lift_of(lift, always_valid),
             format_short_percent,
+            LEAST_LIFT,
         )
     unit, format_difference = unit_of_differences(definition), format_of_differences(definition)
     return _Drawn(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from experiments.admin.results.cards import MetricCard, build_card
 from experiments.admin.results.phases import Phases, build_phases, format_users
 from experiments.admin.results.progress import Progress, build_progress
-from experiments.admin.words import describe_decision
-from experiments.models import Experiment
+from experiments.admin.words import describe_decision, describe_moment
+from experiments.models import Experiment, Status
 from experiments.results.classification import WORDS, AssignmentAudit
 from experiments.results.types import Guards, Results
 from experiments.stats.numbers import equate_p_value, format_count
@@ -59,6 +59,12 @@ class Panel:
     @property
     def experiment(self) -> Experiment:
         return self.results.experiment
+
+    @property
+    def flag_off_since(self) -> str:
+        """Since when the flag of a running experiment has been off, in words; empty if it is on."""
+        since = self.results.guards.flag_off_since
+        return describe_moment(since) if since and self.experiment.status == Status.RUNNING else ""
 
     @property
     def primary(self) -> MetricCard | None:
@@ -131,6 +137,7 @@ def _guards(guards: Guards) -> list[Guard]:
         _sample_ratio(guards.sample_ratio),
         _guard("Users in several variants", several, "user", "each counts for the first variant"),
         _guard("Events with unknown variants", unknown, "event", "not counted"),
+        _guard("Doubted reports", guards.doubted_reports, "event", "not counted, as client keys may not report these"),
         *_requested_guards(guards.events_before_exposure, guards.assignments),
     ]
 

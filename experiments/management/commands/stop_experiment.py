@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.utils import timezone
 from config.management.operator import OperatorCommand, actor, add_reason, find_environment, moment
 from config.timestamps import format_timestamp
 from experiments.lifecycle.backdating import stop_at
+from flags.experiment_rule.changes import ShipTo
 
 
 class Command(OperatorCommand):
@@ -19,7 +21,17 @@ class Command(OperatorCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("experiment", help="the key of a running experiment")
         parser.add_argument("--at", type=moment, help="when it ended, such as 2026-02-14T12:00:00Z (default: now)")
-        parser.add_argument("--winner", help="the key of the variant that all users will see; freezes the results")
+        parser.add_argument("--winner", help="the key of the variant that wins; freezes the results")
+        parser.add_argument(
+            "--ship-to",
+            choices=[*ShipTo],
+            help="the users to whom the flag serves the winner (default: audience, the experiment's audience)",
+        )
+        parser.add_argument(
+            "--enable",
+            action=BooleanOptionalAction,
+            help="with a winner, and only if its flag is off: switch the flag on, or leave it off",
+        )
         parser.add_argument("--environment", help="the key of the environment (default: the default environment)")
         add_reason(parser)
 
@@ -29,6 +41,8 @@ class Command(OperatorCommand):
         experiment: str,
         at: datetime | None,
         winner: str | None,
+        ship_to: str | None,
+        enable: bool | None,
         environment: str | None,
         reason: str,
         **_: Any,
@@ -41,8 +55,8 @@ class Command(OperatorCommand):
             actor=actor(),
             at=now,
             reason=reason,
-            decision={"winner": winner},
+            decision={"winner": winner, "ship_to": ship_to, "enable": enable},
         )
         assert stopped.stopped_at is not None  # noqa: S101 (it has just been stopped)
-        shown = f", and all users see {stopped.winner}" if stopped.winner else ""
+        shown = f", and {stopped.winner} wins" if stopped.winner else ""
         self.stdout.write(f"{stopped.key} has been stopped since {format_timestamp(stopped.stopped_at)}{shown}.")

@@ -1,5 +1,5 @@
 // The editor of the flag that an experiment drives, and of what it serves for each variant.
-import { choice, labelled, make } from "../config/elements.js";
+import { choice, labelled, make, numberOrText, textInput } from "../config/elements.js";
 import { flagChoice, variantsOf, whenKnown } from "../flags/known_flags.js";
 import { objectEditor, variantKeys } from "./object_editor.js";
 
@@ -45,17 +45,31 @@ objectEditor({
   },
 });
 
-/** The choices of what a flag serves for each variant. */
+/** The choices of what a flag serves for each variant, and the position of the experiment's rule. */
 function servedFields(flag, save) {
   const options = servable(flag.key);
   const serves = Object.fromEntries(variantKeys().map((variant) => [variant, flag.serves?.[variant] ?? servedByDefault(flag.key)[variant]]));
-  return Object.entries(serves).map(([variant, served]) => {
+  const rows = Object.entries(serves).map(([variant, served]) => {
     const select = choice(options, String(served), { "aria-label": `What the flag serves for ${variant}` }, () => {
       serves[variant] = stored(select.value, options);
-      save({ key: flag.key, serves });
+      flag = { ...flag, serves };
+      save(flag);
     });
     return labelled("", variant, select);
   });
+  return [...rows, positionField(flag, (position) => {
+    const { position: _, ...others } = flag;
+    flag = position === "" ? others : { ...others, position };
+    save(flag);
+  })];
+}
+
+/** The number of the flag's rules that come before the experiment's rule. */
+function positionField({ position }, onchange) {
+  const label = "How many rules of the flag come first";
+  const input = textInput(String(position ?? ""), { inputmode: "numeric", placeholder: "0", "aria-label": label }, () => onchange(numberOrText(input.value.trim())));
+  return labelled(".position", label, make("div", { class: "hy-field hy-narrow" }, input),
+    make("span", { class: "hy-muted" }, "Users whom one of these rules matches are not in the experiment. 0: its rule is the first."));
 }
 
 // Before the form is sent: add variants that are new or renamed, and drop those that were removed.

@@ -96,11 +96,12 @@ function stepConditions(step, tools, event) {
     tools.redraw();
   };
   const box = make("div", { class: "hy-editor-cards", "data-path": ".where" });
-  const properties = watchEvent(event, box);
+  const notes = make("div"); // below the button, which would else move under the click that ends an edit
+  const properties = watchEvent(event, notes);
   const rows = conditions.map((condition, at) => make("div", { class: "hy-row hy-condition", "data-path": `.where[${at}]` },
     ...(isCondition(condition) ? conditionFields(condition, `.where[${at}]`, tools, properties) : [make("code", {}, JSON.stringify(condition))]),
     iconButton("close", "Remove this condition", () => put(conditions.filter((other) => other !== condition)))));
-  box.append(...rows, addButton(conditions.length ? "and another condition" : "Add a condition", () => put([...conditions, blankCondition()])));
+  box.append(...rows, addButton(conditions.length ? "and another condition" : "Add a condition", () => put([...conditions, blankCondition()])), notes);
   return box;
 }
 

@@ -1,11 +1,15 @@
-// A variant with objections requires a reason, which the server checks, too.
+// A variant, or users, with objections require a reason, which the server checks, too.
 const reason = document.getElementById("id_reason");
 const note = document.querySelector("[data-reason-needed]");
-const choices = [...document.querySelectorAll("input[name=winner]")];
+const choices = [...document.querySelectorAll("input[name=winner], input[name=ship_to], input[name=enable]")];
+const isFlagOff = choices.some((choice) => choice.name === "enable");
 
 function update() {
-  const chosen = choices.find((choice) => choice.checked);
-  const isRequired = chosen !== undefined && "objections" in chosen.dataset;
+  const chosen = choices.filter((choice) => choice.checked);
+  const valueOf = (name) => chosen.find((choice) => choice.name === name)?.value;
+  const isServed = !isFlagOff || valueOf("enable") === "true"; // a flag that stays off changes nothing for anyone
+  const affectsOutsiders = ({ dataset }) => (dataset.outsiders ?? "").split(" ").includes(valueOf("winner"));
+  const isRequired = chosen.some((each) => "objections" in each.dataset || (isServed && affectsOutsiders(each)));
   note.hidden = !isRequired;
   reason.required = isRequired;
 }

@@ -53,7 +53,7 @@ def test_overview__with_one_running_experiment__takes_few_queries(world: None, d
     client = sign_in()
     client.get("/admin/")  # the first look counts all events
     # session, user, environments, flags, statuses, running, what is new, sums, caps, anomalies, never received, changes
-    with django_assert_num_queries(11 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
+    with django_assert_num_queries(12 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
         client.get("/admin/")
 
 

@@ -46,9 +46,10 @@ def test_ship__verdict_names_a_variant__has_it_chosen_and_needs_no_reason(produc
 
     sent = {"winner": "green", "holdback": "5", "reason": "", **HERE}
     response = client.post(address("ship", experiment), sent)
-    assert messages_of(response) == ["green is shipped to everyone. e is stopped."]
+    assert messages_of(response) == ["green is shipped to the audience of the experiment. e is stopped."]
     assert get_experiment("e", production).winner == "green"
-    assert flag_rules(production) == [{"type": "percentage", "percentage": 95, "salt": "e:holdback"}]
+    held = {"type": "percentage", "percentage": 5, "salt": "e:holdback", "serves": False}
+    assert flag_rules(production) == [held, {"type": "percentage", "percentage": 100}, *OWN]
 
 
 def test_ship__no_verdict_yet__has_nothing_chosen_and_asks_for_the_reason_where_it_is_missing(
@@ -109,6 +110,22 @@ def test_ship__not_running__is_refused_in_the_words_of_the_domain(production: En
     assert response.context["form"].non_field_errors() == [
         "The experiment is draft; only a running experiment can become stopped."
     ]
+
+
+def test_ship__to_everyone__lists_the_rules_that_go_and_asks_for_a_reason(production: Environment) -> None:
+    experiment = run_experiment(production)
+    record_clear_winner(production)
+    client = sign_in()
+    text = text_of(client.get(address("ship", experiment)))
+    assert "The experiment's audience Everyone. The flag's other rules stay." in text
+    assert "Requires a reason: it removes rule 2 of the flag (20 % of everyone)." in text
+
+    sent = {"winner": "green", "ship_to": "everyone", **HERE}
+    refused = client.post(address("ship", experiment), sent)
+    assert "it removes rule 2 of the flag" in refused.context["form"].errors["reason"][0]
+    response = client.post(address("ship", experiment), {**sent, "reason": "All of them."})
+    assert messages_of(response) == ["green is shipped to everyone. e is stopped."]
+    assert flag_rules(production) == [{"type": "percentage", "percentage": 100}]
 
 
 # --- new phase --------------------------------------------------------------------------------------------------------
@@ -301,6 +318,11 @@ def test_form__of_a_draft__takes_whom_it_takes_in_and_what_it_drives(production:
         ("group", '{"key": "checkout", "from": 60, "to": 50}', "group.to: Must be more than from."),
         ("forced_variants", '{"qa-1": "purple"}', 'has no variant "purple"'),
         ("flag", '{"key": "nothing", "serves": {"control": false, "green": true}}', "No flag has the key nothing"),
+        (
+            "flag",
+            '{"key": "button", "serves": {"control": false, "green": true}, "position": -1}',
+            "flag.position: Must be from 0 to 200",
+        ),
         ("planned_sample_size", "0", "Must be 1 to 2,000,000,000 users."),
         ("conditions", '[{"attribute": "plan", "operator": "is"}]', "conditions[0]"),
     ],
@@ -344,7 +366,7 @@ def test_page__of_a_started_experiment__says_in_words_whom_it_takes_in(productio
     assert "20 % of users whose plan equals pro, within 0 to 50 % of the group checkout" in text
     assert "button: control off · green on" in text
     assert "1,000 users" in text
-    assert "green wins, with a holdback of 5 %, despite objections: We like it." in text
+    assert "green wins for the audience, with a holdback of 5 %, despite objections: We like it." in text
 
 
 def test_page__for_a_viewer__shows_the_testers(production: Environment) -> None:

@@ -231,6 +231,9 @@ def test_history__of_a_whole_life__holds_no_json_but_plain_values(production: En
         line for change in Change.objects.of("experiment", experiment.pk) for line in describe_change(change).lines
     ]
     assert [line for line in lines if "{" in line] == []
-    assert "decision: nothing → green wins, with a holdback of 5 %, despite objections: not the verdict" in lines
+    assert (
+        "decision: nothing → green wins for the audience, with a holdback of 5 %, despite objections: not the verdict"
+        in lines
+    )
     page = text_of(sign_in().get(f"/admin/experiments/experiment/{experiment.pk}/history/"))
     assert "control 50 % · green 50 %, 10 % of the audience, plan equals pro" in page

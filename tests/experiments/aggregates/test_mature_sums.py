@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any
@@ -17,9 +17,17 @@ from hypothesis import strategies as st
 from config.models import Environment
 from events.models import Event
 from experiments.aggregates.marks import plain_mark
-from experiments.aggregates.mature_sums import Reading, Waiting, read_mature
+from experiments.aggregates.mature_sums import Reading, read_mature
 from experiments.aggregates.refresh import refresh
-from experiments.aggregates.variant_sums import EXPOSURES, Totals, VariantTotals, read_caps, read_phases, step_of
+from experiments.aggregates.variant_sums import (
+    EXPOSURES,
+    SumsAsOf,
+    Totals,
+    VariantTotals,
+    read_caps,
+    read_phases,
+    step_of,
+)
 from experiments.exposures.recording import assign
 from experiments.metrics.definition import Definition, Quantity
 from experiments.metrics.documents import definitions_of
@@ -148,15 +156,19 @@ def test_read_mature__everybody__counts_all_and_still_tells_who_is_mature(experi
     assert reading.sums.by_phase == read_phases(experiment)
 
 
-def test_waiting__users_of_two_days__half_are_mature_after_the_day_of_the_middle_one(experiment: Experiment) -> None:
-    reading = read(experiment, NOON + 30 * HOUR)
+def test_half_mature_at__is_on_the_day_of_the_middle_one_and_while_users_wait(experiment: Experiment) -> None:
+    exposures = sorted(exposure.exposed_at for exposure in Exposure.objects.all())
+    for hours, waiting in ((30, exposures), (60, exposures[2:])):
+        half = read(experiment, NOON + hours * HOUR).half_mature_at(2 * DAY, [1], "green")
+        assert half.date() == (waiting[(len(waiting) + 1) // 2 - 1] + 2 * DAY).date()
+        assert NOON + hours * HOUR < half <= NOON + hours * HOUR + 2 * DAY
 
-    # The middle user of three came on 31 January.
-    assert reading.waiting(0) == {"green": Waiting(3, datetime(2026, 2, 3, tzinfo=UTC))}
-    assert reading.waiting(0, [2]) == {}
-    assert reading.waiting(1) == {}
-    assert read(experiment, NOON + 60 * HOUR).waiting(0) == {"green": Waiting(1, datetime(2026, 2, 4, tzinfo=UTC))}
-    assert read(experiment, NOON + 90 * HOUR).waiting(0) == {"green": Waiting(0, None)}
+
+def test_half_mature_at__of_a_short_window__is_between_the_ends_of_the_open_windows() -> None:
+    on_day = {(1, "green", (NOON - days * DAY).date()): users for days, users in ((0, 10), (1, 70))}
+    reading = Reading(NOON, "mature", SumsAsOf({}, {}), {}, [], {2 * HOUR: {1: {"green": 76}}}, on_day)
+    # Four users wait since 10:00 or later. The middle one came at 10:45.
+    assert reading.half_mature_at(2 * HOUR, [1], "green") == NOON + 0.75 * HOUR
 
 
 def test_waiting__after_the_stop__are_cut_off(experiment: Experiment) -> None:
@@ -166,7 +178,6 @@ def test_waiting__after_the_stop__are_cut_off(experiment: Experiment) -> None:
     reading = read(stopped, NOON + 90 * DAY)
 
     assert returned(reading) == (1, 1)
-    assert reading.waiting(0) == {"green": Waiting(2, None)}
 
 
 def test_read_mature__frozen_by_an_older_version__counts_everybody(experiment: Experiment) -> None:

@@ -28,7 +28,8 @@ def test_stop__with_the_winner_by_the_verdict__needs_no_reason(api: Any, product
 
     assert (stopped["status"], stopped["winner"], stopped["holdback"]) == ("stopped", "green", 10)
     assert "decision" not in stopped
-    assert flag_rules(production) == [{"type": "percentage", "percentage": 90, "salt": "e:holdback"}]
+    held = {"type": "percentage", "percentage": 10, "salt": "e:holdback", "serves": False}
+    assert flag_rules(production) == [held, {"type": "percentage", "percentage": 100}, *OWN]
     assert data(api.get("/v1/experiments/e")) == stopped
 
 

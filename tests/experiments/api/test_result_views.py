@@ -204,6 +204,6 @@ def test_results__with_all_that_may_be_asked_for__take_few_statements(
 ):
     open_shop(production, SHOPPERS[:30])
     data(api.get(PATH, parameters))
-    # the experiment, ..., caps, events of unknown variants
-    with django_assert_num_queries(1 + QUERIES + QUERIES_OF_ONE_MOMENT + 2 + more):
+    # the experiment, ..., caps, events of unknown variants, doubted reports
+    with django_assert_num_queries(1 + QUERIES + QUERIES_OF_ONE_MOMENT + 3 + more):
         data(api.get(PATH, parameters))

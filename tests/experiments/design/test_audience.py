@@ -8,7 +8,7 @@ import pytest
 
 from experiments.design.checks import check_design
 from experiments.lifecycle.changes import new_design
-from flags.engine.experiment_rule import MOST_FORCED
+from flags.validation.experiment_rule import MOST_FORCED
 
 VARIANTS = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
 SERVES = {"control": "old", "green": "new"}

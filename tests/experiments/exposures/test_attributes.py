@@ -8,6 +8,17 @@ from typing import Any
 import pytest
 
 from experiments.exposures.attributes import attributes_in, kept_of
+from flags.engine.conditions import compile_reader
+from flags.engine.types import Configuration, Context
+from tests.conftest import NOON
+
+
+def nested(names: str) -> dict[str, Any]:
+    value: Any = 1
+    for name in reversed(names):
+        value = {name: value}
+    return dict(value)
+
 
 PLAIN: dict[str, Any] = {"plan": "pro", "age": 41, "score": -0.5, "isMember": True, "isNew": False, "zero": 0, "": ""}
 
@@ -20,7 +31,7 @@ def test_kept_of__plain_values__keeps_them_with_their_types() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, [], ["a"], {}, {"a": 1}, math.nan, math.inf, -math.inf, "x" * 201, "é" * 201], ids=repr
+    "value", [None, [], ["a"], {}, {"a": [1]}, math.nan, math.inf, -math.inf, "x" * 201, "é" * 201], ids=repr
 )
 def test_kept_of__anything_else__leaves_it_out(value: Any) -> None:
     assert kept_of({"one": 1, "other": value, "two": 2}) == {"one": 1, "two": 2}
@@ -51,6 +62,33 @@ def test_kept_of__more_than_32__keeps_the_first_of_those_that_can_be_kept() -> N
 
     assert kept is not None
     assert list(kept) == [f"name-{at:02}" for at in range(32)]
+
+
+def test_kept_of__objects__keeps_what_conditions_find_in_them() -> None:
+    sent = {"company": {"plan": "pro", "size": {"staff": 9}, "tags": ["x"]}, "age": 41}
+    assert list((kept_of(sent) or {}).items()) == [("age", 41), ("company.plan", "pro"), ("company.size.staff", 9)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"a": {"b": 1}, "a.b": 2}, {"a.b": 2}),
+        ({"a": {"b": 1}, "a.b": None}, None),
+        ({"a": {"b": {"c": 1}, "b.c": 2}}, {"a.b.c": 2}),
+        ({"a.b": {"c": 1}}, None),
+        ({"a": {"": 1}}, {"a.": 1}),
+        (nested("abcdefgh"), {"a.b.c.d.e.f.g.h": 1}),
+        (nested("abcdefghi"), None),
+        ({"a": {"n" * 98: 1}}, {f"a.{'n' * 98}": 1}),
+        ({"a": {"n" * 99: 1}}, None),
+    ],
+)
+def test_kept_of__attribute_within_an_object__has_the_value_that_a_condition_reads(
+    sent: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
+    assert kept_of(sent) == expected
+    for name, value in (expected or {}).items():
+        assert compile_reader(name)(Context("u", sent, Configuration({}, {}), NOON)) == value
 
 
 def test_kept_of__nothing_that_can_be_kept__is_none() -> None:

@@ -47,7 +47,7 @@ def test_stop__with_a_winner__declares_it() -> None:
     ExperimentFactory(key="e", running=True)
     arguments = ("e", "--at", "2026-02-01", "--winner", "green", "--reason", "known from elsewhere")
     assert run("stop_experiment", *arguments, at=NOW)[0] == (
-        "e has been stopped since 2026-02-01T00:00:00.000000Z, and all users see green.\n"
+        "e has been stopped since 2026-02-01T00:00:00.000000Z, and green wins.\n"
     )
     experiment = Experiment.objects.get()
     assert (experiment.status, experiment.winner) == (Status.STOPPED, "green")

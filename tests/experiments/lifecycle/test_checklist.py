@@ -96,7 +96,12 @@ SERVES = {"control": False, "green": True}
 @pytest.mark.parametrize(
     ("is_on", "status", "message"),
     [
-        (True, Level.OK, "The flag new is on, no other experiment drives it, and it can serve every variant."),
+        (
+            True,
+            Level.OK,
+            "The flag new is on, no other experiment drives it, and it can serve every variant. Users outside the "
+            "audience see what the flag serves without it.",
+        ),
         (False, Level.PROBLEM, "The flag new is off in production, so nobody sees a variant; turn it on."),
     ],
 )
@@ -104,6 +109,31 @@ def test_flag__to_be_driven__must_be_on(is_on: bool, status: str, message: str) 
     FlagFactory(key="new", enabled=is_on)
     experiment = ExperimentFactory(flag={"key": "new", "serves": SERVES})
     assert find(experiment, Check.FLAG) == (status, message)
+
+
+def test_flag__with_rules_around_the_experiment__says_who_reaches_it() -> None:
+    half = {"type": "percentage", "percentage": 50}
+    FlagFactory(key="new", on=True, rules=[half] * 4)
+    experiment = ExperimentFactory(flag={"key": "new", "serves": SERVES, "position": 3})
+    status, message = find(experiment, Check.FLAG)
+    assert status == Level.OK
+    assert message.endswith(
+        "Users whom one of the 3 rules before the experiment matches are not in it. "
+        "Users outside the audience go on to the rule after it."
+    )
+
+
+@pytest.mark.parametrize("parts", [{}, {"enabled": True}, {"conditions": []}])
+@pytest.mark.parametrize(("position", "status"), [(1, Level.OK), (2, Level.PROBLEM)])
+def test_flag__whose_earlier_rule_matches_everyone__is_a_problem(
+    position: int, status: str, parts: dict[str, object]
+) -> None:
+    everyone = {"type": "percentage", "percentage": 100}
+    rules = [{**everyone, "enabled": False}, {**everyone, **parts}]
+    FlagFactory(key="new", on=True, rules=rules)
+    experiment = ExperimentFactory(flag={"key": "new", "serves": SERVES, "position": position})
+    found = find(experiment, Check.FLAG)
+    assert (found[0], "Rule 2 of the flag new matches everyone" in found[1]) == (status, status == Level.PROBLEM)
 
 
 @pytest.mark.parametrize(("number", "status"), [(199, Level.OK), (200, Level.PROBLEM)])

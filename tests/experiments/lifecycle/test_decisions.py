@@ -68,7 +68,7 @@ def test_stop__winner_by_the_verdict__stops_freezes_and_ships_at_once(production
     stopped = stop_experiment(**step_arguments(production, winner="green"))
 
     assert (stopped.status, stopped.winner, stopped.frozen_at) == ("stopped", "green", stopped.stopped_at)
-    assert flag_rules(production) == [{"type": "percentage", "percentage": 100}]
+    assert flag_rules(production) == [{"type": "percentage", "percentage": 100}, *OWN]
     assert get_flag("button", production).enabled
     assert AggregateState.objects.get(pk=experiment.pk).stopped_at == stopped.stopped_at
     changed = {change.kind: change for change in Change.objects.since(before)}
@@ -96,7 +96,8 @@ def test_stop__with_a_holdback__keeps_so_many_from_the_winner(production: Enviro
     record_clear_winner(production)
     stop_experiment(**step_arguments(production, winner="green", holdback=12.5))
 
-    assert flag_rules(production) == [{"type": "percentage", "percentage": 87.5, "salt": "e:holdback"}]
+    held = {"type": "percentage", "percentage": 12.5, "salt": "e:holdback", "serves": False}
+    assert flag_rules(production) == [held, {"type": "percentage", "percentage": 100}, *OWN]
 
 
 def test_stop__flag_with_variants__serves_that_of_the_winner(production: Environment) -> None:

@@ -265,7 +265,7 @@ def test_reopen__segment_of_its_flags_other_rules_deleted_since__is_refused_in_w
     run_experiment(production)
     named = [*flag_rules(production), {"type": "segment", "segment": "crowd"}]
     update_flag(**{**step_arguments(production), "key": "button"}, changes={"rules": named})
-    stop(production, winner="green", reason="Because")
+    stop(production, winner="green", ship_to="everyone", reason="Because")
     delete_segment(key="crowd", actor=ACTOR, at=NOON)
 
     error = refused(production)

@@ -130,8 +130,8 @@ def test_results__nothing_new_and_any_number_of_users__take_the_same_statements(
     compute_results(experiment, NOON)
     with django_assert_num_queries(QUERIES):
         compute_results(experiment, NOON)
-    # caps, events of unknown variants, events that were never received
-    with django_assert_num_queries(QUERIES + QUERIES_OF_ONE_MOMENT + 3):
+    # caps, events of unknown variants, doubted reports, events that were never received
+    with django_assert_num_queries(QUERIES + QUERIES_OF_ONE_MOMENT + 4):
         analyse_experiment(experiment, NOON)
 
 

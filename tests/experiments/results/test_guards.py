@@ -27,7 +27,8 @@ def test_guards__unknown_and_second_variants__are_counted(api, production):
             record([NewEvent(new_id(), user, "seen", at, at, {"experimentId": "shop", "variant": variant})], production)
     guards = ask(api)["guards"]
     assert (guards["usersInSeveralVariants"], guards["eventsOfUnknownVariants"]) == (1, 1)
-    assert guards.keys() == {*("sampleRatio", "usersInSeveralVariants", "eventsOfUnknownVariants", "differentBefore")}
+    counted = {"usersInSeveralVariants", "eventsOfUnknownVariants", "doubtedReports"}
+    assert guards.keys() == {"sampleRatio", "differentBefore", "flagOffSince", *counted}
 
 
 def test_audit__variants_that_the_hash_does_not_give__are_counted(api, production):

@@ -14,6 +14,7 @@ from config.timestamps import format_timestamp, parse_timestamp
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.lifecycle.changes import stop_experiment
 from experiments.metrics.changes import create_metric
+from experiments.models import Exposure
 from experiments.results.frozen import freeze
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.asking import PATH, ask
@@ -91,15 +92,14 @@ def test_maturity_all__by_attribute__has_the_mature_users_of_each_value(api: Any
             assert figures["value"] < other["value"]
 
 
-def test_waiting__users_in_their_windows__are_listed_with_the_day_on_which_half_of_them_count(
-    api: Any, shop: Any
-) -> None:
+def test_waiting__users_in_their_windows__are_listed_with_when_half_of_them_count(api: Any, shop: Any) -> None:
     for figures in retention(ask(api)):
         waiting = figures["waiting"]
         assert waiting["users"] == figures["users"] - figures["matureUsers"]
         assert figures["cutOffUsers"] == 0
-        half_of_the_entries = NOON + (2 + (DAYS - 2) / 2) * DAY + 14 * DAY
-        assert abs(parse_timestamp(waiting["halfMatureAt"]) - half_of_the_entries) <= DAY
+        exposures = Exposure.objects.filter(variant=figures["key"]).order_by("-exposed_at")
+        middle = exposures[waiting["users"] // 2].exposed_at
+        assert abs(parse_timestamp(waiting["halfMatureAt"]) - middle - 14 * DAY) <= DAY / (A_DAY // 2)
 
 
 def test_waiting__of_a_metric_without_a_window__is_nobody(api: Any, shop: Any) -> None:

@@ -153,3 +153,25 @@ def test_series__known_best_on_another_day__have_a_scale_for_that_day() -> None:
     highest = [max(float(tick.label.rstrip("%")) for tick in plot.ticks) for plot in (by_last, by_best)]
     assert highest[0] > 5_000
     assert highest[1] <= 150
+
+
+@pytest.mark.parametrize("lower", [None, -0.9])
+@pytest.mark.parametrize("is_last_best", [True, False])
+def test_series__with_a_least_number__have_no_tick_below_it(lower: float | None, is_last_best: bool) -> None:
+    days = [[Range(None, -0.5, 3.0), Range(lower, -0.6, 1.5)]]
+    plot = plot_series(days, PERCENT, is_last_best=is_last_best, least=-1.0)
+    assert plot.ticks[0].label == "-100%"
+    assert plot.ticks[0].at < 100  # the open side ends at the edge, which is below the tick
+    assert "-150%" in {tick.label for tick in plot_series([[Range(-1.2, -1.1, 0)]], PERCENT, least=-1.0).ticks}
+
+
+@pytest.mark.parametrize("lower", [None, -0.9])
+def test_intervals__with_a_least_number__have_no_tick_below_it(lower: float | None) -> None:
+    ranges = [Range(lower, -0.2, 2.0), Range(-0.5, 0.5, 1.5)]
+    labels = [tick.label for tick in plot_intervals(ranges, PERCENT, least=-1.0).ticks]
+    assert {"-200%", "-150%"}.isdisjoint(labels)
+    below = plot_intervals([Range(-3.0, -2.0, 1.0)], PERCENT, least=-1.0)
+    assert below.ticks[0].label == "-200%"
+    [bar] = below.bars
+    assert bar is not None
+    assert not bar.is_cut_below

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,7 +11,7 @@ from experiments.stats.analysis import analyse
 from experiments.stats.effects import NO_VARIANCE, ONE_USER
 from experiments.stats.outcomes import Decision
 from experiments.stats.samples import NO_DENOMINATOR, NO_USERS
-from experiments.stats.types import Design, Margin, Measure, ReasonCode, Split, Sums, Weight
+from experiments.stats.types import Design, FlagOff, Margin, Measure, ReasonCode, Split, Sums, Weight
 from experiments.stats.verdict import NO_GOAL
 from tests.experiments.stats.sums import inputs, inputs_of, share, sums_of
 
@@ -260,6 +261,32 @@ def test_verdict__users_not_split_as_wanted__is_to_check_the_data_whatever_the_g
 @pytest.mark.parametrize(("several", "decision"), [(200, Decision.SHIP), (201, Decision.CHECK_DATA)])
 def test_verdict__users_in_several_variants__is_to_check_the_data_above_one_percent(several, decision):
     assert decide(signups(control=1000, treatment=1200), several=several).decision == decision
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_running", "decision", "message"),
+    [
+        (0, True, Decision.SHIP, "no user sees a variant. If it stays off for a day, the"),
+        (
+            23,
+            True,
+            Decision.SHIP,
+            "no user sees a variant. If it stays off for a day, the",
+        ),
+        (24, True, Decision.CHECK_DATA, "no user has seen a variant for 24 hours. Switch it on, or stop"),
+        (49, True, Decision.CHECK_DATA, "no user has seen a variant for 2 days. Switch it on, or stop"),
+        (0, False, Decision.SHIP, "until the end: no user saw a variant then."),
+        (1, False, Decision.SHIP, "until the end: no user saw a variant for 1 hour."),
+        (24, False, Decision.CHECK_DATA, "until the end: no user saw a variant for 24 hours."),
+    ],
+)
+def test_verdict__flag_off__is_to_check_the_data_after_a_day(hours, is_running, decision, message):
+    since = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    off = FlagOff("button", since, since + timedelta(hours=hours))
+    verdict = decide(signups(control=1000, treatment=1200), flag_off=off, is_running=is_running)
+    assert (verdict.decision, verdict.reasons[-1].code) == (decision, ReasonCode.FLAG_OFF)
+    assert message in verdict.reasons[-1].message
+    assert "31 Jan 2026, 12:00 UTC" in verdict.reasons[-1].message
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.template.loader import render_to_string
 
 from experiments.admin.results.cards import MetricCard, build_card
 from experiments.metrics.definition import Quantity
@@ -221,6 +223,15 @@ def test_card__that_is_adjusted__has_raw_figures_beside_and_the_reduction() -> N
         "This removes 23.00 % of the variance."
     )
     assert card.before == [row]
+
+
+@pytest.mark.parametrize("is_brief", [True, False])
+def test_table__row_that_is_adjusted__says_so(is_brief: bool) -> None:
+    card = card_of(metric(CONVERSION, variant("blue", 0.1), adjusted()))
+    table = render_to_string("admin/experiments/experiment/variants.html", {"card": card, "is_brief": is_brief})
+    assert re.findall(r"<strong>(.*?)</strong>.*?<small>(adjusted by CUPED)</small>", table) == [
+        ("11.00 %", "adjusted by CUPED")
+    ]
 
 
 def test_card__treatments_of_other_phases__says_how_each_is_adjusted() -> None:

@@ -94,15 +94,17 @@ def test_guards__with_nothing_wrong__say_so() -> None:
         "Sample ratio": ("matches the weights (p = 1.00)", False),
         "Users in several variants": ("none", False),
         "Events with unknown variants": ("none", False),
+        "Doubted reports": ("none", False),
     }
 
 
 def test_guards__with_everything_wrong__are_alarms() -> None:
     uneven = SampleRatio({}, chi_square_p=1e-9, always_valid_p=1e-6, is_mismatch=True)
-    assert guards_in_words(Guards(uneven, 1, 2_000, 5, AUDIT)) == {
+    assert guards_in_words(Guards(uneven, 1, 2_000, 3, 5, AUDIT)) == {
         "Sample ratio": ("does not match the weights (p < 0.001)", True),
         "Users in several variants": ("1 user; each counts for the first variant", True),
         "Events with unknown variants": ("2,000 events; not counted", True),
+        "Doubted reports": ("3 events; not counted, as client keys may not report these", True),
         "Events before exposure": ("5 events; not counted", False),
         "Assignment mismatches": (
             "8 of 400 exposures: 2 reported by clients or imported, 6 for no known cause",

@@ -1,0 +1,88 @@
+"""What all flags are for one user at a moment, and why. Nothing is recorded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+
+from config import snapshot as system
+from config.models import Environment
+from flags import snapshot
+from flags.engine.conditions import USER_ID
+from flags.engine.evaluation import evaluate
+from flags.engine.types import Configuration, Context
+from flags.experiment_rule import exposures
+from flags.models import Flag
+from flags.recent_users.attributes import names_of
+from flags.tracing.explaining import explain
+from flags.words.traces import DescribedTrace, describe_trace
+
+STATES = {"": "All", "on": "On", "off": "Off"}
+_A_PAGE = 25
+_MOST_NAMES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FlagRow:
+    """One flag for the user. `id` is that of its page, and `rule` the title of the rule that decides, if any."""
+
+    key: str
+    id: Any
+    trace: DescribedTrace
+
+    @property
+    def rule(self) -> str:
+        return next((rule.title for rule in self.trace.rules if rule.tone == "served"), "")
+
+
+@dataclass(frozen=True, slots=True)
+class UserFlags:
+    """A page of flags, out of those that match the search. `on` of `total` flags are on for the user."""
+
+    rows: Sequence[FlagRow]
+    page: Page[str]
+    on: int
+    total: int
+
+
+def context_of(environment: Environment, user_id: str, attributes: Mapping[str, Any], at: datetime) -> Context:
+    """Return what evaluates flags for the user now, with the variants that experiments have shown the user."""
+    system.refresh()
+    context = Context(user_id, attributes, snapshot.configuration(environment.key), at)
+    if context.configuration.experiments:
+        exposures.load_assignments(environment, context)
+    return context
+
+
+def evaluate_flags(context: Context, environment: Environment, *, search: str, state: str, page: str) -> UserFlags:
+    """Evaluate all flags that are not archived, and describe those of one page. It takes one query.
+
+    `search` is a part of the key in any case. `state` is one of STATES.
+    """
+    archived, flags = snapshot.compiled.state.archived, context.configuration.flags
+    is_on = {key: evaluate(flag, context).enabled for key, flag in flags.items() if key not in archived}
+    wanted = [
+        key for key, on in is_on.items() if search.casefold() in key.casefold() and (not state or on is (state == "on"))
+    ]
+    shown = Paginator(wanted, _A_PAGE).get_page(page)
+    return UserFlags(_describe(context, environment, list(shown)), shown, sum(is_on.values()), len(is_on))
+
+
+def _describe(context: Context, environment: Environment, keys: Sequence[str]) -> list[FlagRow]:
+    ids = dict(Flag.objects.filter(key__in=keys).values_list("key", "pk"))
+    flags = context.configuration.flags
+    return [
+        FlagRow(key, ids.get(key), describe_trace(explain(flags[key], context).document(), environment.name))
+        for key in keys
+    ]
+
+
+def attributes_to_ask_for(configuration: Configuration) -> list[str]:
+    """Return the attributes that the rules and segments of the environment read most, in alphabetical order."""
+    counts = Counter(name for name in names_of(configuration) if name != USER_ID)
+    return sorted(name for name, _ in counts.most_common(_MOST_NAMES))

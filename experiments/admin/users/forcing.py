@@ -1,0 +1,86 @@
+"""Forcing a variant for one user, or no longer, from the page of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+
+from config.admin.current_environment import current_environment
+from config.admin.questions import require_agreement
+from config.admin.site import Confirmation, DomainAdmin, reason_of, writer_here
+from config.errors import DomainError, ErrorCode
+from experiments.api.permissions import may_write_flag, require_flag
+from experiments.lifecycle.changes import get_experiment, update_experiment
+from experiments.models import Experiment, Exposure, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An experiment, and what a form sends for each of its variants, with the name of the variant."""
+
+    experiment: str
+    variants: Sequence[tuple[str, str]]
+
+
+def choices_to_force(request: HttpRequest, experiments: Sequence[Experiment]) -> list[Choice]:
+    """Return the drafts and running experiments in which the person may force variants, with their variants."""
+    current = (
+        experiment
+        for experiment in experiments
+        if experiment.status != Status.STOPPED and experiment.archived_at is None
+    )
+    return [
+        Choice(experiment.key, [(f"{experiment.key}:{key}", key) for key in experiment.variant_keys])
+        for experiment in current
+        if experiment.status == Status.DRAFT or may_write_flag(request.user, experiment)
+    ]
+
+
+def force_variant(model_admin: DomainAdmin, request: HttpRequest, user_id: str) -> str:
+    """Force the variant that was sent as `experiment:variant`, or none for an empty variant. Return what was done.
+
+    If this takes the user out of results that count them, it asks first. Raises DomainError.
+    """
+    key, _, variant = request.POST.get("forced", "").partition(":")
+    if not key:
+        raise DomainError(ErrorCode.VALIDATION_FAILED, "Choose a variant.")
+    experiment = get_experiment(key, current_environment(request))
+    if experiment.status == Status.RUNNING:
+        require_flag(request.user, experiment)
+    if variant not in ("", *experiment.variant_keys):
+        raise DomainError(ErrorCode.VALIDATION_FAILED, f"{key} has no such variant. Choose one in the list.")
+    if variant:
+        _ask_before_forgetting(model_admin, request, experiment, user_id, variant)
+    forced = {other: forced for other, forced in experiment.forced_variants.items() if other != user_id}
+    update_experiment(
+        key=key,
+        changes={"forced_variants": {**forced, **({user_id: variant} if variant else {})}},
+        if_match=experiment.etag,
+        reason=reason_of(request),
+        **writer_here(request),
+    )
+    if variant:
+        return f"{user_id} sees {variant} in {key} from now on, and does not count in its results."
+    return f"No variant is forced for {user_id} in {key} any more."
+
+
+def _ask_before_forgetting(
+    model_admin: DomainAdmin, request: HttpRequest, experiment: Experiment, user_id: str, variant: str
+) -> None:
+    if experiment.frozen_at is not None:
+        return
+    exposure = Exposure.objects.filter(experiment=experiment, user_id=user_id).first()
+    if exposure is None:
+        return
+    confirmation = Confirmation(
+        f"Force {variant} for {user_id}?",
+        (
+            f"The user counts in {experiment.key} for {exposure.variant} now. The exposure is deleted, and the results "
+            "no longer count what the user did.",
+            "If you stop forcing the variant later, the exposure does not come back.",
+        ),
+        f"Force {variant}",
+    )
+    require_agreement(model_admin, request, [f"{experiment.key}:{variant}"], confirmation)

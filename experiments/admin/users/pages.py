@@ -1,0 +1,221 @@
+"""The pages of one user of an application, in the current environment: look up, force a variant, erase."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.forms.widgets import Script
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path
+from django.utils import timezone
+
+from config.admin.current_environment import check_environment, current_environment
+from config.admin.forms import StrictForm
+from config.admin.navigation import SHOWN_OF_USERS, may_view
+from config.admin.site import Confirmation, DomainAdmin
+from config.admin.user_links import address_of_user
+from config.errors import DomainError
+from config.models import Environment
+from config.slugs import NAME_LENGTH
+from events.models import Event
+from events.removal.erasure import erase_user
+from experiments.admin.users.experiments import describe_experiments, experiments_of
+from experiments.admin.users.flags import STATES, attributes_to_ask_for, context_of, evaluate_flags
+from experiments.admin.users.forcing import choices_to_force, force_variant
+from experiments.admin.users.timeline import read_timeline
+from experiments.exposures.user_history import attributes_seen, exposures_of
+from experiments.models import Experiment
+from experiments.stats.numbers import format_count
+from flags.admin.tryout import AttributesField
+from flags.engine.types import Context
+
+_TEMPLATES = "admin/experiments/user"
+_MOST_COUNTED = 10_000
+_FLAGS, _EXPERIMENTS, _EVENTS = SHOWN_OF_USERS
+
+
+class AttributesForm(StrictForm, forms.Form):
+    """The attributes with which the page evaluates flags and experiments."""
+
+    attributes = AttributesField()
+
+    class Media:
+        js = (Script("flags/attributes.js", type="module"),)
+
+
+class UserPages(DomainAdmin):
+    """The pages, beside those of experiments. Each part is for those who may view its objects."""
+
+    def get_urls(self) -> list[Any]:
+        own = (
+            ("user/", self.user_view, "user"),
+            ("user/force/", self.force_view, "user_force"),
+            ("user/erase/", self.erase_view, "user_erase"),
+        )
+        urls = [
+            path(address, self.admin_site.admin_view(view), name=f"experiments_experiment_{name}")
+            for address, view, name in own
+        ]
+        return [*urls, *super().get_urls()]
+
+    def user_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the user with the id in the query, or a form that asks for one.
+
+        Attributes that are sent replace those last seen, for this look only.
+        """
+        if not any(may_view(request, model) for model in SHOWN_OF_USERS):
+            raise PermissionDenied
+        user_id = request.GET.get("id", "")
+        context: dict[str, Any] = {"title": "Find a user", "opts": None, "user_id": user_id}
+        if not user_id:
+            return self.page(request, f"{_TEMPLATES}/find.html", context)
+        if refusal := _refuse(user_id):
+            return self.page(request, f"{_TEMPLATES}/find.html", {**context, "refusal": refusal})
+        shown = _UserPage(request, user_id).context()
+        return self.page(request, f"{_TEMPLATES}/page.html", {**context, "title": "User", **shown})
+
+    def force_view(self, request: HttpRequest) -> HttpResponse:
+        """Force a variant for the user, or stop forcing one, and return to the page of the user."""
+        user_id = _user_of_write(request)
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            try:
+                check_environment(request, request.POST.get("opened_in"))
+                messages.success(request, force_variant(self, request, user_id))
+            except DomainError as refusal:
+                messages.error(request, refusal.message)
+        return HttpResponseRedirect(f"{address_of_user(user_id)}#experiments")
+
+    def erase_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask, and then erase the user from the current environment."""
+        user_id = _user_of_write(request)
+        if not request.user.has_perm("events.delete_event"):
+            raise PermissionDenied
+        environment, back = current_environment(request), address_of_user(user_id)
+        if request.method == "POST":
+            try:
+                check_environment(request, request.POST.get("opened_in"))
+                erased = erase_user(user_id, environment)
+            except DomainError as refusal:
+                messages.error(request, refusal.message)
+            else:
+                messages.success(
+                    request,
+                    f"{user_id} is erased from {environment.name}: {format_count(erased.events, 'event')} and "
+                    f"{format_count(erased.exposures, 'exposure')} are deleted.",
+                )
+            return HttpResponseRedirect(back)
+        context = {
+            "confirmation": _erasure(user_id, environment),
+            "title": "Erase a user",
+            "opts": None,
+            "back": back,
+            "user_id": user_id,
+        }
+        return self.page(request, f"{_TEMPLATES}/erase.html", context)
+
+
+class _UserPage:
+    """What the page shows of one user, for the rights of the person who looks."""
+
+    def __init__(self, request: HttpRequest, user_id: str) -> None:
+        self._request, self._user_id = request, user_id
+        self._sent: Mapping[str, str] = request.POST if request.method == "POST" else request.GET
+        self._environment, self._now = current_environment(request), timezone.now()
+        self._sees_experiments = may_view(request, _EXPERIMENTS)
+        self._exposures = exposures_of(self._environment, user_id) if self._sees_experiments else []
+        self._seen = attributes_seen(self._environment, user_id, self._exposures)
+        self._form = AttributesForm(
+            request.POST if "attributes" in request.POST else None,
+            initial={"attributes": dict(self._seen.attributes)},
+            label_suffix="",
+        )
+
+    def context(self) -> dict[str, Any]:
+        attributes = self._seen.attributes
+        if self._form.is_valid():
+            attributes = self._form.cleaned_data["attributes"]
+        evaluated = context_of(self._environment, self._user_id, attributes, self._now)
+        names = attributes_to_ask_for(evaluated.configuration)
+        own = {"data-names": json.dumps(names), "form": "hy-user-form", "aria-labelledby": "hy-attributes"}
+        self._form.fields["attributes"].widget.attrs |= own
+        experiments = experiments_of(self._environment) if self._sees_experiments else []
+        events = self._events(experiments)
+        newest = events["timeline"].newest if events else None
+        return {
+            "form": self._form,
+            "media": self._form.media,
+            "seen": self._seen,
+            "last_seen": max(filter(None, (self._seen.seen_at, newest)), default=None),
+            "is_edited": self._form.is_bound,
+            "has_spaces": self._user_id != self._user_id.strip(),
+            "trimmed": self._user_id.strip(),
+            **self._flags(evaluated),
+            **self._experiments(evaluated, experiments),
+            **events,
+        }
+
+    def _flags(self, evaluated: Context) -> dict[str, Any]:
+        if not may_view(self._request, _FLAGS):
+            return {}
+        search, state = self._sent.get("q", "")[:NAME_LENGTH], self._sent.get("state", "")
+        state = state if state in STATES else ""
+        flags = evaluate_flags(evaluated, self._environment, search=search, state=state, page=self._sent.get("p", "1"))
+        return {
+            "flags": flags,
+            "search": search,
+            "state": state,
+            "states": STATES.items(),
+            "opened": self._sent.get("flag", ""),
+        }
+
+    def _experiments(self, evaluated: Context, experiments: Sequence[Experiment]) -> dict[str, Any]:
+        if not self._sees_experiments:
+            return {}
+        rows = describe_experiments(evaluated, self._environment, experiments, self._exposures)
+        may_force = self._request.user.has_perm("experiments.change_experiment")
+        choices = choices_to_force(self._request, experiments) if may_force else []
+        return {"experiments": rows, "may_force": may_force, "choices": choices}
+
+    def _events(self, experiments: Sequence[Experiment]) -> dict[str, Any]:
+        if not may_view(self._request, _EVENTS):
+            return {}
+        names = {experiment.pk: experiment.key for experiment in experiments}
+        exposures = [exposure for exposure in self._exposures if exposure.experiment_id in names]
+        before = self._sent.get("before", "")
+        return {"timeline": read_timeline(self._environment, self._user_id, before, exposures, names)}
+
+
+def _refuse(user_id: str) -> str:
+    """Say why no user can have this id; empty if one can."""
+    if len(user_id) > NAME_LENGTH:
+        return f"A user ID has at most {NAME_LENGTH} characters. This one has {len(user_id):,}."
+    return "A user ID cannot contain this character: U+0000." if "\0" in user_id else ""
+
+
+def _user_of_write(request: HttpRequest) -> str:
+    user_id = request.GET.get("id", "")
+    if not user_id or _refuse(user_id):
+        raise Http404
+    return user_id
+
+
+def _erasure(user_id: str, environment: Environment) -> Confirmation:
+    events = Event.objects.filter(environment=environment, user_id=user_id).order_by()[: _MOST_COUNTED + 1].count()
+    counted = f"more than {_MOST_COUNTED:,} events" if events > _MOST_COUNTED else format_count(events, "event")
+    exposures = format_count(len(exposures_of(environment, user_id)), "exposure")
+    return Confirmation(
+        f"Erase {user_id} from {environment.name}?",
+        (
+            f"This deletes {counted} and {exposures} of the user, with all their attributes. Nobody can undo it.",
+            "Results no longer count the user, except for figures that were stored for good.",
+            "Rules and segments that list the user stay as they are.",
+        ),
+        "Erase the user",
+    )

@@ -1,0 +1,73 @@
+"""How many recent users see something else in the flag of an experiment, when it starts or ships a variant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from config.errors import DomainError
+from experiments.lifecycle import flag_rule
+from experiments.models import Experiment, Status
+from flags.experiment_rule.changes import ShipTo
+from flags.recent_users.preview import Preview
+from flags.recent_users.reading import NoSample, preview_changes
+
+Affected = Preview | NoSample
+
+
+def affected_by_start(experiment: Experiment, at: datetime) -> Affected | None:
+    """Return how many recent users see something else from the start, or why that is not known.
+
+    None stands for an experiment without a flag. Raises ValidationFailed if the flag cannot be driven.
+    """
+    flag = flag_rule.flag_from_start(experiment)
+    if flag is None:
+        return None
+    previews = preview_changes(experiment.environment, changed=[flag], at=at)
+    return previews if isinstance(previews, NoSample) else previews[0]
+
+
+def affected_by_shipping(
+    experiment: Experiment,
+    winners: Collection[str],
+    at: datetime,
+    *,
+    holdback: float = 0,
+    ship_to: str | None = None,
+    enable: bool | None = None,
+) -> Mapping[str, Affected]:
+    """Return how many recent users see something else once each of these variants is shipped, or why nothing is known.
+
+    Variants that cannot be shipped so are left out, because shipping them is refused. A flag that is
+    off changes for nobody, unless `enable` switches it on. That also brings its other rules into force.
+    """
+    if experiment.status != Status.RUNNING or not (experiment.flag and (enable or flag_rule.is_on(experiment))):
+        return {}
+    try:
+        users = ShipTo(ship_to or ShipTo.AUDIENCE)
+        flags = [flag_rule.flag_shipped(experiment, winner, holdback, users) for winner in winners]
+        previews = preview_changes(
+            experiment.environment,
+            changed=flags,
+            at=at,
+            members=flag_rule.flag_switched_on(experiment),
+            testers=experiment.forced_variants,
+        )
+    except (DomainError, ValueError):  # ValueError: not an audience, or not a percentage
+        return {}
+    return (
+        dict.fromkeys(winners, previews)
+        if isinstance(previews, NoSample)
+        else dict(zip(winners, previews, strict=True))
+    )
+
+
+def describe_affected(preview: Preview, when: str) -> str:
+    """Return a sentence such as "Of 1,240 users seen since 2026-01-24, 610 (49.2 %) see something else if ...".
+
+    `when` is the end of the sentence.
+    """
+    users = f"{preview.users:,} user{'' if preview.users == 1 else 's'} seen since {preview.since:%Y-%m-%d}"
+    sampled = "" if preview.all_users == preview.users else f", a sample of about {preview.all_users:,}"
+    share = f" ({100 * preview.share:.1f} %)" if preview.changed else ""
+    return f"Of {users}{sampled}, {preview.changed:,}{share} see something else {when}."
