@@ -34,3 +34,8 @@ def is_same(first: object, second: object) -> bool:
     if isinstance(first, list) and isinstance(second, list):
         return len(first) == len(second) and all(map(is_same, first, second))
     return first == second
+
+
+def is_identical(first: object, second: object) -> bool:
+    """Return whether two JSON values are the same and every number is written alike: `1` is not `1.0`."""
+    return is_same(first, second) and json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)

@@ -56,7 +56,7 @@ class ErrorCode(StrEnum):
     EXPERIMENT_LOCKED = (
         "experiment_locked",
         409,
-        "A started experiment does not allow this change, for example of its variants or of what its flag serves.",
+        "A started experiment does not allow this change, for example of its variants, or of its flag's rules.",
     )
     ENABLED_ELSEWHERE = (
         "enabled_elsewhere",

@@ -16,6 +16,14 @@ from config.documents import Document, StoredJSONDecoder
 from config.slugs import KEY_LENGTH, KEY_PATTERN
 
 
+class ReasonSetting(models.TextChoices):
+    """Whether a team expects its people to say why they change something in an environment. Nothing enforces it."""
+
+    NONE = "none", "Not asked"
+    OPTIONAL = "optional", "Optional"
+    REQUIRED = "required", "Required"
+
+
 class EnvironmentQuerySet(models.QuerySet["Environment"]):
     def default(self) -> Environment:
         return self.get(is_default=True)
@@ -29,6 +37,14 @@ class Environment(models.Model):
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
     name = models.CharField(max_length=200)
     is_default = models.BooleanField(default=False)
+    protected = models.BooleanField(default=False, db_default=False)
+    """Whether the admin shows the environment in red."""
+    change_reason = models.CharField(
+        max_length=10,
+        choices=ReasonSetting.choices,
+        default=ReasonSetting.OPTIONAL,
+        db_default=ReasonSetting.OPTIONAL.value,
+    )
     created_at = models.DateTimeField()
 
     objects = EnvironmentQuerySet.as_manager()
@@ -40,6 +56,9 @@ class Environment(models.Model):
                 fields=("is_default",), condition=Q(is_default=True), name="environment_one_default"
             ),
             models.CheckConstraint(condition=Q(key__regex=KEY_PATTERN), name="environment_key_format"),
+            models.CheckConstraint(
+                condition=Q(change_reason__in=ReasonSetting.values), name="environment_change_reason_known"
+            ),
         )
 
     def __str__(self) -> str:
@@ -117,6 +136,12 @@ class ChangeQuerySet(models.QuerySet["Change"]):
         """Return the changes of every object that ever had this key, newest first: a key may be used again."""
         return self.filter(kind__in=kinds_of(kind), key=key).order_by("-revision")
 
+    def of_write(self, change: Change) -> ChangeQuerySet:
+        """Return the changes that one write made, in the order of their revisions: this one, and those beside it."""
+        if change.write is None:
+            return self.filter(revision=change.revision)
+        return self.filter(at=change.at, write=change.write).order_by("revision")  # there is an index on the time
+
     def as_of(self, moment: datetime) -> ChangeQuerySet:
         """Filter to the changes up to this time, inclusive."""
         return self.filter(at__lte=moment)
@@ -141,6 +166,9 @@ class Change(models.Model):
     environment = models.CharField(max_length=KEY_LENGTH, blank=True, default="")
     before: models.JSONField[Document | None, Any] = models.JSONField(decoder=StoredJSONDecoder, null=True)
     after: models.JSONField[Document | None, Any] = models.JSONField(decoder=StoredJSONDecoder, null=True)
+    write = models.BigIntegerField(null=True)
+    """The first revision of the write that made this change, such as one that switched many flags. Changes from before
+    this was stored have None."""
 
     objects = ChangeQuerySet.as_manager()
 

@@ -33,6 +33,7 @@ DATABASE_CONNECT_TIMEOUT = env.int("DATABASE_CONNECT_TIMEOUT", default=5)
 DATABASE_IDLE_TIMEOUT = env.int("DATABASE_IDLE_TIMEOUT", default=60)  # in a transaction that does nothing
 FAST_LANE = env.bool("FAST_LANE", default=True)  # answers what clients ask most without Django's own handling
 EVENT_RETENTION_DAYS = env.int("EVENT_RETENTION_DAYS", default=None)  # `maintain` purges older events
+RECENT_USERS = env.bool("RECENT_USERS", default=True)  # keep a sample of them, to preview what a change does
 TIME_ZONE = env.time_zone("TIME_ZONE", default="UTC")
 LOG_LEVEL = env.log_level("LOG_LEVEL", default="INFO")
 
@@ -106,7 +107,8 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "config.admin.browser_middleware.AuthenticationMiddleware",
     "config.admin.browser_middleware.MessageMiddleware",
-    "config.admin.failure_pages.UnavailableMiddleware",
+    "config.admin.failure_pages.FailureMiddleware",
+    "config.admin.questions.QuestionMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"

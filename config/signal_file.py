@@ -11,9 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
-import struct
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
@@ -23,18 +21,20 @@ _NAME = "signal"
 
 
 class _Shared(NamedTuple):
-    memory: mmap.mmap
+    integers: memoryview
+    """The one integer in the file."""
     inode: int
 
 
 @cache
-def _shared(folder: Path) -> _Shared:
+def _shared() -> _Shared:
+    folder = settings.RUNTIME_DIR
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if os.fstat(descriptor).st_size < _SIZE:
             os.ftruncate(descriptor, _SIZE)
-        return _Shared(mmap.mmap(descriptor, _SIZE), os.fstat(descriptor).st_ino)
+        return _Shared(memoryview(mmap.mmap(descriptor, _SIZE)).cast("Q"), os.fstat(descriptor).st_ino)
     finally:
         os.close(descriptor)
 
@@ -43,13 +43,12 @@ def read() -> int:
     """Return the integer. Compare it with one that was read before the database, never with one
     read after it.
     """
-    value: int = struct.unpack_from("=Q", _shared(settings.RUNTIME_DIR).memory)[0]
-    return value
+    return _shared().integers[0]
 
 
 def poke() -> None:
     """Make every process of this host look at the change log before it answers its next request."""
-    struct.pack_into("=Q", _shared(settings.RUNTIME_DIR).memory, 0, secrets.randbits(64))
+    _shared().integers[0] = secrets.randbits(64)
 
 
 def reopen_if_replaced() -> None:
@@ -58,6 +57,6 @@ def reopen_if_replaced() -> None:
         inode = os.stat(settings.RUNTIME_DIR / _NAME).st_ino
     except FileNotFoundError:
         inode = 0
-    if inode != _shared(settings.RUNTIME_DIR).inode:
+    if inode != _shared().inode:
         _shared.cache_clear()
         poke()

@@ -24,10 +24,12 @@ from experiments.api.planner_views import PlannerViewSet
 from experiments.api.result_views import ResultViewSet
 from flags.api.evaluation_views import EvaluationViewSet
 from flags.api.flag_views import FlagHistoryViewSet, FlagViewSet
+from flags.api.previews import PreviewViewSet
 from flags.api.promotion import PromotionViewSet
 from flags.api.rulesets import RulesetViewSet
 from flags.api.segment_views import SegmentViewSet
 from flags.api.usage import UsageViewSet
+from flags.clients.views import download, show_clients
 from flags.ofrep.views import OfrepViewSet
 
 
@@ -56,6 +58,7 @@ urlpatterns = [
     ),
     path("v1/flags/<str:flag_key>/explain", EvaluationViewSet.as_view({"post": "explain"})),
     path("v1/flags/<str:flag_key>/history", FlagHistoryViewSet.as_view({"get": "list"})),
+    path("v1/flags/<str:flag_key>/preview", PreviewViewSet.as_view({"post": "preview"})),
     path("v1/flags/<str:flag_key>/usage", UsageViewSet.as_view({"get": "retrieve"})),
     path("v1/flags/<str:flag_key>/revert", FlagViewSet.as_view({"post": "revert"})),
     path("v1/flags/<str:flag_key>/archive", FlagViewSet.as_view({"post": "archive"})),
@@ -103,6 +106,8 @@ urlpatterns = [
     path("v1/schema", SchemaView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
     path("redoc", SpectacularRedocView.as_view(url_name="schema"), name="redoc"),
+    path("clients/", show_clients, name="clients"),
+    path("clients/<str:name>", download, name="client-package"),
     path("guide", redirect_to_guide),
     path("guide/", show_page, name="guide"),
     path("guide/search.json", show_search_index, name="guide-search"),

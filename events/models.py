@@ -60,6 +60,8 @@ class Event(models.Model):
     properties: models.JSONField[dict[str, Any], dict[str, Any]] = models.JSONField(
         decoder=StoredJSONDecoder, default=dict
     )
+    # Of a report of a variant that came with a key of scope `client`: whether results doubt it. None for other events.
+    is_doubted = models.BooleanField(null=True, editable=False)
     arrival = ArrivalField()
 
     objects = EventQuerySet.as_manager()
@@ -82,6 +84,9 @@ class Event(models.Model):
             ),
             models.Index(F("name"), F("user_id"), F("timestamp"), name="event_of_metric"),
             models.Index(fields=("arrival",), name="event_by_arrival"),
+            models.Index(
+                fields=("environment", "experiment", "timestamp"), condition=Q(is_doubted=True), name="event_doubted"
+            ),
         )
         constraints = (models.CheckConstraint(condition=~Q(user_id="") & ~Q(name=""), name="event_has_user_and_name"),)
 

@@ -5,7 +5,6 @@ It is kept in the session, and every page shows it.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,8 +18,6 @@ from config.errors import DomainError, ErrorCode
 from config.models import Environment
 
 SESSION_KEY = "environment"
-
-_production = re.compile(r"(?<![a-z])(prod|production|live)(?![a-z])", re.IGNORECASE)
 
 
 def environments_of(request: HttpRequest) -> list[Environment]:
@@ -37,11 +34,6 @@ def current_environment(request: HttpRequest) -> Environment:
     chosen = request.session.get(SESSION_KEY)
     environments = environments_of(request)
     return next((environment for environment in environments if environment.key == chosen), environments[0])
-
-
-def is_production(environment: Environment) -> bool:
-    """Return whether the key names a production environment, which the admin shows in red."""
-    return _production.search(environment.key) is not None
 
 
 def check_environment(request: HttpRequest, opened_in: str | None) -> None:
@@ -63,7 +55,6 @@ def page_context(request: HttpRequest) -> dict[str, Any]:
     return {
         "environments": environments_of(request),
         "current_environment": current,
-        "is_production": is_production(current),
     }
 
 

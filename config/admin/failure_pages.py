@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import NamedTuple
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -58,6 +58,11 @@ OUTDATED_FORM = Failure(
 NOT_FOUND = Failure(
     HTTPStatus.NOT_FOUND, "Page not found", "There is no page at this address. What it showed may have been deleted."
 )
+WRONG_METHOD = Failure(
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    "This address cannot be used like this",
+    "It may belong to a form or a button. Open the page of the form, and use it there. Nothing was changed.",
+)
 LATE = Failure(HTTPStatus.REQUEST_TIMEOUT, "Your form took too long", "The connection may be slow.", _NOT_SAVED)
 DEFECT = Failure(
     HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -88,14 +93,21 @@ PASSWORDS = Failure(
 )
 
 
-class UnavailableMiddleware:
-    """Answers requests that fail because of the moment, not because of a defect."""
+class FailureMiddleware:
+    """Shows pages for requests that no handler of Django answers with one: those that fail because of the moment, and
+    those of a wrong method.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        response = self.get_response(request)
+        if not isinstance(response, HttpResponseNotAllowed) or is_of_api(request.path_info):
+            return response
+        page = answer(request, WRONG_METHOD)
+        page.headers["Allow"] = response.headers["Allow"]
+        return page
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         return answer_unavailable(request, exception)

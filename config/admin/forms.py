@@ -101,7 +101,8 @@ class JSONField(forms.CharField):
             # Checked under its name, as in a body, so that errors have the same paths.
             return check(Body({self.name: body.value}, body.is_suspect))[self.name]
         except DomainError as refusal:
-            raise forms.ValidationError([_text(detail) for detail in refusal.details] or refusal.message) from refusal
+            message = refusal.message.replace("The body", f"The field {self.name}", 1)
+            raise forms.ValidationError([_text(detail) for detail in refusal.details] or message) from refusal
 
 
 class LinesField(TextField):

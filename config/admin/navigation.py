@@ -10,14 +10,21 @@ from django.urls import reverse
 
 
 class _Item(NamedTuple):
-    """A page for users who may view objects of a model, by default the list of them."""
+    """A page for users who may view objects of a model, by default the list of them.
+
+    `others` are further models, each of which suffices.
+    """
 
     title: str
     icon: str
     app: str
     model: str
     page: str = "changelist"
+    others: tuple[str, ...] = ()
 
+
+SHOWN_OF_USERS = ("flags.flag", "experiments.experiment", "events.event")
+"""What the page of a user shows, by the name of its model. Who may view any of it may open the page."""
 
 _GROUPS: tuple[tuple[str | None, tuple[_Item, ...]], ...] = (
     (
@@ -29,6 +36,7 @@ _GROUPS: tuple[tuple[str | None, tuple[_Item, ...]], ...] = (
             _Item("Metrics", "monitoring", "experiments", "metric"),
             _Item("Planner", "straighten", "experiments", "experiment", "planner"),
             _Item("Events", "bolt", "events", "event"),
+            _Item("Find a user", "person_search", "experiments", "experiment", "user", SHOWN_OF_USERS),
             _Item("Change log", "history", "config", "change"),
         ),
     ),
@@ -78,4 +86,10 @@ def _mark_active(request: HttpRequest, links: Sequence[dict[str, Any]]) -> None:
 
 
 def _may_see(request: HttpRequest, item: _Item) -> bool:
-    return any(request.user.has_perm(f"{item.app}.{right}_{item.model}") for right in ("view", "change"))
+    return any(may_view(request, model) for model in (f"{item.app}.{item.model}", *item.others))
+
+
+def may_view(request: HttpRequest, model: str) -> bool:
+    """Return whether the user may view objects of a model such as `flags.flag`."""
+    app, _, name = model.partition(".")
+    return any(request.user.has_perm(f"{app}.{right}_{name}") for right in ("view", "change"))

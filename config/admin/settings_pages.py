@@ -23,7 +23,7 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from config.admin.current_environment import current_environment, environments_of, is_production, switch_environment
+from config.admin.current_environment import current_environment, environments_of, switch_environment
 from config.admin.forms import DomainForm, TextField
 from config.admin.site import (
     ChoiceFilter,
@@ -38,13 +38,13 @@ from config.admin.site import (
 )
 from config.change_log.descriptions import describe_change, describe_change_briefly, without_long_documents
 from config.keys import api_keys, environments
-from config.models import ApiKey, Change, ChangeQuerySet, Environment, Scope, Source, kinds_of
+from config.models import ApiKey, Change, ChangeQuerySet, Environment, ReasonSetting, Scope, Source, kinds_of
 
 
 def show_environment(environment: Environment | None) -> SafeString:
     if environment is None:
         return format_html('<span class="hy-muted">all</span>')
-    tone = "production" if is_production(environment) else "calm"
+    tone = "production" if environment.protected else "calm"
     return format_html('<span class="hy-tag hy-tag-{}">{}</span>', tone, environment.name)
 
 
@@ -68,13 +68,27 @@ class EnvironmentForm(DomainForm):
         widget=UnfoldBooleanSwitchWidget(),
         help_text="Used for calls that name no environment. Only one environment is the default.",
     )
+    protected = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanSwitchWidget(),
+        help_text="Show this environment in red, so that people take care.",
+    )
+    change_reason = forms.TypedChoiceField(
+        choices=ReasonSetting.choices,
+        required=False,
+        empty_value=ReasonSetting.OPTIONAL,
+        initial=ReasonSetting.OPTIONAL,
+        label="Reason of a change",
+        widget=UnfoldAdminSelectWidget(),
+        help_text="Whether your team expects a reason for each change in this environment. Nothing enforces it.",
+    )
 
 
 @admin.register(Environment)
 class EnvironmentAdmin(DomainAdmin):
     kind = environments.KIND
     form = EnvironmentForm
-    list_display = ("shown_name", "key", "shown_default", "shown_creation")
+    list_display = ("shown_name", "key", "shown_default", "shown_protection", "shown_reason", "shown_creation")
     search_fields = ("key", "name")
     ordering = ("-is_default", "key")
 
@@ -86,6 +100,14 @@ class EnvironmentAdmin(DomainAdmin):
     def shown_default(self, environment: Environment) -> tuple[str, str] | None:
         return ("default", "default") if environment.is_default else None
 
+    @column("Protected")
+    def shown_protection(self, environment: Environment) -> str:
+        return "shown in red" if environment.protected else "no"
+
+    @column("Reason of a change", ordering="change_reason")
+    def shown_reason(self, environment: Environment) -> str:
+        return ReasonSetting(environment.change_reason).label.lower()
+
     @column("Created", ordering="created_at")
     def shown_creation(self, environment: Environment) -> SafeString | None:
         return moment(environment.created_at)
@@ -95,17 +117,16 @@ class EnvironmentAdmin(DomainAdmin):
         return [switch, *super().get_urls()]
 
     def get_fieldsets(self, request: HttpRequest, obj: Environment | None = None) -> Any:
-        return [
-            (None, {"fields": ["key", "name", "reason"] if obj is None else ["key", "name", "is_default", "reason"]})
-        ]
+        default = [] if obj is None else ["is_default"]
+        return [(None, {"fields": ["key", "name", *default, "protected", "change_reason", "reason"]})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Environment | None = None) -> Any:
         return [] if obj is None else ["key"]
 
     def write(self, request: HttpRequest, obj: Environment, values: dict[str, Any], *, is_new: bool) -> Environment:
         if is_new:
-            names = {name: values[name] for name in ("key", "name", "reason")}
-            return environments.create_environment(**names, **writer(request))
+            del values["is_default"]  # which the first environment alone is from its beginning
+            return environments.create_environment(**values, **writer(request))
         return environments.update_environment(obj, **values, **writer(request))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
@@ -19,13 +18,12 @@ from rest_framework.request import Request
 
 from config.change_log.writing import Actor
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from config.keys.api_keys import digest, live_keys
+from config.keys.api_keys import live_keys
 from config.keys.environments import known
 from config.models import Environment, Scope, Source
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """`request.auth`: the environment of the request, the caller, and what the caller may do there.
     A user of the admin has no scope; Django's permissions decide instead. `key_id` is the id of the API key,
     empty for callers without one.
@@ -61,7 +59,7 @@ def caller_with_key(headers: Mapping[str, Any], at: datetime) -> Caller | None:
     secret = _secret(headers)
     if secret is None:
         return None
-    key = live_keys.state.get(digest(secret))
+    key = live_keys.state.find(secret)
     if key is None or not key.is_live(at):
         raise AuthenticationFailed("This API key is unknown, expired or revoked; ask for a new one.")
     if "HTTP_X_ENVIRONMENT" in headers and headers["HTTP_X_ENVIRONMENT"] != key.environment.key:

@@ -14,9 +14,8 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import orjson
@@ -39,8 +38,7 @@ class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """A decoded body. It needs a search with `defects` only if it is suspect; others have none."""
 
     value: Any
@@ -87,7 +85,7 @@ def decode(raw: bytes) -> Body:
     """Decode JSON. Raises DomainError `malformed_json`. Values that are well-formed but cannot be
     stored make the body suspect.
     """
-    if not _ESCAPED.search(raw):
+    if not _has_escaped(raw):
         try:
             value = msgspec.json.decode(raw)
             # It refuses integers beyond 64 bits.
@@ -98,9 +96,14 @@ def decode(raw: bytes) -> Body:
     return Body(_decode_leniently(raw), is_suspect=True)
 
 
+def _has_escaped(raw: bytes) -> bool:
+    return b"\\u00" in raw and _ESCAPED.search(raw) is not None
+
+
 def is_maybe_deep(document: bytes, depth: int = 0) -> bool:
     """Return whether JSON at this level of nesting has enough brackets to be nested too deeply."""
-    return depth + document.count(b"{") + document.count(b"[") > MAX_DEPTH
+    least = MAX_DEPTH + 1 - depth
+    return len(document) >= 2 * least and document.count(b"{") + document.count(b"[") >= least
 
 
 def decode_as(raw: bytes, decoder: msgspec.json.Decoder[Decoded]) -> Decoded | None:
@@ -109,7 +112,7 @@ def decode_as(raw: bytes, decoder: msgspec.json.Decoder[Decoded]) -> Decoded | N
 
     The caller must check two things: integers beyond 64 bits, and deep nesting.
     """
-    if _ESCAPED.search(raw):
+    if _has_escaped(raw):
         return None
     try:
         value = decoder.decode(raw)
@@ -117,6 +120,42 @@ def decode_as(raw: bytes, decoder: msgspec.json.Decoder[Decoded]) -> Decoded | N
         return value if msgspec.json.encode(value).count(b":") == raw.count(b":") else None
     except (ValueError, RecursionError):
         return None
+
+
+class Flat(Protocol):
+    """A body whose objects have no objects in them, except at known names."""
+
+    def count_names(self) -> int:
+        """Return the number of names in the body, or -1 if that or its values must be looked into."""
+
+
+FlatBody = TypeVar("FlatBody", bound=Flat)
+
+
+def decode_flat(raw: bytes, decoder: msgspec.json.Decoder[FlatBody]) -> FlatBody | None:
+    """Decode JSON of a certain shape in one pass, or return None where `decode` and `check` may find more.
+
+    If every colon belongs to a name that was decoded, then no name is a duplicate.
+    """
+    if _has_escaped(raw):
+        return None
+    try:
+        value = decoder.decode(raw)
+    except (ValueError, RecursionError):
+        return None
+    return value if raw.count(b":") == value.count_names() else None
+
+
+_SCALARS = frozenset({str, bool, float, type(None)})
+
+
+def are_scalars(values: Iterable[object]) -> bool:
+    """Return whether all values are scalars without defects."""
+    for value in values:
+        kind = type(value)
+        if kind not in _SCALARS and not (kind is int and -(2**63) <= value < 2**64):  # type: ignore[operator]
+            return False
+    return True
 
 
 def _decode_leniently(raw: bytes) -> Any:

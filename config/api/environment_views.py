@@ -14,11 +14,11 @@ from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.schema import answer, operation
-from config.api.serializers import KeyField, StrictSerializer, SwitchField, TextField, TimestampField
+from config.api.serializers import ChoiceField, KeyField, StrictSerializer, SwitchField, TextField, TimestampField
 from config.api.views import ApiViewSet
 from config.errors import DomainError, ErrorCode
 from config.keys import environments
-from config.models import Environment, Scope
+from config.models import Environment, ReasonSetting, Scope
 from config.slugs import KEY_RULE, NAME_LENGTH, is_key
 
 _COMMON = "Environments"
@@ -34,6 +34,18 @@ class EnvironmentSerializer(StrictSerializer):
         source="is_default",
         read_only=True,
         help_text="Whether requests use this environment if they name none and have no key.",
+    )
+    protected = SwitchField(
+        required=False,
+        help_text="Whether the admin shows this environment in red. If you leave it out, it is true for keys that name "
+        "production, such as `production`, `eu-prod` and `live`.",
+    )
+    changeReason = ChoiceField(
+        source="change_reason",
+        choices=ReasonSetting.values,
+        required=False,
+        help_text="Whether your team expects a reason for each change in this environment: `none`, `optional` (the "
+        "default) or `required`. Nothing enforces it.",
     )
     createdAt = TimestampField(source="created_at", read_only=True)
 
@@ -106,8 +118,8 @@ class EnvironmentViewSet(ApiViewSet):
     @operation(
         "update_environment",
         "Change an environment",
-        description="Changes the name of the environment, or makes it the default. Properties "
-        "that you do not send stay. The request requires a key that was made with `common`.",
+        description="Changes the name of the environment, how the admin asks before changes in it, or makes "
+        "it the default. Properties that you do not send stay. The request requires a key that was made with `common`.",
         request=EnvironmentUpdateSerializer,
         responses={200: answer(EnvironmentSerializer, "The changed environment.")},
     )

@@ -44,6 +44,12 @@ value_describers: dict[str, DescribeValue] = {}
 The admin of each app adds its own.
 """
 
+missing_values: dict[str, str] = {}
+"""What it means, in words, that a document leaves out the property at a path.
+
+The admin of each app adds its own.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class DescribedChange:
@@ -150,7 +156,7 @@ def _describe_part(part: str) -> str:
 
 def _value(path: str, value: Any, describe_value: DescribeValue) -> str:
     if value is None:
-        return "nothing"
+        return missing_values.get(path, "nothing")
     if isinstance(value, str) and (timestamp := _timestamp.fullmatch(value)):
         return f"{timestamp[1]} {timestamp[2]} UTC"
     return describe_value(path, value) or _json(value)

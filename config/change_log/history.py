@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 
-from config.documents import Document, is_same
+from config.documents import Document, is_identical
 from config.models import Change, ChangeQuerySet
 from config.timestamps import format_timestamp
 
@@ -141,7 +141,7 @@ def find_differences(before: object, after: object, path: str = "") -> Iterator[
     A value that was added or removed is one difference, unless it has too many parts for a person
     to read.
     """
-    if is_same(before, after):
+    if is_identical(before, after):
         return
     if isinstance(before, dict) and isinstance(after, dict):
         yield from _compare_objects(before, after, path)

@@ -23,6 +23,7 @@ from config.models import Change, Source
 
 _COLUMNS = (
     "revision", "at", "actor", "source", "reason", "kind", "object_id", "key", "environment", "before", "after",
+    "write",
 )  # fmt: skip
 
 
@@ -69,19 +70,20 @@ class PreparedChanges:
 @dataclass(slots=True)
 class Basis:
     """What changes are based on: the newest revision of the log. `at` is the time of the changes, which is never before
-    that of an earlier change.
+    that of an earlier change. `first` is the revision of the first of them.
     """
 
     at: datetime
     actor: Actor
     reason: str
     revision: int
+    first: int
 
     @classmethod
     def newest(cls, *, actor: Actor, at: datetime, reason: str) -> Self:
         newest = Change.objects.order_by("-revision").values_list("revision", "at").first()
         revision, last_at = newest or (0, at)
-        return cls(at=max(at, last_at), actor=actor, reason=reason, revision=revision)
+        return cls(at=max(at, last_at), actor=actor, reason=reason, revision=revision, first=revision + 1)
 
     def next_revision(self) -> int:
         """Return the revision of the next change, for rows that store which change wrote them."""
@@ -91,7 +93,17 @@ class Basis:
         """Prepare entries for changes in this order."""
         common = (self.at, self.actor.name, self.actor.source.value, self.reason)
         rows = [
-            (revision, *common, new.kind, str(new.object_id), new.key, new.environment, new.before, new.after)
+            (
+                revision,
+                *common,
+                new.kind,
+                str(new.object_id),
+                new.key,
+                new.environment,
+                new.before,
+                new.after,
+                self.first,
+            )
             for revision, new in enumerate(changes, self.next_revision())
         ]
         return PreparedChanges(list(make(Change, _COLUMNS, rows, "")), len(rows))

@@ -42,7 +42,7 @@ class Handler(Generic[Item, Result]):
 
 class _Entry:
     """One submitted item. Its thread waits at the gate until the item is done, or until it becomes
-    the leader.
+    the leader. If the thread has submitted several, it waits at the gate of the first.
     """
 
     __slots__ = ("error", "gate", "handler", "is_done", "item", "result")
@@ -90,15 +90,30 @@ class Group:
         if connection.in_atomic_block:
             return handler.serve([item])[0]
         entry = _Entry(handler, item)
-        with self._lock:
-            must_wait, self._is_busy = self._is_busy, True
-            self._waiting.append(entry)
-        if must_wait:
-            entry.gate.acquire()
-        if not entry.is_done:
-            self._lead()
+        self._serve_in_turn([entry])
         result: Result = entry.outcome()
         return result
+
+    def submit_each(self, handler: Handler[Item, Result], items: Sequence[Item]) -> list[Result | Exception]:
+        """Serve items as if as many threads submitted one each, and return the result or the error
+        of each. Inside a transaction, they are served at once, as by `submit`.
+        """
+        require_waiting()
+        if connection.in_atomic_block:
+            return list(handler.serve(items))
+        entries = [_Entry(handler, item) for item in items]
+        self._serve_in_turn(entries)
+        return [entry.result if entry.error is None else entry.error for entry in entries]
+
+    def _serve_in_turn(self, entries: Sequence[_Entry]) -> None:
+        """Wait until the entries, at least one, are served, or serve them and all others that wait."""
+        with self._lock:
+            must_wait, self._is_busy = self._is_busy, True
+            self._waiting += entries
+        if must_wait:
+            entries[0].gate.acquire()
+        if not entries[0].is_done:
+            self._lead()
 
     def _lead(self) -> None:
         """Serve all waiting entries, the leader's own included. Those that arrive meanwhile get

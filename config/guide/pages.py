@@ -48,8 +48,11 @@ CHAPTERS: tuple[Chapter, ...] = (
             "openfeature/index.md",
             "openfeature/web.md",
             "openfeature/react.md",
+            "openfeature/next.md",
             "openfeature/node.md",
             "openfeature/python.md",
+            "openfeature/mobile.md",
+            "openfeature/telemetry.md",
         ),
     ),
     Chapter(
@@ -68,7 +71,11 @@ CHAPTERS: tuple[Chapter, ...] = (
             "calibration.md",
         ),
     ),
-    Chapter("Events", "How to import events, and how to delete them.", ("imports.md", "erasure.md")),
+    Chapter(
+        "Events",
+        "How to look at users and events, how to import events, and how to delete them.",
+        ("one-user.md", "imports.md", "erasure.md"),
+    ),
     Chapter(
         "Operating",
         "Halyard in production.",

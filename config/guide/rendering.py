@@ -30,7 +30,17 @@ from config.guide.pages import BY_PATH, PAGES, Page
 
 _HEADINGS = ("h1", "h2", "h3", "h4")
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_NAMES = {"sh": "Shell", "http": "Answer", "json": "JSON", "text": "Output", "js": "JavaScript", "yaml": "YAML"}
+_NAMES = {
+    "sh": "Shell",
+    "http": "Answer",
+    "json": "JSON",
+    "text": "Output",
+    "js": "JavaScript",
+    "jsx": "JSX",
+    "yaml": "YAML",
+}
+_PLACES = {"/clients/", "/docs", "/redoc"}
+"""Pages outside the guide. Their paths are code, which becomes a link; in a repository, a link would lead nowhere."""
 _ANSWERS = {"http", "json", "text"}
 """Languages of output. Such a block directly below a block of code is drawn as a part of it."""
 
@@ -125,7 +135,7 @@ def _tokens(language: str, code: str) -> str:
 
 
 class _Finish(Treeprocessor):
-    """Adds anchors to sections, resolves links, and makes wide tables scroll separately."""
+    """Adds anchors to sections, resolves and adds links, and makes wide tables scroll separately."""
 
     def __init__(self, md: Markdown, page: Page) -> None:
         super().__init__(md)
@@ -143,6 +153,10 @@ class _Finish(Treeprocessor):
                 if child.tag == "table":
                     parent[index] = wrapper = Element("div", {"class": "table"})
                     wrapper.append(child)
+                elif child.tag == "code" and parent.tag != "a" and child.text in _PLACES:
+                    parent[index] = link = Element("a", {"href": child.text})
+                    link.append(child)
+                    link.tail, child.tail = child.tail, None
 
     def _add_anchors(self, root: Element) -> None:
         taken: Counter[str] = Counter()

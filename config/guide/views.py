@@ -21,7 +21,7 @@ from django.views.decorators.http import require_safe
 from config.guide.pages import BY_ADDRESS, BY_PATH, CHAPTERS, PAGES, Page, neighbours
 from config.guide.rendering import page_url, render, search_index
 
-_HEADERS = {
+PAGE_HEADERS = {
     "Cache-Control": "public, no-cache",  # revalidate: 304 costs almost nothing, and an upgrade shows at once
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -30,7 +30,7 @@ _HEADERS = {
 }
 
 
-def _read_only(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+def read_only(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """Answer 405 to other methods. Otherwise a POST would get 403 for its missing CSRF token, as if one could help."""
     return csrf_exempt(require_safe(view))
 
@@ -41,7 +41,7 @@ class _Document(NamedTuple):
     content_type: str
 
 
-@_read_only
+@read_only
 @gzip_page
 def show_page(request: HttpRequest, address: str = "") -> HttpResponseBase:
     page = BY_ADDRESS.get(address)
@@ -50,22 +50,22 @@ def show_page(request: HttpRequest, address: str = "") -> HttpResponseBase:
     page = BY_PATH.get(address) or BY_ADDRESS.get(address.rstrip("/"))  # the name of its file, or a trailing slash
     if page is not None:
         return HttpResponsePermanentRedirect(page_url(page))
-    return HttpResponse(_missing(), status=404, headers=_HEADERS)
+    return HttpResponse(_missing(), status=404, headers=PAGE_HEADERS)
 
 
-@_read_only
+@read_only
 def redirect_to_guide(request: HttpRequest) -> HttpResponseBase:
     return HttpResponsePermanentRedirect(reverse("guide"))
 
 
-@_read_only
+@read_only
 @gzip_page
 def show_search_index(request: HttpRequest) -> HttpResponseBase:
     return _answer(request, _index())
 
 
 def _answer(request: HttpRequest, document: _Document) -> HttpResponseBase:
-    response = HttpResponse(document.body, document.content_type, headers={**_HEADERS, "ETag": document.etag})
+    response = HttpResponse(document.body, document.content_type, headers={**PAGE_HEADERS, "ETag": document.etag})
     return get_conditional_response(request, etag=document.etag, response=response) or response
 
 
@@ -81,7 +81,7 @@ def _document(page: Page) -> _Document:
         "body": mark_safe(body),  # noqa: S308
         "previous": previous and _link(previous),
         "following": following and _link(following),
-        "chapters": _chapters(page),
+        "chapters": list_chapters(page),
     }
     return _with_etag(render_to_string("guide/page.html", context).encode(), "text/html; charset=utf-8")
 
@@ -93,14 +93,14 @@ def _index() -> _Document:
 
 @cache
 def _missing() -> str:
-    return render_to_string("guide/missing.html", {"chapters": _chapters(None)})
+    return render_to_string("guide/missing.html", {"chapters": list_chapters(None)})
 
 
 def _with_etag(body: bytes, content_type: str) -> _Document:
     return _Document(body, f'"{sha256(body).hexdigest()[:32]}"', content_type)
 
 
-def _chapters(current: Page | None) -> list[dict[str, Any]]:
+def list_chapters(current: Page | None) -> list[dict[str, Any]]:
     return [
         {
             "title": chapter.title,

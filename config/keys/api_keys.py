@@ -177,21 +177,32 @@ class LiveKey:
         return self.expires_at is None or at < self.expires_at
 
 
-LiveKeys = Mapping[str, LiveKey]
-"""Keys by the digests of their secrets."""
+class LiveKeys(dict[str, LiveKey]):
+    """Keys by the digests of their secrets."""
+
+    def __init__(self, keys: Mapping[str, LiveKey]) -> None:
+        super().__init__(keys)
+        self._used: dict[str, LiveKey] = {}
+
+    def find(self, secret: str) -> LiveKey | None:
+        """Return the key with this secret. Keys in use are found without a digest, which takes long."""
+        key = self._used.get(secret)
+        if key is None and (key := self.get(digest(secret))) is not None:
+            self._used[secret] = key
+        return key
 
 
 def _load() -> LiveKeys:
-    return _prepare(ApiKey.objects.filter(revoked_at=None))
+    return LiveKeys(_prepare(ApiKey.objects.filter(revoked_at=None)))
 
 
 def _apply(keys: LiveKeys, changes: Sequence[Change]) -> LiveKeys:
     changed = {change.object_id for change in changes}
     kept = {known: key for known, key in keys.items() if key.id not in changed}
-    return {**kept, **_prepare(ApiKey.objects.filter(pk__in=changed, revoked_at=None))}
+    return LiveKeys({**kept, **_prepare(ApiKey.objects.filter(pk__in=changed, revoked_at=None))})
 
 
-def _prepare(keys: QuerySet[ApiKey]) -> LiveKeys:
+def _prepare(keys: QuerySet[ApiKey]) -> Mapping[str, LiveKey]:
     return {
         key.digest: LiveKey(
             str(key.pk),
@@ -218,16 +229,17 @@ def _dump(keys: LiveKeys) -> Iterator[Document]:
 
 
 def _restore(entries: Sequence[Document]) -> LiveKeys:
-    return {
-        entry["digest"]: LiveKey(
-            entry["id"],
-            restore_environment(entry["environment"]),
-            Scope(entry["scope"]),
-            Actor(entry["actor"], Source.API, entry["common"]),
-            parse_timestamp(entry["expiresAt"]) if entry["expiresAt"] else None,
-        )
-        for entry in entries
-    }
+    return LiveKeys({entry["digest"]: _restore_key(entry) for entry in entries})
+
+
+def _restore_key(entry: Document) -> LiveKey:
+    return LiveKey(
+        entry["id"],
+        restore_environment(entry["environment"]),
+        Scope(entry["scope"]),
+        Actor(entry["actor"], Source.API, entry["common"]),
+        parse_timestamp(entry["expiresAt"]) if entry["expiresAt"] else None,
+    )
 
 
 live_keys: Table[LiveKeys] = Table(KIND, load=_load, apply=_apply, dump=_dump, restore=_restore, goes_first=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from config.change_log.writing import Actor, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
-from config.models import Change, Environment, Source
+from config.models import Change, Environment, ReasonSetting, Source
 from config.slugs import NAME_LENGTH, check_key, is_key
 from config.snapshot import Table
 from config.timestamps import format_timestamp, parse_timestamp
@@ -17,9 +18,26 @@ from config.timestamps import format_timestamp, parse_timestamp
 KIND = "environment"
 
 
-def create_environment(*, key: str, name: str, actor: Actor, at: datetime, reason: str = "") -> Environment:
+_production = re.compile(r"(?<![a-z])(prod|production|live)(?![a-z])", re.IGNORECASE)
+
+
+def names_production(key: str) -> bool:
+    """Return whether the key names a production environment, such as `eu-prod`."""
+    return _production.search(key) is not None
+
+
+def create_environment(
+    *,
+    key: str,
+    name: str,
+    protected: bool | None = None,
+    change_reason: str = ReasonSetting.OPTIONAL,
+    actor: Actor,
+    at: datetime,
+    reason: str = "",
+) -> Environment:
     """Add an environment. The first one is the default. Existing flags are off in it and have no
-    rules.
+    rules. If `protected` is None, the environment is protected if its key names production.
     """
     details = [*check_key(key), *_check_name(name)]
     if details:
@@ -30,7 +48,14 @@ def create_environment(*, key: str, name: str, actor: Actor, at: datetime, reaso
                 ErrorCode.ALREADY_EXISTS, f"An environment with the key {key} exists already; choose another."
             )
         is_default = not Environment.objects.exists()
-        environment = Environment.objects.create(key=key, name=name, is_default=is_default, created_at=log.at)
+        environment = Environment.objects.create(
+            key=key,
+            name=name,
+            is_default=is_default,
+            protected=names_production(key) if protected is None else protected,
+            change_reason=change_reason,
+            created_at=log.at,
+        )
         log.append(KIND, object_id=environment.pk, key=key, before=None, after=document(environment))
     return environment
 
@@ -40,26 +65,24 @@ def update_environment(
     *,
     name: str | None = None,
     is_default: bool | None = None,
+    protected: bool | None = None,
+    change_reason: str | None = None,
     actor: Actor,
     at: datetime,
     reason: str = "",
 ) -> Environment:
-    """Rename an environment, or make it the default instead of the current one.
-
-    None leaves the name, or the default, as it is.
-    """
+    """Change an environment, or make it the default instead of the current one. None leaves a value as it is."""
     if name is not None and (details := _check_name(name)):
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
         environment = Environment.objects.get(pk=environment.pk)
-        name = environment.name if name is None else name
-        is_default = environment.is_default if is_default is None else is_default
-        if environment.is_default and not is_default:
+        if environment.is_default and is_default is False:
             message = "Make another environment the default instead."
             raise ValidationFailed([Detail("isDefault", DetailCode.INVALID_VALUE, message)])
         if is_default and not environment.is_default:
             _save(log, Environment.objects.default(), is_default=False)
-        _save(log, environment, name=name, is_default=is_default)
+        sent = {"name": name, "is_default": is_default, "protected": protected, "change_reason": change_reason}
+        _save(log, environment, **{name: value for name, value in sent.items() if value is not None})
     return environment
 
 
@@ -74,7 +97,13 @@ def _save(log: Any, environment: Environment, **values: Any) -> None:
 
 
 def document(environment: Environment) -> Document:
-    return {"key": environment.key, "name": environment.name, "isDefault": environment.is_default}
+    return {
+        "key": environment.key,
+        "name": environment.name,
+        "isDefault": environment.is_default,
+        "protected": environment.protected,
+        "changeReason": str(environment.change_reason),
+    }
 
 
 def create_first_environments(*, at: datetime) -> None:
@@ -129,7 +158,10 @@ def _dump(known: Known) -> list[Document]:
 
 
 def dump_environment(environment: Environment) -> Document:
-    """Return what `restore_environment` makes the environment from, as JSON."""
+    """Return what `restore_environment` makes the environment from, as JSON.
+
+    How the admin asks is left out, because the admin does not work without the database.
+    """
     return {
         "id": environment.pk,
         "key": environment.key,

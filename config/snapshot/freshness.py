@@ -132,14 +132,15 @@ def is_loaded() -> bool:
 
 def lateness() -> Lateness:
     """Return why the state may not be the newest."""
-    if not _is_late() and current.is_followed and _age() > SECONDS_UNTIL_STALE:
+    known = current.lateness
+    if known is Lateness.NONE and current.is_followed and _age() > SECONDS_UNTIL_STALE:
         return Lateness.CUT_OFF
-    return current.lateness
+    return known
 
 
 def staleness() -> int | None:
     """Return how many seconds ago the state was known to be the newest, or None if nothing suggests that it is not."""
-    if not is_loaded() or lateness() is Lateness.NONE:  # no answer comes from a state that there is not
+    if lateness() is Lateness.NONE or not is_loaded():  # no answer comes from a state that there is not
         return None
     return max(0, int(_age()))
 

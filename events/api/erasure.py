@@ -44,8 +44,9 @@ class UserViewSet(ApiViewSet):
         "erase_user",
         "Erase a user",
         description="Deletes all events and exposures of the user in this environment, in one "
-        "transaction, and names the experiments whose numbers changed. If nothing is stored about the "
-        "user, the counts are 0. Rules and segments that list the user stay as they are.",
+        "transaction, and the user's place among the recent users. It names the experiments whose numbers "
+        "changed. If nothing is stored about the user, the counts are 0. Rules and segments that list the user "
+        "stay as they are.",
         parameters=[
             OpenApiParameter(
                 "user_id",

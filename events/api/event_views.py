@@ -35,7 +35,7 @@ from events.api.inputs import EventSerializer, Rejected, read_batch, read_event
 from events.models import Event, EventQuerySet
 from events.queries.exports import FORMS, Form
 from events.recording.ingest import Outcome, record, record_one
-from events.recording.rows import NewEvent
+from events.recording.rows import NewEvent, of_client
 
 _PROPERTIES = OpenApiParameter(
     "properties",
@@ -114,7 +114,7 @@ class EventViewSet(ApiViewSet):
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
         event = read_event(_body(request), at=self.now)
-        outcome = record_one(event, self.environment)
+        outcome = record_one(of_client(event) if self._is_client else event, self.environment)
         if outcome is Outcome.CONFLICT:
             raise ValidationFailed([CONFLICT])
         return Response(acknowledgement(event, outcome), status=202)
@@ -136,12 +136,17 @@ class EventViewSet(ApiViewSet):
     def batch(self, request: Request) -> Response:
         refuse_parameters(request)
         read = read_batch(_body(request), at=self.now)
-        outcomes = iter(record([event for event in read if isinstance(event, NewEvent)], self.environment))
+        events = [event for event in read if isinstance(event, NewEvent)]
+        outcomes = iter(record([*map(of_client, events)] if self._is_client else events, self.environment))
         judged = [event if isinstance(event, Rejected) else _judge(event, next(outcomes)) for event in read]
         rejected = {at: event for at, event in enumerate(judged) if isinstance(event, Rejected)}
         if len(rejected) == len(judged):
             raise ValidationFailed(_located(rejected))
         return Response([_rejection(event) if isinstance(event, Rejected) else event for event in judged], status=202)
+
+    @property
+    def _is_client(self) -> bool:
+        return self.caller.scope is Scope.CLIENT
 
 
 def _body(request: Request) -> bytes:

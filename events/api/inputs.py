@@ -17,7 +17,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from uuid_utils import uuid7
 
-from config.api.bodies import MAX_DEPTH, Name, convert, decode, decode_as, defects, is_maybe_deep, repetitions
+from config.api.bodies import Name, convert, decode, decode_as, defects, is_maybe_deep, repetitions
 from config.api.failures import flatten
 from config.api.serializers import ObjectField, StrictSerializer, TextField, TimestampField
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
@@ -28,10 +28,6 @@ from events.recording.rows import NewEvent
 
 _uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _MOST_DETAILS = 20
-_FLAT = 2 * (MAX_DEPTH - 1)
-"""In bytes. A shorter document cannot be nested too deeply in an event, because each level has two
-brackets.
-"""
 
 MOST_EVENTS = 1000
 """In one batch."""
@@ -159,8 +155,6 @@ def _is_storable(properties: Mapping[str, Any]) -> bool:
         document = orjson.dumps(properties)
     except orjson.JSONEncodeError:  # an integer beyond 64 bits
         return False
-    if len(document) <= _FLAT:
-        return True
     # They are one level deep in their event.
     return len(document) <= MAX_BYTES and not (is_maybe_deep(document, 1) and any(defects(properties, depth=1)))
 

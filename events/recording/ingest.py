@@ -60,6 +60,11 @@ def record_one(event: NewEvent, environment: Environment) -> Outcome:
     return writes.submit(_SINGLES, (event, environment))
 
 
+def record_each(singles: Sequence[tuple[NewEvent, Environment]]) -> list[Outcome | Exception]:
+    """Record events as `record_one` does, together, and return the outcome or the error of each."""
+    return writes.submit_each(_SINGLES, singles)
+
+
 def _record_singles(singles: Sequence[tuple[NewEvent, Environment]]) -> list[Outcome]:
     by_environment: dict[int, list[int]] = {}
     for index, (_, environment) in enumerate(singles):

@@ -35,6 +35,7 @@ _COLUMNS = (
     "experiment",
     "variant",
     "properties",
+    "is_doubted",
 )
 _NAMES = ", ".join(f'"{column}"' for column in _COLUMNS)
 _UNLESS_THERE = "ON CONFLICT (id) DO NOTHING RETURNING id"
@@ -42,7 +43,8 @@ _UNLESS_THERE = "ON CONFLICT (id) DO NOTHING RETURNING id"
 
 class NewEvent(msgspec.Struct, frozen=True):
     """An event to store. `id` and `timestamp` are set, and `received_at` is the same for all events
-    of a call.
+    of a call. `is_client_report` is true if it reports a variant and came with a key of scope
+    `client`.
     """
 
     id: UUID
@@ -51,6 +53,12 @@ class NewEvent(msgspec.Struct, frozen=True):
     timestamp: datetime
     received_at: datetime
     properties: Mapping[str, Any]
+    is_client_report: bool = False
+
+    @property
+    def is_doubted(self) -> bool | None:
+        """Return what is stored at first. `experiments` may doubt the report then."""
+        return False if self.is_client_report else None
 
     @property
     def experiment(self) -> str:
@@ -67,6 +75,13 @@ class NewEvent(msgspec.Struct, frozen=True):
         runs ahead.
         """
         return min(self.timestamp, self.received_at)
+
+
+def of_client(event: NewEvent) -> NewEvent:
+    """Return an event that came with a key of scope `client`, marked if it reports a variant."""
+    if VARIANT not in event.properties or EXPERIMENT_ID not in event.properties:
+        return event
+    return msgspec.structs.replace(event, is_client_report=True)
 
 
 def insert(events: Sequence[NewEvent], environment_id: int) -> set[UUID]:
@@ -104,7 +119,7 @@ def _copy(events: Sequence[NewEvent], environment_id: int) -> None:
         for event, (event_id, timestamp, received_at) in zip(events, texts, strict=True):
             properties = orjson.dumps(event.properties).decode()
             columns = (event.user_id, event.name, timestamp, received_at, event.experiment, event.variant, properties)
-            copy.write_row((event_id, environment, *columns))
+            copy.write_row((event_id, environment, *columns, event.is_doubted))
 
 
 def _execute_many(events: Sequence[NewEvent], environment_id: int) -> None:
@@ -132,6 +147,7 @@ def _rows(events: Sequence[NewEvent], environment_id: int) -> list[tuple[Any, ..
             event.experiment,
             event.variant,
             event.properties,
+            event.is_doubted,
         )
         for event in events
     ]

@@ -1,10 +1,11 @@
 """Comparing JSON documents."""
 
 import json
+from copy import deepcopy
 
 import pytest
 
-from config.documents import StoredJSONDecoder, is_same
+from config.documents import StoredJSONDecoder, is_identical, is_same
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,17 @@ def test_stored_json__integers__are_what_an_answer_can_carry(stored: str, value:
 
     assert read == [value]
     assert type(read[0]) is type(value)
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 1.0), (0.0, 0), ({"a": [25.0]}, {"a": [25]}), (1, True), ([], {})])
+def test_is_identical__number_of_another_type__is_false(one: object, other: object) -> None:
+    assert not is_identical(one, other)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, None, "a", {"a": [25.0, {"b": None}]}])
+def test_is_identical__same_value__is_true(value: object) -> None:
+    assert is_identical(value, deepcopy(value))
+
+
+def test_is_identical__order_of_names__does_not_matter() -> None:
+    assert is_identical({"a": 1, "b": 2.0}, {"b": 2.0, "a": 1})

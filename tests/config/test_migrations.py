@@ -1,4 +1,4 @@
-"""Keys from before the right `common` existed have it, and so do those that the release before makes."""
+"""What migrations make of rows from before, and of those that a process of the release before still writes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 BEFORE = ("config", "0004_epoch")
 AFTER = ("config", "0005_keys_that_change_what_is_common")
+PROTECTED = ("config", "0006_safe_in_production")
 
 
 def _migrate_to(target: tuple[str, str]) -> Any:
@@ -50,3 +51,24 @@ def test_key__of_the_release_before__may_change_what_is_common() -> None:
     keys = after.get_model("config", "ApiKey").objects
     assert list(keys.order_by("id").values_list("may_change_common", flat=True)) == [True, True]
     keys.all().delete()
+
+
+@pytest.mark.usefixtures("_restored")
+def test_environments__that_name_production__are_protected_and_can_go_back() -> None:
+    before = _migrate_to(AFTER)
+    old = before.get_model("config", "Environment").objects
+    old.all().delete()
+    for key in ("production", "eu-prod", "staging"):
+        old.create(key=key, name=key, is_default=key == "production", created_at=NOON)
+    after = _migrate_to(PROTECTED)
+    old.create(key="live", name="Live", created_at=NOON)  # by a process that has not been replaced yet
+    environments = after.get_model("config", "Environment").objects.order_by("key")
+    assert list(environments.values_list("key", "protected", "change_reason")) == [
+        ("eu-prod", True, "optional"),
+        ("live", False, "optional"),
+        ("production", True, "optional"),
+        ("staging", False, "optional"),
+    ]
+    _migrate_to(AFTER)
+    assert old.count() == 4
+    old.exclude(key="production").delete()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol
+from io import BytesIO
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -58,6 +59,13 @@ Served = tuple[str, Headers, bytes]
 """The status, headers and body of an answer."""
 
 
+Attempted = Reply | Failed | None
+"""The result of an operation. None means that Django must answer."""
+
+Asked = TypeVar("Asked")
+Got = TypeVar("Got")
+
+
 class Admitted(NamedTuple):
     """A request that the lane understands, from a caller who may make it."""
 
@@ -97,7 +105,10 @@ class FastLane:
         return None if admitted is None else self.perform(admitted)
 
     def admit(self, environ: dict[str, Any]) -> Admitted | None:
-        """Return a request that the lane understands, with its body, or None if Django must answer."""
+        """Return a request that the lane understands, with its body, or None if Django must answer.
+
+        The body is then no longer in the environment.
+        """
         length = _length(environ)
         if length == 0 or not (environ.keys() <= self._names or self._understands(environ)):
             return None
@@ -113,15 +124,25 @@ class FastLane:
         if len(body) < length:  # the client is gone, or was too slow
             environ["wsgi.input"] = ReplayedInput(body, environ["wsgi.input"])
             return None
+        del environ["wsgi.input"]  # under the gateway, it refers to the environment in turn
         return Admitted(operation, kind, Call(environ, caller, now, body, key, kind.like), staleness)
 
     def perform(self, admitted: Admitted) -> Served | None:
         """Return the answer, or None if Django must answer. Raises WouldWait, and has done nothing then."""
-        operation, kind, call, staleness = admitted
+        return self.finish(admitted, _attempt(admitted.operation.handle, admitted.call))
+
+    def attempt_together(self, admitted: Sequence[Admitted]) -> Sequence[Attempted]:
+        """Do what requests for an operation ask for that serves them together. `finish` makes the answer of each."""
+        handle = admitted[0].operation.handle_together
+        assert handle is not None  # noqa: S101 (callers look)
+        return _attempt(handle, [request.call for request in admitted]) or [None] * len(admitted)
+
+    def finish(self, admitted: Admitted, reply: Attempted) -> Served | None:
+        """Return the answer after an attempt, or None if Django must answer."""
+        _, kind, call, staleness = admitted
         environ = call.environ
-        reply = _attempt(operation, call)
         if reply is None:
-            environ["wsgi.input"] = ReplayedInput(call.body, environ["wsgi.input"])
+            environ["wsgi.input"] = BytesIO(call.body)
             return None
         if isinstance(reply, Failed):
             response = kind.fail(reply.error, environ)
@@ -185,9 +206,9 @@ def _read(environ: Mapping[str, Any], length: int) -> bytes:
     return body
 
 
-def _attempt(operation: Operation, call: Call) -> Reply | Failed | None:
+def _attempt(handle: Callable[[Asked], Got], asked: Asked) -> Got | None:
     try:
-        return operation.handle(call)
+        return handle(asked)
     except WouldWait:
         raise
     except Exception:  # nothing has been done or counted, so Django can do it all

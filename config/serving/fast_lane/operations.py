@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -65,6 +65,9 @@ class Failed(NamedTuple):
 Handle = Callable[[Call], Reply | Failed | None]
 """Serves a call. None, or an exception, means that Django must serve it: nothing has been done or counted yet."""
 
+HandleTogether = Callable[[Sequence[Call]], Sequence[Reply | Failed | None]]
+"""The same for all calls that wait at the same time. It may wait for the database."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -74,6 +77,8 @@ class Operation:
     handle: Handle
     records: bool
     """Whether it mostly writes to the database, so that it may wait with other writes."""
+    handle_together: HandleTogether | None = None
+    """Serves several calls for less than one after the other."""
 
 
 class Operations:
@@ -84,7 +89,14 @@ class Operations:
         self._with_key: list[tuple[re.Pattern[str], Operation]] = []
 
     def register(self, path: str, handle: Handle, *, records: bool = False) -> None:
-        operation = Operation(path, handle, records)
+        self._add(Operation(path, handle, records))
+
+    def register_together(self, path: str, handle: HandleTogether) -> None:
+        """Register an operation that writes, and whose calls are served together."""
+        self._add(Operation(path, lambda call: handle([call])[0], records=True, handle_together=handle))
+
+    def _add(self, operation: Operation) -> None:
+        path = operation.path
         head, key, tail = path.partition("<key>")
         if key:
             pattern = re.compile(f"{re.escape(head)}({_KEY}){re.escape(tail)}", re.ASCII)
@@ -106,3 +118,4 @@ _KEY = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 
 operations = Operations()
 register = operations.register
+register_together = operations.register_together

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-_BYTES_SENT = struct.Struct("200x Q Q")  # in Linux's tcp_info: tcpi_bytes_sent, tcpi_bytes_retrans
+_SENT = struct.Struct("44x I 152x Q Q")  # in Linux's tcp_info: tcpi_last_data_sent, tcpi_bytes_sent, tcpi_bytes_retrans
 
 
 class Connection(NamedTuple):
@@ -21,42 +23,49 @@ class Connection(NamedTuple):
     inode: int
 
 
-def bytes_sent(port: int) -> dict[Connection, int]:
-    """Return how many bytes this process has sent on each connection to one of its ports. Only Linux reports it."""
+class Sent(NamedTuple):
+    """How many bytes were sent on a connection, and since when none were, by the monotonic clock."""
+
+    total: int
+    idle_since: float
+
+
+def bytes_sent(port: int) -> dict[Connection, Sent]:
+    """Return what this process has sent on each connection to one of its ports. Only Linux reports it."""
     if sys.platform != "linux":
         return {}
-    sent: dict[Connection, int] = {}
+    sent: dict[Connection, Sent] = {}
     for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # closed meanwhile, or no TCP
-            inode = _inode_of_socket(int(name))
-            if inode is None:
-                continue
-            with _borrowed(int(name)) as connection:
-                state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_SENT.size)
-                if connection.getsockname()[1] == port:
-                    total, repeated = _BYTES_SENT.unpack(state)
-                    sent[Connection(int(name), inode)] = total - repeated
+        with suppress(OSError), _held(int(name)) as held:  # closed meanwhile, or no TCP
+            inode, connection = held
+            state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SENT.size)
+            if connection.getsockname()[1] == port:
+                idle, total, repeated = _SENT.unpack(state)
+                sent[Connection(int(name), inode)] = Sent(total - repeated, time.monotonic() - idle / 1000)
     return sent
 
 
 def stop_receiving(connection: Connection) -> None:
     """End what comes in on a connection, so that granian closes it. Nothing happens if it is closed already."""
-    with suppress(OSError):
-        if _inode_of_socket(connection.descriptor) == connection.inode:
-            with _borrowed(connection.descriptor) as open_connection:
-                open_connection.shutdown(socket.SHUT_RD)
-
-
-def _inode_of_socket(descriptor: int) -> int | None:
-    state = os.fstat(descriptor)
-    return state.st_ino if stat.S_ISSOCK(state.st_mode) else None
+    with suppress(OSError), _held(connection.descriptor) as (inode, open_connection):
+        if inode == connection.inode:
+            open_connection.shutdown(socket.SHUT_RD)
 
 
 @contextmanager
-def _borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """A socket that belongs to somebody else, and is not closed here."""
-    borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
+def _held(descriptor: int) -> Iterator[tuple[int, socket.socket]]:
+    """The inode of a socket of somebody else, and the socket. Raises OSError if that is no socket.
+
+    The descriptor is copied first: its owner may close it at any moment, and the next client may get the same number.
+    """
+    copy = os.dup(descriptor)
     try:
-        yield borrowed
-    finally:
-        borrowed.detach()
+        state = os.fstat(copy)
+        if not stat.S_ISSOCK(state.st_mode):
+            raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
+        held = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=copy)
+    except BaseException:
+        os.close(copy)
+        raise
+    with held:
+        yield state.st_ino, held

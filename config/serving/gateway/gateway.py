@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -14,13 +15,13 @@ from django.http import HttpResponse
 
 from config.admin.failure_pages import BUSY, LATE, Failure, show
 from config.database.waiting import WouldWait, forbid_waiting, may_wait
-from config.serving.fast_lane.lane import Admitted, FastLane
-from config.serving.fast_lane.operations import operations
+from config.serving.fast_lane.lane import Admitted, Attempted, FastLane
+from config.serving.fast_lane.operations import Operation, operations
 from config.serving.gateway.admission import Admission, admit, is_of_browser
 from config.serving.gateway.bodies import Body, BodyCutOff, Discarder, Readers, TooManyBodies, Withheld
 from config.serving.gateway.crew import Crew
 from config.serving.gateway.exchange import Exchange, Flag, GranianProtocol
-from config.serving.gateway.pools import Budget, Pool, Task
+from config.serving.gateway.pools import Budget, Gatherer, Pool, Task
 from config.serving.gateway.timekeeper import Cutter, Timekeeper
 from config.serving.probes import report
 from config.serving.wsgi import Application
@@ -50,6 +51,14 @@ _BASE = {
 }
 
 
+@dataclass(eq=False, slots=True)
+class LaneTask(Task):
+    """A request that the lane serves together with others. `run` serves it alone."""
+
+    exchange: Exchange
+    admitted: Admitted
+
+
 class Gateway:
     """Takes requests from granian."""
 
@@ -63,10 +72,11 @@ class Gateway:
         self._discarder = Discarder(DISCARDED)
         self._bytes = Budget(MOST_BYTES)
         limits: Any = {"most_waiting": MOST_WAITING, "seconds": settings.DATABASE_TIMEOUT}
-        self._evaluations = Pool("evaluation", EVALUATING_THREADS, **limits)
-        self._others = Pool("database", settings.THREADS, **limits)
+        self._evaluations: Pool[Task] = Pool("evaluation", EVALUATING_THREADS, **limits)
+        self._others: Pool[Task] = Pool("database", settings.THREADS, **limits)
+        self._together = Gatherer("events", self._perform_together, **limits)
         cutters = [Cutter(readers, self._cut) for readers in (self._readers, self._readers_of_browsers)]
-        self._timekeeper = Timekeeper(cutters, [self._evaluations, self._others])
+        self._timekeeper = Timekeeper(cutters, [self._evaluations, self._others, self._together])
 
     def start(self) -> None:
         """Start the threads that watch the others."""
@@ -97,7 +107,11 @@ class Gateway:
             return False
         exchange.environ["wsgi.input"] = Body(exchange, raw, self._readers, time.monotonic())
         admitted = self._lane.admit(exchange.environ)
-        if admitted is not None:
+        if admitted is not None and admitted.operation.handle_together is not None:
+            run, give_up = partial(self._perform, exchange, admitted), partial(self._refuse, exchange)
+            if not self._together.submit(LaneTask(partial(_do, run, exchange), give_up, exchange, admitted)):
+                give_up()
+        elif admitted is not None:
             self._perform(exchange, admitted)
         return admitted is not None or exchange.is_cut
 
@@ -113,6 +127,25 @@ class Gateway:
             exchange.answer(*served)
         elif may_wait():
             self._call_django(exchange)
+        else:
+            self._submit(exchange, partial(self._call_django, exchange))
+
+    def _perform_together(self, requests: Sequence[LaneTask]) -> None:
+        """Do what the lane does for requests whose operations serve several of them together."""
+        assert self._lane is not None  # noqa: S101 (it has admitted the requests)
+        by_operation: dict[Operation, list[LaneTask]] = {}
+        for request in requests:
+            by_operation.setdefault(request.admitted.operation, []).append(request)
+        for several in by_operation.values():
+            replies = self._lane.attempt_together([request.admitted for request in several])
+            for request, reply in zip(several, replies, strict=True):
+                _do(partial(self._finish, request.exchange, request.admitted, reply), request.exchange)
+
+    def _finish(self, exchange: Exchange, admitted: Admitted, reply: Attempted) -> None:
+        assert self._lane is not None  # noqa: S101 (it has admitted the request)
+        served = self._lane.finish(admitted, reply)
+        if served is not None:
+            exchange.answer(*served)
         else:
             self._submit(exchange, partial(self._call_django, exchange))
 
@@ -158,7 +191,7 @@ class Gateway:
         if not self._pool_for(exchange.environ).submit(task):
             self._refuse(exchange)
 
-    def _pool_for(self, environ: dict[str, Any]) -> Pool:
+    def _pool_for(self, environ: dict[str, Any]) -> Pool[Task]:
         """Return the threads for a request: evaluations have their own, unless only the database knows who asks."""
         found = operations.find(environ["PATH_INFO"])
         is_evaluation = found is not None and not found[0].records

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
+from typing import Generic, TypeVar
 
 
 @dataclass(eq=False, slots=True)
@@ -17,7 +18,10 @@ class Task:
     give_up: Callable[[], None]
 
 
-class Pool:
+T = TypeVar("T", bound=Task)
+
+
+class Pool(Generic[T]):
     """A number of threads, and a queue that is limited in length and time."""
 
     def __init__(self, name: str, threads: int, *, most_waiting: int, seconds: float) -> None:
@@ -27,11 +31,11 @@ class Pool:
         self._seconds = seconds
         self._threads = 0
         self._starting = threading.Lock()
-        self._queue: SimpleQueue[Task] = SimpleQueue()
-        self._waiting: dict[Task, float] = {}
+        self._queue: SimpleQueue[T] = SimpleQueue()
+        self._waiting: dict[T, float] = {}
         """The tasks in the queue, in order, with the moments when they are given up."""
 
-    def submit(self, task: Task) -> bool:
+    def submit(self, task: T) -> bool:
         """Have a thread run a task, and return whether there was room for it."""
         if self._queue.qsize() >= self._most_waiting:
             return False
@@ -57,8 +61,26 @@ class Pool:
     def _work(self) -> None:
         while True:
             task = self._queue.get()
-            if self._waiting.pop(task, None) is not None:
+            if self._take(task):
                 task.run()
+
+    def _take(self, task: T) -> bool:
+        """Return whether a task has not been given up. It is not given up from now on."""
+        return self._waiting.pop(task, None) is not None
+
+
+class Gatherer(Pool[T]):
+    """One thread, which serves all tasks together that came while it served the last ones."""
+
+    def __init__(self, name: str, serve: Callable[[Sequence[T]], None], *, most_waiting: int, seconds: float) -> None:
+        super().__init__(name, 1, most_waiting=most_waiting, seconds=seconds)
+        self._serve = serve
+
+    def _work(self) -> None:
+        while True:
+            tasks = [self._queue.get(), *(self._queue.get() for _ in range(self._queue.qsize()))]
+            if waiting := [task for task in tasks if self._take(task)]:
+                self._serve(waiting)
 
 
 class Budget:

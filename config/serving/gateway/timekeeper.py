@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from config.database.waiting import forbid_waiting
 from config.serving.gateway.bodies import Body, Readers
@@ -19,21 +19,27 @@ logger = logging.getLogger(__name__)
 SECONDS_BETWEEN_LOOKS = 0.25
 SECONDS_TO_SEND = 0.05
 """How long an answer may take from here into the socket."""
+_PRECISION = 0.02
+"""How exactly, in seconds, the system knows since when nothing was sent on a connection."""
 
 
 class _Answered(NamedTuple):
-    """A late body, the size of the answer that it got, and what had been sent on all connections before."""
+    """A late body, the size of the answer that it got, and what had been sent before on the connections it may have."""
 
     body: Body
     size: int
     sent_before: dict[Connection, int]
 
+    def may_be_on(self, connection: Connection, total: int) -> bool:
+        before = self.sent_before.get(connection)
+        return before is not None and total - before == self.size
+
 
 class Cutter:
     """Answers requests with late bodies, and closes the connections on which these answers went out.
 
-    granian does not say which connection that is. If another one has just sent as many bytes, it is closed, too. It has
-    had its answer and is idle then.
+    granian does not say which connection that is. It is one on which nothing was sent while the body was awaited, and
+    then as many bytes as the answer has.
     """
 
     def __init__(self, readers: Readers, answer: Callable[[Exchange], int]) -> None:
@@ -46,7 +52,9 @@ class Cutter:
         """Answer late requests, and return whether there are connections to close."""
         if late := self._readers.cut_late(now):
             sent = bytes_sent(_port(late[0]))
-            self._answered += [_Answered(body, self._answer(body.exchange), sent) for body in late]
+            for body in late:
+                awaiting = {each: total for each, (total, since) in sent.items() if since < body.begun + _PRECISION}
+                self._answered.append(_Answered(body, self._answer(body.exchange), awaiting))
         return bool(self._answered)
 
     def close(self) -> None:
@@ -54,10 +62,9 @@ class Cutter:
         if not self._answered:
             return
         sent = bytes_sent(_port(self._answered[0].body))
-        for _, size, sent_before in self._answered:
-            for connection, total in sent.items():
-                if total - sent_before.get(connection, total) == size:
-                    stop_receiving(connection)
+        for connection, (total, _) in sent.items():
+            if any(answered.may_be_on(connection, total) for answered in self._answered):
+                stop_receiving(connection)
 
 
 def _port(body: Body) -> int:
@@ -65,7 +72,7 @@ def _port(body: Body) -> int:
 
 
 class Timekeeper:
-    def __init__(self, cutters: Sequence[Cutter], pools: Sequence[Pool]) -> None:
+    def __init__(self, cutters: Sequence[Cutter], pools: Sequence[Pool[Any]]) -> None:
         self._cutters = cutters
         self._pools = pools
 

@@ -51,7 +51,7 @@ function showErrors(card, errors) {
  * `blank()` makes a new item. `card(item, { save, redraw, replace })` returns the elements that edit an item: `head` for
  * its bar and `body` below. A card calls `save()` after an edit in place, `redraw()` to be drawn again, and
  * `replace(other)` for items that are not objects. Without `isOrdered`, items cannot be moved. Items for which
- * `isFixed(item, at)` holds keep their positions, before all others. The cards are drawn again when an element that
+ * `isFixed(item, at, items)` holds keep their positions, before all others; their cards get `isPinned`. The cards are drawn again when an element that
  * `watched` selects changes.
  */
 export function listEditor({ name, noun, blank, card, empty, isOrdered = true, isFixed = () => false, watched = null }) {
@@ -94,13 +94,14 @@ export function listEditor({ name, noun, blank, card, empty, isOrdered = true, i
         entry.item = item;
         save();
       };
-      const { head, body } = card(entry.item, { save, redraw, replace, at });
+      const items = entries.map(({ item }) => item);
+      const isPinned = isFixed(entry.item, at, items);
+      const { head, body } = card(entry.item, { save, redraw, replace, at, isPinned });
       const moved = (to) => {
         const others = entries.filter((other) => other !== entry);
         change([...others.slice(0, to), entry, ...others.slice(to)]);
       };
-      const isPinned = isFixed(entry.item, at);
-      const isFirst = at === 0 || isFixed(entries[at - 1].item, at - 1);
+      const isFirst = at === 0 || isFixed(entries[at - 1].item, at - 1, items);
       const element = make("section", { class: "hy-editor-card", "aria-label": `${noun} ${at + 1}` },
         make("header", {}, isOrdered ? make("span", { class: "hy-number-badge" }, String(at + 1)) : null, make("div", { class: "hy-grow" }, ...head),
           ...(isOrdered && !isPinned ? [

@@ -295,3 +295,14 @@ def test_form__with_an_outdated_token__says_that_nothing_was_saved() -> None:
     assert response.status_code == 403
     assert "Nothing was saved. Open the form again, and send it once more." in text_of(response)
     assert address_on(response, "Back to the form") == LOGIN
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("GET", SWITCH, "POST"), ("POST", "/guide/", "GET, HEAD"), ("GET", f"{FLAGS}promote/", "POST")],
+)
+def test_page__wrong_method__says_what_to_do(method: str, path: str, allowed: str) -> None:
+    response = sign_in().generic(method, path)
+    assert (response.status_code, response.headers["Allow"]) == (405, allowed)
+    assert "This address cannot be used like this" in text_of(response)
+    assert 'href="/admin/"' in response.content.decode()

@@ -10,9 +10,8 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.urls import reverse
 
-from config.admin.current_environment import is_production
 from config.keys.api_keys import COMMON_PERMISSIONS, create_key, digest
-from config.keys.environments import create_environment
+from config.keys.environments import create_environment, update_environment
 from config.models import ApiKey, Change, Environment, Scope, Source
 from flags.changes.flag_changes import create_flag
 from tests.admin import AdminClient, errors_of, messages_of, only_change, revision, sign_in, text_of
@@ -70,19 +69,11 @@ def test_switch__production_and_others__are_marked_differently(db: None) -> None
     assert "hy-environment hy-calm" in client.get("/admin/").content.decode()
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("production", True),
-        ("eu-prod", True),
-        ("live", True),
-        ("staging", False),
-        ("products", False),
-        ("olive", False),
-    ],
-)
-def test_production__is_told_by_the_words_of_a_key(name: str, expected: bool) -> None:
-    assert is_production(Environment(key=name)) is expected
+def test_switch__protected_environments__are_red(staging: Environment) -> None:
+    update_environment(staging, protected=True, actor=ACTOR, at=NOON)
+    client = sign_in()
+    client.post(SWITCH, {"environment": "staging"})
+    assert "hy-environment hy-production" in client.get("/admin/").content.decode()
 
 
 def test_switch__to_no_environment__changes_nothing(db: None) -> None:
@@ -151,6 +142,14 @@ def test_environment__made_the_default__replaces_the_one_that_was(staging: Envir
     assert sign_in().post(where, {"name": "Stage", "is_default": "on", "key": "x"}).status_code == 302
     assert Environment.objects.default().key == "staging"
     assert Environment.objects.get(pk=staging.pk).name == "Stage"
+
+
+def test_environment__protected_by_the_form__is_shown_so_in_the_list(staging: Environment) -> None:
+    client, where = sign_in(), reverse("admin:config_environment_change", args=[staging.pk])
+    client.post(where, {"name": "Staging", "protected": "on", "change_reason": "required"})
+    changed = Environment.objects.get(pk=staging.pk)
+    assert (changed.protected, changed.change_reason) == (True, "required")
+    assert "shown in red required" in text_of(client.get("/admin/config/environment/"))
 
 
 def test_environment__the_default_no_longer__is_refused(production: Environment) -> None:

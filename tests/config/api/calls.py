@@ -37,6 +37,7 @@ CALLS = (
     Call("POST", "/ofrep/v1/evaluate/flags", {"context": {}}, Scope.CLIENT, "flags.view_flag"),
     Call("POST", "/v1/flags/known/explain", {"userId": "u"}, Scope.SERVER, "flags.view_flag"),
     Call("GET", "/v1/flags/known/history", None, Scope.SERVER, "flags.view_flag"),
+    Call("POST", "/v1/flags/known/preview", {"enabled": True}, Scope.SERVER, "flags.view_flag"),
     Call("GET", "/v1/flags/known/usage", None, Scope.SERVER, "flags.view_flag"),
     Call("POST", "/v1/flags/known/archive", None, Scope.MANAGE, "flags.change_flag"),
     Call("POST", "/v1/flags/known/restore", None, Scope.MANAGE, "flags.change_flag"),

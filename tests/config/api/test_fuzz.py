@@ -52,7 +52,10 @@ _INNER_NAMES = [
     "type", "percentage", "conditions", "userIds", "key", "weight", "event", "userId", "properties", "id", "attribute",
     "operator", "value", "variant", "split", "ramp", "at", "startAt", "segment", "flag", "variants", "salt", "bucketBy",
 ]  # fmt: skip
-_OUTER_NAMES = ["id", "key", "type", "variants", "schema", "prerequisites", "tags", "owner", "expiresAt", "offVariant"]
+_OUTER_NAMES = [
+    "id", "key", "type", "variants", "schema", "prerequisites", "tags", "owner", "expiresAt", "offVariant",
+    "clientVisible",
+]  # fmt: skip
 
 
 def try_out(world: World, method: str, target: str, body: bytes = b"", **headers: str | None) -> Answer:

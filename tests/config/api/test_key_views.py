@@ -141,6 +141,17 @@ def test_environment__created_and_changed__is_the_default(api: Any) -> None:
     error(api.get(f"{ENVIRONMENTS}/nowhere"), 404, "not_found")
 
 
+def test_environment__protection_and_reason__are_read_and_set(api: Any) -> None:
+    assert data(api.get(f"{ENVIRONMENTS}/production"))["protected"] is True
+    sent = {"key": "eu-prod", "name": "EU", "changeReason": "required"}
+    shown = data(api.post(ENVIRONMENTS, sent), 201)
+    assert (shown["protected"], shown["changeReason"]) == (True, "required")
+    changed = data(api.patch(f"{ENVIRONMENTS}/eu-prod", {"protected": False}))
+    assert (changed["protected"], changed["changeReason"]) == (False, "required")
+    _refuse(api.patch(f"{ENVIRONMENTS}/eu-prod", {"changeReason": "always"}), "changeReason")
+    _refuse(api.patch(f"{ENVIRONMENTS}/eu-prod", {"protected": None}), "protected")
+
+
 # --- what is common --------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.contrib import admin
 from django.core.management import get_commands
@@ -51,8 +52,8 @@ def _doors_of(model_admin: Any, request: HttpRequest) -> Iterator[str]:
 
 
 def admin_door(path: str, data: dict[str, Any]) -> str:
-    """Return the way of writing behind a page and the data sent to it."""
-    page = resolve(path).url_name
+    """Return the way of writing behind a page and the data sent to it. The address may have a query."""
+    page = resolve(urlsplit(path).path).url_name
     return f"{page} {data['action']}" if "action" in data else page
 
 

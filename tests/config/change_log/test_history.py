@@ -23,7 +23,7 @@ MANY = [f"user-{at}" for at in range(100_000)]
         ({"enabled": False}, {"enabled": False}, []),
         ({"enabled": False}, {"enabled": True}, [{"field": "enabled", "before": False, "after": True}]),
         ({"n": 1}, {"n": True}, [{"field": "n", "before": 1, "after": True}]),
-        ({"n": 1}, {"n": 1.0}, []),
+        ({"n": 1}, {"n": 1.0}, [{"field": "n", "before": 1, "after": 1.0}]),
         ({}, {"owner": "ada"}, [{"field": "owner", "after": "ada"}]),
         ({"owner": "ada"}, {}, [{"field": "owner", "before": "ada"}]),
         (

@@ -47,6 +47,21 @@ def test_append__one_change__says_who_when_where_and_why() -> None:
 
 
 @pytest.mark.django_db
+def test_append__several_changes_of_one_write__are_found_together() -> None:
+    append("alone")
+    with writing(actor=ACTOR, at=NOON) as log:
+        for key in "ab":
+            log.append("thing", object_id=key, key=key, before=None, after={"key": key})
+    append("later")
+
+    changes = {change.key: change for change in Change.objects.filter(kind="thing")}
+    assert [change.key for change in Change.objects.of_write(changes["b"])] == ["a", "b"]
+    assert [change.key for change in Change.objects.of_write(changes["alone"])] == ["alone"]
+    changes["a"].write = None  # as before the column existed
+    assert [change.key for change in Change.objects.of_write(changes["a"])] == ["a"]
+
+
+@pytest.mark.django_db
 def test_append__clock_behind_the_newest_change__takes_the_newest_moment() -> None:
     newest = Change.objects.latest("revision").at
     append("late", at=newest - timedelta(days=3))

@@ -30,6 +30,8 @@ NO_CONFIGURATION: Mapping[str, str] = {
     "flags.FlagTag": "part of a flag's document",
     "flags.Usage": "what happened, not what is to happen",
     "flags.LastUse": "what happened, not what is to happen",
+    "flags.RecentUser": "what happened, not what is to happen",
+    "flags.RecentUserSampling": "worked out from what happened",
     "config.Change": "the change log itself",
     "config.IdempotencyKey": "what happened, not what is to happen",
     "events.Event": "what happened, not what is to happen",

@@ -186,6 +186,13 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ("/admin/experiments/experiment/{stopped}/reopen/", YES, ["changed experiment stopped in production"]),
     ("/admin/experiments/experiment/{stopped}/archive/", YES, ["changed experiment stopped in production"]),
     ("/admin/experiments/experiment/{stopped}/unarchive/", YES, []),
+    ("/admin/experiments/experiment/user/?id=u", {"attributes": "{}", **HERE}, []),
+    (
+        "/admin/experiments/experiment/user/force/?id=u",
+        {"forced": "draft:green", **YES},
+        ["changed experiment draft in production"],
+    ),
+    ("/admin/experiments/experiment/user/erase/?id=u", HERE, []),
     ("/admin/config/environment/add/", {"key": "new", "name": "New", "reason": BECAUSE}, ["created environment new"]),
     (
         "/admin/config/environment/{trial}/change/",
@@ -245,6 +252,7 @@ NO_DOORS: Mapping[str, str] = {
         ),
         "only looks: at what came of experiments, and what may come of them",
     ),
+    "POST v1/flags/<str:flag_key>/preview": "compares: test_preview__any_change__writes_nothing",
     "demo": "fills an empty database: test_demo__into_an_empty_database__leaves_a_row_for_each_write",
     "serve": "does nothing but serve the other doors",
 }

@@ -170,6 +170,37 @@ def test_submit__one_item_fails__only_its_own_thread_hears_of_it(
     assert recording.failed == 2
 
 
+def test_submit_each__several_items__are_served_together_with_those_of_others(
+    recording: Recording, threads: Threads
+) -> None:
+    gate, handler = Gate(), recording.handler(double)
+    first = threads.start(recording.group.submit, Handler(lambda items: [gate.pass_through()], 0), "first")
+    gate.wait_for_arrival()
+    several = threads.start(recording.group.submit_each, handler, [1, 2, 3])
+    recording.wait_for_waiting(3)
+    one = threads.start(recording.group.submit, handler, 4)
+    recording.wait_for_waiting(4)
+    more = threads.start(recording.group.submit_each, handler, [5, 6])
+    recording.wait_for_waiting(6)
+    gate.open()
+    first.result(SECONDS)
+
+    assert (several.result(SECONDS), one.result(SECONDS), more.result(SECONDS)) == ([2, 4, 6], 8, [10, 12])
+    assert recording.blocks == [[], [1, 2, 3, 4, 5, 6]]
+
+
+def test_submit_each__one_item_fails__the_others_have_their_results(recording: Recording) -> None:
+    def refuse_three(items: Sequence[int]) -> list[int]:
+        if 3 in items:
+            raise DataError("three")
+        return double(items)
+
+    results = recording.group.submit_each(recording.handler(refuse_three), [2, 3, 4])
+    assert (results[0], str(results[1]), results[2]) == (4, "three", 8)
+    assert isinstance(results[1], DataError)
+    assert recording.group.submit(recording.handler(double), 1) == 2
+
+
 @pytest.mark.parametrize("kind", [OperationalError, InterfaceError])
 def test_submit__database_fails__everyone_in_the_block_hears_so_and_none_is_tried_again(
     recording: Recording, meanwhile: Callable[..., list[Future[Any]]], kind: type[Exception]

@@ -43,6 +43,14 @@ def test_link__to_a_file_outside_of_the_guide__is_text_alone() -> None:
     assert rendered("See [LICENSE](../../LICENSE).", "index.md").html == "<p>See <span>LICENSE</span>.</p>"
 
 
+def test_code__that_names_a_page_of_the_service__leads_there() -> None:
+    html = rendered("See `/clients/`, but not `/clients/x` or [`/docs`](index.md).").html
+    linked = '<a href="/clients/"><code>/clients/</code></a>'
+    assert (
+        html == f'<p>See {linked}, but not <code>/clients/x</code> or <a href="/guide/tour"><code>/docs</code></a>.</p>'
+    )
+
+
 def test_picture__of_the_guide__comes_from_the_static_files() -> None:
     assert 'src="/static/guide/images/a.png"' in rendered("![A](images/a.png)", "index.md").html
     assert 'src="/static/guide/images/a.png"' in rendered("![A](../images/a.png)").html

@@ -10,8 +10,10 @@ import pytest
 from django.core import serializers
 
 from config.errors import ValidationFailed
-from config.keys.api_keys import create_key, digest, revoke_key
+from config.keys import api_keys
+from config.keys.api_keys import create_key, digest, live_keys, revoke_key
 from config.models import ApiKey, Change, Environment, Scope
+from config.snapshot.tables import current
 from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db
@@ -34,6 +36,23 @@ def test_create__twice__gives_different_secrets(production: Environment) -> None
 
     assert len(secrets) == 5
     assert all(len(secret) > 40 for secret in secrets)
+
+
+def test_find__key_in_use__is_found_without_a_digest_until_it_is_revoked(
+    production: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, secret = create_key(name="app", environment=production, scope=Scope.CLIENT, **WRITE)
+    current.catch_up()
+    hashed: list[str] = []
+    monkeypatch.setattr(api_keys, "digest", lambda text: hashed.append(text) or digest(text))
+
+    assert {live_keys.state.find(secret).id for _ in range(3)} == {str(key.pk)}
+    assert [live_keys.state.find("invented") for _ in range(2)] == [None, None]
+    assert hashed == [secret, "invented", "invented"]
+
+    revoke_key(key, actor=ACTOR, at=NOON)
+    current.catch_up()
+    assert live_keys.state.find(secret) is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from django.db import IntegrityError
 from config.change_log.writing import Actor
 from config.errors import DomainError, ValidationFailed
 from config.keys.environments import create_environment, update_environment
-from config.models import Change, Environment
+from config.models import Change, Environment, ReasonSetting
 from tests.conftest import ACTOR, NOON
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +22,13 @@ def test_create__new_key__is_not_the_default_and_is_logged() -> None:
     change = Change.objects.latest("revision")
     assert not environment.is_default
     assert (change.kind, change.key, change.action) == ("environment", "qa", "created")
-    assert change.after == {"key": "qa", "name": "Quality", "isDefault": False}
+    assert change.after == {
+        "key": "qa",
+        "name": "Quality",
+        "isDefault": False,
+        "protected": False,
+        "changeReason": "optional",
+    }
 
 
 @pytest.mark.parametrize(
@@ -60,6 +66,39 @@ def test_update__new_default__takes_the_place_of_the_old_one(staging: Environmen
         ("production", False),
         ("staging", True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("eu-prod", True), ("Production2", True), ("live", True), ("qa", False), ("products", False), ("olive", False)],
+)
+def test_create__key_that_names_production__is_protected(key: str, expected: bool) -> None:
+    assert create_environment(key=key, name="New", **WRITE).protected is expected
+    assert create_environment(key=f"{key}-2", name="New", protected=not expected, **WRITE).protected is not expected
+
+
+def test_first_environments__of_a_new_database__protect_production_alone(
+    production: Environment, staging: Environment
+) -> None:
+    assert [(each.protected, each.change_reason) for each in (production, staging)] == [
+        (True, "optional"),
+        (False, "optional"),
+    ]
+
+
+def test_update__protection_and_reason__are_one_change(staging: Environment) -> None:
+    before = Change.objects.latest_revision()
+    changed = update_environment(staging, protected=True, change_reason=ReasonSetting.REQUIRED, **WRITE)
+    change = Change.objects.since(before).get()
+    assert change.after is not None
+    assert (change.after["protected"], change.after["changeReason"]) == (True, "required")
+    assert (changed.name, changed.is_default) == ("Staging", False)
+
+
+def test_database__unknown_reason_setting__is_impossible(staging: Environment) -> None:
+    staging.change_reason = "sometimes"
+    with pytest.raises(IntegrityError):
+        staging.save(update_fields=["change_reason"])
 
 
 def test_update__default_without_a_successor__is_refused(production: Environment) -> None:

@@ -19,6 +19,7 @@ from tests.config.api.malformed.cases import (
     FORM,
     METRIC,
     OPERATIONS,
+    PREVIEW,
     REVERT,
     SEGMENT,
     STOP,
@@ -163,6 +164,9 @@ def sizes() -> Iterator[Case]:
     for operation in (CREATE_FLAG, CREATE_SEGMENT, CREATE_METRIC, CREATE_EXPERIMENT):
         yield Case(f"{operation.name}: no body", operation.method, operation.path, field="key")
     yield Case("revert: no body", "POST", REVERT.path, field="revision")
+    yield Case("preview: no body", "POST", PREVIEW.path, field="rules")
+    yield Case("preview: an empty object", "POST", PREVIEW.path, b"{}", field="rules")
+    yield Case("preview: a property that it does not preview", "POST", PREVIEW.path, b'{"tags": []}', field="tags")
     for operation in (UPDATE_FLAG, UPDATE_SEGMENT, UPDATE_METRIC, UPDATE_EXPERIMENT):
         yield Case(f"{operation.name}: no body", operation.method, operation.path, code="malformed_json")
     for operation in (EVALUATE, EVALUATE_ALL, EXPLAIN, VARIANT):

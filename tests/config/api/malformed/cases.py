@@ -47,6 +47,9 @@ UPDATE_FLAG = Operation("update flag", "PATCH", FLAG, {"description": "other", "
 EVALUATE = Operation("evaluate", "POST", f"{FLAG}/evaluate", {"userId": "u", "attributes": {"plan": "pro"}})
 EVALUATE_ALL = Operation("evaluate all", "POST", "/v1/evaluate", {"userId": "u", "attributes": {}, "flags": ["known"]})
 EXPLAIN = Operation("explain", "POST", f"{FLAG}/explain", {"userId": "u", "attributes": {}, "at": "2099-01-31"})
+PREVIEW = Operation(
+    "preview", "POST", f"{FLAG}/preview", {"enabled": True, "rules": [{"type": "percentage", "percentage": 5}]}
+)
 ARCHIVE = Operation("archive", "POST", f"{FLAG}/archive", {})
 RESTORE = Operation("restore", "POST", "/v1/flags/archived/restore", {})
 REVERT = Operation("revert", "POST", "/v1/flags/archived/revert", {"revision": 3})
@@ -105,6 +108,7 @@ OPERATIONS = (
     EVALUATE,
     EVALUATE_ALL,
     EXPLAIN,
+    PREVIEW,
     ARCHIVE,
     RESTORE,
     REVERT,

@@ -16,6 +16,7 @@ from tests.config.api.malformed.cases import (
     EXPLAIN,
     FLAG,
     METRIC,
+    PREVIEW,
     RESTORE,
     REVERT,
     RUNNING,
@@ -48,6 +49,7 @@ def paths_and_methods() -> Iterator[Case]:
         yield Case(f"evaluate: key is {name}", "POST", f"/v1/flags/{key}/evaluate", user, **flag)
         yield Case(f"explain: key is {name}", "POST", f"/v1/flags/{key}/explain", user, **flag)
         yield Case(f"history: key is {name}", "GET", f"/v1/flags/{key}/history", **flag)
+        yield Case(f"preview: key is {name}", "POST", f"/v1/flags/{key}/preview", b'{"enabled": true}', **flag)
         yield Case(f"usage: key is {name}", "GET", f"/v1/flags/{key}/usage", **flag)
         yield Case(f"archive: key is {name}", "POST", f"/v1/flags/{key}/archive", **flag)
         yield Case(f"restore: key is {name}", "POST", f"/v1/flags/{key}/restore", **flag)
@@ -79,6 +81,7 @@ def paths_and_methods() -> Iterator[Case]:
         FLAG: ("PUT", "POST", "OPTIONS", "TRACE"),
         EVALUATE.path: ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"),
         EVALUATE_ALL.path: ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"),
+        PREVIEW.path: ("GET", "PUT", "PATCH", "DELETE"),
         EXPLAIN.path: ("GET", "PUT", "DELETE"),
         ARCHIVE.path: ("GET", "PUT", "DELETE"),
         RESTORE.path: ("GET", "PUT", "DELETE"),

@@ -10,6 +10,7 @@ from tests.config.api.malformed.cases import (
     CREATE_FLAG,
     CREATE_SEGMENT,
     EXPLAIN,
+    PREVIEW,
     PROMOTE,
     REVERT,
     UPDATE_FLAG,
@@ -61,6 +62,12 @@ _BAD_RULES: Mapping[str, tuple[dict[str, Any], str]] = {
     "enabled is a string": ({**_SHARE, "enabled": "no"}, "enabled"),
     "an empty salt": ({**_SHARE, "salt": ""}, "salt"),
     "bucketBy is a number": ({**_SHARE, "bucketBy": 1}, "bucketBy"),
+    "ranges without a range": ({**_SHARE, "ranges": []}, "ranges"),
+    "11 ranges": ({**_SHARE, "ranges": [{"salt": "s", "from": 0, "to": 1}] * 11}, "ranges"),
+    "a range without a salt": ({**_SHARE, "ranges": [{"from": 0, "to": 1}]}, "ranges[0].salt"),
+    "a range that ends before it begins": ({**_SHARE, "ranges": [{"salt": "s", "from": 2, "to": 1}]}, "ranges[0].to"),
+    "a range beyond 100": ({**_SHARE, "ranges": [{"salt": "s", "from": 0, "to": 101}]}, "ranges[0].to"),
+    "serves is a string": ({**_SHARE, "serves": "off"}, "serves"),
 }
 _BAD_RULES_OF_EXPERIMENTS: Mapping[str, tuple[dict[str, Any], str]] = {
     "a rule that no experiment wrote": (
@@ -77,6 +84,7 @@ _BAD_RULES_OF_EXPERIMENTS: Mapping[str, tuple[dict[str, Any], str]] = {
 }
 _BAD_SERVING: Mapping[str, tuple[dict[str, Any], str]] = {
     "an unknown variant": ({"variant": "c"}, "variant"),
+    "on or off in a flag with variants": ({"serves": False}, "serves"),
     "a variant and a split": ({"variant": "a", "split": [{"variant": "a", "weight": 1}]}, "split"),
     "an empty split": ({"split": []}, "split"),
     "a split onto an unknown variant": ({"split": [{"variant": "c", "weight": 1}]}, "split[0].variant"),
@@ -136,6 +144,8 @@ def rules() -> Iterator[Case]:
         for name, (condition, field) in _BAD_CONDITIONS.items():
             rule = {"type": "attribute", "conditions": [condition]}
             yield row(operation, f"condition: {name}", {"rules": [rule]}, f"rules[0].conditions[0].{field}")
+    for name, (rule, field) in {**_BAD_RULES, **_BAD_RULES_OF_EXPERIMENTS}.items():
+        yield row(PREVIEW, f"rule: {name}", {"rules": [rule]}, f"rules[0].{field}")
 
 
 def values() -> Iterator[Case]:

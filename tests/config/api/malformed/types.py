@@ -15,6 +15,7 @@ from tests.config.api.malformed.cases import (
     EVALUATE,
     EVALUATE_ALL,
     EXPLAIN,
+    PREVIEW,
     REVERT,
     TRACK,
     UPDATE_EXPERIMENT,
@@ -34,6 +35,7 @@ _NUMBERS = {"null": None, "a string": "10", "a boolean": True, "an array": [1], 
 # Of what null takes away.
 _NO_STRINGS = {name: value for name, value in _STRINGS.items() if name != "null"}
 _NO_ARRAYS = {name: value for name, value in _ARRAYS.items() if name != "null"}
+_NO_BOOLEANS = {name: value for name, value in _BOOLEANS.items() if name != "null"}
 _NO_NUMBERS = {name: value for name, value in _NUMBERS.items() if name != "null"}
 _DENOMINATORS = {name: value for name, value in _OBJECTS.items() if name != "null"}
 
@@ -63,6 +65,7 @@ _FIELDS: tuple[tuple[Operation, Mapping[str, Mapping[str, Any]]], ...] = (
             "tags": _NO_ARRAYS,
             "owner": _NO_STRINGS,
             "expiresAt": _NO_STRINGS,
+            "clientVisible": _NO_BOOLEANS,
         },
     ),
     (
@@ -74,11 +77,13 @@ _FIELDS: tuple[tuple[Operation, Mapping[str, Mapping[str, Any]]], ...] = (
             "tags": _NO_ARRAYS,
             "owner": _NO_STRINGS,
             "expiresAt": _NO_STRINGS,
+            "clientVisible": _NO_BOOLEANS,
             "defaultVariant": _NO_STRINGS,
             "offVariant": _NO_STRINGS,
         },
     ),
     (EVALUATE_ALL, {"userId": _STRINGS, "attributes": _OBJECTS, "flags": _ARRAYS}),
+    (PREVIEW, {"enabled": _BOOLEANS, "rules": _ARRAYS}),
     (EXPLAIN, {"userId": _STRINGS, "attributes": _OBJECTS, "at": _STRINGS}),
     (REVERT, {"revision": _NUMBERS}),
     (CREATE_SEGMENT, {"key": _STRINGS, "description": _STRINGS, "conditions": _ARRAYS, "userIds": _ARRAYS}),

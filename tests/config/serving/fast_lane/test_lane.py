@@ -63,6 +63,13 @@ def test_serve__variant_of_a_user__only_if_it_is_remembered(
         assert json.loads(serve(key, path)[2])["data"]["variant"] == "green"
 
 
+def test_admit__body_is_read__is_no_longer_in_the_environment(key: str) -> None:
+    sent = {"Host": "testserver", "Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    environ = environ_of("POST", EVALUATE, USER, sent, "127.0.0.1")
+    assert lane.admit(environ).call.body == USER
+    assert "wsgi.input" not in environ  # it could refer to the environment, and only the collector would free both
+
+
 @pytest.mark.parametrize(
     "odd",
     [
@@ -122,12 +129,12 @@ def test_track__database_fails__is_recorded_once_and_answered_as_by_django(
 ) -> None:
     calls = []
 
-    def record_one(*arguments: Any) -> Any:
+    def record(*arguments: Any) -> Any:
         calls.append(arguments)
         raise OperationalError("gone")
 
-    for module in ("events.fast_lane", "events.api.event_views"):
-        monkeypatch.setattr(f"{module}.record_one", record_one)
+    monkeypatch.setattr("events.fast_lane.record_each", record)
+    monkeypatch.setattr("events.api.event_views.record_one", record)
     headers = {"X-Request-Id": "r", "Authorization": f"Bearer {key}"}
     body = b'{"event": "view", "userId": "u"}'
     by_lane = send("POST", "/v1/events", body, headers)

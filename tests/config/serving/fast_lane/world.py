@@ -33,6 +33,8 @@ FLAGS: dict[str, dict[str, Any]] = {
     "number": {"enabled": True, "type": "number", "variants": NUMBERS},
     "child": {"enabled": True, "prerequisites": [{"flag": "colour", "variants": ["red"]}]},
     "archived": {"enabled": True},
+    "hidden": {"enabled": True, "client_visible": False},
+    "below-hidden": {"enabled": True, "prerequisites": [{"flag": "hidden"}]},
     "driven": {"enabled": True},
     "below-driven": {"enabled": True, "prerequisites": [{"flag": "driven"}]},
 }  # fmt: skip

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.conf import settings
 
-from config.database import waiting
-from config.database.waiting import forbid_waiting
-from config.models import Scope
 from config.serving.gateway import gateway as module
-from config.serving.gateway.bodies import Readers
-from config.serving.gateway.gateway import Gateway
-from config.serving.gateway.pools import Task
-from config.serving.wsgi import Application, application
+from config.serving.wsgi import Application
 from events.models import Event
 from experiments.exposures import assignment
 from experiments.models import Exposure
-from tests.config.api.wire import own_connection
-from tests.config.serving.gateway.granian import Protocol, Slow, scope_of
-from tests.factories import ExperimentFactory, FlagFactory, KeyFactory
+from tests.config.serving.gateway.granian import Slow
+from tests.config.serving.gateway.servers import Server, error_of
+from tests.factories import ExperimentFactory
 from tests.threads import SECONDS, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,85 +26,6 @@ USER = b'{"userId": "u"}'
 EVENT = b'{"event": "view", "userId": "u"}'
 DRIVEN = {"key": "f", "serves": {"control": False, "green": True}}
 LIMIT = 5 * 1024**2
-
-
-class Flag:
-    value = 0
-
-
-class Pool:
-    """Threads without a limit, or the tasks that wait for one."""
-
-    def __init__(self, threads: Threads) -> None:
-        self._threads = threads
-        self.tasks: list[Task] = []
-        self.is_open = True
-        self.is_full = False
-
-    def submit(self, task: Task) -> bool:
-        if self.is_full:
-            return False
-        self.tasks.append(task)
-        if self.is_open:
-            self._threads.start(task.run)
-        return True
-
-
-class Server:
-    """A gateway whose pools are the test's own."""
-
-    def __init__(self, threads: Threads, key: str, is_stopping: Flag) -> None:
-        self.key = key
-        self.gateway = Gateway(application, is_stopping)
-        self.evaluations, self.others = Pool(threads), Pool(threads)
-        self.gateway._evaluations, self.gateway._others = self.evaluations, self.others  # type: ignore[assignment]
-        self._threads = threads
-
-    def take(self, method: str, path: str, body: bytes = b"", raw: Any = None, **headers: str | None) -> Protocol:
-        """Take a request as a thread of granian's does, and return once that thread is free again."""
-        protocol = Protocol()
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        scope = scope_of(method, path, body, {"Authorization": f"Bearer {self.key}", **named})
-        if raw is not None:
-            scope["wsgi.input"] = raw
-        self._threads.start(self._take, protocol, scope).result(SECONDS)
-        return protocol
-
-    def ask(self, method: str, path: str, body: bytes = b"", raw: Any = None, **headers: str | None) -> Protocol:
-        """Return the answer, which any thread may have given."""
-        protocol = self.take(method, path, body, raw, **headers)
-        protocol.wait()
-        return protocol
-
-    def cut(self, path: str, body: bytes, readers: Readers, **headers: str) -> Protocol:
-        """Return the answer to a POST whose body arrives only after it was given up."""
-        raw, protocol = Slow(), Protocol()
-        scope = {**scope_of("POST", path, body, headers), "wsgi.input": raw}
-        taking = self._threads.start(self._take, protocol, scope)
-        assert raw.is_read.wait(SECONDS)
-        [late] = readers.cut_late(float("inf"))
-        assert self.gateway._cut(late.exchange) > len(protocol.body) > 0
-        raw.finish(body)
-        taking.result(SECONDS)
-        return protocol
-
-    def _take(self, protocol: Protocol, scope: dict[str, Any]) -> None:
-        forbid_waiting()
-        try:
-            self.gateway._take(protocol, scope)
-        finally:
-            waiting._thread.may_wait = True
-
-
-@pytest.fixture
-def server(threads: Threads) -> Iterator[Server]:
-    FlagFactory(key="f", on=True)
-    with own_connection():
-        yield Server(threads, KeyFactory(scope=Scope.MANAGE)[1], Flag())
-
-
-def error_of(answer: Protocol) -> Any:
-    return json.loads(answer.body)["error"]["code"]
 
 
 def test_evaluation__as_most_clients_send_it__needs_no_pool(server: Server) -> None:
@@ -138,9 +52,9 @@ def test_evaluation__of_a_flag_that_an_experiment_drives__records_in_a_pool(serv
     assert len(server.evaluations.tasks) == so_far
 
 
-def test_track__one_event__is_recorded_in_the_pool_of_the_database(server: Server) -> None:
+def test_track__one_event__is_recorded_by_the_thread_of_events(server: Server) -> None:
     assert server.ask("POST", TRACK, EVENT).status == 202
-    assert (len(server.others.tasks), len(server.evaluations.tasks)) == (1, 0)
+    assert (len(server.together.tasks), server.others.tasks, server.evaluations.tasks) == (1, [], [])
     assert Event.objects.count() == 1
 
 
@@ -148,7 +62,7 @@ def test_track__one_event__is_recorded_in_the_pool_of_the_database(server: Serve
 def test_request__for_which_no_thread_is_free__gets_503_and_when_to_try_again(
     server: Server, path: str, body: bytes
 ) -> None:
-    server.others.is_full = True
+    server.others.is_full = server.together.is_full = True
     answer = server.ask("POST", path, body, X_Request_Id="r", Origin="https://shop.example")
     assert (answer.status, error_of(answer), answer.headers["Retry-After"]) == (503, "unavailable", "1")
     assert answer.headers["X-Request-Id"] == "r"

@@ -73,9 +73,19 @@ def test_bytes_sent__connections_to_the_port__are_counted_without_being_closed(w
     first.server.sendall(b"12345")
     third.client.sendall(b"received")
     after = bytes_sent(port_of(first))
-    grown = {connection.descriptor: after[connection] - before[connection] for connection in after}
+    grown = {connection.descriptor: after[connection].total - before[connection].total for connection in after}
     assert [grown[wire.server.fileno()] for wire in (first, second, third)] == [5, 0, 0]
     assert first.client.recv(5) == b"12345"
+
+
+def test_bytes_sent__some_time_after_an_answer__says_since_when_nothing_was_sent(wires: list[Wire]) -> None:
+    first, second, _ = wires
+    time.sleep(0.1)
+    begun = time.monotonic()
+    first.server.sendall(b"12345")
+    idle_since = {each.descriptor: sent.idle_since for each, sent in bytes_sent(port_of(first)).items()}
+    assert idle_since[first.server.fileno()] > begun - 0.02
+    assert idle_since[second.server.fileno()] < begun - 0.05
 
 
 def test_stop_receiving__descriptor_was_reused__leaves_it_alone(wires: list[Wire]) -> None:
@@ -91,29 +101,33 @@ def test_timekeeper__late_body__is_answered_and_only_its_connection_ends(
 ) -> None:
     monkeypatch.setattr(timekeeper, "SECONDS_TO_SEND", 0)
     late, busy, idle = wires
+    begun = time.monotonic()
+    time.sleep(0.1)  # so that the system tells what was sent before from what was sent since
     readers, threads, cut = Readers(9, seconds=10.0), Threads(), []
 
     def answer(exchange: Exchange) -> int:
         cut.append(exchange)
         late.server.sendall(ANSWER)
-        busy.server.sendall(b"another answer")
+        busy.server.sendall(b"same")
+        idle.server.sendall(b"another answer")
         return len(ANSWER)
 
     environ = {"SERVER_PORT": str(port_of(late)), "CONTENT_LENGTH": "9"}
-    body = Body(Exchange(Protocol(), environ, Running()), late, readers, 0)
+    body = Body(Exchange(Protocol(), environ, Running()), late, readers, begun)
+    busy.server.sendall(b"an answer meanwhile")
     reading = threads.start(body.read, 9)
     while not readers._reading:
         time.sleep(0.001)
     keeper = Timekeeper([Cutter(readers, answer)], [])
-    keeper.look(9.0)
+    keeper.look(begun + 9)
     assert cut == []
-    keeper.look(11.0)
+    keeper.look(begun + 11)
     assert cut == [body.exchange]
     assert late.client.recv(100) == ANSWER
     assert isinstance(reading.exception(SECONDS), BodyCutOff)
     assert not has_ended(busy)
     assert not has_ended(idle)
-    keeper.look(12.0)
+    keeper.look(begun + 12)
     assert cut == [body.exchange]
     threads.join()
 

@@ -19,12 +19,15 @@ from unfold.paginator import InfinitePaginator
 
 from config.admin.current_environment import current_environment
 from config.admin.site import ListPage, ReadOnly, column, moment
+from config.admin.user_links import link_to_user
+from events.admin.properties import describe_properties
 from events.api.filters import EventFilter
 from events.models import Event, EventQuerySet
 
 _A_PAGE = 50
 _MOST_PAGES = 200
 
+_FIELDS = ("shown_name", "shown_user", "shown_timestamp", "shown_receipt", "shown_experiment", "shown_variant")
 _LABELS = {
     "userId": "User",
     "event": "Event",
@@ -73,7 +76,14 @@ class EventList(ListPage):
 @admin.register(Event)
 class EventAdmin(ReadOnly, ModelAdmin):
     is_common = False
-    list_display = ("shown_name", "shown_user", "shown_timestamp", "shown_receipt", "shown_experiment", "shown_variant")
+    list_display = (
+        "shown_name",
+        "shown_user",
+        "shown_timestamp",
+        "shown_properties",
+        "shown_experiment",
+        "shown_variant",
+    )
     list_per_page = _A_PAGE
     list_max_show_all = 0
     list_select_related = False
@@ -83,7 +93,7 @@ class EventAdmin(ReadOnly, ModelAdmin):
     paginator = NewestPaginator
     show_full_result_count = False
     actions_detail_hide_default = True
-    fields = (*list_display, "pretty_properties", "id")
+    fields = (*_FIELDS, "pretty_properties", "id")
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> EventQuerySet:
@@ -101,8 +111,8 @@ class EventAdmin(ReadOnly, ModelAdmin):
         return event.name
 
     @column("User")
-    def shown_user(self, event: Event) -> str:
-        return event.user_id
+    def shown_user(self, event: Event) -> SafeString:
+        return link_to_user(event.user_id)
 
     @column("Timestamp")
     def shown_timestamp(self, event: Event) -> SafeString | None:
@@ -111,6 +121,10 @@ class EventAdmin(ReadOnly, ModelAdmin):
     @column("Received")
     def shown_receipt(self, event: Event) -> SafeString | None:
         return moment(event.received_at)
+
+    @column("Properties", empty_value="")
+    def shown_properties(self, event: Event) -> str | None:
+        return describe_properties(event.properties) or None
 
     @column("Experiment", empty_value="")
     def shown_experiment(self, event: Event) -> str | None:

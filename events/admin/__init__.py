@@ -1,0 +1,3 @@
+"""The admin pages of events."""
+
+from events.admin import events  # noqa: F401 (registers the pages)
