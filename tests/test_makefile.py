@@ -92,10 +92,13 @@ def test_targets__of_a_machine_without_node__ask_for_none(checkout, target):
 
 def test_test_system__clients_not_installed__are_installed_as_they_are_locked(checkout):
     (checkout / "requirements-dev.lock").touch()
-    folder = checkout / "tests" / "system" / "openfeature"
-    folder.mkdir(parents=True)
-    (folder / "package-lock.json").touch()
-    assert "cd tests/system/openfeature && npm ci " in make(checkout, "--dry-run", "test-system").stdout
+    for name in ("openfeature", "next"):
+        folder = checkout / "tests" / "system" / name
+        folder.mkdir(parents=True)
+        (folder / "package-lock.json").touch()
+    printed = make(checkout, "--dry-run", "test-system").stdout
+    assert "cd tests/system/openfeature && npm ci " in printed
+    assert "cd tests/system/next && npm ci " in printed
 
 
 def test_bench__peers_not_installed__are_installed_as_they_are_locked_without_what_they_ask_for(checkout):

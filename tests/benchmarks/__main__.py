@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from pathlib import Path
 
 from tests import benchmarks
 from tests.benchmarks.load import MissingTool
 
 PREFIX = "bench_"
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "flags" / "clients" / "python"))
 
 
 def main() -> int:

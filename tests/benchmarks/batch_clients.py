@@ -14,25 +14,39 @@ from http.client import HTTPConnection
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 from uuid_utils import uuid7
 
+from flags.engine.bucketing import compile_split
 from tests.benchmarks.load import TICKS_A_SECOND, cpu_seconds
+from tests.system.server import Server
 
 A_BATCH = 500
-EXPERIMENT = "green-button"
+EXPERIMENT, VARIANTS = "green-button", ("control", "green")
 _NAMES = ("page_viewed", "product_viewed", "cart_opened", "checkout_started", "purchase", "search", "signup", "login")
+_variant_of = compile_split([(variant, 1) for variant in VARIANTS], EXPERIMENT)
 _COPY = (
     "COPY events_event (id, environment_id, user_id, name, timestamp, received_at, experiment, variant, properties)"
     " FROM STDIN"
 )
 
 
+def start_experiment(server: Server) -> None:
+    """Start the experiment that some of the events name."""
+    experiment = {
+        "key": EXPERIMENT,
+        "variants": [{"key": key, "weight": 1} for key in VARIANTS],
+        "metrics": ["purchase"],
+    }
+    server.ask("POST", "/v1/experiments", json=experiment).raise_for_status()
+    server.ask("POST", f"/v1/experiments/{EXPERIMENT}/start").raise_for_status()
+
+
 def draw_events(random: Random, count: int = A_BATCH) -> list[dict[str, Any]]:
     """As clients send them: half with an id of their own, most with a timestamp, some with money or
-    an experiment.
+    with the variant of an experiment that the hash gives the user.
     """
     now = datetime.now(UTC)
     events = []
@@ -41,14 +55,26 @@ def draw_events(random: Random, count: int = A_BATCH) -> list[dict[str, Any]]:
         properties = {"path": f"/products/{random.randrange(5_000)}", "plan": random.choice(("free", "pro"))}
         if name == "purchase":
             properties |= {"revenue": random.randrange(10_000) / 100, "currency": "EUR"}
+        user_id = f"user-{random.randrange(200_000)}"
         if random.random() < 0.1:
-            properties |= {"experimentId": EXPERIMENT, "variant": random.choice(("control", "green"))}
-        event = {"event": name, "userId": f"user-{random.randrange(200_000)}", "properties": properties}
+            properties |= {"experimentId": EXPERIMENT, "variant": _variant_of(user_id)}
+        event = {"event": name, "userId": user_id, "properties": properties}
         if random.random() < 0.5:
             event["id"] = str(uuid4())
         if random.random() < 0.8:
             event["timestamp"] = (now - timedelta(seconds=random.random() * 3600)).isoformat()
         events.append(event)
+    return events
+
+
+def draw_exposures(random: Random, count: int = A_BATCH) -> list[dict[str, Any]]:
+    """As the service's own clients report them, of users who were never reported before."""
+    events = []
+    for _ in range(count):
+        user_id = str(UUID(bytes=random.randbytes(16)))
+        properties = {"experimentId": EXPERIMENT, "variant": _variant_of(user_id)}
+        event = {"event": "experiment_exposure", "userId": user_id, "properties": properties, "id": str(uuid4())}
+        events.append({**event, "timestamp": datetime.now(UTC).isoformat()})
     return events
 
 
@@ -86,9 +112,15 @@ def _busy_seconds() -> float:
     return (user + nice + system + sum(interrupts)) / TICKS_A_SECOND
 
 
-def send_by_http(barrier: Any, port: int, headers: Mapping[str, str], batches: int) -> None:
+def send_by_http(
+    barrier: Any,
+    port: int,
+    headers: Mapping[str, str],
+    batches: int,
+    draw: Callable[[Random], list[dict[str, Any]]] = draw_events,
+) -> None:
     random = Random(secrets.token_bytes(8))
-    bodies = [json.dumps({"events": draw_events(random)}).encode() for _ in range(batches)]
+    bodies = [json.dumps({"events": draw(random)}).encode() for _ in range(batches)]
     _send(barrier, port, headers, bodies)
 
 

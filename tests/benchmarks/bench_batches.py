@@ -10,12 +10,12 @@ import psycopg
 
 from tests.benchmarks.batch_clients import (
     A_BATCH,
-    EXPERIMENT,
     Stretch,
     send_by_copy,
     send_by_http,
     send_by_http_for_long,
     send_together,
+    start_experiment,
 )
 from tests.benchmarks.load import resident_mib
 from tests.benchmarks.servers import serving_on_postgresql
@@ -36,17 +36,10 @@ def run() -> bool:
     )
     with serving_on_postgresql(workers=WORKERS) as server:
         database = server.environment["DATABASE_URL"]
-        _start_experiment(server)
+        start_experiment(server)
         measure(server, database)  # not recorded: a warm-up
         rounds = [measure(server, database) for _ in range(ROUNDS)]
         return all([report(rounds), send_many(server), are_all_there(database)])
-
-
-def _start_experiment(server: Server) -> None:
-    variants = [{"key": "control", "weight": 1}, {"key": "green", "weight": 1}]
-    experiment = {"key": EXPERIMENT, "variants": variants, "metrics": ["purchase"]}
-    server.ask("POST", "/v1/experiments", json=experiment).raise_for_status()
-    server.ask("POST", f"/v1/experiments/{EXPERIMENT}/start").raise_for_status()
 
 
 def measure(server: Server, database: str) -> tuple[Stretch, Stretch]:

@@ -14,8 +14,8 @@ from typing import Any
 from growthbook import GrowthBook
 
 from flags.engine.evaluation import evaluate
-from flags.engine.parsing import parse_flag
 from flags.engine.types import Configuration, Context
+from flags.validation.parsing import parse_flag
 
 ROUNDS, TIMES = 7, 50_000
 LEAST_FACTOR = 8

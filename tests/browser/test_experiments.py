@@ -103,7 +103,11 @@ def test_ship__against_the_verdict__asks_for_the_reason(visit: Visit, production
     visit.open(f"{PAGES}/{experiment.pk}/change/")
     page.get_by_role("link", name="Ship").click()
     expect(page.locator("input[value=green]")).to_be_checked()
-    expect(page.get_by_text("there are objections against this variant")).to_be_hidden()
+    expect(page.get_by_text("there are objections against this choice")).to_be_hidden()
+
+    page.locator("input[value=everyone]").check()
+    expect(page.get_by_text("it removes rule 2 of the flag (20 % of everyone).")).to_be_visible()
+    page.locator("input[value=audience]").check()
 
     page.locator("input[value=control]").check()
     page.get_by_role("button", name="Ship the winner").click()
@@ -111,7 +115,7 @@ def test_ship__against_the_verdict__asks_for_the_reason(visit: Visit, production
     expect(page.locator("input[value=control]")).to_be_checked()
     page.locator("#id_reason").fill("Support cannot cope.")
     page.get_by_role("button", name="Ship the winner").click()
-    expect(page.get_by_text("control is shipped to everyone. e is stopped.")).to_be_visible()
+    expect(page.get_by_text("control is shipped to the audience of the experiment. e is stopped.")).to_be_visible()
 
     page.get_by_role("link", name="Reopen").click()
     page.get_by_role("button", name="Reopen the experiment").click()

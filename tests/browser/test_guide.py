@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from config.guide.pages import PAGES
 from config.guide.rendering import page_url
+from flags.clients.building import build
 from tests.browser.conftest import Visit
 
 pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
 TELEPHONE = {"width": 390, "height": 844}
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 LEAST_CONTRAST = 4.5
+CLIENTS = "/clients/"
 CONTRAST = """
 () => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -49,6 +51,11 @@ CONTRAST = """
 """Every pair of text and ground that is shown, with its contrast."""
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _clients_are_built() -> None:
+    build()
+
+
 @pytest.fixture
 def reader(browser: Browser, live_server: Any, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """Somebody who is not signed in. The test's parameters are options of the browser's context."""
@@ -66,10 +73,10 @@ def reader(browser: Browser, live_server: Any, request: pytest.FixtureRequest) -
 @pytest.mark.parametrize("reader", [{"viewport": TELEPHONE}], indirect=True)
 def test_pages__on_a_telephone__do_not_scroll_sideways(reader: Visit) -> None:
     wide = []
-    for page in PAGES:
-        reader.open(page_url(page))
+    for address in [*map(page_url, PAGES), CLIENTS]:
+        reader.open(address)
         if reader.page.evaluate(SIDEWAYS) > 0:
-            wide.append(page.path)
+            wide.append(address)
     assert wide == []
 
 
@@ -133,14 +140,16 @@ def test_page__without_script__has_everything_but_the_search(reader: Visit) -> N
     reader.open("/guide/tour/flags")
     expect(reader.page.get_by_role("search")).to_be_hidden()
     expect(reader.page.get_by_role("navigation", name="Guide")).to_be_visible()
-    reader.page.get_by_role("link", name=re.compile("^Next")).click()
+    reader.page.locator("a[rel=next]").click()
     reader.page.wait_for_url("**/guide/tour/targeting")
 
 
 @pytest.mark.parametrize(
     "reader", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True, ids=["light", "dark"]
 )
-@pytest.mark.parametrize("path", ["/guide/", "/guide/tour/flags", "/guide/openfeature/python", "/guide/settings"])
+@pytest.mark.parametrize(
+    "path", ["/guide/", "/guide/tour/flags", "/guide/openfeature/python", "/guide/settings", CLIENTS]
+)
 def test_colours__of_all_texts__have_contrast(reader: Visit, path: str) -> None:
     reader.open(path)
     faint = {pair: round(contrast, 2) for pair, contrast in reader.page.evaluate(CONTRAST) if contrast < LEAST_CONTRAST}

@@ -169,9 +169,11 @@ def test_rule__what_it_serves__is_chosen_among_the_variants(visit: Visit) -> Non
     assert stored().rules == [{**everyone, "variant": "green"}, {**everyone, "split": split}, everyone]
 
 
-def test_rule__of_a_flag_without_variants__serves_nothing_in_particular(visit: Visit) -> None:
+def test_rule__of_a_flag_without_variants__serves_on_or_off(visit: Visit) -> None:
     open_flag(visit, rules=[{"type": "percentage", "percentage": 5}])
-    expect(rule(visit, 1).get_by_label("Serves")).to_have_count(0)
+    rule(visit, 1).get_by_label("Serves").select_option("off")
+    save(visit)
+    assert stored().rules == [{"type": "percentage", "percentage": 5, "serves": False}]
 
 
 def test_rule__refused__unfolds_where_the_mistake_is(visit: Visit) -> None:
@@ -224,6 +226,35 @@ def test_rule__of_an_experiment__is_shown_and_stays_first(visit: Visit) -> None:
     rule(visit, 3).get_by_label("Move rule 3 up").click()
     save(visit)
     assert stored().rules == [driving_rule, *rules[::-1]]
+
+
+def test_rules__before_that_of_an_experiment__are_shown_and_stay_as_they_are(visit: Visit) -> None:
+    rules = [{"type": "percentage", "percentage": share} for share in (5, 6, 7)]
+    flag_in_production(rules=rules)
+    driving_rule = experiment_rule()
+    with writing(actor=ACTOR, at=NOON) as log:
+        production = Environment.objects.get(key="production")
+        put_rule(log, key="new-checkout", environment=production, rule=driving_rule, position=1)
+    visit.open(f"/admin/flags/flag/{stored().pk}/change/")
+    expect(rule(visit, 1).get_by_text("is not edited while the experiment runs")).to_be_visible()
+    expect(rule(visit, 1).get_by_role("button", name="Remove rule 1")).to_have_count(0)
+    expect(rule(visit, 3).get_by_label("Move rule 3 up")).to_be_disabled()
+    rule(visit, 4).get_by_label("Percentage", exact=True).fill("8")
+    save(visit)
+    assert stored().rules == [rules[0], driving_rule, rules[1], {**rules[2], "percentage": 8}]
+
+
+def test_rule__that_a_winner_left_behind__keeps_its_ranges_and_what_it_serves(visit: Visit) -> None:
+    ranges = [{"salt": "checkout", "from": 0, "to": 75}, {"salt": "e", "from": 0, "to": 12.5}]
+    shipped = {"type": "percentage", "percentage": 5, "salt": "e:holdback", "ranges": ranges, "serves": False}
+    flag_in_production(rules=[shipped])
+    visit.open(f"/admin/flags/flag/{stored().pk}/change/")
+    expect(rule(visit, 1).get_by_label("Serves")).to_have_value("false")
+    rule(visit, 1).get_by_text("More").first.click()
+    expect(rule(visit, 1).get_by_label("Range 1 salt")).to_have_value("checkout")
+    rule(visit, 1).get_by_label("Range 2 to").fill("20")
+    save(visit)
+    assert stored().rules == [{**shipped, "ranges": [ranges[0], {**ranges[1], "to": 20}]}]
 
 
 def test_rule__of_a_kind_that_the_cards_do_not_know__is_refused_as_it_was_typed(visit: Visit) -> None:

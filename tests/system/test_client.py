@@ -81,7 +81,7 @@ def test_client__generated__compiles_and_has_every_operation(generated: Path) ->
     segments |= {"change_segment_users", "revert_segment"}
     environments = {"list_environments", "create_environment", "get_environment", "update_environment"}
     keys = {"list_keys", "create_key", "get_key", "update_key", "revoke_key"}
-    others = {"erase_user", "get_ruleset", "get_flag_usage", "promote_flags"}
+    others = {"erase_user", "get_ruleset", "get_flag_usage", "preview_flag", "promote_flags"}
     clients = {"ofrep_evaluate_flag", "ofrep_evaluate_flags"}
     configuration = flags | segments | metrics | environments | keys
     assert operations == configuration | experiments | transitions | events | others | clients
@@ -183,6 +183,9 @@ def test_client__of_rulesets_usage_and_promotion__works(call: Call, models: Modu
 
     status, usage = call("flags.get_flag_usage", "client.promoted", interval=models.GetFlagUsageInterval.DAY)
     assert (status, usage.data.total, usage.data.outcomes) == (200, 0, [])
+
+    status, preview = call("flags.preview_flag", "client.promoted", body=models.PreviewRequest(enabled=False))
+    assert (status, preview.data.status.value in ("ok", "empty")) == (200, True)  # other tests evaluate flags, too
 
     request = models.PromotionRequest(from_="staging", flags=["client.promoted"], dry_run=True)
     status, promotion = call("flags.promote_flags", body=request)
