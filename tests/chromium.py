@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 Launch = Callable[..., Browser]
 
@@ -35,3 +35,11 @@ def launch_chromium() -> Iterator[Launch]:
         yield lambda *flags: playwright.chromium.launch(executable_path=installed, args=[*_FLAGS, *flags])
     if before is None:
         del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+def line_printed(page: Page, cause: Callable[[], object], *, after: str = "") -> str:
+    """Return the next line other than `after` that the page's code prints once this has been called."""
+    # The browser logs errors of its own there, such as a site's icon that is missing.
+    with page.expect_console_message(lambda message: message.type == "log" and message.text != after) as printed:
+        cause()
+    return printed.value.text

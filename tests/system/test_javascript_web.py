@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from flags.clients import npm
-from tests.chromium import Launch
+from tests.chromium import Launch, line_printed
 from tests.system.javascript.experiments import events, results, start_experiment
 from tests.system.javascript.packages import install
 from tests.system.openfeature.flags import ADA, BOB, CASES, Case, serving_flags
@@ -340,10 +340,7 @@ def test_guide__experiment_in_a_page__is_counted_as_the_page_says(
         (folder / name).write_text(code)
     run_commands(command("web", "npx esbuild main.js"), folder)
     first, second = guide.example.printed.splitlines()
-    with visit.page.expect_console_message() as printed:
-        visit.page.goto(f"{shop}/public/")
-    assert printed.value.text == first
+    assert line_printed(visit.page, lambda: visit.page.goto(f"{shop}/public/")) == first
     visit.wait_until(lambda: run_commands(guide.read) == guide.results, "the results are those of the page")
-    with visit.page.expect_console_message(lambda message: message.text != first) as printed:
-        server.ask("PATCH", "/v1/flags/order-button", json={"enabled": False})
-    assert printed.value.text == second
+    switch_off = partial(server.ask, "PATCH", "/v1/flags/order-button", json={"enabled": False})
+    assert line_printed(visit.page, switch_off, after=first) == second

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tests.chromium import Launch
+from tests.chromium import Launch, line_printed
 from tests.system.openfeature.flags import ADA, BOB, CASES, Case, serving_flags
 from tests.system.openfeature.node import node
 from tests.system.openfeature.shop import Visit, serving_shop
@@ -216,9 +216,5 @@ def test_guide__example_for_browsers__prints_what_it_says(open_shop: Open, serve
     example = snippet("web", server)
     page = open_shop().page
     first, second = example.printed.splitlines()
-    with page.expect_console_message() as printed:
-        page.add_script_tag(content=example.code, type="module")
-    assert printed.value.text == first
-    with page.expect_console_message(lambda message: message.text != first) as printed:
-        switch(server, "maintenance-banner", True)
-    assert printed.value.text == second
+    assert line_printed(page, lambda: page.add_script_tag(content=example.code, type="module")) == first
+    assert line_printed(page, lambda: switch(server, "maintenance-banner", True), after=first) == second
