@@ -272,7 +272,7 @@ def check(ledger: Ledger, server: Server) -> None:
     assert _different({event["id"]: _as_sent(event) for event in stored}, ledger.events) == []
     expected = dict.fromkeys(ledger.reported, REPORTED) | ledger.variants
     assert _different(stored_exposures(server), expected) == []
-    results = server.ask("GET", f"/v1/experiments/{EXPERIMENT}").json()["data"]["results"]
+    results = server.ask_after_outage("GET", f"/v1/experiments/{EXPERIMENT}").json()["data"]["results"]
     counted = Counter(expected.values())
     assert {key: result["sampleSize"] for key, result in results.items()} == {key: counted[key] for key in VARIANTS}
     assert counted_events(server) == Counter(event["event"] for event in stored)
@@ -293,14 +293,13 @@ def stored_events(server: Server) -> list[dict[str, Any]]:
     """All of them, page by page, as the `Link` header leads."""
     events: list[dict[str, Any]] = []
     path = "/v1/events?limit=1000"
-    with server.client() as client:
-        while True:
-            response = client.get(path)
-            events += response.json()["data"]
-            if "next" not in response.links:
-                return events
-            following = urlsplit(response.links["next"]["url"])
-            path = f"{following.path}?{following.query}"
+    while True:
+        response = server.ask_after_outage("GET", path)
+        events += response.json()["data"]
+        if "next" not in response.links:
+            return events
+        following = urlsplit(response.links["next"]["url"])
+        path = f"{following.path}?{following.query}"
 
 
 def stored_exposures(server: Server) -> dict[str, str]:
@@ -317,7 +316,7 @@ def stored_exposures(server: Server) -> dict[str, str]:
 
 def counted_events(server: Server) -> dict[str, int]:
     """How many events of each name there are, by the service's own counts."""
-    data = server.ask("GET", "/v1/events/counts").json()["data"]
+    data = server.ask_after_outage("GET", "/v1/events/counts").json()["data"]
     counted = {entry["event"]: entry["count"] for entry in data["events"]}
     assert sum(counted.values()) == data["total"]
     return counted
