@@ -9,7 +9,8 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -29,6 +30,9 @@ _HEAD_FIELDS = frozenset({"id", "key"})  # shown above the differences
 DescribeValue = Callable[[str, Any], str | None]
 """Describes the value at a path such as `rules[0]`; returns None where JSON reads as well."""
 
+DescribeValueAt = Callable[[str, Any, datetime], str | None]
+"""Does the same, as the value was meant at the moment of the change."""
+
 _capital = re.compile(r"(?<=[a-z])[A-Z]")
 _timestamp = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d+Z")
 _element = re.compile(r"^(.*?)s?\[(\d+)\]$")
@@ -38,7 +42,7 @@ def _as_json(_path: str, _value: Any) -> str | None:
     return None
 
 
-value_describers: dict[str, DescribeValue] = {}
+value_describers: dict[str, DescribeValueAt] = {}
 """For each kind of object, the function that describes its values.
 
 The admin of each app adds its own.
@@ -105,7 +109,13 @@ def describe_change_briefly(change: Any) -> DescribedChange:
 
 
 def _describe(change: Change, before: Document | None, after: Document | None) -> list[str]:
-    return describe_differences(before, after, value_describers.get(change.object_kind, _as_json))
+    describe_at = value_describers.get(change.object_kind)
+    describe_value = partial(_described, describe_at, change.at) if describe_at else _as_json
+    return describe_differences(before, after, describe_value)
+
+
+def _described(describe_at: DescribeValueAt, at: datetime, path: str, value: Any) -> str | None:
+    return describe_at(path, value, at)
 
 
 def describe_differences(

@@ -97,7 +97,7 @@ class ShipForm(StrictForm, forms.Form):
         keys, now = self.experiment.variant_keys, timezone.now()
         is_running = self.experiment.status == Status.RUNNING
         rules = removed_rules(self.experiment, ShipTo.EVERYONE) if is_running else []
-        removed = [objection.message for objection in against_removal(rules)]
+        removed = [objection.message for objection in against_removal(rules, now)]
         is_off = "enable" in self.fields
         condition = " if the flag is switched on" if is_off else ""
         affected = {

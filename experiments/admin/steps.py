@@ -178,9 +178,11 @@ class StepPages(DomainAdmin):
         experiment = self._find_for_step(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
-        results = analyse_experiment(experiment, timezone.now())
+        now = timezone.now()
+        results = analyse_experiment(experiment, now)
         raised = {
-            key: [objection.message for objection in find_objections(results, key)] for key in experiment.variant_keys
+            key: [objection.message for objection in find_objections(results, key, now)]
+            for key in experiment.variant_keys
         }
         form = ShipForm(request.POST or None, experiment=experiment, winner=results.verdict.variant, objections=raised)
 
@@ -319,7 +321,7 @@ def _other_rules(experiment: Experiment) -> str:
     if not flag.enabled:
         return ". The flag is off and stays off"
     if rules := own_rules(flag.rules):
-        return f": {summarise_rules(rules)}"
+        return f": {summarise_rules(rules, timezone.now())}"
     served = f"everyone gets {flag.default_variant}" if flag.default_variant else "it is on for everyone"
     return f". It has no other rules, so {served}"
 

@@ -232,7 +232,7 @@ def _key_or_switch(served: str | bool) -> str:
 _index = re.compile(r"\[\d+\]$")
 
 
-def describe_experiment_value(path: str, value: Any) -> str | None:
+def describe_experiment_value(path: str, value: Any, _at: datetime) -> str | None:
     """Describe the value of a property, or of one element of a list; None where JSON reads as well.
 
     `path` is a path in the document of the experiment, such as `variants` or `variants[0]`.

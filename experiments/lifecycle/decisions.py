@@ -249,7 +249,7 @@ def _stop_with_winner(
     experiment.refresh_from_db()
     results = analyse_experiment(experiment, log.at, is_being_stopped=True)
     removed = flag_rule.removed_rules(experiment, shipment.ship_to)
-    objections = find_objections(results, shipment.winner, removed, affected)
+    objections = find_objections(results, shipment.winner, log.at, removed, affected)
     _require_reason(log.reason, shipment.winner, objections)
     decision = {**_decision(results, shipment, objections), "reason": log.reason}
     written = flag_rule.ship(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from math import ceil
 
@@ -52,12 +52,14 @@ _VERDICTS = {
 def find_objections(
     results: Results,
     winner: str,
+    at: datetime,
     removed_rules: Sequence[tuple[int, Document]] = (),
     affected: Affected | None = None,
 ) -> list[Objection]:
     """Return the objections to shipping `winner` by these results, those to the data first.
 
-    `removed_rules` are those of the flag that shipping it to everyone removes, with their numbers.
+    `removed_rules` are those of the flag that shipping it to everyone removes, with their numbers. Words about them are
+    true at the moment `at`.
     `affected` says which recent users see something else.
     """
     return [
@@ -66,15 +68,15 @@ def find_objections(
         *_by_shortest_run(results, winner),
         *_by_size(results),
         *_by_verdict(results, winner),
-        *against_removal(removed_rules),
+        *against_removal(removed_rules, at),
         *against_affecting(affected),
     ]
 
 
-def against_removal(removed_rules: Sequence[tuple[int, Document]]) -> Iterator[Objection]:
+def against_removal(removed_rules: Sequence[tuple[int, Document]], at: datetime) -> Iterator[Objection]:
     """Yield an objection for every rule of the flag that shipping a variant to everyone removes."""
     for number, rule in removed_rules:
-        message = f"it removes rule {number} of the flag ({describe_rule(rule)})"
+        message = f"it removes rule {number} of the flag ({describe_rule(rule, at)})"
         yield Objection(Cause.RULES_REMOVED, message)
 
 

@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import path
+from django.utils import timezone
 
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.reverts import RevertPages
@@ -165,7 +166,7 @@ class FlagPages(RevertPages):
         environment_key = current_environment(request).key
         before, after = (_in_environment(environment_key, document) for document in (flag_changes.document(obj), then))
         after["rules"] = with_driven_rule(before["rules"], after["rules"])
-        return describe_differences(before, after, describe_flag_value)
+        return describe_differences(before, after, partial(describe_flag_value, at=timezone.now()))
 
     def _document_at(self, request: HttpRequest, obj: Flag, revision: int) -> Document | None:
         """Return the flag as it was at a revision in the history of the current environment, if it existed then."""

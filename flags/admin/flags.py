@@ -137,7 +137,7 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
 
     @column("On for")
     def shown_rules(self, flag: Flag) -> str:
-        return summarise_rules(flag.rules)
+        return summarise_rules(flag.rules, timezone.now())
 
     @column("Updated", ordering="updated_at")
     def shown_update(self, flag: Flag) -> SafeString | None:
@@ -296,7 +296,8 @@ def _join_keys(keys: list[str]) -> str:
 def _elsewhere(flag_id: Any, environment: Environment) -> list[tuple[FlagState, str]]:
     """Return the states of the flag in the other environments, each with its rules in words."""
     states = FlagState.objects.filter(flag_id=flag_id).exclude(environment=environment).select_related("environment")
-    return [(state, summarise_rules(state.rules)) for state in states.order_by("environment__key")]
+    now = timezone.now()
+    return [(state, summarise_rules(state.rules, now)) for state in states.order_by("environment__key")]
 
 
 def _known_flags(flag_id: Any) -> KnownFlags | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import path
+from django.utils import timezone
 
 from config.admin.current_environment import check_environment, current_environment, environments_of
 from config.admin.site import DomainAdmin, button, reason_of, writer
@@ -140,19 +143,20 @@ def _flags_to_switch_off(keys: Sequence[str], source: Environment, target: Envir
 def _preview(request: HttpRequest, keys: Sequence[str], source: Environment) -> Preview:
     target = current_environment(request)
     written = promote(source=source, target=target, keys=keys, is_dry_run=True, **writer(request))
-    flags = [_preview_flag(flag, target.key) for flag in written[:_MOST_FLAGS]]
+    now = timezone.now()
+    flags = [_preview_flag(flag, target.key, now) for flag in written[:_MOST_FLAGS]]
     return Preview(flags, len(written), fingerprint(written))
 
 
-def _preview_flag(written: Written, environment_key: str) -> FlagPreview:
+def _preview_flag(written: Written, environment_key: str, now: datetime) -> FlagPreview:
     before, after = (
         (document or {"states": {}})["states"].get(environment_key, OFF) for document in (written.before, written.after)
     )
     standings = [
-        (when, "on" if state["enabled"] else "off", summarise_rules(state["rules"]))
+        (when, "on" if state["enabled"] else "off", summarise_rules(state["rules"], now))
         for when, state in (("before", before), ("after", after))
     ]
-    lines = describe_differences(before, after, describe_flag_value)
+    lines = describe_differences(before, after, partial(describe_flag_value, at=now))
     return FlagPreview(written.key, standings, lines[:_MOST_LINES], max(0, len(lines) - _MOST_LINES))
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from config import snapshot as system
@@ -100,7 +101,10 @@ class SegmentAdmin(RevertPages):
 
     def differences_to(self, request: HttpRequest, obj: Segment, revision: int) -> list[str] | None:
         then = segment_changes.document_at(obj.key, revision)
-        return None if then is None else describe_differences(segment_changes.document(obj), then, describe_flag_value)
+        if then is None:
+            return None
+        describe_value = partial(describe_flag_value, at=timezone.now())
+        return describe_differences(segment_changes.document(obj), then, describe_value)
 
     def deletion(self, request: HttpRequest, obj: Segment) -> Confirmation:
         return Confirmation(

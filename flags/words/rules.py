@@ -6,12 +6,16 @@ Pure: no page, no database.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
+from flags.engine.timestamps import parse_timestamp
 from flags.validation.operands import OPERANDS
+from flags.words.moments import describe_moment
+from flags.words.schedules import Rule, Wording, describe_ended, describe_ramp, describe_schedule, ended_at
 
 _MOST_RULES = 3
 _MOST_VALUES = 3
@@ -74,21 +78,32 @@ def operator_choices() -> list[tuple[str, list[OperatorChoice]]]:
     ]
 
 
-def summarise_rules(rules: Sequence[Mapping[str, Any]]) -> str:
-    """Return the users that the rules match: `25 % of everyone; plan equals pro`."""
-    if not rules:
-        return "everyone"
-    in_force = [rule for rule in rules if rule.get("enabled", True)]
-    if not in_force:
-        return "no one: all rules are off"
-    shown = "; ".join(_rule(rule) for rule in in_force[:_MOST_RULES])
-    more = len(in_force) - _MOST_RULES
-    return f"{shown}; and {more} more" if more > 0 else shown
+def summarise_rules(rules: Sequence[Rule], at: datetime) -> str:
+    """Return the users that the rules match at a moment, and from when others do: `25 % of everyone; plan equals pro`.
+
+    Rules that are off or over match nobody, and are left out.
+    """
+    return _summarise(rules, Wording(at))
 
 
-def describe_rule(rule: Mapping[str, Any]) -> str:
+def describe_state(state: Mapping[str, Any], at: datetime) -> str:
+    """Return for whom a flag is on: `on for everyone from 26 Nov 2026, 09:00`.
+
+    `state` has what the document of a flag has in one environment, with `prerequisites` and `archivedAt` if it has any.
+    """
+    if state.get("archivedAt"):
+        return "off: archived"
+    if not state["enabled"]:
+        return "off"
+    wanted = " and ".join(prerequisite["flag"] for prerequisite in state.get("prerequisites", ()))
+    requires = f", requires {wanted}" if wanted else ""
+    return f"on for {_summarise(state['rules'], Wording(at, is_sentence=True))}{requires}"
+
+
+def describe_rule(rule: Rule, at: datetime) -> str:
     """Return a rule in words, also one that is off: `25 % of everyone → new`."""
-    return _rule(rule) if rule.get("enabled", True) else f"{_rule(rule)}; it is off"
+    text = _rule(rule, Wording(at))
+    return text if rule.get("enabled", True) else f"{text}; it is off"
 
 
 def describe_condition(condition: Mapping[str, Any]) -> str:
@@ -101,27 +116,45 @@ def describe_condition(condition: Mapping[str, Any]) -> str:
     return f"{text} {_join(value) if isinstance(value, list) else _value(value)}"
 
 
-def _rule(rule: Mapping[str, Any]) -> str:
+def _summarise(rules: Sequence[Rule], wording: Wording) -> str:
+    if not rules:
+        return "everyone"
+    switched_on = [rule for rule in rules if rule.get("enabled", True)]
+    if not switched_on:
+        return "no one: all rules are off"
+    current = [rule for rule in switched_on if ended_at(rule, wording.at) is None]
+    if not current:
+        return f"no one: {_describe_ends(rules, wording.at)}"
+    shown = "; ".join(_rule(rule, wording) for rule in current[:_MOST_RULES])
+    more = len(current) - _MOST_RULES
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def _describe_ends(rules: Sequence[Rule], at: datetime) -> str:
+    ends = [end for rule in rules if rule.get("enabled", True) and (end := ended_at(rule, at))]
+    last = describe_ended(max(ends), at)
+    if len(rules) == 1:
+        return f"the rule {last}"
+    return f"the last rule {last}" if len(ends) == len(rules) else f"the last rule that is not off {last}"
+
+
+def _rule(rule: Rule, wording: Wording) -> str:
     if rule.get("type") == "experiment":
-        return _experiment_rule(rule)
-    audience, share = _audience(rule), _share(rule)
+        return f"users of {_experiment_rule(rule)}" if wording.is_sentence else _experiment_rule(rule)
     conditions = " and ".join(
         [*map(describe_condition, rule.get("conditions", ())), *map(_range, rule.get("ranges", ()))]
     )
-    if not conditions:
-        users = audience or "everyone"
-    elif audience is None:
-        users = f"users whose {conditions}" if share else conditions
-    else:
-        users = f"{audience} whose {conditions}"
-    return f"{share} of {users}{_served(rule)}" if share else f"{users}{_served(rule)}"
+    audience = _audience(rule) or ("" if conditions else "everyone")
+    users = " whose ".join(filter(None, (audience or "users", conditions)))
+    short = users if audience or wording.is_sentence else conditions
+    return describe_schedule(rule, short, users, wording, is_long=bool(conditions)) + _served(rule)
 
 
 def _range(part: Mapping[str, Any]) -> str:
     return f"bucket is in {part['from']:g} to {part['to']:g} % of {part['salt']}"
 
 
-def _experiment_rule(rule: Mapping[str, Any]) -> str:
+def _experiment_rule(rule: Rule) -> str:
     switched = {True: "on", False: "off"}
     variants = rule["variants"]
     shown = " / ".join(
@@ -132,23 +165,15 @@ def _experiment_rule(rule: Mapping[str, Any]) -> str:
     return f"experiment {rule['experiment']}: {shown}" + (f" and {more} more" if more > 0 else "")
 
 
-def _share(rule: Mapping[str, Any]) -> str:
-    if ramp := rule.get("ramp"):
-        first, last = rule.get("percentage", ramp[0]["percentage"]), ramp[-1]["percentage"]
-        return f"{first:g} % to {last:g} %"
-    percentage = rule.get("percentage", 100)
-    return "" if percentage == 100 else f"{percentage:g} %"
-
-
-def _served(rule: Mapping[str, Any]) -> str:
+def _served(rule: Rule) -> str:
     if not rule.get("serves", True):
         return " → off"
     if "split" in rule:
-        return f" → {' / '.join(part['variant'] for part in rule['split'])}"
+        return f" → {' / '.join(part['variant'] for part in rule['split'] if part['weight'])}"
     return f" → {rule['variant']}" if "variant" in rule else ""
 
 
-def _audience(rule: Mapping[str, Any]) -> str | None:
+def _audience(rule: Rule) -> str | None:
     """Return the users before conditions narrow them; None for a rule with conditions only."""
     if "userIds" in rule:
         users = rule["userIds"]
@@ -174,33 +199,48 @@ def _value(value: object) -> str:
 
 
 # The value of a variant may contain a property of any name, so paths are matched from their start.
-_state = r"(states\..+\.)?"
-_switch = re.compile(rf"{_state}(rules\[\d+\]\.)?enabled")
-_rules = re.compile(rf"{_state}rules")
-_rule_in_history = re.compile(rf"{_state}rules\[\d+\]")
-_conditions = re.compile(rf"({_state}rules\[\d+\]\.)?conditions")
-_condition = re.compile(rf"({_state}rules\[\d+\]\.)?conditions\[\d+\]")
-_operator = re.compile(rf"({_state}rules\[\d+\]\.)?conditions\[\d+\]\.operator")
-
+_state = r"(?:states\..+\.)?"
+_rule_path = rf"{_state}rules\[\d+\]"
+_condition_path = rf"(?:{_rule_path}\.)?conditions\[\d+\]"
 
 CLIENT_VISIBLE = "clientVisible"
 
 
-def describe_flag_value(path: str, value: Any) -> str | None:
-    """Describe a switch, rules, conditions or an operator; None for values that read as well in JSON.
+def _describe_rules(rules: Sequence[Rule], at: datetime) -> str:
+    return _summarise(rules, Wording(at, is_record=True))
+
+
+def _describe_rule(rule: Rule, at: datetime) -> str:
+    text = _rule(rule, Wording(at, is_record=True))
+    return text if rule.get("enabled", True) else f"{text}; it is off"
+
+
+_DESCRIBERS: Sequence[tuple[re.Pattern[str], Callable[[Any, datetime], str | None]]] = [
+    (re.compile(pattern), describe)
+    for pattern, describe in (
+        (CLIENT_VISIBLE, lambda value, _: "yes" if value else "no"),
+        (rf"{_state}enabled|{_rule_path}\.enabled", lambda value, _: "on" if value else "off"),
+        (rf"{_state}rules", _describe_rules),
+        (_rule_path, _describe_rule),
+        (rf"{_rule_path}\.(startAt|endAt)|{_rule_path}\.ramp\[\d+\]\.at", lambda value, _: _moment(value)),
+        (rf"{_rule_path}\.percentage|{_rule_path}\.ramp\[\d+\]\.percentage", lambda value, _: f"{value:g} %"),
+        (rf"{_rule_path}\.ramp", lambda steps, _: describe_ramp(steps)),
+        (rf"{_rule_path}\.ramp\[\d+\]", lambda step, _: describe_ramp([step])),
+        (rf"(?:{_rule_path}\.)?conditions", lambda parts, _: " and ".join(map(describe_condition, parts)) or "none"),
+        (_condition_path, lambda condition, _: describe_condition(condition)),
+        (rf"{_condition_path}\.operator", lambda name, _: _WORDS[name][0] if name in _WORDS else None),
+    )
+]
+
+
+def describe_flag_value(path: str, value: Any, at: datetime) -> str | None:
+    """Describe a value of a flag or a segment as it was meant at a moment; None for values that read as well in JSON.
 
     `path` is a path in the document of a flag or a segment, such as `states.production.rules[0]`.
     """
-    if path == CLIENT_VISIBLE:
-        return "yes" if value else "no"
-    if _switch.fullmatch(path):
-        return "on" if value else "off"
-    if _rules.fullmatch(path):
-        return summarise_rules(value)
-    if _rule_in_history.fullmatch(path):
-        return summarise_rules([value])
-    if _conditions.fullmatch(path):
-        return " and ".join(map(describe_condition, value)) or "none"
-    if _operator.fullmatch(path):
-        return _WORDS[value][0] if value in _WORDS else None
-    return describe_condition(value) if _condition.fullmatch(path) else None
+    describe = next((describe for pattern, describe in _DESCRIBERS if pattern.fullmatch(path)), None)
+    return describe(value, at) if describe else None
+
+
+def _moment(text: str) -> str:
+    return f"{describe_moment(parse_timestamp(text))} UTC"

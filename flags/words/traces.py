@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flags.engine.bucketing import BUCKETS
+from flags.engine.timestamps import parse_timestamp
+from flags.words.moments import describe_moment
 from flags.words.rules import describe_condition
 
 Trace = Mapping[str, Any]
@@ -191,10 +193,10 @@ def _switch(step: Trace) -> DescribedStep:
 
 def _schedule(step: Trace) -> DescribedStep:
     bounds = [
-        f"{word} {_minute(step[name])}" for word, name in (("from", "startAt"), ("until", "endAt")) if name in step
+        f"{word} {_moment(step[name])}" for word, name in (("from", "startAt"), ("until", "endAt")) if name in step
     ]
     return DescribedStep(
-        f"The rule is scheduled {' '.join(bounds)} UTC", f"it is {_minute(step['now'])} UTC", step["passed"]
+        f"The rule is scheduled {' '.join(bounds)} UTC", f"it is {_moment(step['now'][:19])} UTC", step["passed"]
     )
 
 
@@ -261,8 +263,8 @@ _STEPS = {
 }
 
 
-def _minute(timestamp: str) -> str:
-    return timestamp[:16].replace("T", " ")
+def _moment(timestamp: str) -> str:
+    return describe_moment(parse_timestamp(timestamp))
 
 
 def _json(value: object) -> str:

@@ -216,7 +216,7 @@ def test_decision__each_kind__is_described(winner: str, decision: Any, expected:
     ],
 )
 def test_value__in_words(path: str, value: Any, expected: str | None) -> None:
-    assert describe_experiment_value(path, value) == expected
+    assert describe_experiment_value(path, value, NOON) == expected
 
 
 @pytest.mark.django_db

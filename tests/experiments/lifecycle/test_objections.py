@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 
 def objections(environment: Environment, winner: str, at: datetime = NOON) -> list[Objection]:
-    return find_objections(analyse_experiment(get_experiment("e", environment), at), winner)
+    return find_objections(analyse_experiment(get_experiment("e", environment), at), winner, at)
 
 
 def causes(environment: Environment, winner: str) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from flags.words.rules import describe_flag_value
 
+NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
+STEP = {"at": "2026-01-16T09:00:00Z", "percentage": 50}
 RULE = {"type": "percentage", "percentage": 5}
 CONDITION = {"attribute": "plan", "operator": "equals", "value": "pro"}
 
@@ -26,7 +29,19 @@ CONDITION = {"attribute": "plan", "operator": "equals", "value": "pro"}
         ("rules[0].conditions[0].operator", "unknown", None),
         ("conditions", [CONDITION, CONDITION], "plan equals pro and plan equals pro"),
         ("conditions", [], "none"),
-        ("rules[0].percentage", 5, None),
+        ("rules[0]", {**RULE, "enabled": False}, "5 % of everyone; it is off"),
+        ("rules[0]", {**RULE, "startAt": "2026-01-16"}, "5 % of everyone from 16 Jan 2026"),
+        ("rules[0]", {**RULE, "endAt": "2026-01-15T11:00:00Z"}, "5 % of everyone, ended 15 Jan 2026, 11:00"),
+        ("rules[0]", {**RULE, "ramp": [STEP]}, "5 %, 50 % from 16 Jan 2026, 09:00"),
+        ("rules[0].percentage", 5, "5 %"),
+        ("states.production.rules[0].startAt", "2026-01-16", "16 Jan 2026, 00:00 UTC"),
+        ("rules[0].endAt", "2026-01-16T09:00:30+01:00", "16 Jan 2026, 08:00:30 UTC"),
+        ("rules[0].ramp", [STEP, {**STEP, "at": "2026-01-17"}], "50 % from 16 Jan 2026, 09:00, 50 % from 17 Jan 2026"),
+        ("rules[0].ramp[0]", STEP, "50 % from 16 Jan 2026, 09:00"),
+        ("rules[0].ramp[0].at", "2026-01-16", "16 Jan 2026, 00:00 UTC"),
+        ("rules[0].ramp[0].percentage", 12.5, "12.5 %"),
+        ("states.a.b.rules[0].enabled", False, "off"),
+        ("variants[0].value.startAt", "2026-01-16", None),
         ("variants[0].value", {"rules": []}, None),
         ("variants[0].value.rules[0]", RULE, None),
         ("variants[0].value.conditions[0]", {"any": "thing"}, None),
@@ -34,4 +49,4 @@ CONDITION = {"attribute": "plan", "operator": "equals", "value": "pro"}
     ],
 )
 def test_value__in_words(path: str, value: Any, expected: str | None) -> None:
-    assert describe_flag_value(path, value) == expected
+    assert describe_flag_value(path, value, NOW) == expected

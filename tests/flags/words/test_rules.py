@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ def rule(*conditions: tuple[Any, ...], **fields: Any) -> dict[str, Any]:
     return {"type": "attribute", **({"conditions": named} if named else {}), **fields}
 
 
+NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 PRO = ("plan", "equals", "pro")
 DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
 
@@ -51,14 +53,14 @@ DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
             [
                 rule(
                     type="percentage",
-                    ramp=[{"at": "2026-01-01", "percentage": 5}, {"at": "2026-02-01", "percentage": 50}],
+                    ramp=[{"at": "2026-02-01", "percentage": 5}, {"at": "2026-03-01", "percentage": 50}],
                 )
             ],
-            "5 % to 50 % of everyone",
+            "5 % from 1 Feb 2026, 50 % from 1 Mar 2026",
         ),
         (
-            [rule(type="percentage", percentage=0, ramp=[{"at": "2026-01-01", "percentage": 50}])],
-            "0 % to 50 % of everyone",
+            [rule(type="percentage", percentage=0, ramp=[{"at": "2026-02-01", "percentage": 50}])],
+            "50 % of everyone from 1 Feb 2026",
         ),
         ([rule(PRO, enabled=False), rule(type="percentage", percentage=5)], "5 % of everyone"),
         ([rule(PRO, enabled=False)], "no one: all rules are off"),
@@ -75,7 +77,7 @@ DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
     ],
 )
 def test_summary__of_rules__says_whom_they_take_in(rules: list[dict[str, Any]], words: str) -> None:
-    assert summarise_rules(rules) == words
+    assert summarise_rules(rules, NOW) == words
 
 
 def test_summary__every_operator__has_words() -> None:
