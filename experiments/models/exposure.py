@@ -56,7 +56,13 @@ class Exposure(models.Model):
     objects = ExposureQuerySet.as_manager()
 
     class Meta:
-        indexes = (models.Index(fields=("arrival",), name="exposure_by_arrival"),)
+        indexes = (
+            models.Index(fields=("arrival",), name="exposure_by_arrival"),
+            # Without it, finding out that no user has attributes takes a scan of all exposures.
+            models.Index(
+                fields=("experiment",), condition=Q(attributes__isnull=False), name="exposure_with_attributes"
+            ),
+        )
         constraints = (models.CheckConstraint(condition=Q(origin__in=Origin.values), name="exposure_origin_known"),)
 
     def __str__(self) -> str:
