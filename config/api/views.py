@@ -88,12 +88,13 @@ class ApiViewSet(GenericViewSet[Any]):
         *,
         status: int = 200,
         headers: Mapping[str, str] | None = None,
+        is_of_answer: bool = False,
     ) -> Response:
         """Return an answer with the version of a resource, or 304 if the caller has this answer. If
         parts of the answer have no version, the tag gets a digest of the whole answer, which
-        `If-Match` ignores.
+        `If-Match` ignores. `is_of_answer` says so of one answer, and `etag_of` of all.
         """
-        if self.etag_of == "answer":
+        if is_of_answer or self.etag_of == "answer":
             # Sorted, because databases may return the names of a document in another order.
             answered = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
             etag = f'{etag[:-1]}-{sha256(answered).hexdigest()[:16]}"'

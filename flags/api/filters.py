@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from config.api.filters import SwitchFilter, TextFilter
 from config.slugs import NAME_LENGTH
-from flags.api.flag_serializers import STALE_HELP
+from flags.api.flag_serializers import STALE_HELP, SUMMARY_HELP
 from flags.models import TAG_LENGTH, Flag, FlagQuerySet, Segment, SegmentQuerySet
 from flags.usage.staleness import not_stale, stale, with_stale_reasons
 
@@ -20,7 +20,23 @@ _STALE = (
 )
 
 
-class FlagFilter(django_filters.FilterSet):
+_SUMMARY = f"`true`: with the `summary` of each flag. {SUMMARY_HELP}"
+
+
+class SummaryFilter(django_filters.FilterSet):
+    """What an answer has in addition. It leaves out no flag."""
+
+    summary = SwitchFilter(method="keep_all", label=_SUMMARY)
+
+    class Meta:
+        model = Flag
+        fields = ()
+
+    def keep_all(self, flags: FlagQuerySet, _name: str, _is_summary: bool) -> FlagQuerySet:
+        return flags
+
+
+class FlagFilter(SummaryFilter):
     enabled = SwitchFilter(field_name="enabled", label="Whether the flag is on in this environment.")
     search = TextFilter(method="search_text", label=_SEARCH)
     tag = TextFilter(method="choose_tag", max_length=TAG_LENGTH, label="A tag of the flag, exactly.")
@@ -35,10 +51,6 @@ class FlagFilter(django_filters.FilterSet):
         field_name="client_visible", label="Whether keys of scope `client` may evaluate the flag."
     )
     stale = SwitchFilter(method="choose_stale", label=_STALE)
-
-    class Meta:
-        model = Flag
-        fields = ()
 
     def filter_queryset(self, queryset: FlagQuerySet) -> Any:
         has_archived = self.form.cleaned_data["archived"] is not None

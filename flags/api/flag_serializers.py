@@ -29,6 +29,7 @@ from flags.models import TAG_LENGTH
 from flags.usage.staleness import StaleReason, stale_reasons
 from flags.validation.parsing import MOST_PREREQUISITES
 from flags.validation.shapes import MOST_VARIANTS
+from flags.words.rules import describe_state
 
 TYPE_HELP = "The JSON type of the values of the variants."
 DEFAULT_HELP = (
@@ -37,6 +38,10 @@ DEFAULT_HELP = (
 OFF_HELP = (
     "The variant served to users for whom the flag is off. Default: the last variant or, for type boolean, the first "
     "that is false."
+)
+SUMMARY_HELP = (
+    "For whom the flag is on in the environment of the request, in English: `on for everyone from 23 Nov 2026, 13:36`. "
+    "Times are in UTC, and the words are true at the moment of the answer."
 )
 STALE_HELP = " ".join(f"`{reason.value}`: {reason.meaning}" for reason in StaleReason)
 
@@ -106,12 +111,30 @@ class StaleReasonsField(serializers.ListField):
         return stale_reasons(instance)
 
 
-class ListedFlagSerializer(FlagEntrySerializer):
-    """A flag in a list. With `stale=true`, it has the reasons why it is stale."""
+class SummaryField(serializers.CharField):
+    """For whom a flag is on, in words that are true at the moment `summary_at` of the context; None without it."""
 
+    def __init__(self) -> None:
+        super().__init__(read_only=True, help_text=f"Only with `summary=true`. {SUMMARY_HELP}")
+
+    def get_attribute(self, instance: Any) -> str | None:
+        if (at := self.context.get("summary_at")) is None:
+            return None
+        state = {"enabled": instance.enabled, "rules": instance.rules, "prerequisites": instance.prerequisites}
+        return describe_state({**state, "archivedAt": instance.archived_at}, at)
+
+
+class ListedFlagSerializer(FlagEntrySerializer):
+    """A flag in a list. With `stale=true`, it has the reasons why it is stale, and with `summary=true` its summary."""
+
+    summary = SummaryField()
     staleReasons = StaleReasonsField(read_only=True, min_length=1, help_text=f"Only with `stale=true`. {STALE_HELP}")
 
-    left_out_while_empty = ("staleReasons",)
+    left_out_while_empty = ("summary", "staleReasons")
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        shown = super().to_representation(instance)
+        return {name: value for name, value in shown.items() if value or name not in self.left_out_while_empty}
 
 
 class ClientVisibleField(SwitchField):
@@ -125,6 +148,7 @@ class FlagSerializer(FlagEntrySerializer):
     """A flag with its state in the environment of the request. Properties that it does not have are left out."""
 
     rules = RawField(RULES, required=False)
+    summary = SummaryField()
     type = ChoiceField(choices=[str(kind) for kind in ValueType], required=False, allow_null=True, help_text=TYPE_HELP)
     variants = RawField(VARIANTS, required=False, allow_null=True)
     defaultVariant = KeyField(source="default_variant", required=False, allow_null=True, help_text=DEFAULT_HELP)
@@ -145,6 +169,7 @@ class FlagSerializer(FlagEntrySerializer):
     updatedAt = TimestampField(source="updated_at", read_only=True)
 
     left_out_while_empty = (
+        "summary",
         "type",
         "variants",
         "defaultVariant",
@@ -183,6 +208,8 @@ class FlagUpdateSerializer(FlagSerializer):
     """The properties of a flag that can be changed. Null removes one. The others may be sent back as they were read."""
 
     key = KeyField(read_only=True)
+
+    computed = frozenset({"summary"})
 
 
 class RevertSerializer(StrictSerializer):

@@ -8,10 +8,11 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config.api.filters import StrictFilterBackend, refuse_parameters
+from config.api.filters import StrictFilterBackend, read_parameters, refuse_parameters
 from config.api.history import ENTRIES, HistoryViewSet
 from config.api.idempotency import idempotent
 from config.api.pagination import KeysetPagination
+from config.api.parameters import parameters_of
 from config.api.permissions import Access
 from config.api.schema import answer, operation
 from config.api.serializers import NoBodySerializer
@@ -20,7 +21,7 @@ from config.change_log.preconditions import check_version
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Scope
 from config.slugs import is_key
-from flags.api.filters import FlagFilter
+from flags.api.filters import FlagFilter, SummaryFilter
 from flags.api.flag_serializers import (
     FlagEntrySerializer,
     FlagSerializer,
@@ -73,7 +74,13 @@ class FlagViewSet(ApiViewSet):
     def get_serializer_class(self) -> Any:
         if self.action != "list":
             return FlagSerializer
-        return ListedFlagSerializer if self.request.query_params.get("stale") == "true" else FlagEntrySerializer
+        asked_for = (self.request.query_params.get(name) for name in ("stale", "summary"))
+        return ListedFlagSerializer if "true" in asked_for else FlagEntrySerializer
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        context = dict(super().get_serializer_context())
+        has_summary = self.action == "list" and self.request.query_params.get("summary") == "true"
+        return {**context, "summary_at": self.now} if has_summary else context
 
     @operation(
         "list_flags",
@@ -90,11 +97,17 @@ class FlagViewSet(ApiViewSet):
         "Get a flag",
         description="Returns the flag with its rules. To change only the version that you have read, send its `ETag` "
         "back as `If-Match`.",
+        parameters=parameters_of(SummaryFilter),
         responses={200: answer(FlagSerializer, "The flag.")},
     )
     def retrieve(self, request: Request, flag_key: str) -> Response:
-        self.refuse_input(request)
-        return self._answer(flag_changes.get_flag(flag_key, self.environment))
+        has_summary = read_parameters(request, SummaryFilter)["summary"]
+        self.refuse_body(request)
+        flag = flag_changes.get_flag(flag_key, self.environment)
+        if not has_summary:
+            return self._answer(flag)
+        shown = FlagSerializer(flag, context={"summary_at": self.now}).data
+        return self.versioned(shown, flag.etag, is_of_answer=True)
 
     @operation(
         "create_flag",
