@@ -17,7 +17,7 @@ from config.slugs import KEY_LENGTH, KEY_PATTERN
 
 
 class ReasonSetting(models.TextChoices):
-    """Whether a team expects its people to say why they change something in an environment. Nothing enforces it."""
+    """Whether the admin asks why something changes in an environment. The API takes changes without a reason."""
 
     NONE = "none", "Not asked"
     OPTIONAL = "optional", "Optional"
@@ -38,7 +38,7 @@ class Environment(models.Model):
     name = models.CharField(max_length=200)
     is_default = models.BooleanField(default=False)
     protected = models.BooleanField(default=False, db_default=False)
-    """Whether the admin shows the environment in red."""
+    """Whether the admin shows the environment in red, and asks before it switches flags there."""
     change_reason = models.CharField(
         max_length=10,
         choices=ReasonSetting.choices,

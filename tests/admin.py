@@ -43,6 +43,22 @@ def filled(client: Client, page: str, **edits: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, False)}
 
 
+def hidden_fields(page: Any, form: int = 0) -> dict[str, Any]:
+    """Return the hidden fields of a form of a confirmation page, or of a question, as a browser sends them."""
+    body = page.content.decode()
+    start = body.index("hy-confirm") - 40
+    found = re.findall(r'<form method="post".*?</form>', body[start:], re.DOTALL)[form]
+    sent: dict[str, Any] = {}
+    for name, value in re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', found):
+        sent.setdefault(html.unescape(name), []).append(html.unescape(value))
+    return sent
+
+
+def answer(client: Client, page: Any, form: int = 0, **typed: str) -> Any:
+    """Send one of the two forms of a question: 0 agrees and 1 declines. A confirmation page has only the first."""
+    return client.post(page.wsgi_request.get_full_path(), {**hidden_fields(page, form), **typed})
+
+
 def messages_of(response: Any) -> list[str]:
     return [str(message) for message in get_messages(response.wsgi_request)]
 

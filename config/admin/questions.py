@@ -1,4 +1,4 @@
-"""Questions that a page asks before a write that others would feel, such as the users of an experiment.
+"""Questions that a page asks before a write that others would feel, such as the users of a protected environment.
 
 A view calls `require_agreement` before it writes. If the input does not say that somebody agreed, the page of the
 question takes the place of the view's answer. Its form sends the same input again, with the answer.
@@ -6,16 +6,18 @@ question takes the place of the view's answer. Its form sends the same input aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from config.admin.site import Confirmation, DomainAdmin, reason_of
+from config.admin.reasons import lacks_reason, reason_of, reason_setting
+from config.admin.site import Confirmation, DomainAdmin
 from config.errors import DomainError, ErrorCode
 
 AGREED = "agreed"
+TYPED = "typed_name"
 _DECLINED = "declined"
-_OF_THIS_PAGE = ("csrfmiddlewaretoken", "opened_in", "reason", AGREED)
+_OF_THIS_PAGE = ("csrfmiddlewaretoken", "opened_in", "reason", AGREED, TYPED)
 
 
 class Unanswered(Exception):
@@ -39,23 +41,42 @@ class QuestionMiddleware:
         return exception.page if isinstance(exception, Unanswered) else None
 
 
-def require_agreement(
-    model_admin: DomainAdmin, request: HttpRequest, subjects: Sequence[str], confirmation: Confirmation
-) -> None:
-    """Raise Unanswered unless the input says that somebody agreed to all of these subjects.
+def require_agreement(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmation) -> None:
+    """Raise Unanswered unless the input says that somebody agreed to all of the subjects of this question.
 
-    Call it before anything is written, or in the transaction of the write. Raises DomainError if somebody declined.
+    The input must also have the reason and the name that the question asks for. Call it before anything is
+    written, or in the transaction of the write. Raises DomainError if somebody declined.
     """
-    if _DECLINED in request.POST:
-        raise DomainError(ErrorCode.IN_USE, "You cancelled, so nothing was changed.")
-    if set(subjects) <= set(request.POST.getlist(AGREED)):
+    if has_agreed(model_admin, request, confirmation):
         return
+    is_sent = AGREED in request.POST
     sent = [(name, value) for name, values in request.POST.lists() for value in values if name not in _OF_THIS_PAGE]
     context = {
         "title": confirmation.title,
         "confirmation": confirmation,
-        "subjects": subjects,
+        "is_question": True,
         "sent": sent,
         "reason": reason_of(request),
+        "lacks_reason": is_sent and lacks_reason(request, reason_setting(model_admin, request)),
+        "lacks_name": is_sent and not _is_typed(request, confirmation),
     }
     raise Unanswered(model_admin.page(request, "admin/question.html", context))
+
+
+def has_agreed(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmation) -> bool:
+    """Return whether the input answers a question, which need not have its consequences yet.
+
+    Raises DomainError if somebody declined.
+    """
+    if _DECLINED in request.POST:
+        raise DomainError(ErrorCode.IN_USE, "You cancelled, so nothing was changed.")
+    return (
+        set(confirmation.subjects) <= set(request.POST.getlist(AGREED))
+        and _is_typed(request, confirmation)
+        and not lacks_reason(request, reason_setting(model_admin, request))
+    )
+
+
+def _is_typed(request: HttpRequest, confirmation: Confirmation) -> bool:
+    """Return whether the input has the name that the question asks for, in upper or lower case."""
+    return request.POST.get(TYPED, "").strip().casefold() == confirmation.name_to_type.strip().casefold()

@@ -50,15 +50,17 @@ class RevertPages(DomainAdmin):
         obj = self.find(request, object_id)
         if obj is None:
             return self.missing(request, object_id)
-        noun = self.opts.verbose_name
-        confirmation = Confirmation(
-            f"Revert {obj.key} to revision {revision}?",
-            self._consequences(request, obj, revision),
-            f"Revert the {noun}",
-            is_dangerous=False,
-        )
+        confirmation = self.reversion(request, obj, revision)
         done = f"{obj.key} is reverted to revision {revision}."
         return self.confirm(request, obj, confirmation, lambda: self.revert(request, obj, revision), done)
+
+    def reversion(self, request: HttpRequest, obj: Any, revision: int) -> Confirmation:
+        return Confirmation(
+            f"Revert {obj.key} to revision {revision}?",
+            self._consequences(request, obj, revision),
+            f"Revert the {self.opts.verbose_name}",
+            is_dangerous=False,
+        )
 
     def _consequences(self, request: HttpRequest, obj: Any, revision: int) -> Sequence[str]:
         lines, noun = self.differences_to(request, obj, revision), self.opts.verbose_name

@@ -25,6 +25,7 @@ from unfold.widgets import (
 
 from config.admin.current_environment import current_environment, environments_of, switch_environment
 from config.admin.forms import DomainForm, TextField
+from config.admin.reasons import reason_of
 from config.admin.site import (
     ChoiceFilter,
     Confirmation,
@@ -33,7 +34,6 @@ from config.admin.site import (
     button,
     column,
     moment,
-    reason_of,
     writer,
 )
 from config.change_log.descriptions import describe_change, describe_change_briefly, without_long_documents
@@ -71,7 +71,7 @@ class EnvironmentForm(DomainForm):
     protected = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget(),
-        help_text="Show this environment in red, so that people take care.",
+        help_text="Show this environment in red, and ask before flags are switched on or off there.",
     )
     change_reason = forms.TypedChoiceField(
         choices=ReasonSetting.choices,
@@ -80,7 +80,7 @@ class EnvironmentForm(DomainForm):
         initial=ReasonSetting.OPTIONAL,
         label="Reason of a change",
         widget=UnfoldAdminSelectWidget(),
-        help_text="Whether your team expects a reason for each change in this environment. Nothing enforces it.",
+        help_text="Whether the admin asks for a reason when something changes in this environment. The API never does.",
     )
 
 
@@ -102,7 +102,7 @@ class EnvironmentAdmin(DomainAdmin):
 
     @column("Protected")
     def shown_protection(self, environment: Environment) -> str:
-        return "shown in red" if environment.protected else "no"
+        return "asks first" if environment.protected else "no"
 
     @column("Reason of a change", ordering="change_reason")
     def shown_reason(self, environment: Environment) -> str:

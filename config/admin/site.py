@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, TypeVar
@@ -27,10 +28,11 @@ from unfold.enums import ActionVariant
 from unfold.views import ChangeList
 
 from config.admin.current_environment import check_environment, current_environment
+from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.change_log.descriptions import DescribedChange, describe_change
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
-from config.models import Change, ChangeQuerySet, Source
+from config.models import Change, ChangeQuerySet, ReasonSetting, Source
 from config.timestamps import format_timestamp
 
 _CHANGES_A_PAGE = 50
@@ -84,7 +86,8 @@ class MenuFilter(ChoiceFilter):
 class Confirmation:
     """A confirmation page: its title, what will happen, and the label of its button.
 
-    `is_everywhere`: the action concerns all environments, so the page does not name the current one.
+    `is_everywhere`: the action concerns all environments, so the page does not name the current one. `subjects` are
+    what somebody agrees to with the page, see `config.admin.questions`. `name_to_type` must be typed.
     """
 
     title: str
@@ -92,6 +95,8 @@ class Confirmation:
     button: str
     is_dangerous: bool = True
     is_everywhere: bool = False
+    subjects: Sequence[str] = ()
+    name_to_type: str = ""
 
 
 class DomainAdmin(ModelAdmin):
@@ -165,6 +170,10 @@ class DomainAdmin(ModelAdmin):
         form = super().get_form(request, obj, change, **options)
         form.refusal = getattr(request, "refusal", None)
         form.loaded = self.loaded(request, obj)
+        if "reason" in form.base_fields:
+            reason = deepcopy(form.base_fields["reason"])  # the forms of all requests share it
+            reason.required = reason_setting(self, request) is ReasonSetting.REQUIRED
+            form.base_fields["reason"] = reason
         return form
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
@@ -213,7 +222,8 @@ class DomainAdmin(ModelAdmin):
         `more` is passed to a `template` that extends the usual one.
         """
         address = self.address_of("change", obj.pk)
-        if request.method == "POST":
+        lacks = request.method == "POST" and lacks_reason(request, reason_setting(self, request))
+        if request.method == "POST" and not lacks:
             try:
                 if self.is_environmental:
                     check_environment(request, request.POST.get("opened_in"))
@@ -224,7 +234,10 @@ class DomainAdmin(ModelAdmin):
             messages.success(request, done)
             exists = self.get_queryset(request).filter(pk=obj.pk).exists()
             return HttpResponseRedirect(address if exists else self.address_of("changelist"))
-        context = {"confirmation": confirmation, "original": obj, "back": address, "title": confirmation.title}
+        context = {
+            **{"confirmation": confirmation, "original": obj, "back": address, "title": confirmation.title},
+            **{"reason": reason_of(request), "lacks_reason": lacks},
+        }
         return self.page(request, template, {**context, **more})
 
     # history
@@ -282,7 +295,10 @@ class DomainAdmin(ModelAdmin):
 
     def page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
         request.current_app = self.admin_site.name  # as the admin's own views do
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "model_admin": self}
+        shared = {
+            **self.admin_site.each_context(request),
+            **{"opts": self.opts, "model_admin": self, "reason_setting": reason_setting(self, request)},
+        }
         return TemplateResponse(request, template, {**shared, **context})
 
 
@@ -355,9 +371,3 @@ def writer(request: HttpRequest) -> dict[str, Any]:
 def writer_here(request: HttpRequest) -> dict[str, Any]:
     """Return the same with the current environment."""
     return {**writer(request), "environment": current_environment(request)}
-
-
-def reason_of(request: HttpRequest) -> str:
-    """Return the reason from a confirmation page."""
-    longest: int = Change._meta.get_field("reason").max_length or 0
-    return request.POST.get("reason", "").replace("\0", "")[:longest]

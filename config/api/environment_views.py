@@ -37,15 +37,16 @@ class EnvironmentSerializer(StrictSerializer):
     )
     protected = SwitchField(
         required=False,
-        help_text="Whether the admin shows this environment in red. If you leave it out, it is true for keys that name "
-        "production, such as `production`, `eu-prod` and `live`.",
+        help_text="Whether the admin shows this environment in red, and asks before it switches flags there. The API "
+        "does not ask. If you leave it out, it is true for keys that name production, such as `production`, `eu-prod` "
+        "and `live`.",
     )
     changeReason = ChoiceField(
         source="change_reason",
         choices=ReasonSetting.values,
         required=False,
-        help_text="Whether your team expects a reason for each change in this environment: `none`, `optional` (the "
-        "default) or `required`. Nothing enforces it.",
+        help_text="Whether the admin asks for the reason of a change in this environment: `none`, `optional` (the "
+        "default) or `required`. The API takes changes without a reason.",
     )
     createdAt = TimestampField(source="created_at", read_only=True)
 

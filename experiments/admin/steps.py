@@ -16,8 +16,10 @@ from unfold.enums import ActionVariant
 
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.forms import JSONField, NumberField, ReasonField, StrictForm
-from config.admin.site import Confirmation, DomainAdmin, button, reason_of, writer_here
+from config.admin.reasons import reason_of, reason_setting
+from config.admin.site import Confirmation, DomainAdmin, button, writer_here
 from config.errors import DomainError
+from config.models import ReasonSetting
 from experiments.admin.results.panel import build_panel
 from experiments.admin.ship_form import ShipForm
 from experiments.admin.words import describe_position, describe_split
@@ -273,6 +275,8 @@ class StepPages(DomainAdmin):
         if not self.has_change_permission(request, experiment):
             raise PermissionDenied
         back, form = self.address_of("change", experiment.pk), context["form"]
+        if reason_setting(self, request) is ReasonSetting.REQUIRED:
+            form.fields["reason"].required = True
         if request.method == "POST" and form.is_valid():
             try:
                 check_environment(request, request.POST.get("opened_in"))

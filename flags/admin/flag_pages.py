@@ -13,17 +13,20 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpR
 from django.urls import path
 from django.utils import timezone
 
+from config import snapshot
 from config.admin.current_environment import check_environment, current_environment
+from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
-from config.admin.site import Confirmation, button, reason_of, writer_here
+from config.admin.site import Confirmation, button, writer_here
 from config.change_log.descriptions import DescribedChange, describe_differences
 from config.change_log.history import filter_visible
 from config.documents import Document
 from config.errors import DomainError
 from config.models import Change
-from flags.admin.switching_off import ask_before_switching_off
+from flags.admin.switching import Switch, ask_before_switching, switching_question, with_consequences
 from flags.changes import flag_changes
 from flags.changes.driven_rules import with_driven_rule
+from flags.changes.properties import in_environment
 from flags.models import Flag
 from flags.words.rules import describe_flag_value
 
@@ -85,10 +88,10 @@ class FlagPages(RevertPages):
     def _switch(self, request: HttpRequest, flags: Any, opened_in: str, wanted: str) -> None:
         """Switch each flag in its own transaction, and report what was done."""
         flags, keys = list(flags), []
+        snapshot.refresh()
         try:
             check_environment(request, opened_in)
-            if wanted == "off":
-                ask_before_switching_off(self, request, flags)
+            ask_before_switching(self, request, [Switch(flag, wanted == "on") for flag in flags])
         except DomainError as refusal:
             messages.error(request, refusal.message)
             return
@@ -153,10 +156,28 @@ class FlagPages(RevertPages):
         return described if concerns_environment else replace(described, revert_address="")
 
     def revert(self, request: HttpRequest, obj: Flag, revision: int) -> None:
-        then = self._document_at(request, obj, revision)
-        if then and not _in_environment(current_environment(request).key, then)["enabled"]:
-            ask_before_switching_off(self, request, [obj])
+        if switch := self._switch_of_revert(request, obj, revision):
+            ask_before_switching(self, request, [switch])
         self._move(request, obj, flag_changes.revert_flag, revision=revision)
+
+    def reversion(self, request: HttpRequest, obj: Flag, revision: int) -> Confirmation:
+        """Ask on the page of the revert, too, if it switches the flag: nobody is asked twice."""
+        snapshot.refresh()
+        confirmation, switch = super().reversion(request, obj, revision), self._switch_of_revert(request, obj, revision)
+        question = switching_question(self, request, [switch]) if switch else None
+        if question is None or switch is None:
+            return confirmation
+        question = with_consequences(self, request, question, [switch])
+        consequences = [*confirmation.consequences, *question.consequences]
+        return replace(confirmation, consequences=consequences, subjects=question.subjects)
+
+    def _switch_of_revert(self, request: HttpRequest, obj: Flag, revision: int) -> Switch | None:
+        then = self._document_at(request, obj, revision)
+        if then is None:
+            return None
+        after = in_environment(then, current_environment(request).key)
+        after["rules"] = with_driven_rule(obj.rules, after["rules"])
+        return Switch(obj, after["enabled"], after)
 
     def differences_to(self, request: HttpRequest, obj: Flag, revision: int) -> list[str] | None:
         """Describe what a revert would change. It leaves other environments, and archiving, as they are."""

@@ -7,11 +7,13 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin
+from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from config import snapshot
 from config.admin.current_environment import current_environment
 from config.admin.site import ChoiceFilter, Confirmation, MenuFilter, column, in_two_lines, moment, writer_here
 from config.change_log.descriptions import missing_values, value_describers
@@ -22,11 +24,12 @@ from flags.admin.forms import FlagForm
 from flags.admin.known_flags import KnownFlags, KnownFlagsPage, address_of_known_flags, known_flags
 from flags.admin.promotion import PromotionPage
 from flags.admin.segments import SegmentAdmin
-from flags.admin.switching_off import ask_before_switching_off
+from flags.admin.switching import Switch, ask_before_switching
 from flags.admin.tryout import TryoutPage
 from flags.admin.usage import usage_panel
 from flags.changes import flag_changes, segment_changes
 from flags.changes.driven_rules import driving_experiment
+from flags.changes.properties import in_environment
 from flags.models import Flag, FlagQuerySet, FlagState, FlagTag, Segment
 from flags.usage.staleness import stale, stale_reasons, with_stale_reasons
 from flags.words.rules import CLIENT_VISIBLE, describe_flag_value, operator_choices, summarise_rules
@@ -107,6 +110,11 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
     change_form_outer_before_template = "admin/flags/flag/standing.html"
     change_form_after_template = "admin/flags/known.html"
     actions_detail = ("try_it", "promote", "archive", "restore")
+
+    def changeform_view(self, request: HttpRequest, *arguments: Any, **options: Any) -> Any:
+        if request.method == "POST":
+            snapshot.refresh()  # before the transaction of the change, whose question evaluates flags
+        return super().changeform_view(request, *arguments, **options)
 
     def get_queryset(self, request: HttpRequest) -> FlagQuerySet:
         environment = current_environment(request)
@@ -249,9 +257,12 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
         # Fields that were not edited are left out, so that the domain may adapt them, such as a
         # removed variant.
         edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
-        if edited.get("enabled") is False:
-            ask_before_switching_off(self, request, [obj])
-        return flag_changes.update_flag(key=obj.key, changes=edited, if_match=values["version"], **common)
+        with transaction.atomic():  # a question rolls the change back, which was valid
+            flag = flag_changes.update_flag(key=obj.key, changes=edited, if_match=values["version"], **common)
+            if "enabled" in edited:
+                after = in_environment(flag_changes.document(flag), common["environment"].key)
+                ask_before_switching(self, request, [Switch(obj, flag.enabled, after)])
+        return flag
 
     def remove(self, request: HttpRequest, obj: Flag, reason: str) -> None:
         flag_changes.delete_flag(key=obj.key, reason=reason, **writer_here(request))

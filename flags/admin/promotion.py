@@ -14,16 +14,20 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.urls import path
 from django.utils import timezone
 
+from config import snapshot
 from config.admin.current_environment import check_environment, current_environment, environments_of
-from config.admin.site import DomainAdmin, button, reason_of, writer
+from config.admin.reasons import lacks_reason, reason_of, reason_setting
+from config.admin.site import Confirmation, DomainAdmin, button, writer
 from config.change_log.descriptions import describe_differences
 from config.errors import DomainError
 from config.models import Environment
-from flags.admin.switching_off import ask_before_switching_off
+from flags.admin.switching import Switch, ask_before_switching, switching_question, with_consequences
 from flags.changes.bulk import Written
+from flags.changes.driven_rules import with_driven_rule
 from flags.changes.promotion import fingerprint, promote
 from flags.changes.properties import OFF
 from flags.models import Flag
+from flags.snapshot import configuration
 from flags.words.rules import describe_flag_value, summarise_rules
 
 _MOST_FLAGS = 50
@@ -93,11 +97,16 @@ class PromotionPage(DomainAdmin):
         """Show the preview, or promote when the form is sent; an error appears above the preview."""
         if not self.has_change_permission(request):
             raise PermissionDenied
+        snapshot.refresh()
         target, chosen = current_environment(request), request.POST.get("from")
         sources = [environment for environment in environments_of(request) if environment != target]
         source = next((environment for environment in sources if environment.key == chosen), next(iter(sources), None))
         try:
-            if source is not None and "seen" in request.POST:
+            if (
+                source is not None
+                and "seen" in request.POST
+                and not lacks_reason(request, reason_setting(self, request))
+            ):
                 self._promote(request, keys, source)
                 return HttpResponseRedirect(back)
         except DomainError as refusal:
@@ -110,14 +119,22 @@ class PromotionPage(DomainAdmin):
         address = self.address_of("promote", flag.pk) if flag else self.address_of("promote_selected")
         context = {
             **{"keys": keys, "sources": sources, "source": source, "preview": preview, "original": flag},
+            **{"confirmation": self._question(request, keys, source) if source and preview else None},
+            **{"lacks_reason": "seen" in request.POST and lacks_reason(request, reason_setting(self, request))},
             **{"reason": reason_of(request), "back": back, "address": address, "title": _title(request, keys)},
         }
         return self.page(request, "admin/flags/flag/promote.html", context)
 
+    def _question(self, request: HttpRequest, keys: Sequence[str], source: Environment) -> Confirmation | None:
+        """Return what the page asks in addition, because the promotion switches flags: nobody is asked twice."""
+        switches = _switches(keys, source, current_environment(request))
+        question = switching_question(self, request, switches)
+        return question and with_consequences(self, request, question, switches)
+
     def _promote(self, request: HttpRequest, keys: Sequence[str], source: Environment) -> None:
         target = current_environment(request)
         check_environment(request, request.POST.get("opened_in"))
-        ask_before_switching_off(self, request, _flags_to_switch_off(keys, source, target))
+        ask_before_switching(self, request, _switches(keys, source, target))
         written = promote(
             source=source,
             target=target,
@@ -135,9 +152,16 @@ def _open_for_selected(model_admin: PromotionPage, request: HttpRequest, flags: 
     return model_admin.promotion(request, keys, model_admin.address_of("changelist"))
 
 
-def _flags_to_switch_off(keys: Sequence[str], source: Environment, target: Environment) -> list[Flag]:
-    off = [flag.key for flag in Flag.objects.in_environment(source).filter(key__in=keys) if not flag.enabled]
-    return [flag for flag in Flag.objects.in_environment(target).filter(key__in=off) if flag.enabled]
+def _switches(keys: Sequence[str], source: Environment, target: Environment) -> list[Switch]:
+    wanted = {flag.key: flag for flag in Flag.objects.in_environment(source).filter(key__in=keys)}
+    sources = configuration(source.key).flags
+    switches = []
+    for flag in Flag.objects.in_environment(target).filter(key__in=keys):
+        document = None
+        if known := sources.get(flag.key):
+            document = {**known.source, "rules": with_driven_rule(flag.rules, known.source["rules"])}
+        switches.append(Switch(flag, wanted[flag.key].enabled, document))
+    return switches
 
 
 def _preview(request: HttpRequest, keys: Sequence[str], source: Environment) -> Preview:

@@ -11,8 +11,9 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from config import snapshot as system
+from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
-from config.admin.site import Confirmation, column, in_two_lines, moment, reason_of, writer
+from config.admin.site import Confirmation, column, in_two_lines, moment, writer
 from config.change_log.descriptions import describe_differences
 from config.documents import is_same
 from flags import snapshot

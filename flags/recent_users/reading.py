@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -21,6 +21,10 @@ from flags.recent_users.sample import Sample, User
 from flags.recent_users.sources import stored_variants
 from flags.snapshot import configuration
 
+_FEWEST_USERS = 200
+_MOST_PAIRS = 20_000
+"""Users and flags that are evaluated before and after a change. It takes less than a second."""
+
 
 class NoSample(StrEnum):
     """Why there is no sample to read, with a sentence for people."""
@@ -37,14 +41,17 @@ class NoSample(StrEnum):
     EMPTY = "empty", "No recent users are known yet; they are collected as flags are evaluated."
 
 
-def read_sample(environment: Environment, now: datetime) -> Sample | NoSample:
-    """Return the sample of an environment, or why there is none."""
+def read_sample(environment: Environment, now: datetime, within: timedelta = PERIOD) -> Sample | NoSample:
+    """Return the users of the sample of an environment who were seen `within` this time, or why there are none.
+
+    It is at most the period of the sample.
+    """
     if not settings.RECENT_USERS:
         return NoSample.OFF
     sampling = RecentUserSampling.objects.filter(environment=environment).first()
     if sampling is None:
         return NoSample.EMPTY
-    start, limit = now - PERIOD, complete_limit(sampling, now)
+    start, limit = now - within, complete_limit(sampling, now)
     # Also users seen before `since`, by a worker that stored them a little later than another one.
     rows = RecentUser.objects.filter(environment=environment, position__lt=limit, seen_at__gte=start)
     users = [User(*row) for row in rows.order_by("position", "user_id").values_list("user_id", "attributes")]
@@ -94,6 +101,26 @@ def preview_changes(
         )
         for key, each in after
     ]
+
+
+def preview_together(
+    environment: Environment, *, changed: Sequence[Document], at: datetime, within: timedelta
+) -> Preview | NoSample:
+    """Return how many users seen `within` this time would see something else if all of these flags changed at once.
+
+    The flags are given by their documents. If they are many, a part of the sample stands for all of it.
+    """
+    sample = read_sample(environment, at, within)
+    if isinstance(sample, NoSample) or not changed:
+        return sample if isinstance(sample, NoSample) else NoSample.EMPTY
+    sample = sample.first(max(_FEWEST_USERS, _MOST_PAIRS // len(changed)))
+    before = configuration(environment.key)
+    flags = {document["key"]: compile_flag(document) for document in changed}
+    after = Configuration({**before.flags, **flags}, before.segments, before.revision)
+    keys = list(flags)
+    experiments = {name for key in keys for own in (before, after) for name in own.experiments.get(key, ())}
+    assigned = stored_variants(environment, experiments)
+    return compare(sample, before=before, after=after, flags=keys, at=at, assigned=assigned)
 
 
 def preview_flag(*, key: str, environment: Environment, changes: Mapping[str, Any], at: datetime) -> Preview | NoSample:

@@ -27,6 +27,12 @@ class Sample:
     since: datetime
     share: float
 
+    def first(self, number: int) -> Sample:
+        """Return a smaller sample: the users at the lowest positions."""
+        if number >= len(self.users):
+            return self
+        return Sample(self.users[:number], self.since, self.share * number / len(self.users))
+
     @property
     def all_users(self) -> int:
         """The estimated number of all users who were seen since then. It is exact if the sample has all of them."""

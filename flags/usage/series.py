@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -78,6 +78,15 @@ def _by_interval(rows: QuerySet[Usage], interval: Interval) -> QuerySet[Usage, t
         return rows.order_by("hour", "outcome").values_list("hour", "outcome", "count")
     days = rows.annotate(day=TruncDay("hour", tzinfo=UTC)).values("day", "outcome").annotate(total=Sum("count"))
     return days.order_by("day", "outcome").values_list("day", "outcome", "total")
+
+
+def count_evaluations(keys: Collection[str], environment: Environment, *, start: datetime) -> dict[str, int]:
+    """Return how often flags with these keys were evaluated since the hour of `start`, by key, with one query.
+
+    Those that were not evaluated are left out. So are counts of an earlier flag with the same key, which are deleted.
+    """
+    rows = Usage.objects.filter(environment=environment, flag_key__in=keys, hour__gte=hour_of(start))
+    return dict(rows.order_by().values_list("flag_key").annotate(total=Sum("count")))
 
 
 def last_hour_of(flag: Flag, environment: Environment) -> datetime | None:

@@ -36,6 +36,7 @@ def test_flag__switched_in_the_list__is_on(visit: Visit) -> None:
     switch = visit.page.get_by_role("switch", name="new-checkout in Production")
     expect(switch).to_have_attribute("aria-checked", "false")
     switch.click()
+    visit.page.get_by_role("button", name="Switch on").click()
     expect(visit.page.get_by_text("new-checkout is now on in Production.")).to_be_visible()
     expect(switch).to_have_attribute("aria-checked", "true")
     assert stored().enabled is True

@@ -172,6 +172,8 @@ def test_flags__selected_in_the_list__are_switched_together(visit: Visit) -> Non
         box.check()
     page.locator("select[name=action]").select_option("production:on")
     page.get_by_role("button", name="Run").click()
+    page.get_by_label("Type Production to confirm").fill("Production")
+    page.get_by_role("button", name="Switch on").click()
     expect(page.get_by_text("2 flags are now on in Production.")).to_be_visible()
     assert stored("one").enabled is stored("two").enabled is True
 

@@ -9,7 +9,8 @@ from django.http import HttpRequest
 
 from config.admin.current_environment import current_environment
 from config.admin.questions import require_agreement
-from config.admin.site import Confirmation, DomainAdmin, reason_of, writer_here
+from config.admin.reasons import lacks_reason, reason_of, reason_setting
+from config.admin.site import Confirmation, DomainAdmin, writer_here
 from config.errors import DomainError, ErrorCode
 from experiments.api.permissions import may_write_flag, require_flag
 from experiments.lifecycle.changes import get_experiment, update_experiment
@@ -51,8 +52,7 @@ def force_variant(model_admin: DomainAdmin, request: HttpRequest, user_id: str) 
         require_flag(request.user, experiment)
     if variant not in ("", *experiment.variant_keys):
         raise DomainError(ErrorCode.VALIDATION_FAILED, f"{key} has no such variant. Choose one in the list.")
-    if variant:
-        _ask_before_forgetting(model_admin, request, experiment, user_id, variant)
+    _ask_before_forcing(model_admin, request, experiment, user_id, variant)
     forced = {other: forced for other, forced in experiment.forced_variants.items() if other != user_id}
     update_experiment(
         key=key,
@@ -66,21 +66,28 @@ def force_variant(model_admin: DomainAdmin, request: HttpRequest, user_id: str) 
     return f"No variant is forced for {user_id} in {key} any more."
 
 
-def _ask_before_forgetting(
+def _ask_before_forcing(
     model_admin: DomainAdmin, request: HttpRequest, experiment: Experiment, user_id: str, variant: str
 ) -> None:
-    if experiment.frozen_at is not None:
+    """Ask if the results no longer count the user, or if a reason is missing."""
+    consequences = _consequences(experiment, user_id) if variant else ()
+    if not consequences and not lacks_reason(request, reason_setting(model_admin, request)):
         return
-    exposure = Exposure.objects.filter(experiment=experiment, user_id=user_id).first()
-    if exposure is None:
-        return
-    confirmation = Confirmation(
-        f"Force {variant} for {user_id}?",
-        (
-            f"The user counts in {experiment.key} for {exposure.variant} now. The exposure is deleted, and the results "
-            "no longer count what the user did.",
-            "If you stop forcing the variant later, the exposure does not come back.",
-        ),
-        f"Force {variant}",
+    title, button = (
+        (f"Force {variant} for {user_id}?", f"Force {variant}")
+        if variant
+        else (f"Force no variant for {user_id} any more?", "Force no variant")
     )
-    require_agreement(model_admin, request, [f"{experiment.key}:{variant}"], confirmation)
+    confirmation = Confirmation(title, consequences, button, subjects=[f"{experiment.key}:{variant}"])
+    require_agreement(model_admin, request, confirmation)
+
+
+def _consequences(experiment: Experiment, user_id: str) -> tuple[str, ...]:
+    exposure = Exposure.objects.filter(experiment=experiment, user_id=user_id).first()
+    if experiment.frozen_at is not None or exposure is None:
+        return ()
+    return (
+        f"The user counts in {experiment.key} for {exposure.variant} now. The exposure is deleted, and the results "
+        "no longer count what the user did.",
+        "If you stop forcing the variant later, the exposure does not come back.",
+    )

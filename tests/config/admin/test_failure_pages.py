@@ -86,7 +86,7 @@ def test_log_in__database_fails_at_any_statement__asks_to_come_back() -> None:
 def test_form__database_fails_at_any_statement__is_saved_in_whole_or_not_at_all() -> None:
     page = reverse("admin:flags_flag_change", args=[FlagFactory(key="f").pk])
     client, before = sign_in(), revision()
-    sent = filled(client, page, description="New", enabled=True)
+    sent = filled(client, page, description="New", enabled=True) | {"agreed": "f is on"}
     for number in range(MOST_STATEMENTS):
         with statement_fails(number) as tried:
             response = client.post(page, sent)

@@ -149,7 +149,7 @@ def test_environment__protected_by_the_form__is_shown_so_in_the_list(staging: En
     client.post(where, {"name": "Staging", "protected": "on", "change_reason": "required"})
     changed = Environment.objects.get(pk=staging.pk)
     assert (changed.protected, changed.change_reason) == (True, "required")
-    assert "shown in red required" in text_of(client.get("/admin/config/environment/"))
+    assert "asks first required" in text_of(client.get("/admin/config/environment/"))
 
 
 def test_environment__the_default_no_longer__is_refused(production: Environment) -> None:

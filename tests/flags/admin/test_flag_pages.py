@@ -12,7 +12,7 @@ from django.utils import timezone
 from config.models import Change, Environment, Source
 from flags.changes.flag_changes import archive_flag, create_flag, get_flag, update_flag
 from flags.models import Flag
-from tests.admin import messages_of, only_change, revision, sign_in, text_of
+from tests.admin import answer, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 
 LIST = "/admin/flags/flag/"
@@ -87,7 +87,7 @@ def test_bulk_switch__writes_one_change_for_each_that_was_not_so(flag: Flag, pro
         "_selected_action": [str(selected.pk) for selected in (flag, *others)],
         "index": "0",
     }
-    response = client.post(LIST, sent)
+    response = answer(client, client.post(LIST, sent), typed_name="production")
     assert messages_of(response) == ["3 flags are now on in Production."]
     written = Change.objects.since(before)
     assert [change.key for change in written] == ["banner", "one"]
@@ -100,7 +100,8 @@ def test_bulk_switch__writes_one_change_for_each_that_was_not_so(flag: Flag, pro
 def test_bulk_switch__off__leaves_the_rest_of_the_flag_as_it_was(production: Environment) -> None:
     flag = create("one", production, enabled=True, rules=HALF)
     sent = {"action": "production:off", "_selected_action": [str(flag.pk)], "index": "0"}
-    assert messages_of(sign_in().post(LIST, sent)) == ["one is now off in Production."]
+    client = sign_in()
+    assert messages_of(answer(client, client.post(LIST, sent))) == ["one is now off in Production."]
     assert get_flag("one", production).rules == HALF
 
 
@@ -212,7 +213,7 @@ def test_revert__asked_for__tells_what_would_change(flag: Flag, first: int) -> N
 def test_revert__confirmed__writes_it_once_with_its_reason(flag: Flag, first: int, production: Environment) -> None:
     client = sign_in()
     before = revision()
-    response = client.post(address("revert", flag, first), {"opened_in": "production", "reason": "Too early"})
+    response = answer(client, client.get(address("revert", flag, first)), reason="Too early")
     assert messages_of(response) == [f"banner is reverted to revision {first}."]
     now = get_flag("banner", production)
     assert (now.enabled, now.rules, now.owner) == (False, [], "Ada")

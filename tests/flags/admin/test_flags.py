@@ -13,7 +13,7 @@ from config.models import Change, Environment, Source
 from flags.admin.flags import FlagAdmin
 from flags.changes.flag_changes import create_flag, get_flag, update_flag
 from flags.models import Flag
-from tests.admin import errors_of, filled, messages_of, only_change, revision, sign_in, text_of
+from tests.admin import answer, errors_of, filled, messages_of, only_change, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 
 QUARTER = [{"type": "percentage", "percentage": 25}]
@@ -116,7 +116,7 @@ def test_toggle__of_a_flag__is_seen_by_the_next_evaluation_and_logged_once(flag:
     client = sign_in()
     assert api.post("/v1/flags/new-checkout/evaluate", {"userId": "u"}).json()["data"]["reason"] != "disabled"
     before = revision()
-    response = client.post(address("toggle", flag) + "?enabled=true", {"switch": "production:off"})
+    response = answer(client, client.post(address("toggle", flag) + "?enabled=true", {"switch": "production:off"}))
     assert response.url == reverse(LIST) + "?enabled=true"
     assert messages_of(response) == ["new-checkout is now off in Production."]
     assert api.post("/v1/flags/new-checkout/evaluate", {"userId": "u"}).json()["data"]["reason"] == "disabled"
@@ -127,7 +127,7 @@ def test_toggle__of_a_flag__is_seen_by_the_next_evaluation_and_logged_once(flag:
 def test_toggle__pressed_twice__leaves_the_state_that_the_button_named(flag: Flag, production: Environment) -> None:
     client = sign_in()
     for _ in range(2):
-        client.post(address("toggle", flag), {"switch": "production:off"})
+        client.post(address("toggle", flag), {"switch": "production:off", "agreed": "new-checkout is off"})
     assert get_flag("new-checkout", production).enabled is False
 
 
@@ -245,7 +245,7 @@ def test_change__of_description_state_and_rules__is_one_change(flag: Flag, produ
     client = sign_in()
     before = revision()
     sent = filled(client, address("change", flag), description="Shorter", rules="[]", enabled=False)
-    assert client.post(address("change", flag), sent).status_code == 302
+    assert answer(client, client.post(address("change", flag), sent)).status_code == 302
     changed = get_flag("new-checkout", production)
     assert (changed.description, changed.enabled, changed.rules) == ("Shorter", False, [])
     assert only_change(after=before).source == Source.ADMIN

@@ -35,10 +35,12 @@ def page_of(key: str) -> str:
     return f"{LIST}{Flag.objects.get(key=key).pk}/promote/"
 
 
-def confirmed(response: Any, **edits: str) -> dict[str, str]:
+def confirmed(response: Any, **edits: str) -> dict[str, Any]:
     """What a browser sends from the form that promotes."""
     form = response.content.decode().partition('class="hy-promote"')[2]
-    sent = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))
+    sent: dict[str, Any] = {}
+    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form):
+        sent.setdefault(name, []).append(value)
     return {**sent, "reason": "Tested", **edits}
 
 
@@ -108,7 +110,7 @@ def test_list__selected_flags__are_promoted_together(admin: AdminClient) -> None
 
     assert "Promote 3 flags into Production" in text_of(page)
     assert "The other selected flags are the same in both environments." in text_of(page)
-    answer = admin.post(f"{LIST}promote/", confirmed(page))
+    answer = admin.post(f"{LIST}promote/", {**confirmed(page), "typed_name": "Production"})
     assert answer.url == LIST
     assert messages_of(answer) == ["2 flags are promoted from Staging into Production."]
     assert [change.key for change in Change.objects.since(before)] == ["a", "b"]

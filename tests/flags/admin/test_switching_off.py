@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from html import unescape
 from typing import Any
 
 import pytest
 from django.urls import reverse
 
 from config.change_log.writing import writing
+from config.keys.environments import update_environment
 from config.models import Change, Environment
 from flags.changes.flag_changes import create_flag, get_flag, update_flag
 from flags.experiment_rule.changes import put_rule
 from flags.models import Flag
-from tests.admin import AdminClient, filled, messages_of, revision, sign_in, text_of
+from tests.admin import AdminClient, answer, filled, messages_of, revision, sign_in, text_of
 from tests.conftest import ACTOR, NOON
 from tests.flags.engine.experiments import experiment_rule
 
@@ -24,6 +23,12 @@ SAYS = (
     "The experiment checkout drives the flag f in Production. While the flag is off, all users get the answer off, "
     "and no new users are counted."
 )
+
+
+@pytest.fixture
+def production(production: Environment) -> Environment:
+    """It is not protected, so only what experiments drive is asked about."""
+    return update_environment(production, protected=False, actor=ACTOR, at=NOON)
 
 
 @pytest.fixture
@@ -67,16 +72,6 @@ def promote(client: AdminClient, flag: Flag) -> Any:
     page = client.post(address("promote", flag), {"from": "staging"})
     sent = {"from": "staging", "opened_in": "production", "flags": "f", "seen": page.context["preview"].seen}
     return client.post(address("promote", flag), sent)
-
-
-def answer(client: AdminClient, page: Any, form: int, **typed: str) -> Any:
-    """Send one of the two forms of the question, as a browser does: 0 agrees and 1 declines."""
-    html = page.content.decode()
-    body = re.findall(r'<form method="post".*?</form>', html[html.index("hy-confirm") - 40 :], re.DOTALL)[form]
-    sent: dict[str, Any] = {}
-    for name, value in re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', body):
-        sent.setdefault(unescape(name), []).append(unescape(value))
-    return client.post(page.wsgi_request.get_full_path(), {**sent, **typed})
 
 
 WAYS = pytest.mark.parametrize("switch_off", [press, act, save, revert, promote], ids=lambda way: way.__name__)

@@ -1,0 +1,32 @@
+"""The reason of a change: whether the pages of the admin ask for it, and what was typed.
+
+The setting of an environment counts for what belongs to it. For what all environments share, the strictest of all
+settings counts. The API takes changes without a reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from config.admin.current_environment import current_environment, environments_of
+from config.models import Change, ReasonSetting
+
+_STRICTNESS = list(ReasonSetting)
+REASON_LENGTH: int = Change._meta.get_field("reason").max_length or 0
+
+
+def reason_setting(model_admin: Any, request: HttpRequest) -> ReasonSetting:
+    """Return whether the pages of these objects ask for a reason."""
+    of_environment = [current_environment(request)] if model_admin.is_environmental else environments_of(request)
+    return max((ReasonSetting(environment.change_reason) for environment in of_environment), key=_STRICTNESS.index)
+
+
+def reason_of(request: HttpRequest) -> str:
+    """Return the reason from a confirmation page."""
+    return request.POST.get("reason", "").replace("\0", "")[:REASON_LENGTH]
+
+
+def lacks_reason(request: HttpRequest, setting: ReasonSetting) -> bool:
+    return setting is ReasonSetting.REQUIRED and not reason_of(request).strip()

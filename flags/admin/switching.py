@@ -1,0 +1,175 @@
+"""The question before flags are switched on or off in a protected environment, or off while an experiment drives them.
+
+Switching is never refused, because it is the way to stop harm at once. But in a protected environment it affects
+users, and it stops an experiment from measuring, so the page says that first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.dateformat import format as date_format
+
+from config.admin.current_environment import current_environment
+from config.admin.questions import has_agreed, require_agreement
+from config.admin.reasons import lacks_reason, reason_setting
+from config.admin.site import Confirmation, DomainAdmin
+from config.documents import Document
+from config.models import Environment
+from flags.changes.driven_rules import driving_experiment
+from flags.models import Flag
+from flags.recent_users.preview import Preview
+from flags.recent_users.reading import NoSample, preview_together
+from flags.snapshot import configuration
+from flags.usage.series import count_evaluations
+
+_DAY = timedelta(days=1)
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A flag, as it is, that is to be on or off. `document` is what the engine will read, if more of it changes."""
+
+    flag: Flag
+    is_on: bool
+    document: Document | None = None
+
+    @property
+    def driver(self) -> str | None:
+        """The experiment that stops measuring."""
+        return None if self.is_on else driving_experiment(self.flag.rules)
+
+    @property
+    def subjects(self) -> list[str]:
+        """What somebody agrees to. It names the experiment, because by then another one may drive the flag."""
+        state = "on" if self.is_on else "off"
+        return [f"{self.flag.key} is {state}", *([f"{self.flag.key} {self.driver}"] if self.driver else [])]
+
+
+def ask_before_switching(model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch]) -> None:
+    """Ask before these flags are switched in the current environment, once for all.
+
+    Raises Unanswered, or DomainError if somebody declined.
+    """
+    question = switching_question(model_admin, request, switches)
+    if question is not None and not has_agreed(model_admin, request, question):
+        require_agreement(model_admin, request, with_consequences(model_admin, request, question, switches))
+
+
+def switching_question(
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch]
+) -> Confirmation | None:
+    """Return the question without its consequences, or None if there is nothing to ask."""
+    environment, switches = current_environment(request), _asked_about(model_admin, request, switches)
+    if not switches:
+        return None
+    what = switches[0].flag.key if len(switches) == 1 else f"{len(switches)} flags"
+    verb = _verb(switches)
+    return Confirmation(
+        f"{verb} {what}?",
+        (),
+        verb,
+        is_dangerous=not all(switch.is_on for switch in switches),
+        subjects=[subject for switch in switches for subject in switch.subjects],
+        name_to_type=environment.name if environment.protected and len(switches) > 1 else "",
+    )
+
+
+def with_consequences(
+    model_admin: DomainAdmin, request: HttpRequest, question: Confirmation, switches: Sequence[Switch]
+) -> Confirmation:
+    """Return the question with what switching means for experiments, and for the users of the last day."""
+    environment, now = current_environment(request), timezone.now()
+    switches = _asked_about(model_admin, request, switches)
+    driven = [switch for switch in switches if switch.driver]
+    lines = [_describe_driven(switch, environment) for switch in driven]
+    if driven:
+        verdict = "The experiment goes on. After a day, its verdict"
+        if len(driven) > 1:
+            verdict = "The experiments go on. After a day, their verdict"
+        lines.append(f"{verdict} is to check the data.")
+    return replace(question, consequences=[*lines, *_describe_usage(switches, environment, now)])
+
+
+def _asked_about(model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch]) -> list[Switch]:
+    moving = _moving(switches)
+    if current_environment(request).protected or lacks_reason(request, reason_setting(model_admin, request)):
+        return moving
+    return [switch for switch in moving if switch.driver]
+
+
+def _moving(switches: Sequence[Switch]) -> list[Switch]:
+    return [switch for switch in switches if switch.flag.enabled is not switch.is_on]
+
+
+def _verb(switches: Sequence[Switch]) -> str:
+    wanted = {switch.is_on for switch in switches}
+    return "Switch" if len(wanted) > 1 else f"Switch {'on' if wanted.pop() else 'off'}"
+
+
+def _describe_driven(switch: Switch, environment: Environment) -> str:
+    flag = switch.flag
+    served = f"the variant {flag.off_variant}" if flag.off_variant else "the answer off"
+    return (
+        f"The experiment {switch.driver} drives the flag {flag.key} in {environment.name}. "
+        f"While the flag is off, all users get {served}, and no new users are counted."
+    )
+
+
+def _describe_usage(switches: Sequence[Switch], environment: Environment, now: datetime) -> list[str]:
+    """Say whom these flags touched in the last day: how often each was evaluated, and how many users see it change."""
+    keys = [switch.flag.key for switch in switches]
+    counts = count_evaluations(keys, environment, start=now - _DAY)
+    preview = preview_together(environment, changed=_documents(switches, environment), at=now, within=_DAY)
+    users = preview.meaning if isinstance(preview, NoSample) else _describe_users(preview, len(keys), now)
+    if len(keys) == 1:
+        return [f"In the last day, {keys[0]} was evaluated {_times(counts.get(keys[0], 0))} here.", users]
+    named = [f"{key} (evaluated {_times(counts.get(key, 0))} in the last day)" for key in keys[:_MOST_NAMED]]
+    more = len(keys) - len(named)
+    return [users, *named, *([f"and {more:,} more flag{'' if more == 1 else 's'}"] if more else [])]
+
+
+def _documents(switches: Sequence[Switch], environment: Environment) -> list[Document]:
+    """Return the flags as they will be. Those that this process does not know yet are left out."""
+    flags = configuration(environment.key).flags
+    documents = []
+    for switch in switches:
+        if switch.document is not None:
+            documents.append(switch.document)
+        elif flag := flags.get(switch.flag.key):
+            documents.append({**flag.source, "enabled": switch.is_on})
+    return documents
+
+
+def _describe_users(preview: Preview, number_of_flags: int, now: datetime) -> str:
+    is_exact = preview.all_users == preview.users
+    about = "" if is_exact else "about "
+    changed = preview.changed if is_exact else round(preview.changed * preview.all_users / preview.users)
+    seen = f"{about}{preview.all_users:,} user{'' if preview.all_users == 1 else 's'} seen here {_since(preview, now)}"
+    which = "" if number_of_flags == 1 else " in at least one of these flags"
+    if not changed:
+        return f"Of the {seen}, none will see something else{which}."
+    return f"Of the {seen}, {about}{changed:,} ({_percent(preview.share)}) will see something else{which}."
+
+
+def _since(preview: Preview, now: datetime) -> str:
+    """Say since when the users were seen. The sample may have begun less than a day ago."""
+    if preview.since <= now - _DAY:
+        return "in the last day"
+    return f"since {date_format(timezone.localtime(preview.since), 'j M Y, H:i')}"
+
+
+def _percent(share: float) -> str:
+    percent = 100 * share
+    if percent < 1:
+        return "< 1 %"
+    return "> 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
+
+
+def _times(count: int) -> str:
+    return {0: "not once", 1: "once"}.get(count, f"{count:,} times")

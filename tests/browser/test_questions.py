@@ -1,0 +1,55 @@
+"""The question before a flag is switched in a protected environment, in a real browser, by the keyboard alone."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import expect
+
+from config.keys.environments import update_environment
+from config.models import Change, Environment, ReasonSetting
+from tests.browser.conftest import Visit
+from tests.browser.flags import flag_in_production, stored
+from tests.conftest import ACTOR, NOON
+from tests.flags.recent_users.users import note, store
+
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
+BOTH = pytest.mark.parametrize("visit", [True, False], indirect=True, ids=["script", "no script"])
+
+
+@BOTH
+def test_switch__in_production__asks_for_a_reason_by_keyboard(visit: Visit) -> None:
+    production, now = Environment.objects.get(key="production"), timezone.now()
+    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
+    flag_in_production()
+    store(production, *(note(f"user-{number}", now) for number in range(3)), now=now)
+    page = visit.page
+    visit.open("/admin/flags/flag/")
+    switch = page.get_by_role("switch", name="new-checkout in Production")
+    switch.press("Enter")
+    expect(page.get_by_role("heading", name="Switch on new-checkout?")).to_be_visible()
+    expect(page.get_by_text("3 (100 %) will see something else.")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.press("Enter")  # the browser refuses an empty reason
+    expect(page.get_by_label("Reason")).to_be_focused()
+    assert stored().enabled is False
+    page.keyboard.type("Beta starts")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("new-checkout is now on in Production.")).to_be_visible()
+    expect(switch).to_have_attribute("aria-checked", "true")
+    assert Change.objects.latest("revision").reason == "Beta starts"
+
+
+def test_question__at_any_width_and_in_the_dark__fits(visit: Visit) -> None:
+    for number in range(30):
+        flag_in_production(key=f"a-flag-with-a-long-name-{number}")
+    page = visit.page
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit.open("/admin/flags/flag/")
+    page.locator("#action-toggle").check()
+    page.locator("select[name=action]").select_option("production:on")
+    page.get_by_role("button", name="Run").press("Enter")
+    expect(page.get_by_role("heading", name="Switch on 30 flags?")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
