@@ -74,7 +74,7 @@ CHAPTERS: tuple[Chapter, ...] = (
     Chapter(
         "Events",
         "How to look at users and events, how to import events, and how to delete them.",
-        ("one-user.md", "imports.md", "erasure.md"),
+        ("received-events.md", "one-user.md", "imports.md", "erasure.md"),
     ),
     Chapter(
         "Operating",

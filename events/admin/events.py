@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import path
+from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -20,14 +26,18 @@ from unfold.paginator import InfinitePaginator
 from config.admin.current_environment import current_environment
 from config.admin.site import ListPage, ReadOnly, column, moment
 from config.admin.user_links import link_to_user
+from events.admin.hours import read_hours
+from events.admin.named import link_to_event, page_context, refuse_name
 from events.admin.properties import describe_properties
 from events.api.filters import EventFilter
 from events.models import Event, EventQuerySet
 
 _A_PAGE = 50
 _MOST_PAGES = 200
+_SPAN = timedelta(hours=48)
+_MOST_NAMES = 12
 
-_FIELDS = ("shown_name", "shown_user", "shown_timestamp", "shown_receipt", "shown_experiment", "shown_variant")
+_FIELDS = ("linked_name", "shown_user", "shown_timestamp", "shown_receipt", "shown_experiment", "shown_variant")
 _LABELS = {
     "userId": "User",
     "event": "Event",
@@ -58,7 +68,8 @@ class EventList(ListPage):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         events = super().get_queryset(request, exclude_parameters)
-        filterset = EventFilter(request.GET, queryset=events, environment=current_environment(request))
+        environment = current_environment(request)
+        filterset = EventFilter(request.GET, queryset=events, environment=environment)
         self.search_bar = [
             {
                 "name": name,
@@ -70,6 +81,13 @@ class EventList(ListPage):
             for name, label in _LABELS.items()
         ]
         self.is_searched = any(field["value"] for field in self.search_bar)
+        # Counts are known by name alone, and the chart belongs to the newest page.
+        parameters = {name for name, value in request.GET.items() if value}
+        if filterset.is_valid() and parameters <= {"event"}:
+            self.event = request.GET.get("event") or None
+            self.chart = partial(
+                read_hours, environment, timezone.now(), _SPAN, name=self.event, most_names=_MOST_NAMES
+            )
         return filterset.qs if filterset.is_valid() else filterset.queryset.none()
 
 
@@ -91,6 +109,7 @@ class EventAdmin(ReadOnly, ModelAdmin):
     sortable_by = ()
     actions = None
     paginator = NewestPaginator
+    list_before_template = "admin/events/event/panel.html"
     show_full_result_count = False
     actions_detail_hide_default = True
     fields = (*_FIELDS, "pretty_properties", "id")
@@ -103,12 +122,32 @@ class EventAdmin(ReadOnly, ModelAdmin):
         """Allow only the parameters of the API in the query string, each of which has an index."""
         return False
 
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view(self.named_view)
+        return [path("named/", view, name="events_event_named"), *super().get_urls()]
+
+    def named_view(self, request: HttpRequest) -> HttpResponse:
+        """Show all events of the name in the query."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        name = request.GET.get("event", "")
+        refusal = refuse_name(name)
+        context = {"title": "Event", "refusal": refusal} if refusal else page_context(request, name, timezone.now())
+        request.current_app = self.admin_site.name  # as the admin's own views do
+        shared = {**self.admin_site.each_context(request), "opts": self.opts, "model_admin": self}
+        status = 400 if refusal else 200
+        return TemplateResponse(request, "admin/events/event/named.html", {**shared, **context}, status=status)
+
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[EventList]:
         return EventList
 
     @column("Event")
     def shown_name(self, event: Event) -> str:
         return event.name
+
+    @column("Event")
+    def linked_name(self, event: Event) -> SafeString:
+        return link_to_event(event.name)
 
     @column("User")
     def shown_user(self, event: Event) -> SafeString:

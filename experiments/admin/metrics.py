@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -16,18 +16,24 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from config.admin.current_environment import current_environment
+from config.admin.navigation import may_view
 from config.admin.site import Confirmation, DomainAdmin, column, in_two_lines, moment, writer
 from config.documents import is_same
 from config.models import Environment
 from config.slugs import NAME_LENGTH
+from events.admin.named import address_of_event
+from events.admin.stopped import RULE, describe_stopped
 from events.counts.queries import frequent_names, missing_names
+from events.counts.stopped import Stopped
+from events.queries.seen_properties import seen_properties
 from experiments.admin.metric_form import DENOMINATOR_FIELDS, MetricForm, denominator_of, loaded_denominator
 from experiments.admin.words import describe_definition, describe_margin
 from experiments.metrics import changes
 from experiments.metrics.changes import experiments_measuring, name_experiments, uses_of
 from experiments.metrics.conditions import OPERATORS
+from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definition_of
-from experiments.metrics.reception import never_received, seen_properties
+from experiments.metrics.reception import never_received, stopped
 from experiments.models import Experiment, Metric, MetricType, Role
 from flags.words.rules import operator_choices
 
@@ -57,8 +63,9 @@ class MetricAdmin(DomainAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         request.uses = _count_uses()  # type: ignore[attr-defined]  # ours, for all rows of the list
-        definitions = map(definition_of, Metric.objects.all())
-        request.missing = never_received(definitions, current_environment(request))  # type: ignore[attr-defined]
+        definitions, environment = [*map(definition_of, Metric.objects.all())], current_environment(request)
+        request.missing = never_received(definitions, environment)  # type: ignore[attr-defined]
+        request.stopped = stopped(definitions, environment, timezone.now())  # type: ignore[attr-defined]
         answer: HttpResponse = super().changelist_view(request, extra_context)
         return answer
 
@@ -66,11 +73,12 @@ class MetricAdmin(DomainAdmin):
         uses: Counter[str] = getattr(request, "uses", None) or Counter()
 
         missing: set[str] = getattr(request, "missing", set())
+        all_stopped: dict[str, Stopped] = getattr(request, "stopped", {})
 
         @column("What it computes", ordering="event")
         def shown_computation(metric: Metric) -> SafeString:
             definition = definition_of(metric)
-            warning = _describe_missing(definition.events & missing, current_environment(request))
+            warning = _warn(definition, missing, all_stopped, current_environment(request))
             error = format_html('<em class="hy-error">{}</em>', warning) if warning else ""
             return format_html("{}{}", describe_definition(definition), error)
 
@@ -157,7 +165,7 @@ class MetricAdmin(DomainAdmin):
         return {
             **known,
             "uses": partial(self._uses, request, object_id),
-            "missing": partial(self._missing, request, object_id),
+            "reception": partial(self._reception, request, object_id),
             "environment": environment,
         }
 
@@ -165,10 +173,22 @@ class MetricAdmin(DomainAdmin):
         metric = self.find(request, object_id)
         return [] if metric is None else uses_of(metric.key)
 
-    def _missing(self, request: HttpRequest, object_id: str) -> str:
+    def _reception(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
+        """Return the events of the metric with links, and what is wrong with their reception."""
         metric, environment = self.find(request, object_id), current_environment(request)
-        missing = set() if metric is None else never_received([definition_of(metric)], environment)
-        return _describe_missing(missing, environment)
+        if metric is None:
+            return {}
+        definition = definition_of(metric)
+        missing, has_stopped = (
+            never_received([definition], environment),
+            stopped([definition], environment, timezone.now()),
+        )
+        links = [(name, address_of_event(name)) for name in sorted(definition.events)]
+        return {
+            "events": links if may_view(request, "events.event") else [],
+            "warning": _warn(definition, missing, has_stopped, environment),
+            "rule": RULE if has_stopped else "",
+        }
 
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view(self.event_view)
@@ -221,6 +241,18 @@ class MetricAdmin(DomainAdmin):
 def known_metrics() -> dict[str, str]:
     """Return the keys of all metrics, each with what it computes, for suggestions in forms."""
     return {metric.key: describe_definition(definition_of(metric)) for metric in Metric.objects.all()}
+
+
+def _warn(
+    definition: Definition, missing: Set[str], all_stopped: Mapping[str, Stopped], environment: Environment
+) -> str:
+    """Say which events of a metric were never received, and which have stopped; empty where all is well."""
+    has_stopped = {name: all_stopped[name] for name in definition.events if name in all_stopped}
+    words = (
+        _describe_missing(definition.events & missing, environment),
+        describe_stopped(has_stopped, environment.name),
+    )
+    return " ".join(filter(None, words))
 
 
 def _describe_missing(missing: Set[str], environment: Environment) -> str:

@@ -74,6 +74,7 @@ def pages() -> Mapping[str, str]:
         "list of experiments": experiments,
         "list of metrics": "/admin/experiments/metric/",
         "list of events": "/admin/events/event/",
+        "page of an event": "/admin/events/event/named/?event=view",
         "list of changes": "/admin/config/change/",
         "list of segments": "/admin/flags/segment/",
         "form of a flag": f"/admin/flags/flag/{flag.pk}/change/",

@@ -100,7 +100,7 @@ def test_event_list__never_counts__and_takes_the_same_queries_for_any_number(
 ) -> None:
     store(production, *[(f"u{at}", "see") for at in range(120)])
     client = sign_in()
-    with django_assert_num_queries(4) as queries:  # session, user, environments, events
+    with django_assert_num_queries(5) as queries:  # session, user, environments, events, counts by hour
         first = client.get(reverse(LIST))
     assert not [query["sql"] for query in queries.captured_queries if "COUNT(" in query["sql"].upper()]
     pages = [first, client.get(reverse(LIST) + "?p=2"), client.get(reverse(LIST) + "?p=3")]

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from config.models import Environment
+from events.admin.named import address_of_event
 from experiments.metrics.changes import create_metric, get_metric
 from experiments.models import Metric
 from tests.admin import errors_of, filled, revision, sign_in, text_of
@@ -142,6 +143,22 @@ def test_pages__of_an_event_that_was_never_received__say_so_in_its_environment(
     EventFactory(name="bye")
     assert "never received" not in text_of(client.get(LIST))
     assert "never received" not in text_of(client.get(page_of(metric)))
+
+
+def test_pages__of_an_event_that_has_stopped__say_so_and_lead_to_it(production: Environment) -> None:
+    metric = create_metric(key="m", type="ratio", event="buy", denominator={"event": "view"}, **WRITE)
+    now = timezone.now()
+    for hour in range(24, 124):
+        EventFactory(name="buy", timestamp=now - timedelta(hours=hour))
+    EventFactory(name="view", timestamp=now)
+    client = sign_in()
+    page = client.get(page_of(metric))
+    for response in (client.get(LIST), page):
+        assert "The event buy has stopped: Production has received none since" in text_of(response)
+        assert "The event view has stopped" not in text_of(response)
+    assert "An event has stopped if most hours" in text_of(page)
+    for name in ("buy", "view"):
+        assert f'href="{address_of_event(name)}"' in page.content.decode()
 
 
 def test_form__suggestions__are_events_and_operators(production: Environment, staging: Environment) -> None:

@@ -1,4 +1,4 @@
-"""Which events of metrics were received, and the properties that recent events have."""
+"""Which events of metrics were received, and which have stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from config.models import Environment
 from events.counts.queries import frequent_names
 from experiments.metrics.definition import Definition, Quantity
-from experiments.metrics.reception import SeenProperty, never_received, seen_properties
+from experiments.metrics.reception import never_received, stopped
 from tests.conftest import NOON
 from tests.factories import EventFactory
 
@@ -48,30 +48,14 @@ def test_never_received__any_name__is_compared_as_it_is(production: Environment,
     assert never_received([metric], production) == set()
 
 
-def test_seen_properties__of_recent_events__are_ordered_by_frequency_with_their_kind(
-    production: Environment, staging: Environment
+def test_stopped__of_several_metrics__are_their_silent_events(
+    production: Environment, django_assert_num_queries: Any
 ) -> None:
-    for properties in (
-        {"page": "/a", "seconds": 1, "paid": True, "gone": None},
-        {"page": "/b", "seconds": 2.5, "tags": ["x"]},
-        {"page": 7},
-    ):
-        EventFactory(name="view", properties=properties)
-    EventFactory(name="buy", properties={"other": 1})
-    EventFactory(name="view", environment=staging, properties={"elsewhere": 1})
-    assert seen_properties(production, "view") == [
-        SeenProperty("page", "text"),
-        SeenProperty("seconds", "number"),
-        SeenProperty("paid", "yes or no"),
-        SeenProperty("tags", "other"),
-    ]
-    assert seen_properties(production, "none") == []
-
-
-def test_seen_properties__of_many_events__reads_only_the_newest(production: Environment) -> None:
-    EventFactory(name="view", timestamp=NOON - timedelta(days=1), properties={"old": 1})
-    EventFactory.create_batch(200, name="view", timestamp=NOON, properties={"new": 1})
-    assert seen_properties(production, "view") == [SeenProperty("new", "number")]
+    for name, since in (("buy", 24), ("view", 0)):
+        for hour in range(since, since + 100):
+            EventFactory(name=name, timestamp=NOON - timedelta(hours=hour))
+    with django_assert_num_queries(1):
+        assert set(stopped([BUY, FUNNEL, RATIO], production, NOON)) == {"buy"}
 
 
 def test_frequent_names__since_a_time__are_in_alphabetical_order(production: Environment, staging: Environment) -> None:

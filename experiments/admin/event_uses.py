@@ -1,0 +1,46 @@
+"""The metrics and experiments that read events of a name, for the page of this event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from config.admin.current_environment import current_environment
+from config.admin.navigation import may_view
+from events.admin.named import EventUse, asking_for_uses
+from experiments.admin.words import describe_definition
+from experiments.metrics.changes import uses_of
+from experiments.metrics.documents import definition_of
+from experiments.models import Metric
+
+
+def uses_of_event(sender: Any, request: HttpRequest, name: str, **_: Any) -> list[EventUse]:
+    """Return what the user may view of all that reads this event, with at most two queries."""
+    metrics = list(Metric.objects.order_by("key")) if may_view(request, "experiments.metric") else []
+    uses = [*_metrics(metrics, name)]
+    # A name without a definition is a metric by itself: the share of users with such an event.
+    if may_view(request, "experiments.experiment") and all(metric.key != name for metric in metrics):
+        uses += _experiments(request, name)
+    return uses
+
+
+def _metrics(metrics: list[Metric], name: str) -> Iterator[EventUse]:
+    for metric in metrics:
+        definition = definition_of(metric)
+        if name in definition.events:
+            address = reverse("admin:experiments_metric_change", args=[metric.pk])
+            yield EventUse(metric.key, address, describe_definition(definition))
+
+
+def _experiments(request: HttpRequest, name: str) -> Iterator[EventUse]:
+    for use in uses_of(name, current_environment(request)):
+        address = reverse("admin:experiments_experiment_change", args=[use.experiment.pk])
+        if not use.version:
+            words = f"{use.experiment.status} experiment, which measures the share of users with this event"
+            yield EventUse(use.experiment.key, address, words)
+
+
+asking_for_uses.connect(uses_of_event, dispatch_uid="experiments.event_uses")
