@@ -1,51 +1,95 @@
-"""The first page of the admin: flags, running experiments and recent changes."""
+"""The first page of the admin: what runs, what changed today, what will change, and what waits for somebody."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Q
+from django.core.paginator import Paginator
+from django.db.models import Count
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 
 from config.admin.current_environment import current_environment
+from config.admin.scheduled import Scheduled, expiring_keys
 from config.admin.settings_pages import readable_in_lists
-from config.change_log.descriptions import describe_change_briefly
+from config.change_log.descriptions import DescribedChange, describe_change_briefly
 from config.models import Change, Environment
 from experiments.admin.results.panel import build_panel
+from experiments.admin.results.progress import days_left
+from experiments.design.plan import remaining_run
 from experiments.models import Experiment, Status
 from experiments.results.computing import analyse_experiment
-from flags.models import Flag
+from flags.admin.overview import Sparkline, count_flags, scheduled_changes, sparklines, stale_flags
+from flags.changes import flag_changes
 
-_MOST_EXPERIMENTS = 3
-_MOST_CHANGES = 8
+_EXPERIMENTS_A_PAGE = 5
+_MOST_CHANGES = 10
+_MOST_SCHEDULED = 12
+AHEAD = timedelta(days=14)
 
 
 def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add the parts of the page that the user may view."""
-    environment = current_environment(request)
-    if request.user.has_perm("flags.view_flag"):
-        context["flags"] = _flags(environment)
+    environment, now = current_environment(request), timezone.now()
+    changes = _latest_changes(environment) if request.user.has_perm("config.view_change") else []
     if request.user.has_perm("experiments.view_experiment"):
-        context["experiments"] = _experiments(environment)
-    if request.user.has_perm("config.view_change"):
-        changes = readable_in_lists(Change.objects.filter(environment__in=("", environment.key)))
-        context["latest"] = [describe_change_briefly(change) for change in changes[:_MOST_CHANGES]]
+        context["experiments"] = _experiments(environment, now, request.GET.get("p"))
+    scheduled = sorted(_scheduled(request, environment, now))
+    context["scheduled"], context["more_scheduled"] = scheduled[:_MOST_SCHEDULED], scheduled[_MOST_SCHEDULED:]
+    lines: Mapping[str, Sparkline] = {}
+    if request.user.has_perm("flags.view_flag"):
+        context["flags"] = count_flags(environment)
+        stale = stale_flags(environment, now)
+        keys = {flag.key for flag, _ in stale.first} | {entry.change.key for entry in changes if _is_of_flag(entry)}
+        lines = sparklines(environment, keys, now)
+        context["stale"], context["more_stale"] = [(*pair, lines.get(pair[0].key)) for pair in stale.first], stale.more
+    if changes:
+        today = [entry for entry in changes if entry.change.at >= _start_of_today(now)]
+        context["latest"] = changes[0]
+        context["today"] = [(entry, lines.get(entry.change.key) if _is_of_flag(entry) else None) for entry in today]
     return {**context, "title": "Overview"}
 
 
-def _flags(environment: Environment) -> dict[str, int]:
-    flags = Flag.objects.current().in_environment(environment)
-    return flags.aggregate(total=Count("pk"), on=Count("pk", filter=Q(enabled=True)))
+def _is_of_flag(entry: DescribedChange) -> bool:
+    return entry.change.object_kind == flag_changes.KIND
 
 
-def _experiments(environment: Environment) -> dict[str, Any]:
+def _start_of_today(now: datetime) -> datetime:
+    return timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _latest_changes(environment: Environment) -> Sequence[DescribedChange]:
+    changes = readable_in_lists(Change.objects.filter(environment__in=("", environment.key)))
+    return [describe_change_briefly(change) for change in changes[:_MOST_CHANGES]]
+
+
+def _experiments(environment: Environment, now: datetime, page: str | None) -> dict[str, Any]:
     experiments = Experiment.objects.in_environment(environment).select_related("environment")
-    counts = experiments.current().order_by().values_list("status").annotate(Count("pk"))
-    at = timezone.now()
-    running = experiments.filter(status=Status.RUNNING)[:_MOST_EXPERIMENTS]
+    counts = dict(experiments.current().order_by().values_list("status").annotate(Count("pk")))
+    running = Paginator(experiments.filter(status=Status.RUNNING), _EXPERIMENTS_A_PAGE)
+    running.count = counts.get(Status.RUNNING, 0)  # known already
+    shown = running.get_page(page)
+    panels = [build_panel(analyse_experiment(experiment, now)) for experiment in shown]
     return {
         **dict.fromkeys(Status.values, 0),
-        **dict(counts),
-        "panels": [build_panel(analyse_experiment(experiment, at)) for experiment in running],
+        **counts,
+        "page": shown,
+        "panels": [(panel, days_left(panel.results)) for panel in panels],
     }
+
+
+def _scheduled(request: HttpRequest, environment: Environment, now: datetime) -> Iterator[Scheduled]:
+    until = now + AHEAD
+    if request.user.has_perm("flags.view_flag"):
+        yield from scheduled_changes(environment, now, until)
+    if request.user.has_perm("config.view_apikey"):
+        yield from expiring_keys(environment, now, until)
+    if request.user.has_perm("experiments.view_experiment"):
+        for experiment in Experiment.objects.in_environment(environment).filter(status=Status.RUNNING):
+            at = now + remaining_run(experiment, now)
+            if now < at <= until:
+                address = reverse("admin:experiments_experiment_change", args=[experiment.pk])
+                yield Scheduled(at, experiment.key, address, "has run for as long as planned")

@@ -40,6 +40,19 @@ def build_progress(results: Results) -> Iterator[Progress]:
         yield _one_reading(results, primary) if is_fixed else _planned_size(results, primary)
 
 
+def days_left(results: Results) -> int | None:
+    """Return how many days a running experiment needs for its plan at its pace so far, or None if nobody can tell."""
+    started_at, size = results.experiment.started_at, results.plan.size
+    if started_at is None or (not size and not (results.experiment.registration or {}).get("minimumDays")):
+        return None
+    left = max(results.plan.remaining, timedelta(0))
+    if size and (missing := size - results.planned_users) > 0:
+        if not results.planned_users:
+            return None
+        left = max(left, (results.as_of - started_at) * (missing / results.planned_users))
+    return math.ceil(left / _DAY)
+
+
 def _shortest_run(days: int, remaining: timedelta) -> Progress:
     words = f"{format_count(math.ceil(remaining / _DAY), 'day')} left of {days}"
     return Progress("Shortest run", words, _percent(1 - remaining / (days * _DAY)))

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import connection
+from django.urls import reverse
 
 from config.models import Environment
+from config.timestamps import format_timestamp
+from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import create_experiment, start_experiment
 from flags.changes.flag_changes import archive_flag, create_flag
+from flags.models import Usage
 from tests.admin import sign_in, text_of
 from tests.conftest import ACTOR, NOON
 from tests.experiments.results.test_computing import QUERIES_OF_ONE_MOMENT
+from tests.factories import ExperimentFactory, FlagFactory, KeyFactory
 
 QUERIES_FOR_NEWS = 4 if connection.vendor == "postgresql" else 3
+DAY = timedelta(days=1)
 VARIANTS = [{"key": "blue", "weight": 1}, {"key": "green", "weight": 1}]
 
 
@@ -52,8 +61,9 @@ def test_overview__archived_flags__are_not_counted(world: None, production: Envi
 def test_overview__with_one_running_experiment__takes_few_queries(world: None, django_assert_num_queries: Any) -> None:
     client = sign_in()
     client.get("/admin/")  # the first look counts all events
-    # session, user, environments, flags, statuses, running, what is new, sums, caps, anomalies, never received, changes
-    with django_assert_num_queries(12 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
+    # session, user, environments, changes, statuses, running, what is new, sums, caps, anomalies, never received;
+    # flags and keys that expire, what runs, flags, stale flags, usage
+    with django_assert_num_queries(17 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
         client.get("/admin/")
 
 
@@ -65,6 +75,119 @@ def test_overview__of_a_running_experiment__has_its_verdict(world: None) -> None
 
 def test_overview__without_permissions__shows_nothing_of_it(world: None) -> None:
     text = text_of(sign_in("auth.view_group").get("/admin/"))
-    assert "Flags on" not in text
-    assert "Experiments running" not in text
-    assert "Latest changes" not in text
+    for heading in ("Flags on", "Experiments running", "Next 14 days", "Changed today", "Stale flags"):
+        assert heading not in text
+
+
+def test_overview__more_running_experiments_than_fit__has_pages(production: Environment) -> None:
+    for number in range(6):
+        ExperimentFactory(key=f"e-{number}", running=True)
+    client = sign_in()
+    first, second = text_of(client.get("/admin/")), text_of(client.get("/admin/?p=2"))
+    assert sum(f" e-{number} 0 users since" in first for number in range(6)) == 5
+    assert sum(f" e-{number} 0 users since" in second for number in range(6)) == 1
+    assert "Page 1 of 2 Next" in first
+    assert "Previous Page 2 of 2" in second
+    assert text_of(client.get("/admin/?p=none")) == first
+
+
+# --- what will happen ------------------------------------------------------------------------------------------------
+
+
+def agenda(client: Any) -> str:
+    [part] = re.findall(r"Next 14 days (.*?) Changed today", text_of(client.get("/admin/")))
+    return part
+
+
+def test_agenda__of_two_weeks__has_rules_expiries_keys_and_experiments_in_order(production: Environment) -> None:
+    starts = {"type": "percentage", "percentage": 25, "startAt": format_timestamp(NOON + 3 * DAY)}
+    FlagFactory(key="on", on=True, rules=[starts])
+    FlagFactory(key="off", rules=[{**starts, "startAt": format_timestamp(NOON + 4 * DAY)}])
+    FlagFactory(key="later", on=True, rules=[{**starts, "startAt": format_timestamp(NOON + 15 * DAY)}])
+    FlagFactory(key="old", expires_at=NOON + 2 * DAY)
+    archive_flag(key=FlagFactory(key="gone", expires_at=NOON + DAY).key, environment=production, actor=ACTOR, at=NOON)
+    KeyFactory(name="a partner", expires_at=NOON + 5 * DAY)
+    ExperimentFactory(key="runs", running=True, minimum_days=7)
+    ExperimentFactory(key="runs-long", running=True, minimum_days=15)
+    with time_machine.travel(NOON + timedelta(seconds=1), tick=False):
+        assert agenda(sign_in()) == (
+            "Mon 2 Feb, 12:00 old expires: remove it from the code, then archive it "
+            "Tue 3 Feb, 12:00 on rule 1 starts: 25 % of everyone "
+            "Wed 4 Feb, 12:00 off rule 1 starts: 25 % of everyone; the flag is off "
+            "Thu 5 Feb, 12:00 a partner expires, and calls with this API key are refused "
+            "Sat 7 Feb, 12:00 runs has run for as long as planned"
+        )
+
+
+def test_agenda__without_anything_scheduled__says_so(production: Environment) -> None:
+    FlagFactory(key="plain")
+    assert agenda(sign_in()) == "Nothing changes by itself in Production."
+
+
+def test_agenda__of_much__shows_the_first_and_counts_the_rest(production: Environment) -> None:
+    for number in range(14):
+        FlagFactory(key=f"f-{number:02}", expires_at=NOON + (number + 1) * timedelta(hours=1))
+    with time_machine.travel(NOON, tick=False):
+        shown = agenda(sign_in())
+    assert "f-11" in shown
+    assert "f-12" not in shown
+    assert shown.endswith("and 2 more")
+
+
+# --- what changed, and what waits ------------------------------------------------------------------------------------
+
+
+def test_changes__of_today__are_those_since_midnight(production: Environment) -> None:
+    now = NOON + 1000 * DAY  # after the environments of the database were made
+    create_flag(key="yesterday", environment=production, actor=ACTOR, at=now - DAY)
+    with time_machine.travel(now, tick=False):
+        client = sign_in()
+        assert "Changed today Nothing. The last change was made 1 day ago." in text_of(client.get("/admin/"))
+        create_flag(key="fresh", environment=production, actor=ACTOR, at=now)
+        changed = text_of(client.get("/admin/")).partition("Changed today")[2]
+    assert "fresh created" in changed
+    assert "yesterday" not in changed
+
+
+def test_stale__flags__are_listed_with_their_reasons_their_usage_and_a_button(production: Environment) -> None:
+    expired = FlagFactory(key="expired", expires_at=NOON - DAY)
+    Usage.objects.create(environment=production, flag_key="expired", hour=NOON, outcome="on", count=1234)
+    Usage.objects.create(environment=production, flag_key="expired", hour=NOON - 14 * DAY, outcome="on", count=999)
+    for number in range(6):
+        FlagFactory(key=f"more-{number}", expires_at=NOON - DAY)
+    with time_machine.travel(NOON, tick=False):
+        page = sign_in().get("/admin/")
+        assert "expired It has expired." in text_of(page)
+        assert "1,234 evaluations in 14 days" in text_of(page)
+        assert "and 2 more" in text_of(page)
+        archive = reverse("admin:flags_flag_archive", args=[expired.pk])
+        assert f'href="{archive}"' in page.content.decode()
+        reader = sign_in("flags.view_flag", username="grace").get("/admin/")
+    assert "It has expired." in text_of(reader)
+    assert archive not in reader.content.decode()
+
+
+# --- days left -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plan", "users", "day", "words"),
+    [
+        ({"minimum_days": 7}, 10, 2, "about 5 days left"),
+        ({"minimum_days": 7}, 10, 8, "the plan is done"),
+        ({"minimum_days": 1, "planned_size": 40}, 10, 2, "about 6 days left"),
+        ({"minimum_days": 9, "planned_size": 40}, 10, 2, "about 7 days left"),
+        ({"minimum_days": 1, "planned_size": 10}, 10, 2, "the plan is done"),
+        ({"minimum_days": 1, "planned_size": 40}, 0, 2, ""),
+        ({"minimum_days": 0}, 10, 2, ""),
+    ],
+)
+def test_days_left__of_a_plan__follow_the_shortest_run_and_the_pace(
+    plan: dict[str, Any], users: int, day: int, words: str, production: Environment
+) -> None:
+    experiment = ExperimentFactory(key="runs", running=True, metrics=[], **plan)
+    for number in range(users):
+        assign(experiment.pk, f"user-{number}", "green", NOON + timedelta(hours=1))
+    with time_machine.travel(NOON + day * DAY, tick=False):
+        text = text_of(sign_in().get("/admin/"))
+    assert f"runs {users} users since 31 Jan 2026{'; ' if words else ''}{words} " in text
