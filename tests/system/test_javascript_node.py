@@ -130,6 +130,20 @@ def test_exposure__type_that_the_flag_does_not_have__is_not_counted(local: Appli
     assert results(server, "mistaken") == (0, 0)
 
 
+def test_exposure__experiment_that_the_ruleset_does_not_have__is_dropped_with_one_warning(
+    folder: Path, server: Server
+) -> None:
+    start_experiment(server, "known")
+    with application(folder, server, mode="local") as running:
+        about = {"inExperiment": True, "experimentVariant": "treatment"}
+        for experiment in ("elsewhere", "elsewhere", "known"):
+            running.call("expose", context=ADA, about={**about, "experiment": experiment})
+        running.call("flush")
+        assert running.warnings().count("No experiment has the key elsewhere") == 1
+        assert events(server, experimentId="elsewhere") == []
+        assert results(server, "known")[0] == 1
+
+
 def test_track__event_that_is_rejected__is_dropped_with_one_warning_and_blocks_nothing(
     folder: Path, server: Server
 ) -> None:

@@ -56,3 +56,15 @@ test("a client that shall not report exposures reports none", async () => {
   await client.close();
   assert.deepEqual(events.map(({ event }) => event), ["visit"]);
 });
+
+test("a hook that reports an unknown experiment is warned of once, and loses nothing else", async () => {
+  const warnings = [];
+  const { client, events } = start(() => Response.json(ANSWER), { warn: (text) => warnings.push(text) });
+  await client.ready;
+  for (let time = 0; time < 2; time += 1) client.expose({ ...metadata, experiment: "elsewhere" });
+  client.expose(metadata);
+  client.track("visit");
+  await client.close();
+  assert.deepEqual(warnings, ["Halyard: No experiment has the key elsewhere: exposures are dropped."]);
+  assert.deepEqual(events.map(({ event }) => event), ["experiment_exposure", "visit"]);
+});

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { pauseAfter } from "../../../flags/clients/javascript/common/api.mjs";
+import { pauseAfter, warnOnce } from "../../../flags/clients/javascript/common/api.mjs";
 import { createExposures } from "../../../flags/clients/javascript/common/exposures.mjs";
 import { createQueue } from "../../../flags/clients/javascript/common/queue.mjs";
 
@@ -178,4 +178,34 @@ test("a flush during an attempt that fails tries once more", async () => {
   await Promise.all([queue.flush(), queue.flush()]);
   assert.equal(requests.length, 2);
   assert.deepEqual(queue.waiting(), []);
+});
+
+test("exposures to an unknown experiment are dropped with one warning, and the others are sent", async () => {
+  const { requests, warnings, request, warn } = service(accept);
+  const queue = createQueue({ request, warn: () => {}, delay: 60_000 });
+  const report = createExposures({ queue, warn: warnOnce(warn), knows: (experiment) => experiment === "e" });
+  for (const userId of ["ada", "bob"]) {
+    for (const experiment of ["other", "e", ["e"], 5, ""]) report({ ...ABOUT, experiment }, { userId, attributes: {} });
+    for (const experimentVariant of [undefined, null, "", 5]) {
+      report({ ...ABOUT, experimentVariant }, { userId, attributes: {} });
+    }
+  }
+  await queue.flush();
+  assert.deepEqual(warnings, ["Halyard: No experiment has the key other: exposures are dropped."]);
+  assert.deepEqual(requests.flatMap(({ events }) => events.map(({ userId }) => userId)), ["ada", "bob"]);
+  assert.deepEqual(requests[0].events[0].properties, { experimentId: "e", variant: "green" });
+});
+
+test("exposures that the service refuses are dropped with one warning, and block no others", async () => {
+  const error = { code: "validation_failed", message: "bad" };
+  const answer = ({ userId }) => (userId === "bob" ? { status: "rejected", error } : { status: "accepted" });
+  const { requests, warnings, request, warn } = service((events) => [202, { data: events.map(answer) }]);
+  const queue = createQueue({ request, warn: warnOnce(warn), delay: 60_000 });
+  const report = createExposures({ queue, warn });
+  for (const experiment of ["e", "f"]) {
+    for (const userId of ["ada", "bob"]) report({ ...ABOUT, experiment }, { userId, attributes: {} });
+    await queue.flush();
+  }
+  assert.deepEqual([queue.waiting(), requests.map(({ events }) => events.length)], [[], [2, 2]]);
+  assert.deepEqual(warnings, ["Halyard: Events were rejected and dropped: bad"]);
 });

@@ -31,6 +31,7 @@ const CALLS = {
   track({ event, context, details }) {
     client.track(event, context, details);
   },
+  expose: ({ context, about }) => provider.hooks[0].after({ context }, { flagMetadata: about }),
   bootstrap: ({ context }) => provider.bootstrap(context),
   flush: () => provider.flush(),
   events: () => events,

@@ -7,17 +7,24 @@ const RESERVED = ["revenue", "currency", "experimentId", "variant"];
 
 /**
  * Return a function that reports an exposure once for each user, experiment and variant in `seen`. The metadata of a
- * flag's answer say whether its user is in an experiment.
+ * flag's answer say whether its user is in an experiment. Other hooks may change them, so `knows` says whether an
+ * experiment exists. Reports of others are dropped, because they would never count.
  */
-export function createExposures({ queue, event = "experiment_exposure", seen = new Set(), capacity = 100_000 }) {
+export function createExposures({ queue, warn, knows = () => true, event = "experiment_exposure", ...options }) {
+  const { seen = new Set(), capacity = 100_000 } = options;
   return ({ experiment, experimentVariant: variant, inExperiment } = {}, { userId, attributes }) => {
-    if (!inExperiment || !experiment || !userId) return;
+    if (!inExperiment || !userId || !isKey(experiment) || !isKey(variant)) return;
     const key = JSON.stringify([userId, experiment, variant]);
     if (seen.has(key)) return;
+    if (!knows(experiment)) {
+      return warn(`unknown ${experiment}`, `No experiment has the key ${experiment}: exposures are dropped.`);
+    }
     if (seen.size >= capacity) seen.clear(); // reporting twice is harmless: the earliest counts
     if (queue.add(event, userId, { ...stored(attributes), experimentId: experiment, variant })) seen.add(key);
   };
 }
+
+const isKey = (each) => typeof each === "string" && each !== "";
 
 /** What an exposure stores about its user: the first attributes that are texts, numbers or booleans. */
 function stored(attributes) {

@@ -21,7 +21,11 @@ export function evaluateLocally(options) {
     return { flags: visible.map(({ key }) => entryOf(current(), key, user)), metadata };
   }
 
+  /** Whether the experiment drives one of the flags. */
+  const knows = (experiment) => driversIn(current()).has(experiment);
+
   return {
+    knows,
     start() {
       follower = followRuleset(options);
       return follower.ready;
@@ -30,4 +34,14 @@ export function evaluateLocally(options) {
     evaluateAll,
     close: () => follower?.close(),
   };
+}
+
+const drivers = new WeakMap(); // the experiments of each ruleset
+
+function driversIn(ruleset) {
+  if (!drivers.has(ruleset)) {
+    const rules = [...ruleset.flags.values()].flatMap((flag) => flag.rules);
+    drivers.set(ruleset, new Set(rules.map(({ experiment }) => experiment)));
+  }
+  return drivers.get(ruleset);
 }

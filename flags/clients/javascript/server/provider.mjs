@@ -33,7 +33,8 @@ export class HalyardProvider {
     this.#track = createTrack({ queue: this.#queue, warn });
     this.#source = open({ ...options, warn, request, onChange, onStatus: (error) => this.#tell(error) });
     // The service itself records the exposures of flags that it evaluates one at a time.
-    const report = createExposures({ queue: this.#queue, event: options.exposureEvent });
+    const { exposureEvent: event } = options;
+    const report = createExposures({ queue: this.#queue, warn, knows: this.#source.knows, event });
     const after = ({ context }, { flagMetadata }) => flagMetadata.inExperiment && report(flagMetadata, readContext(context));
     this.hooks = options.mode === "local" && options.exposures !== false ? [{ after }] : [];
   }

@@ -23,7 +23,7 @@ export function createClient(options) {
   const seen = new Set(seenBefore);
   const queue = createQueue({ request, warn, capacity: 1_000, events });
   const { exposures = true, exposureEvent: event } = options;
-  const report = exposures ? createExposures({ queue, event, seen }) : () => {};
+  const report = exposures ? createExposures({ queue, warn, knows, event, seen }) : () => {};
   const track = createTrack({ queue, warn });
   const onEnd = () => schedule(pauseAfter(++drops));
   const stream = createStream({ onOpen: () => (drops = 0), onChange: hear, onEnd });
@@ -172,6 +172,11 @@ export function createClient(options) {
     if (!answer) return failed(defaultValue, problem?.code ?? "PROVIDER_NOT_READY", problem?.message);
     const entry = Object.hasOwn(answer.flags, flag) ? answer.flags[flag] : undefined;
     return detailsOf(flag, entry, kind, defaultValue, source === "network" ? undefined : "CACHED");
+  }
+
+  /** Whether the experiment drives one of the flags of the answer. */
+  function knows(experiment) {
+    return Object.values(answer?.flags ?? {}).some(({ metadata }) => metadata?.experiment === experiment);
   }
 
   /** Report the exposure that the metadata of a flag speak of. */
