@@ -29,7 +29,9 @@ def upcoming_steps(
 
 def _steps(rule: Mapping[str, Any]) -> Iterator[tuple[datetime, str]]:
     if "startAt" in rule:
-        yield parse_timestamp(rule["startAt"]), f"starts: {describe_rule(rule)}"
+        start = parse_timestamp(rule["startAt"])
+        endless = {name: value for name, value in rule.items() if name != "endAt"}  # its end is a step of its own
+        yield start, f"starts: {describe_rule(endless, start)}"
     for step in rule.get("ramp", ()):
         yield parse_timestamp(step["at"]), f"goes to {step['percentage']:g} %"
     if "endAt" in rule:
