@@ -16,7 +16,7 @@ from config.models import Environment
 from flags.models import Flag, Usage
 from flags.snapshot import configuration
 from flags.usage.staleness import StaleReason, stale, stale_reasons, with_stale_reasons
-from flags.words.schedule import upcoming_steps
+from flags.words.upcoming import upcoming_steps
 
 DAYS_OF_USAGE = 14
 _DAY = timedelta(days=1)
