@@ -189,8 +189,11 @@ def _read(path: Path, known_at: datetime) -> State:
     entries = defaultdict(list)
     for name, entry in map(orjson.loads, lines):
         entries[name].append(entry)
-    with without_garbage_collection():
-        states = [(table, table.restore(entries[table.name])) for table in current.tables]
+    try:
+        with without_garbage_collection():
+            states = [(table, table.restore(entries[table.name])) for table in current.tables]
+    except Exception as error:  # of any kind: other code has written the entries, and forgot to raise FORMAT
+        raise Refused(f"{path} has entries that this version of Halyard cannot read ({error!r}).") from error
     return State(header["revision"], datetime.fromisoformat(header["newest"]) if header["newest"] else None, states)
 
 

@@ -269,6 +269,15 @@ def test_restore__a_table_more__is_refused(
         assert "another version of Halyard has written" in refused(caplog)
 
 
+def test_restore__entries_of_other_code_in_the_same_format__are_refused(
+    secret: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(assigners, "dump", lambda _: [{"environment": "production", "experiment": {"key": "e"}}])
+        save()
+    assert "has entries that this version of Halyard cannot read (KeyError('id'))" in refused(caplog)
+
+
 def test_restore__older_than_a_week__is_refused(secret: str, caplog: pytest.LogCaptureFixture) -> None:
     path = save()
     long_ago = datetime.now(UTC) - timedelta(days=7, minutes=1)
