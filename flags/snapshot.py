@@ -109,18 +109,14 @@ def _compile(document: Document, versions: Mapping[str, int]) -> Mapping[str, Fl
 def _apply(now: Compiled, changes: Sequence[Change]) -> Compiled:
     """Return the state after these changes, with one copy of it however many they are."""
     draft = _Draft(now, changes)
-    for change in _without_overwritten(changes):
-        draft.add(change)
-        give_way()
-    return draft.compiled()
-
-
-def _without_overwritten(changes: Sequence[Change]) -> Iterator[Change]:
-    """Yield the changes in order, leaving out those of flags that change again: a change has the whole flag."""
     newest = {change.key: change.revision for change in changes if change.kind == flag_changes.KIND}
     for change in changes:
-        if change.kind != flag_changes.KIND or newest[change.key] == change.revision:
-            yield change
+        if change.kind == flag_changes.KIND and newest[change.key] != change.revision:
+            draft.advance(change)  # a later change has the whole flag, but may be one of another environment
+        else:
+            draft.add(change)
+        give_way()
+    return draft.compiled()
 
 
 class _Draft:
@@ -146,7 +142,7 @@ class _Draft:
         self._archived.discard(change.key)
         if change.after is not None and "archivedAt" in change.after:
             self._archived.add(change.key)
-        self._advance(change)
+        self.advance(change)
 
     def _versions(self, flag_key: str) -> Mapping[str, int]:
         """Return the revision of the flag's newest change in each environment. Some change all environments."""
@@ -170,7 +166,7 @@ class _Draft:
 
     def add_segment(self, change: Change) -> None:
         self._segments[change.key] = change.after or None
-        self._advance(change)
+        self.advance(change)
 
     def add_members(self, change: Change) -> None:
         document = self._segments[change.key] if change.key in self._segments else self._stored_segment(change.key)
@@ -178,7 +174,7 @@ class _Draft:
             return
         user_ids = segment_changes.Members.of(change).applied_to(document["userIds"])
         self._segments[change.key] = {**document, "userIds": user_ids}
-        self._advance(change)
+        self.advance(change)
 
     def _stored_segment(self, key: str) -> Mapping[str, Any] | None:
         segment = self._now.configurations[_ANYWHERE].segments.get(key)
@@ -190,7 +186,7 @@ class _Draft:
             self._flags[change.key] = dict(self._flags[_ANYWHERE])
             self._revisions[change.key] = self._revisions[_ANYWHERE]
 
-    def _advance(self, change: Change) -> None:
+    def advance(self, change: Change) -> None:
         """Raise the revisions. A change of one environment leaves those of the others."""
         for key, revision in self._revisions.items():
             if change.environment in ("", key):

@@ -219,3 +219,14 @@ def test_revision__of_each_environment__moves_with_what_bears_on_it(
     assert revisions() == (revision() - 1, revision() - 1)
     assert configuration("qa").revision == revision() - 1
     assert created.key in configuration("qa").flags
+
+
+def test_revision__change_of_all_environments_and_then_of_one__moves_in_all_if_applied_at_once(
+    production: Environment,
+) -> None:
+    before = revision()
+    create_flag(key="a", environment=production, **WRITE)
+    of_all = revision()
+    update_flag(key="a", environment=production, changes={"enabled": True}, **WRITE)
+    apply_new_changes(before)
+    assert (configuration("production").revision, configuration("staging").revision) == (revision(), of_all)
