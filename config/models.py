@@ -129,6 +129,11 @@ class ChangeQuerySet(models.QuerySet["Change"]):
     def since(self, revision: int) -> ChangeQuerySet:
         return self.filter(revision__gt=revision).order_by("revision")
 
+    def with_time_of(self, revision: int) -> ChangeQuerySet:
+        """Add `known_at` to each change: when the change of this revision was made, or None if the log lacks it."""
+        known = Change.objects.filter(revision=revision).values("at")
+        return self.annotate(known_at=models.Subquery(known))
+
     def of(self, kind: str, object_id: object) -> ChangeQuerySet:
         return self.filter(kind__in=kinds_of(kind), object_id=str(object_id)).order_by("-revision")
 

@@ -218,8 +218,11 @@ class Snapshot:
 
     def _apply(self, on_large_change: Callable[[], None]) -> None:
         assert self._newest is not None  # noqa: S101 (all tables are loaded)
-        changes = list(Change.objects.since(self._newest[0])[: MANY + 1])
-        if len(changes) > MANY:
+        revision, at = self._newest
+        changes: list[Any] = list(Change.objects.since(revision).with_time_of(revision)[: MANY + 1])
+        if changes and changes[0].known_at != at:  # they continue another log, which has replaced that of this state
+            self._load(on_large_change)
+        elif len(changes) > MANY:
             self._apply_many(on_large_change)
         elif changes:
             for table in self.tables:

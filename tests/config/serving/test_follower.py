@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from config.serving import follower
 from config.serving.follower import Follower
 from config.serving.saver import Saver
 from config.snapshot import Lateness, freshness, tables
+from flags.changes.flag_changes import create_flag
+from flags.models import Flag
+from flags.snapshot import configuration
 from tests.conftest import ACTOR, NOON
 
 
@@ -217,6 +221,23 @@ def test_follower__newest_change_replaced_by_another__loads_everything_again(loo
 
     look(restore_and_go_on)
     assert {"e2", "other"} & known() == {"other"}
+
+
+def test_follower__log_replaced_by_one_that_is_longer__loads_everything_again(look: Any) -> None:
+    """As when a standby takes over that lacks the last changes, and goes on before this process reaches it."""
+
+    def commit(key: str) -> None:
+        create_flag(key=key, environment=Environment.objects.default(), actor=ACTOR, at=NOON)
+
+    def take_over_and_go_on() -> None:
+        Flag.objects.get(key="lost").delete()
+        Change.objects.filter(key="lost").delete()
+        commit("new")  # with the revision of the lost change, but made at another time
+        Change.objects.filter(key="new").update(at=NOON - timedelta(seconds=1))
+        commit("newer")
+
+    look(partial(commit, "lost"), take_over_and_go_on)
+    assert configuration("production").flags.keys() == {"new", "newer"}
 
 
 def test_follower__each_newer_state__is_offered_to_be_saved(look: Any, saver: Saver) -> None:
