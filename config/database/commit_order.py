@@ -10,6 +10,7 @@ epoch, and taking a mark begins a new one.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.db import connection, models
@@ -46,6 +47,12 @@ _NEXT_EPOCH = (
     "INSERT INTO config_epoch (id, number) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET number = number + 1 "
     "RETURNING number"
 )
+
+
+_POSITIONS = {
+    "postgresql": re.compile(r"\d{1,20} \d{1,18}:\d{1,18}:(?:\d{1,18}(?:,\d{1,18})*)? \d{1,18}", re.ASCII),
+    "sqlite": re.compile(r"\d{1,18}", re.ASCII),
+}
 
 
 class _Snapshot:
@@ -107,6 +114,33 @@ def take_mark(table: str = "") -> str:
         cursor.execute(_SNAPSHOT.format(restored=restored) if connection.vendor == "postgresql" else _NEXT_EPOCH)
         [mark] = cursor.fetchone()
     return str(mark)
+
+
+def newest_position(table: str) -> str:
+    """Return a position for `arrived_since_position`: what a mark is, but taken without a write on either database.
+
+    On SQLite it is the last row, so rows that are deleted from the end and replaced are not found.
+    """
+    if connection.vendor == "postgresql":
+        return take_mark()
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT COALESCE(MAX(rowid), 0) FROM {table}")  # noqa: S608 (no data)
+        return str(cursor.fetchone()[0])
+
+
+def is_position(text: str) -> bool:
+    """Return whether a text that a client sent can be a position of this database."""
+    return bool(_POSITIONS[connection.vendor].fullmatch(text))
+
+
+def arrived_since_position(position: str) -> tuple[str, str, list[Any]]:
+    """Return a condition in SQL, the indexed column that orders rows by arrival, and the parameters."""
+    if connection.vendor != "postgresql":
+        return "rowid > %s", "rowid", [int(position)]
+    condition, parameters = arrived_since(position, "arrival")
+    oldest = position.split(" ")[1].partition(":")[0]
+    # The condition alone has an alternative, with which the index could not be read in its order.
+    return f"arrival >= %s AND {condition}", "arrival", [int(oldest), *parameters]
 
 
 def is_mark_of_this_database(mark: str) -> bool:

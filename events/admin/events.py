@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -29,6 +30,7 @@ from config.admin.user_links import link_to_user
 from events.admin.hours import read_hours
 from events.admin.named import link_to_event, page_context, refuse_name
 from events.admin.properties import describe_properties
+from events.admin.tail import FOLLOWED, answer_arrivals
 from events.api.filters import EventFilter
 from events.models import Event, EventQuerySet
 
@@ -83,9 +85,12 @@ class EventList(ListPage):
         self.is_searched = any(field["value"] for field in self.search_bar)
         # Counts are known by name alone, and the chart belongs to the newest page.
         parameters = {name for name, value in request.GET.items() if value}
+        if filterset.is_valid() and parameters <= {*FOLLOWED}:
+            values = {name: value for name, value in request.GET.items() if value}
+            self.followed = urlencode({"environment": environment.key, **values})
         if filterset.is_valid() and parameters <= {"event"}:
             self.event = request.GET.get("event") or None
-            self.chart = partial(
+            self.chart: Any = partial(
                 read_hours, environment, timezone.now(), _SPAN, name=self.event, most_names=_MOST_NAMES
             )
         return filterset.qs if filterset.is_valid() else filterset.queryset.none()
@@ -123,8 +128,15 @@ class EventAdmin(ReadOnly, ModelAdmin):
         return False
 
     def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.named_view)
-        return [path("named/", view, name="events_event_named"), *super().get_urls()]
+        own = (("named", self.named_view), ("tail", self.tail_view))
+        urls = [path(f"{name}/", self.admin_site.admin_view(view), name=f"events_event_{name}") for name, view in own]
+        return [*urls, *super().get_urls()]
+
+    def tail_view(self, request: HttpRequest) -> HttpResponse:
+        """Answer the events that have arrived since the page asked last."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return answer_arrivals(request)
 
     def named_view(self, request: HttpRequest) -> HttpResponse:
         """Show all events of the name in the query."""

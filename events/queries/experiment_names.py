@@ -31,12 +31,17 @@ def filter_by_experiment(events: EventQuerySet, environment: Environment, refere
     return events.filter(condition).exclude(experiment="")
 
 
-def _names_in_use(environment: Environment, reference: str) -> Sequence[str]:
+def all_names(environment: Environment, reference: str) -> list[str]:
+    """Return all names that events may have for an experiment, by one of them."""
     answers: Iterable[tuple[object, Any]] = asking_for_names.send(
         sender=Event, environment=environment, reference=reference
     )
     # The reference itself is one of the names, because events may name an experiment that does not exist.
-    names = list(dict.fromkeys([*(name for _, answer in answers for name in answer), reference_of(reference)]))
+    return list(dict.fromkeys([*(name for _, answer in answers for name in answer), reference_of(reference)]))
+
+
+def _names_in_use(environment: Environment, reference: str) -> Sequence[str]:
+    names = all_names(environment, reference)
     if len(names) == 1:
         return names
     # Clients mostly use one of the names. For one name, the index returns events in the order of

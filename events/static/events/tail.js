@@ -1,0 +1,113 @@
+// Follows the events that arrive, above the list of events. Without this script the list is what it was on loading.
+import { make } from "../config/elements.js";
+import { inWords } from "../config/moments.js";
+
+const MILLISECONDS_BETWEEN_READS = 2000;
+const MILLISECONDS_AFTER_A_FAILURE = 10_000;
+const MOST_ROWS = 200;
+
+const tail = document.getElementById("hy-tail");
+const [start, stop] = ["hy-follow", "hy-unfollow"].map((id) => document.getElementById(id));
+const list = tail?.querySelector("ol");
+const status = tail?.querySelector("[role=status]");
+const seen = new Map(); // ids of the rows, which may be sent again
+
+let position = "";
+let timer = null;
+let number = 0;
+let isFollowing = false;
+
+function row(event) {
+  const time = event.timestamp.slice(11, 19);
+  const day = event.timestamp.slice(0, 10) === new Date().toISOString().slice(0, 10) ? "" : `${inWords(event.timestamp).split(",")[0]}, `;
+  return make("li", {},
+    make("a", { href: event.address }, make("time", { datetime: event.timestamp, title: `${event.timestamp.slice(0, 19).replace("T", " ")} UTC` }, day + time)),
+    make("a", { class: "hy-tail-name", href: event.eventAddress }, event.event),
+    make("a", { href: event.userAddress }, event.userId),
+    make("span", { class: "hy-muted" }, event.details));
+}
+
+/** Put new rows at the top. The row that has the focus stays, and so does what the reader has scrolled to. */
+function add(events) {
+  const fresh = events.filter((event) => !seen.has(event.id));
+  for (const event of fresh) seen.set(event.id, row(event));
+  const { scrollTop, scrollHeight } = list;
+  list.prepend(...fresh.map((event) => seen.get(event.id)));
+  if (scrollTop > 0) list.scrollTop = scrollTop + list.scrollHeight - scrollHeight;
+  for (const [id, old] of [...seen].slice(0, Math.max(0, seen.size - MOST_ROWS))) {
+    if (old.contains(document.activeElement)) continue;
+    old.remove();
+    seen.delete(id);
+  }
+  number += fresh.length;
+}
+
+function say(words) {
+  if (status.textContent !== words) status.textContent = words;
+}
+
+function describe(hasMore) {
+  const counted = number === 1 ? "1 event has" : `${number.toLocaleString("en-GB")} events have`;
+  say(number ? `${counted} arrived.${hasMore ? " More arrive than can be shown." : ""}` : "Waiting for events.");
+}
+
+/** Read what has arrived. Returns the milliseconds until the next time, or null if there is none. */
+async function read() {
+  const response = await fetch(`${tail.dataset.address}&${new URLSearchParams({ after: position })}`);
+  if (response.redirected || response.status === 403) {
+    say("You are no longer signed in. Open this page again.");
+    return null;
+  }
+  if (response.status >= 500) throw new Error("unavailable");
+  const answer = await response.json();
+  if (!response.ok) {
+    say(answer.error);
+    return null;
+  }
+  if (!isFollowing) return null;
+  position = answer.position;
+  add(answer.events);
+  describe(answer.hasMore);
+  return MILLISECONDS_BETWEEN_READS;
+}
+
+async function follow() {
+  timer = null;
+  if (!isFollowing || document.hidden) return;
+  timer = -1; // a read is under way
+  let pause = MILLISECONDS_AFTER_A_FAILURE;
+  try {
+    pause = await read();
+  } catch {
+    say("The service does not answer. Trying again.");
+  }
+  timer = isFollowing && pause !== null ? setTimeout(follow, pause) : null;
+}
+
+function set(following) {
+  isFollowing = following;
+  tail.hidden = !following;
+  start.hidden = following;
+  if (following) {
+    position = "";
+    say("Waiting for events.");
+    stop.focus();
+    follow();
+  } else {
+    clearTimeout(timer);
+    timer = null;
+    number = 0;
+    seen.clear();
+    list.replaceChildren();
+    start.focus();
+  }
+}
+
+if (tail) {
+  start.hidden = false;
+  start.addEventListener("click", () => set(true));
+  stop.addEventListener("click", () => set(false));
+  document.addEventListener("visibilitychange", () => {
+    if (timer === null) follow();
+  });
+}

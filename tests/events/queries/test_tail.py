@@ -1,0 +1,121 @@
+"""Events in the order of their arrival: none is missed, whatever commits when, and reading stays cheap."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from config.database.commit_order import newest_position
+from config.models import Environment
+from events.queries import tail
+from events.queries.tail import Arrivals, Wanted, read_arrivals
+from tests.conftest import NOON
+from tests.events.test_admin import explain
+from tests.factories import EventFactory, ExperimentFactory
+
+ALL = Wanted()
+
+
+def names(arrivals: Arrivals) -> list[str]:
+    return [event.name for event in arrivals.events]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_arrivals__since_a_position__are_what_was_stored_since(django_assert_num_queries: Any) -> None:
+    production = Environment.objects.get(key="production")
+    EventFactory(name="old")
+    first = read_arrivals(production, ALL, None)
+    assert first == Arrivals([], first.position, False)
+    EventFactory(name="late", timestamp=NOON - timedelta(days=400), received_at=NOON)
+    EventFactory(name="new", timestamp=NOON, received_at=NOON + timedelta(seconds=1))
+    EventFactory(name="elsewhere", environment=Environment.objects.get(key="staging"))
+    with django_assert_num_queries(2):
+        second = read_arrivals(production, ALL, first.position)
+    assert names(second) == ["new", "late"]
+    assert names(read_arrivals(production, ALL, second.position)) == []
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+def test_arrivals__of_a_transaction_that_commits_late__are_not_missed() -> None:
+    production = Environment.objects.get(key="production")
+    is_stored, may_commit = threading.Event(), threading.Event()
+
+    def store_slowly() -> None:
+        with transaction.atomic():
+            EventFactory(name="slow")
+            is_stored.set()
+            may_commit.wait(30)
+        connection.close()
+
+    position = newest_position("events_event")
+    thread = threading.Thread(target=store_slowly)
+    thread.start()
+    assert is_stored.wait(30)
+    EventFactory(name="quick")
+    before = read_arrivals(production, ALL, position)
+    assert names(before) == ["quick"]
+    may_commit.set()
+    thread.join(30)
+    assert names(read_arrivals(production, ALL, before.position)) == ["slow"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Wanted(event="see"), ["a", "b"]),
+        (Wanted(user_id="b"), ["b", "b"]),
+        (Wanted(event="buy", user_id="b"), ["b"]),
+        (Wanted(experiment="button"), ["c", "d"]),
+        (Wanted(experiment="button", variant="green"), ["d"]),
+        (Wanted(experiment="other"), []),
+    ],
+)
+def test_arrivals__with_filters__are_those_that_match(
+    production: Environment, wanted: Wanted, expected: list[str]
+) -> None:
+    experiment = ExperimentFactory(key="button")
+    position = newest_position("events_event")
+    EventFactory(user_id="a", name="see")
+    EventFactory(user_id="b", name="see")
+    EventFactory(user_id="b", name="buy")
+    EventFactory(user_id="c", name="x", properties={"experimentId": "button", "variant": "control"})
+    EventFactory(user_id="d", name="x", properties={"experimentId": str(experiment.pk), "variant": "green"})
+    arrivals = read_arrivals(production, wanted, position)
+    assert sorted(event.user_id for event in arrivals.events) == expected
+
+
+@pytest.mark.django_db
+def test_arrivals__of_more_than_can_be_shown__are_the_newest(production: Environment, monkeypatch: Any) -> None:
+    monkeypatch.setattr(tail, "MOST_SHOWN", 3)
+    position = newest_position("events_event")
+    for at in range(5):
+        EventFactory(name=f"e{at}", timestamp=NOON + timedelta(seconds=at))
+    arrivals = read_arrivals(production, ALL, position)
+    assert (len(arrivals.events), arrivals.has_more) == (3, True)
+    if connection.vendor == "sqlite":
+        assert names(arrivals) == ["e4", "e3", "e2"]
+    monkeypatch.setattr(tail, "MOST_SEARCHED", 2)
+    assert len(read_arrivals(production, ALL, position).events) == 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("wanted", [ALL, Wanted(event="e1"), Wanted(user_id="u", experiment="button")])
+def test_arrivals__are_read_through_the_index_of_their_arrival(production: Environment, wanted: Wanted) -> None:
+    for at in range(300):
+        EventFactory(name=f"e{at % 3}", user_id="u")
+    with CaptureQueriesContext(connection) as queries:
+        read_arrivals(production, wanted, newest_position("events_event"))
+    [statement] = [query["sql"] for query in queries.captured_queries if "arrived.*" in query["sql"]]
+    plan = explain(statement.strip())
+    if connection.vendor == "sqlite":
+        assert "SEARCH events_event USING INTEGER PRIMARY KEY (rowid>?)" in plan
+    else:
+        assert "event_by_arrival" in plan
+        assert "Sort" not in plan

@@ -1,0 +1,82 @@
+"""What the live tail of the list of events answers, and refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from config.models import Environment
+from tests.admin import sign_in
+from tests.conftest import NOON
+from tests.factories import EventFactory
+
+LIST = "/admin/events/event/"
+TAIL = "/admin/events/event/tail/"
+HERE = {"environment": "production"}
+
+
+def test_tail__from_a_position__has_what_arrived_with_its_links(
+    production: Environment, django_assert_num_queries: Any
+) -> None:
+    EventFactory(name="old")
+    client = sign_in()
+    first = client.get(TAIL, HERE).json()
+    assert (first["events"], first["hasMore"]) == ([], False)
+    event = EventFactory(
+        name="b&b", user_id="a/b", timestamp=NOON, properties={"revenue": 5, "experimentId": "e", "variant": "v"}
+    )
+    with django_assert_num_queries(5):  # session, user, environments, position, events
+        answer = client.get(TAIL, {**HERE, "after": first["position"]})
+    assert "no-store" in answer["Cache-Control"]
+    assert {
+        "id": str(event.pk),
+        "address": f"/admin/events/event/{event.pk}/change/",
+        "timestamp": "2026-01-31T12:00:00+00:00",
+        "event": "b&b",
+        "eventAddress": "/admin/events/event/named/?event=b%26b",
+        "userId": "a/b",
+        "userAddress": "/admin/experiments/experiment/user/?id=a%2Fb",
+        "details": "e · v · revenue 5",
+    } in answer.json()["events"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ({**HERE, "after": "x"}, 400, "after: Must be the position of the last answer."),
+        ({**HERE, "after": "-1"}, 400, "after: Must be the position of the last answer."),
+        ({**HERE, "after": "1 2:3:4 5 6"}, 400, "after: Must be the position of the last answer."),
+        ({**HERE, "after": "1" * 19}, 400, "after: Must be the position of the last answer."),
+        ({**HERE, "userId": "a\0"}, 400, "userId: Must not contain U+0000."),
+        ({"environment": "staging"}, 412, "You opened this page in another environment"),
+        ({}, 412, "You opened this page in another environment"),
+    ],
+)
+def test_tail__bad_request__is_refused_in_words(db: None, query: dict[str, str], status: int, words: str) -> None:
+    answer = sign_in().get(TAIL, query)
+    assert answer.status_code == status
+    assert words in answer.json()["error"]
+
+
+def test_tail__without_the_right_to_see_events__is_refused(db: None) -> None:
+    assert sign_in("flags.view_flag").get(TAIL, HERE).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("query", "followed"),
+    [
+        ({}, "environment=production"),
+        ({"event": "a&b", "userId": ""}, "environment=production&amp;event=a%26b"),
+        ({"experimentId": "e", "variant": "v"}, "environment=production&amp;experimentId=e&amp;variant=v"),
+        ({"from": "2026-01-01"}, None),
+        ({"p": "2"}, None),
+        ({"event": "a", "properties.plan": "pro"}, None),
+        ({"variant": "v"}, None),
+    ],
+)
+def test_list__that_the_tail_can_follow__offers_it(db: None, query: dict[str, str], followed: str | None) -> None:
+    page = sign_in().get(LIST, query).content.decode()
+    assert ('id="hy-follow"' in page) is (followed is not None)
+    if followed:
+        assert f'data-address="{TAIL}?{followed}"' in page
