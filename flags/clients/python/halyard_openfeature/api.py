@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Mapping
 from importlib import metadata
+from random import SystemRandom
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,6 +15,9 @@ import httpx
 STREAMS = "/ofrep/v1/streams/"
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _LONGEST_ASKED = 3_600.0
+
+# Its own, because applications seed the one of the module, and expect the same numbers again.
+_random = SystemRandom()
 
 logger = logging.getLogger("halyard_openfeature")
 
@@ -56,7 +59,7 @@ class Api:
 def pause_after(failures: int, response: httpx.Response | None = None) -> float:
     """Return the seconds to wait before the next attempt: longer after each failure, and never the same for all."""
     longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures - 1, 10))
-    return max(random.uniform(longest / 2, longest), retry_after(response))  # noqa: S311 (it is no secret)
+    return max(_random.uniform(longest / 2, longest), retry_after(response))
 
 
 def retry_after(response: httpx.Response | None) -> float:

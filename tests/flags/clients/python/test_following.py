@@ -136,6 +136,8 @@ def test_initialize__service_comes_back_before_anything_else__is_ready(start: St
 def test_fork__in_the_child__follows_again(start: Start, service: Service) -> None:
     service.has_streams = False
     provider = start()
+    assert provider._follower is not None
+    provider._follower.stop()  # its thread stays with the parent
     provider._begin_in_child()
 
     assert provider.next_event()[0] == "PROVIDER_READY"
