@@ -16,6 +16,7 @@ from rest_framework import serializers
 from config.answers import KEY as KEY
 from config.answers import MOMENT as MOMENT
 from config.answers import NAME as NAME
+from config.api.document import introduce
 from config.api.examples import add_examples
 from config.api.parameters import Schema as Schema
 from config.api.parameters import is_idempotent, is_versioned_read, parameters_for, takes_if_match, variables_of
@@ -185,13 +186,15 @@ SECURITY_SCHEMES = {
 
 
 def complete_document(result: Schema, **_: Any) -> Schema:
-    """Add the ways to authenticate and the shapes of failures, which no single operation declares
-    (a hook).
+    """Add what no single operation declares: the introduction, the ways to authenticate, and the shapes of failures.
+
+    This is a hook of drf-spectacular.
     """
     result["components"]["securitySchemes"] = SECURITY_SCHEMES
     schemas = {**result["components"].get("schemas", {}), **_components}
     result["components"]["schemas"] = dict(sorted(schemas.items()))
     add_examples(result["paths"])
+    introduce(result)
     return result
 
 

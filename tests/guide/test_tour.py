@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from django.urls import URLPattern
 
+from config.api.document import PATHS, TAGS
 from config.guide.pages import CHAPTERS, PAGES
 from config.urls import urlpatterns
-from tests.guide.markdown import read_page
+from tests.config.api.test_schema import DOCUMENT
+from tests.guide.markdown import code_blocks, read_page
 from tests.guide.transcripts import ADDRESS, Step, assert_answers, read_steps, run_steps
 from tests.system.server import Server
 
@@ -25,13 +28,41 @@ def test_tour__on_a_development_server__answers_what_is_printed(development_serv
     assert_answers(tour(), run_steps(tour(), development_server))
 
 
-def test_tour__operations__are_all_in_it() -> None:
-    called = set()
+def calls() -> Iterator[tuple[str, str]]:
+    """Yield the method and the path of each call of the tour."""
     for step in tour():
         for call in re.findall(rf"curl .*?{ADDRESS}[^\n]*", step.commands):
             path = re.search(rf"{ADDRESS}(/(?:ofrep/)?v1/[^\s'?]*)", call)[1]
             sent = re.search(r"-X (\w+)", call)
-            called.add((sent[1] if sent else "POST" if " -d " in call or " -d " in step.commands else "GET", path))
+            yield (sent[1] if sent else "POST" if " -d " in call or " -d " in step.commands else "GET", path)
+
+
+def test_reference__paths__are_in_the_order_of_the_tour() -> None:
+    patterns = {path: re.compile(re.sub(r"\{\w+\}", "[^/]+", path)) for path in PATHS}
+    shown = dict.fromkeys(known for _, path in calls() for known in PATHS if patterns[known].fullmatch(path))
+    tags = {path: next(iter(methods.values()))["tags"][0] for path, methods in DOCUMENT["paths"].items()}
+    assert list(dict.fromkeys(tags[path] for path in shown if tags[path] != "Audit")) == [*TAGS][:-1]
+    assert [tag["name"] for tag in DOCUMENT["tags"]] == [*TAGS]
+    for tag in TAGS:
+        in_tour = [path for path in shown if tags[path] == tag]
+        assert [path for path in DOCUMENT["paths"] if tags[path] == tag] == in_tour, tag
+
+
+def test_introduction__links__lead_to_pages_of_the_guide() -> None:
+    addresses = re.findall(r"\]\((/[^)#]*)", DOCUMENT["info"]["description"])
+    assert addresses
+    assert set(addresses) <= {f"/guide/{page.address}".rstrip("/") for page in PAGES}
+
+
+@pytest.mark.system
+def test_introduction__first_call__answers_what_is_printed(development_server: Server) -> None:
+    (_, command), (form, answer), *_ = code_blocks(DOCUMENT["info"]["description"])
+    steps = [Step(command, form, answer)]
+    assert_answers(steps, run_steps(steps, development_server))
+
+
+def test_tour__operations__are_all_in_it() -> None:
+    called = set(calls())
     for pattern in urlpatterns:
         route = re.sub(r"<\w+:\w+>", "[^/]+", str(pattern.pattern))
         actions = getattr(pattern.callback, "actions", {}) if isinstance(pattern, URLPattern) else {}
