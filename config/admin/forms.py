@@ -27,8 +27,6 @@ from config.timestamps import format_timestamp, parse_timestamp
 
 _LOCAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?)?", re.ASCII)
 _MOST_ERRORS = 20
-_DECIMAL_COMMA = re.compile(r"-?\d+,(\d{1,2}|\d{4,})", re.ASCII)
-_NOT_A_NUMBER = "Must be a number such as 24 or 99.5."
 _head = re.compile(r"[A-Za-z]+")
 _capital = re.compile(r"[A-Z]")
 
@@ -128,48 +126,6 @@ class WordsField(TextField):
 
     def clean(self, value: Any) -> Any:
         return [word.strip() for word in self.to_python(value).split(",") if word.strip()]
-
-
-class NumberField(TextField):
-    """A JSON number, or None for an empty input. The domain checks its range."""
-
-    def __init__(self, **options: Any) -> None:
-        widget = UnfoldAdminTextInputWidget({"inputmode": "decimal", "autocomplete": "off"})
-        super().__init__(**{"widget": widget, **options})
-
-    def prepare_value(self, value: Any) -> Any:
-        return int(value) if isinstance(value, float) and value.is_integer() else value
-
-    def clean(self, value: Any) -> Any:
-        text = self.to_python(value).strip()
-        if not text:
-            return None
-        try:
-            number = check(decode(text.encode("utf-8", "surrogatepass")))
-        except DomainError as refusal:
-            raise forms.ValidationError(_NOT_A_NUMBER) from refusal
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
-            raise forms.ValidationError(_NOT_A_NUMBER)
-        return number
-
-
-class DecimalField(NumberField):
-    """A number whose decimals may also follow a comma: `12,5`. In `1,000` the comma could mean either."""
-
-    def to_python(self, value: Any) -> str:
-        text = super().to_python(value).strip()
-        return text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text) else text
-
-
-class PercentField(DecimalField):
-    """A share, shown and typed in percent."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return super().prepare_value(float(f"{100 * value:.15g}") if isinstance(value, float) else value)
-
-    def clean(self, value: Any) -> Any:
-        number = super().clean(value)
-        return None if number is None else float(f"{number / 100:.15g}")
 
 
 class MomentInput(UnfoldAdminTextInputWidget):

@@ -6,7 +6,8 @@ from django import forms
 from django.forms.widgets import Script
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from config.admin.forms import DescriptionField, EnvironmentalForm, JSONField, NumberField, PercentField, TextField
+from config.admin.forms import DescriptionField, EnvironmentalForm, JSONField, TextField
+from config.admin.numbers import NumberField, PercentageField, PercentField
 from config.errors import Detail, DomainError
 from experiments.design.plan import MOST_EFFECT
 from experiments.models import AnalysisMethod
@@ -65,7 +66,7 @@ class DraftForm(ExperimentForm):
         help_text="Metrics, or names of events: the share of users who had the event after their exposure. The first "
         "goal is the primary metric, which the verdict rests on. Definitions are fixed when the experiment starts.",
     )
-    percentage = NumberField(
+    percentage = PercentageField(
         label="Percentage", help_text="The share of the users who meet the conditions that takes part. Empty: all."
     )
     conditions = JSONField(
@@ -93,7 +94,7 @@ class DraftForm(ExperimentForm):
     )
     minimum_effect = PercentField(
         label="Smallest effect of interest, in percent",
-        help_text="Such as 5, for 5 % more or less than the control. If the interval of the lift lies within it at "
+        help_text="Such as 5 %, more or less than the control. If the interval of the lift lies within it at "
         "the planned size, the verdict is that there is no difference that matters.",
     )
     analysis = forms.ChoiceField(
@@ -139,4 +140,4 @@ def _in_percent(detail: Detail) -> Detail:
     """Return the error of the smallest effect in the unit of the form."""
     if detail.field != "minimumEffect":
         return detail
-    return Detail(detail.field, detail.code, f"Must be above 0 and at most {100 * MOST_EFFECT:,} percent.")
+    return Detail(detail.field, detail.code, f"Must be above 0 and at most {100 * MOST_EFFECT:,} %.")

@@ -11,15 +11,8 @@ from django.db.models import TextChoices
 from django.forms.widgets import Script
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
-from config.admin.forms import (
-    DecimalField,
-    DescriptionField,
-    DomainForm,
-    JSONField,
-    NumberField,
-    PercentField,
-    TextField,
-)
+from config.admin.forms import DescriptionField, DomainForm, JSONField, TextField
+from config.admin.numbers import FractionField, NumberField, PercentField
 from config.errors import Detail, DetailCode, DomainError
 from experiments.metrics.checks import DENOMINATOR, FUNNEL, types_with
 from experiments.metrics.definition import DEFAULT_MARGIN
@@ -30,8 +23,8 @@ DENOMINATOR_FIELDS = tuple(f"{_DENOMINATOR}_{name}" for name in DENOMINATOR)
 # Advice in messages of the API that does not apply to a form.
 _ADVICE_FOR_JSON = re.compile("(?:, (?:and|or)|;) send [^.]+")
 _IN_PERCENT = {
-    "margin": "Must be above 0 and at most 100.",
-    "quantile": "Must be above 0 and below 100: 50 is the median.",
+    "margin": "Must be above 0 and at most 100 %.",
+    "quantile": "Must be above 0 and below 100 %: 50 % is the median.",
 }
 """What the form says about the range of the fields that it shows in percent."""
 
@@ -65,7 +58,7 @@ class MetricForm(DomainForm):
         help_text="The property to measure. Empty in a ratio: the number of events; in distinct: the number of days."
     )
     quantile = PercentField(
-        label="Quantile in percent", help_text="50 is the median. 95: all but one in 20 events are below the value."
+        label="Quantile in percent", help_text="50 % is the median. 95 %: all but one in 20 events are below the value."
     )
     currency = TextField(help_text="Such as EUR. Required for revenue: only amounts in this currency are added.")
     denominator_event = TextField(
@@ -106,12 +99,12 @@ class MetricForm(DomainForm):
     margin = PercentField(
         label="Margin in percent",
         help_text="How much worse than in the control the metric may be. Shipping requires that it is shown to be "
-        f"within this margin. Empty: {100 * DEFAULT_MARGIN:g} percent.",
+        f"within this margin. Empty: {100 * DEFAULT_MARGIN:g} %.",
     )
-    margin_absolute = DecimalField(
+    margin_absolute = FractionField(
         label="Absolute margin",
-        help_text="Instead of percent: the same in the unit of the metric. For a share of users, 0.01 is one "
-        "percentage point.",
+        help_text="Instead of percent: the same in the unit of the metric. For a share of users, 0.01 or 1 % "
+        "is one percentage point.",
     )
     new_version = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget())
     # The version that the page showed; if the metric has changed since, the edit is refused.

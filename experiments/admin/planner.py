@@ -5,6 +5,7 @@ It writes nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -12,16 +13,17 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import path
 from django.utils import timezone
 from django.utils.dateformat import format as date_format
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from config.admin.current_environment import current_environment
-from config.admin.forms import NumberField, StrictForm, TextField
+from config.admin.forms import StrictForm, TextField
+from config.admin.numbers import FractionField, NumberField, PercentField
 from config.admin.site import DomainAdmin
-from config.errors import DomainError
+from config.errors import Detail, DomainError
 from experiments.admin.metrics import known_metrics
 from experiments.models import Experiment
 from experiments.planner.curve import Curve, Point, draw, points_over_users, users_shown
@@ -29,7 +31,18 @@ from experiments.planner.forecast import DetectableDay
 from experiments.planner.guardrails import GuardrailPlan
 from experiments.planner.history import History
 from experiments.planner.plan import ALPHA, POWER, VARIANTS, Plan, plan
-from experiments.planner.question import Assumptions, Kind, Question
+from experiments.planner.question import (
+    LARGEST_ALPHA,
+    LARGEST_MDE,
+    LARGEST_POWER,
+    LARGEST_REDUCTION,
+    SMALLEST_ALPHA,
+    SMALLEST_MDE,
+    SMALLEST_POWER,
+    Assumptions,
+    Kind,
+    Question,
+)
 from experiments.planner.sizes import Size
 from experiments.stats.charts import Scale, Tick
 from experiments.stats.numbers import NO_FIGURE, format_number, format_percent
@@ -209,6 +222,16 @@ def _day_row(day: DetectableDay) -> DayRow:
 
 _USUAL_EFFECT = 0.05
 _MOST_CHOICES = 200
+_IN_PERCENT = "in_percent"
+_SHARES = ("mde", "power", "alpha", "variance_reduction")
+_RANGE = "Must be from "
+_RANGES = {
+    "mde": f"{100 * SMALLEST_MDE:g} % to {100 * LARGEST_MDE:,.0f} %; for a fall, below 0 % and above -100 %.",
+    "power": f"{100 * SMALLEST_POWER:g} % to {100 * LARGEST_POWER:g} %.",
+    "alpha": f"{100 * SMALLEST_ALPHA:g} % to {100 * LARGEST_ALPHA:g} %.",
+    "varianceReduction": f"0 % to {100 * LARGEST_REDUCTION:g} %.",
+}
+"""The ranges of these fields as the form shows them."""
 _KINDS = (("", "Automatic"), (Kind.RATE, "A rate"), (Kind.MEAN, "A mean"))
 
 
@@ -231,9 +254,9 @@ class PlannerForm(StrictForm, forms.Form):
     experiment = TextField(
         help_text="Optional. For a running experiment, the plan shows what it can detect by each day."
     )
-    mde = NumberField(
+    mde = PercentField(
         label="Effect to detect",
-        help_text="Relative to the baseline: 0.05 for an increase of 5 %, -0.05 for a decrease. Empty: the smallest "
+        help_text="Relative to the baseline: 5 % for an increase, -5 % for a decrease. Empty: the smallest "
         "effect of interest of the experiment.",
     )
     type = forms.ChoiceField(
@@ -244,29 +267,30 @@ class PlannerForm(StrictForm, forms.Form):
         help_text="A rate: the share of users who do something. A mean: how much each user does. Automatic: the type "
         "of the metric, or a rate.",
     )
-    baseline = NumberField(help_text="The value of the control: 0.1 if 10 % of users convert, or the mean per user.")
+    baseline = FractionField(help_text="The value of the control: 10 % or 0.1 of users, or the mean per user.")
     standard_deviation = NumberField(help_text="The spread between users. For means only.")
     variants = WholeNumberField(
         help_text=f"The number of variants with the control. Empty: as in the experiment, or {VARIANTS}."
     )
     users_per_day = NumberField(label="Users a day", help_text="New users a day in all variants together.")
-    power = NumberField(help_text=f"The probability to detect the effect if there is one. Empty: {POWER}.")
-    alpha = NumberField(
+    power = PercentField(help_text=f"The probability to detect the effect if there is one. Empty: {percent(POWER)}.")
+    alpha = PercentField(
         label="Significance level",
-        help_text=f"The probability to report an effect if there is none. Empty: {ALPHA}.",
+        help_text=f"The probability to report an effect if there is none. Empty: {percent(ALPHA)}.",
     )
     tuning_sample_size = WholeNumberField(
         help_text="The number of users at which always-valid intervals are narrowest. Empty: as in the experiment, or "
         "the users of the control and one treatment in this plan."
     )
-    variance_reduction = NumberField(
+    variance_reduction = PercentField(
         label="Expected variance reduction",
-        help_text="The share of the variance that CUPED removes: 0.3 for 30 %. Empty: as in the past data.",
+        help_text="The share of the variance that CUPED removes, such as 30 %. Empty: as in the past data.",
     )
     more = ("power", "alpha", "variance_reduction", "tuning_sample_size")
 
-    def __init__(self, data: Any = None) -> None:
-        super().__init__(data, initial={"mde": _USUAL_EFFECT}, label_suffix="")
+    def __init__(self, data: QueryDict | None = None) -> None:
+        typed = data and (data if _IN_PERCENT in data else _with_percent_signs(data))
+        super().__init__(typed, initial={"mde": _USUAL_EFFECT}, label_suffix="")
         self.fields["metric"].widget.attrs.update({"list": "hy-metrics", "autocomplete": "off"})
         self.fields["experiment"].widget.attrs.update({"list": "hy-experiments", "autocomplete": "off"})
 
@@ -274,6 +298,10 @@ class PlannerForm(StrictForm, forms.Form):
         typed = {name: None if value == "" else value for name, value in self.cleaned_data.items()}
         kind, tuning_size = typed.pop("type"), typed.pop("tuning_sample_size")
         return Question(kind=Kind(kind) if kind else None, tuning_size=tuning_size, **typed)
+
+    def add_refusal(self, refusal: DomainError) -> None:
+        details = [Detail(detail.field, detail.code, _for_people(detail)) for detail in refusal.details]
+        super().add_refusal(DomainError(refusal.code, refusal.message, details))
 
     @property
     def usual_fields(self) -> list[Any]:
@@ -287,6 +315,34 @@ class PlannerForm(StrictForm, forms.Form):
     def is_more_open(self) -> bool:
         """Return whether a folded field has a value or an error."""
         return any(field.value() or field.errors for field in self.more_fields)
+
+
+def _with_percent_signs(data: QueryDict) -> QueryDict:
+    """Return the parameters as the form has them.
+
+    In addresses that the form did not make, numbers of these fields are shares, as in the API: `mde=0.05` is 5 %.
+    """
+    shown = data.copy()
+    for name in _SHARES:
+        share = _share(shown.get(name, ""))
+        if share is not None:
+            shown[name] = f"{100 * share:.15g} %"
+    return shown
+
+
+def _for_people(detail: Detail) -> str:
+    """Return the message of the API with shares in percent."""
+    if detail.field in _RANGES and detail.message.startswith(_RANGE):
+        return _RANGE + _RANGES[detail.field]
+    return detail.message.replace("such as 0.05 for 5 %", "such as 5 %")
+
+
+def _share(text: str) -> float | None:
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    return share if math.isfinite(share) else None
 
 
 class PlannerPage(DomainAdmin):

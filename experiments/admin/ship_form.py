@@ -11,7 +11,8 @@ from django.forms.widgets import Script
 from django.utils import timezone
 from django.utils.functional import cached_property
 
-from config.admin.forms import NumberField, ReasonField, StrictForm, TextField
+from config.admin.forms import ReasonField, StrictForm, TextField
+from config.admin.numbers import PercentageField
 from experiments.admin.words import describe_audience, describe_served
 from experiments.lifecycle.affected_users import Affected, affected_by_shipping, describe_affected
 from experiments.lifecycle.flag_rule import is_on, removed_rules
@@ -59,8 +60,8 @@ class ShipForm(StrictForm, forms.Form):
         initial=ShipTo.AUDIENCE.value,
         required=False,
     )
-    holdback = NumberField(
-        help_text="The percentage of these users, 0 to 50, who still get the control, for later comparison."
+    holdback = PercentageField(
+        help_text="The share of these users, up to 50 %, who still get the control, for later comparison."
     )
     enable = forms.TypedChoiceField(
         choices=[("true", "Switch it on: it serves the winner at once."), ("false", "Leave it off for now.")],

@@ -15,7 +15,8 @@ from django.utils import timezone
 from unfold.enums import ActionVariant
 
 from config.admin.current_environment import check_environment, current_environment
-from config.admin.forms import JSONField, NumberField, ReasonField, StrictForm
+from config.admin.forms import JSONField, ReasonField, StrictForm
+from config.admin.numbers import NumberField, PercentageField
 from config.admin.reasons import reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin, button, writer_here
 from config.errors import DomainError
@@ -40,10 +41,18 @@ from flags.models import Segment
 from flags.words.rules import operator_choices, summarise_rules
 
 
+class WeightField(NumberField):
+    """A weight of a variant. Weights are often percentages, but need not add up to 100."""
+
+    takes_percent = True
+
+
 class PhaseForm(StrictForm, forms.Form):
     """The form of a new phase, filled in with the current weights, percentage and conditions."""
 
-    percentage = NumberField(help_text="The share of the users who meet the conditions that takes part. Empty: all.")
+    percentage = PercentageField(
+        help_text="The share of the users who meet the conditions that takes part. Empty: all."
+    )
     conditions = JSONField(
         name="conditions", editor="conditions", help_text="Only users who meet all of these conditions take part."
     )
@@ -58,7 +67,7 @@ class PhaseForm(StrictForm, forms.Form):
         super().__init__(data, initial=started, label_suffix="")
         self.keys = experiment.variant_keys
         for index, variant in enumerate(experiment.variants):
-            self.fields[_weight(index)] = NumberField(label=variant["key"], initial=variant["weight"])
+            self.fields[_weight(index)] = WeightField(label=variant["key"], initial=variant["weight"])
         self.fields["reason"].required = True
         self.fields["reason"].help_text = "Why the assignment changes. The results page shows it beside the phase."
 

@@ -138,7 +138,11 @@ def check_measure(
 def check_effect(kind: Kind, baseline: float, mde: float) -> Iterator[Detail]:
     """Yield what is wrong with an effect for this baseline."""
     if kind is Kind.RATE and baseline * (1 + mde) >= 1:
-        message = f"Must leave the rate below 1: send less than {1 / baseline - 1:.4g} with a baseline of {baseline:g}."
+        most = 1 / baseline - 1
+        message = (
+            f"Must leave the rate below 1: send less than {most:.4g}, which is {100 * most:.4g} %, with a baseline of "
+            f"{baseline:g}."
+        )
         yield Detail("mde", DetailCode.OUT_OF_RANGE, message)
 
 

@@ -169,6 +169,23 @@ def test_rule__what_it_serves__is_chosen_among_the_variants(visit: Visit) -> Non
     assert stored().rules == [{**everyone, "variant": "green"}, {**everyone, "split": split}, everyone]
 
 
+def test_percentages__as_people_type_them__are_numbers(visit: Visit) -> None:
+    typed = {"12,5": 12.5, "12.5%": 12.5, "7 %": 7, "0,125": 0.125, "12,345 %": 12.345}
+    open_flag(visit, type="string", variants=COLOURS, rules=[{"type": "percentage", "percentage": 5}] * len(typed))
+    for number, text in enumerate(typed, start=1):
+        rule(visit, number).get_by_label("Percentage", exact=True).fill(text)
+    rule(visit, 1).get_by_label("Serves").select_option("=split")
+    rule(visit, 1).get_by_label("Weight of blue").fill("33,3 %")
+    rule(visit, 1).get_by_label("Weight of green").fill("1,000")  # of two meanings, so the server refuses it
+    visit.page.get_by_role("button", name="Save", exact=True).click()
+    expect(visit.page.get_by_text("Must be a number").first).to_be_visible()
+    rule(visit, 1).get_by_label("Weight of green").fill("1000")
+    rule(visit, 1).get_by_label("Weight of grey").fill("")
+    save(visit)
+    assert [stored_rule["percentage"] for stored_rule in stored().rules] == list(typed.values())
+    assert [part["weight"] for part in stored().rules[0]["split"]] == [33.3, 1000]
+
+
 def test_rule__of_a_flag_without_variants__serves_on_or_off(visit: Visit) -> None:
     open_flag(visit, rules=[{"type": "percentage", "percentage": 5}])
     rule(visit, 1).get_by_label("Serves").select_option("off")

@@ -96,10 +96,26 @@ export function keyChoice(keys, chosen, attributes, onchange) {
   return input;
 }
 
-/** The number, if JavaScript represents it exactly; else the text, for which the server reports an error. */
+/**
+ * The number, if JavaScript represents it exactly; else the text, for which the server reports an error. Decimals may
+ * follow a comma, unless the comma could also be one between thousands, as in 1,234.
+ */
 export function numberOrText(text) {
   const trimmed = text.trim();
-  return /^-?\d{1,15}(\.\d{1,15})?$/.test(trimmed) ? Number(trimmed) : text;
+  const plain = /^-?[1-9]\d{0,2},\d{3}$/.test(trimmed) ? trimmed : trimmed.replace(/^(-?\d+),(\d+)$/, "$1.$2");
+  return /^-?\d{1,15}(\.\d{1,15})?$/.test(plain) ? Number(plain) : text;
+}
+
+/** The same for a percentage up to 100, with or without its sign. It has no thousands, so 12,345 is 12.345. */
+export function percentOrText(text) {
+  const number = numberOrText(text.trim().replace(/\s*%$/, "").replace(/^(\d+),(\d+)$/, "$1.$2"));
+  return typeof number === "number" ? number : text;
+}
+
+/** The same for a weight, which people often give in percent. */
+export function weightOrText(text) {
+  const number = numberOrText(text.trim().replace(/\s*%$/, ""));
+  return typeof number === "number" ? number : text;
 }
 
 export function isObject(value) {

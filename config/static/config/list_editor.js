@@ -4,7 +4,7 @@
 
 import { iconButton, make } from "./elements.js";
 
-export { choice, field, iconButton, make, numberOrText, textInput } from "./elements.js";
+export { choice, field, iconButton, make, numberOrText, textInput, weightOrText } from "./elements.js";
 
 const strings = /"(?:[^"\\]|\\.)*"/g;
 // Numbers that JavaScript does not represent exactly; such a text is only edited as text.

@@ -1,5 +1,5 @@
 // The editors of an experiment's audience: its conditions, its range in a group, and its testers.
-import { addButton, choice, iconButton, jsonControl, known, make, numberOrText, textInput } from "../config/elements.js";
+import { addButton, choice, iconButton, jsonControl, known, make, percentOrText, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
 import { blankCondition, conditionFields, isCondition } from "../flags/conditions.js";
 import { objectEditor, variantKeys } from "./object_editor.js";
@@ -29,7 +29,7 @@ objectEditor({
       note.textContent = Object.hasOwn(groups, key.value) ? `Free ranges: ${groups[key.value]}.` : "This is a new group, so all of it is free.";
     };
     const changed = () => {
-      save(key.value ? { key: key.value, from: numberOrText(from.value), to: numberOrText(to.value) } : null);
+      save(key.value ? { key: key.value, from: percentOrText(from.value), to: percentOrText(to.value) } : null);
       describe();
     };
     const key = textInput(group.key ?? "", { list: suggestions.id, placeholder: "no group", "aria-label": "Group" }, changed);

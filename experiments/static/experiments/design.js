@@ -1,5 +1,5 @@
 // The editors of an experiment's variants and metrics.
-import { field, listEditor, make, numberOrText, textInput } from "../config/list_editor.js";
+import { field, listEditor, make, textInput, weightOrText } from "../config/list_editor.js";
 
 listEditor({
   name: "variants",
@@ -13,7 +13,7 @@ listEditor({
       save();
     });
     const weight = textInput(String(variant.weight ?? ""), { inputmode: "decimal", "aria-label": "Weight" }, () => {
-      variant.weight = numberOrText(weight.value);
+      variant.weight = weightOrText(weight.value);
       save();
     });
     const row = make("div", { class: "hy-row" },

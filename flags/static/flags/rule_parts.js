@@ -1,5 +1,5 @@
 // The parts of a rule behind "More", which few rules need: name, schedule, ramp, and how users are hashed.
-import { addButton, choice, iconButton, labelled, make, numberOrText, textInput } from "../config/elements.js";
+import { addButton, choice, iconButton, labelled, make, percentOrText, textInput } from "../config/elements.js";
 import { inWords, momentInput } from "../config/moments.js";
 
 const unfolded = new WeakSet();
@@ -75,7 +75,7 @@ function ranges(rule, tools) {
       return control;
     };
     const salt = input("salt", "salt", { placeholder: "such as the key of a group" }, String);
-    const [start, end] = ["from", "to"].map((name) => make("div", { class: "hy-field hy-narrow" }, input(name, name, { inputmode: "decimal" }, numberOrText)));
+    const [start, end] = ["from", "to"].map((name) => make("div", { class: "hy-field hy-narrow" }, input(name, name, { inputmode: "decimal" }, percentOrText)));
     return make("div", { class: "hy-row", "data-path": `.ranges[${at}]` }, start, make("span", { class: "hy-muted" }, "to"), end,
       make("span", { class: "hy-muted" }, "% of"), make("div", { class: "hy-field" }, salt),
       iconButton("close", `Remove range ${at + 1}`, () => change(parts.filter((other) => other !== part))));
@@ -97,7 +97,7 @@ function ramp(rule, tools) {
       tools.save();
     });
     const share = textInput(String(step.percentage ?? ""), { inputmode: "decimal", "aria-label": `Step ${at + 1} percentage` }, () => {
-      step.percentage = numberOrText(share.value);
+      step.percentage = percentOrText(share.value);
       tools.save();
     });
     return make("div", { class: "hy-row", "data-path": `.ramp[${at}]` }, make("div", { class: "hy-field" }, when),

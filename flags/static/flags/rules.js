@@ -1,5 +1,5 @@
 // The editor of a flag's rules: a card for each rule, over the textarea that holds them as JSON.
-import { choice, field, jsonControl, keyChoice, known, labelled, linesArea, make, numberOrText, textInput } from "../config/elements.js";
+import { choice, field, jsonControl, keyChoice, known, labelled, linesArea, make, percentOrText, textInput } from "../config/elements.js";
 import { listEditor } from "../config/list_editor.js";
 import { blankCondition, conditionRows, isCondition } from "./conditions.js";
 import { moreParts } from "./rule_parts.js";
@@ -86,7 +86,7 @@ function percentageField(rule, { save }) {
   const isOptional = rule.type !== "percentage" || rule.ramp;
   const number = textInput(String(rule.percentage ?? without), { inputmode: "decimal", "aria-label": "Percentage" }, () => {
     if (number.value.trim() === "" && isOptional) delete rule.percentage;
-    else rule.percentage = numberOrText(number.value);
+    else rule.percentage = percentOrText(number.value);
     range.value = Number(rule.percentage ?? without) || 0;
     save();
   });

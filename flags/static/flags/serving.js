@@ -1,5 +1,5 @@
 // What a rule serves: the default variant, one variant, or a split by weights.
-import { choice, labelled, make, numberOrText, textInput } from "../config/elements.js";
+import { choice, labelled, make, textInput, weightOrText } from "../config/elements.js";
 import { variantKeys } from "./variant_keys.js";
 
 // Keys of variants begin with a letter or a digit, so none is the same.
@@ -43,8 +43,8 @@ function splitRows(rule, keys, { save }) {
   const weigh = (variant, text) => {
     const entry = rule.split.find((part) => part.variant === variant);
     if (!text.trim()) rule.split = rule.split.filter((part) => part !== entry);
-    else if (entry) entry.weight = numberOrText(text);
-    else rule.split = [...rule.split, { variant, weight: numberOrText(text) }];
+    else if (entry) entry.weight = weightOrText(text);
+    else rule.split = [...rule.split, { variant, weight: weightOrText(text) }];
     save();
     showShares();
   };

@@ -51,6 +51,8 @@ def add(**typed: str) -> tuple[Any, Client]:
         ({**GUARDRAIL, "margin": "12,5"}, {"margin": 0.125}),
         ({**GUARDRAIL, "margin": "12.5"}, {"margin": 0.125}),
         ({**GUARDRAIL, "margin": "100"}, {"margin": 1.0}),
+        ({**GUARDRAIL, "margin": "0,5 %"}, {"margin": 0.005}),
+        ({**GUARDRAIL, "margin_absolute": "1 %"}, {"margin_absolute": 0.01}),
         ({**GUARDRAIL, "margin_absolute": "0,25"}, {"margin_absolute": 0.25}),
         (
             {"type": "ratio", "event": "buy", "denominator_event": "view", "denominator_where": json.dumps(WHERE)},
@@ -71,10 +73,10 @@ def test_add__each_field__is_stored_and_stays_when_saved_again(typed: dict[str, 
 @pytest.mark.parametrize(
     ("typed", "field", "words"),
     [
-        ({**GUARDRAIL, "margin": "0"}, "margin", "Must be above 0 and at most 100."),
-        ({**GUARDRAIL, "margin": "100,5"}, "margin", "Must be above 0 and at most 100."),
-        ({**GUARDRAIL, "margin": "1,000"}, "margin", "Must be a number such as 24 or 99.5."),
-        ({**GUARDRAIL, "margin": "a tenth"}, "margin", "Must be a number such as 24 or 99.5."),
+        ({**GUARDRAIL, "margin": "0"}, "margin", "Must be above 0 and at most 100 %."),
+        ({**GUARDRAIL, "margin": "100,5"}, "margin", "Must be above 0 and at most 100 %."),
+        ({**GUARDRAIL, "margin": "1,000"}, "margin", "Could mean 1.000 or 1000. Write one of them."),
+        ({**GUARDRAIL, "margin": "a tenth"}, "margin", "Must be a percentage such as 5 % or 12.5 %."),
         ({**GUARDRAIL, "margin_absolute": "0"}, "margin_absolute", "Must be greater than 0."),
         (
             {**GUARDRAIL, "margin": "5", "margin_absolute": "5"},
@@ -89,7 +91,7 @@ def test_add__each_field__is_stored_and_stays_when_saved_again(typed: dict[str, 
         (
             {"type": "quantile", "event": "view", "property": "s", "quantile": "100"},
             "quantile",
-            "Must be above 0 and below 100: 50 is the median.",
+            "Must be above 0 and below 100 %: 50 % is the median.",
         ),
         ({"type": "count"}, "event", "This field is required."),
         ({"type": "funnel"}, "steps", "A metric of type funnel requires this; add it."),

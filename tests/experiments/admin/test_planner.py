@@ -51,7 +51,7 @@ def test_planner__others__neither_find_nor_open_it() -> None:
 def test_planner__opened__asks_and_blames_nobody(reader: AdminClient) -> None:
     response = reader.get(PAGE)
     assert "Enter a metric" in text_of(response)
-    assert response.context["form"]["mde"].value() == 0.05
+    assert response.context["form"]["mde"].value() == "5 %"
     assert not errors(response)
 
 
@@ -85,23 +85,52 @@ def test_planner__nobody_knows_how_many_come_a_day__says_users_first(reader: Adm
     assert "Check once, at the end 63,578 users 31,789 in each of 2 variants" in text
 
 
+SHARES = {"mde": "0.05", "baseline": "0.1", "power": "0.9", "alpha": "0.1", "variance_reduction": "0.3"}
+TYPED = {
+    "mde": "5",
+    "baseline": "10 %",
+    "power": "90",
+    "alpha": "10%",
+    "variance_reduction": "30,0",
+    "in_percent": "true",
+}
+
+
+def test_planner__numbers_in_percent__mean_what_shares_mean_in_other_addresses(reader: AdminClient) -> None:
+    by_shares, by_percent = (reader.get(PAGE, sent) for sent in (SHARES, TYPED))
+    assert by_shares.context["panel"] == by_percent.context["panel"]
+    shown = {name: by_shares.context["form"][name].value() for name in SHARES}
+    assert shown == {"mde": "5 %", "baseline": "0.1", "power": "90 %", "alpha": "10 %", "variance_reduction": "30 %"}
+    assert by_percent.context["form"]["variance_reduction"].value() == "30,0"
+
+
+def test_planner__share_typed_into_the_form__is_refused_because_it_could_be_a_percentage(reader: AdminClient) -> None:
+    typed = {**TYPED, "mde": "0.05", "power": "1,234.5"}
+    assert errors(reader.get(PAGE, typed)) == {
+        "mde": ["Could mean 0.05 % or 5 %. Write one of them, with the percent sign."],
+        "power": ["Write 1234.5, without a mark between thousands."],
+    }
+
+
 @pytest.mark.parametrize(
     ("typed", "field", "message"),
     [
         ({"baseline": ""}, "baseline", "Is missing"),
         ({"baseline": "2"}, "baseline", "Must be above 0 and below 1"),
         ({"baseline": "much"}, "baseline", "Must be a number"),
-        ({"mde": ""}, "mde", "Is missing"),
-        ({"mde": "0"}, "mde", "Must be from 0.0001"),
+        ({"mde": ""}, "mde", "Is missing; add the smallest effect to find, such as 5 %."),
+        ({"mde": "15"}, "mde", "Must be from 0.01 %"),
+        ({"mde": "9.5", "baseline": "0.2"}, "mde", "Must leave the rate below 1: send less than 4, which is 400 %"),
+        ({"mde": "0"}, "mde", "Must be from 0.01 % to 1,000 %; for a fall, below 0 % and above -100 %."),
         ({"type": "mean"}, "standard_deviation", "Is missing, and there is no past data"),
         ({"standard_deviation": "1"}, "standard_deviation", "Must be left out"),
         ({"variants": "2.5"}, "variants", "Must be a whole number"),
         ({"variants": "51"}, "variants", "Must be from 2 to 50."),
         ({"users_per_day": "-1"}, "users_per_day", "Must be from 0.01"),
-        ({"power": "2"}, "power", "Must be from 0.5 to 0.9999."),
-        ({"alpha": "2"}, "alpha", "Must be from 0.000001 to 0.2."),
+        ({"power": "2"}, "power", "Must be from 50 % to 99.99 %."),
+        ({"alpha": "2"}, "alpha", "Must be from 0.0001 % to 20 %."),
         ({"tuning_sample_size": "1"}, "tuning_sample_size", "Must be 100 to"),
-        ({"variance_reduction": "1"}, "variance_reduction", "Must be from 0 to 0.99."),
+        ({"variance_reduction": "1"}, "variance_reduction", "Must be from 0 % to 99 %."),
         ({"type": "share"}, "type", "Select a valid choice"),
         (
             {"experiment": "nobody"},

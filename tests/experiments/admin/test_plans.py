@@ -62,7 +62,7 @@ def test_draft__plan_in_percent_and_days__is_written_and_shown_again(production:
     assert (experiment.lookback_days, experiment.owner, experiment.tuning_size) == (0, "Growth", 40_000)
     change = reverse("admin:experiments_experiment_change", args=[experiment.pk])
     again = filled(client, change)
-    assert {name: str(again[name]) for name in plan} == plan
+    assert {name: str(again[name]) for name in plan} == {**plan, "minimum_effect": "12.5 %"}
     assert again.get("tuning_sample_size") in (None, "")
 
 
@@ -72,7 +72,7 @@ def test_draft__unacceptable_plan__is_refused_at_its_fields(production: Environm
     refused = client.post(address, filled(client, address, key="e", variants=json.dumps(VARIANTS), **typed))
 
     assert errors_of(refused) == {
-        "minimum_effect": ["Must be above 0 and at most 1,000 percent."],
+        "minimum_effect": ["Must be above 0 and at most 1,000 %."],
         "planned_sample_size": [
             "Is required for a fixed analysis, which is read once every variant has its part of these users."
         ],

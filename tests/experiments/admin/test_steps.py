@@ -136,7 +136,7 @@ def test_new_phase__page__starts_with_what_is_so_now(production: Environment) ->
     form = sign_in().get(address("new_phase", experiment)).context["form"]
 
     assert [field.value() for field in form.weights] == [50, 50]
-    assert (form["percentage"].value(), form["conditions"].value()) == (20, "[]")
+    assert (form["percentage"].value(), form["conditions"].value()) == ("20 %", "[]")
 
 
 def test_new_phase__other_percentage__begins_with_its_reason_and_its_rule(production: Environment) -> None:
