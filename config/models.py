@@ -175,6 +175,9 @@ class Change(models.Model):
     """The first revision of the write that made this change, such as one that switched many flags. Changes from before
     this was stored have None."""
 
+    request = models.CharField(max_length=100, null=True)  # noqa: DJ001 (so that adding it rewrites no table)
+    """The id of the request that made this change, as its answer and the log of the server have it."""
+
     objects = ChangeQuerySet.as_manager()
 
     class Meta:

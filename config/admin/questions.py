@@ -79,4 +79,5 @@ def has_agreed(model_admin: DomainAdmin, request: HttpRequest, confirmation: Con
 
 def _is_typed(request: HttpRequest, confirmation: Confirmation) -> bool:
     """Return whether the input has the name that the question asks for, in upper or lower case."""
-    return request.POST.get(TYPED, "").strip().casefold() == confirmation.name_to_type.strip().casefold()
+    wanted = confirmation.name_to_type.strip().casefold()
+    return not wanted or request.POST.get(TYPED, "").strip().casefold() == wanted

@@ -9,9 +9,8 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.urls import NoReverseMatch, path
+from django.urls import path
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -36,7 +35,8 @@ from config.admin.site import (
     moment,
     writer,
 )
-from config.change_log.descriptions import describe_change, describe_change_briefly, without_long_documents
+from config.admin.write_pages import WritePages, admin_of_kind
+from config.change_log.descriptions import describe_change_briefly, without_long_documents
 from config.keys import api_keys, environments
 from config.models import ApiKey, Change, ChangeQuerySet, Environment, ReasonSetting, Scope, Source, kinds_of
 
@@ -292,7 +292,7 @@ class ChangedEnvironmentFilter(EnvironmentFilter):
 
 
 @admin.register(Change)
-class ChangeAdmin(ReadOnly, DomainAdmin):
+class ChangeAdmin(ReadOnly, WritePages):
     kind = "change"
     list_display = (
         "revision",
@@ -333,37 +333,10 @@ class ChangeAdmin(ReadOnly, DomainAdmin):
     def for_list(self, queryset: ChangeQuerySet) -> ChangeQuerySet:
         return readable_in_lists(queryset)
 
-    def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> Any:
-        change = self.find(request, object_id)
-        if change is None:
-            return self.missing(request, object_id)
-        if request.method == "POST" or not self.has_view_permission(request, change):
-            raise PermissionDenied
-        context = {
-            "changes": [describe_change(change)],
-            "object_address": address_of_changed(change),
-            "title": str(change),
-        }
-        return self.page(request, "admin/change_history.html", context)
-
-
-def admin_of_kind() -> dict[str, DomainAdmin]:
-    """Return the model admin of each kind of object in the change log."""
-    admins = (page for page in admin.site._registry.values() if isinstance(page, DomainAdmin))
-    return {page.kind: page for page in admins if not isinstance(page, ChangeAdmin)}
-
 
 def readable_in_lists(changes: ChangeQuerySet) -> ChangeQuerySet:
     """Return changes for a list, to be described by `describe_change_briefly`."""
     return without_long_documents(changes, [kind for kind, page in admin_of_kind().items() if page.has_long_documents])
-
-
-def address_of_changed(change: Change) -> str | None:
-    model_admin = admin_of_kind().get(change.object_kind)
-    try:
-        return model_admin.address_of("history", change.object_id) if model_admin and change.after else None
-    except NoReverseMatch:
-        return None
 
 
 admin.site.unregister(User)

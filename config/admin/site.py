@@ -29,7 +29,9 @@ from unfold.views import ChangeList
 
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
+from config.api.failures import request_id
 from config.change_log.descriptions import DescribedChange, describe_change
+from config.change_log.undoing import undos
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
 from config.models import Change, ChangeQuerySet, ReasonSetting, Source
@@ -231,7 +233,7 @@ class DomainAdmin(ModelAdmin):
             except DomainError as refusal:
                 messages.error(request, refusal.message)
                 return HttpResponseRedirect(address)
-            messages.success(request, done)
+            self.succeed(request, done)
             exists = self.get_queryset(request).filter(pk=obj.pk).exists()
             return HttpResponseRedirect(address if exists else self.address_of("changelist"))
         context = {
@@ -277,6 +279,23 @@ class DomainAdmin(ModelAdmin):
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         """Allow only the list's own filters in the query string, not lookups of any column."""
         return lookup in [list_filter.parameter_name for list_filter in self.list_filter]
+
+    # messages
+
+    def succeed(self, request: HttpRequest, text: str) -> None:
+        messages.success(request, text, extra_tags=self._write_tag(request))
+
+    def message_user(
+        self, request: HttpRequest, message: str, level: Any = messages.INFO, extra_tags: str = "", *options: Any
+    ) -> None:
+        if level == messages.SUCCESS:
+            extra_tags = extra_tags or self._write_tag(request)
+        super().message_user(request, message, level, extra_tags, *options)
+
+    def _write_tag(self, request: HttpRequest) -> str:
+        """Return `undo-12` for a write that can be undone, `change-12` for another one, and nothing without a write."""
+        writes = getattr(getattr(request, "actor", None), "writes", ())
+        return f"{'undo' if self.kind in undos else 'change'}-{writes[-1]}" if writes else ""
 
     # for the pages that Django does not have
 
@@ -364,8 +383,16 @@ class ReadOnly:
 
 
 def writer(request: HttpRequest) -> dict[str, Any]:
-    """Return the actor and the time of a write, as arguments of a function of the domain."""
-    return {"actor": Actor(f"user {request.user.get_username()}", Source.ADMIN), "at": timezone.now()}
+    """Return the actor and the time of a write, as arguments of a function of the domain.
+
+    A request has one actor, which knows its writes.
+    """
+    actor: Actor | None = getattr(request, "actor", None)
+    if actor is None:
+        name = f"user {request.user.get_username()}"
+        actor = Actor(name, Source.ADMIN, request=request_id(request), writes=[])
+        request.actor = actor  # type: ignore[attr-defined]  # ours
+    return {"actor": actor, "at": timezone.now()}
 
 
 def writer_here(request: HttpRequest) -> dict[str, Any]:

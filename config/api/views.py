@@ -5,6 +5,7 @@ identifies the caller.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, ClassVar, Literal, cast
@@ -21,6 +22,7 @@ from config.api.authentication import Caller
 from config.api.bodies import check, decode
 from config.api.change_reason import change_reason
 from config.api.conditional import is_known, stale_header
+from config.api.failures import request_id
 from config.api.filters import refuse_parameters
 from config.api.permissions import Access
 from config.api.serializers import NoBodySerializer
@@ -105,7 +107,8 @@ class ApiViewSet(GenericViewSet[Any]):
     @property
     def provenance(self) -> dict[str, Any]:
         """The arguments of every write of the domain that describe its caller: who, when and why."""
-        return {"actor": self.caller.actor, "at": self.now, "reason": self.reason}
+        actor = replace(self.caller.actor, request=request_id(self.request))
+        return {"actor": actor, "at": self.now, "reason": self.reason}
 
     def validated(
         self, data: object, serializer_class: Callable[..., BaseSerializer[Any]] | None = None

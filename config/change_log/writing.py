@@ -23,7 +23,7 @@ from config.models import Change, Source
 
 _COLUMNS = (
     "revision", "at", "actor", "source", "reason", "kind", "object_id", "key", "environment", "before", "after",
-    "write",
+    "write", "request",
 )  # fmt: skip
 
 
@@ -31,12 +31,15 @@ _COLUMNS = (
 class Actor:
     """The author of a change, and whether it came through the API, the admin or a command.
 
-    `may_change_common` is False for API keys that may only change what is their own environment's.
+    `may_change_common` is False for API keys that may only change what is their own environment's. `request` is
+    the id of the request, if there is one. `writes`, if not None, gets the number of the first change of each write.
     """
 
     name: str
     source: Source
     may_change_common: bool = True
+    request: str = field(default="", compare=False)
+    writes: list[int] | None = field(default=None, compare=False, repr=False)
 
     def require_common(self, what: str) -> None:
         """Raise DomainError `forbidden` unless the actor may change this, which all environments
@@ -103,6 +106,7 @@ class Basis:
                 new.before,
                 new.after,
                 self.first,
+                self.actor.request or None,
             )
             for revision, new in enumerate(changes, self.next_revision())
         ]
@@ -134,6 +138,8 @@ class Writing(Basis):
         self.revision += changes.number
         if changes.number and not self.is_dirty:
             self.is_dirty = True
+            if self.actor.writes is not None:
+                self.actor.writes.append(self.first)
             announce()
             transaction.on_commit(signal_file.poke)
 

@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString
 from config.admin.current_environment import current_environment
 from config.admin.navigation import may_view
 from config.admin.site import Confirmation, DomainAdmin, column, in_two_lines, moment, writer
+from config.change_log.undoing import undos
 from config.documents import is_same
 from config.models import Environment
 from config.slugs import NAME_LENGTH
@@ -34,6 +35,7 @@ from experiments.metrics.conditions import OPERATORS
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definition_of
 from experiments.metrics.reception import never_received, stopped
+from experiments.metrics.undoing import undo
 from experiments.models import Experiment, Metric, MetricType, Role
 from flags.words.rules import operator_choices
 
@@ -47,6 +49,9 @@ _WRITTEN = (
 )
 _SEEN_WITHIN = timedelta(days=30)
 _SHOWN = ["shown_type", "shown_meaning", "shown_role", "shown_margin", "shown_direction", "version", "shown_update"]
+
+
+undos[changes.KIND] = undo
 
 
 class MetricAdmin(DomainAdmin):

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from django import forms
-from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -293,7 +292,7 @@ class StepPages(DomainAdmin):
             except DomainError as refusal:
                 form.add_refusal(refusal)
             else:
-                messages.success(request, done)
+                self.succeed(request, done)
                 return HttpResponseRedirect(back)
         shared = {"original": experiment, "title": title, "back": back}
         return self.page(request, f"{_TEMPLATES}/{template}.html", {**shared, **context})

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from config.change_log.preconditions import check_version
-from config.change_log.writing import Actor, writing
+from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document, is_same
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Environment
@@ -25,7 +25,7 @@ from experiments.models import Experiment, Metric, Status
 KIND = "metric"
 _MOST_NAMED = 5
 _NUMBERS = ("cap_value", "cap_percentile", "quantile", "margin", "margin_absolute")
-_NEW: Mapping[str, Any] = {
+NEW: Mapping[str, Any] = {
     "description": "",
     "type": "",
     "event": "",
@@ -68,17 +68,23 @@ def create_metric(*, key: str, actor: Actor, at: datetime, reason: str = "", **v
         if Metric.objects.filter(key=key).exists():
             message = f"A metric with the key {key} already exists; choose another key."
             raise DomainError(ErrorCode.ALREADY_EXISTS, message)
-        metric = Metric.objects.create(
-            key=key,
-            # Experiments may still use versions of a deleted metric with this key.
-            version=newest_version_in_use(key) + 1,
-            created_at=log.at,
-            updated_at=log.at,
-            revision=log.next_revision(),
-            **accepted,
-        )
-        log.append(KIND, object_id=metric.pk, key=key, before=None, after=document(metric))
-        return metric
+        return insert(log, key, accepted)
+
+
+def insert(log: Writing, key: str, accepted: Mapping[str, Any], metric_id: str | None = None) -> Metric:
+    """Insert a metric of values that were accepted, with this id or a new one, and append its change."""
+    metric = Metric.objects.create(
+        **({"id": metric_id} if metric_id else {}),
+        key=key,
+        # Experiments may still use versions of a deleted metric with this key.
+        version=newest_version_in_use(key) + 1,
+        created_at=log.at,
+        updated_at=log.at,
+        revision=log.next_revision(),
+        **accepted,
+    )
+    log.append(KIND, object_id=metric.pk, key=key, before=None, after=document(metric))
+    return metric
 
 
 def update_metric(
@@ -100,15 +106,20 @@ def update_metric(
     with writing(actor=actor, at=at, reason=reason) as log:
         metric = get_metric(key)
         check_version(metric, if_match)
-        before = document(metric)
-        values = _checked(changes, to={name: getattr(metric, name) for name in _NEW})
-        new = {name: value for name, value in values.items() if not is_same(value, getattr(metric, name))}
-        if new:
-            if new.keys() - {"description"}:
-                new["version"] = _version_of_another_meaning(metric, may_make_version)
-            _save(metric, {**new, "updated_at": log.at, "revision": log.next_revision()})
-            log.append(KIND, object_id=metric.pk, key=key, before=before, after=document(metric))
-        return metric
+        return change(log, metric, changes, may_make_version)
+
+
+def change(log: Writing, metric: Metric, changes: Mapping[str, Any], may_make_version: bool = True) -> Metric:
+    """Merge changes into a metric and append its change, as `update_metric` does."""
+    before = document(metric)
+    values = _checked(changes, to={name: getattr(metric, name) for name in NEW})
+    new = {name: value for name, value in values.items() if not is_same(value, getattr(metric, name))}
+    if new:
+        if new.keys() - {"description"}:
+            new["version"] = _version_of_another_meaning(metric, may_make_version)
+        _save(metric, {**new, "updated_at": log.at, "revision": log.next_revision()})
+        log.append(KIND, object_id=metric.pk, key=metric.key, before=before, after=document(metric))
+    return metric
 
 
 def delete_metric(*, key: str, actor: Actor, at: datetime, if_match: str | None = None, reason: str = "") -> None:
@@ -119,15 +130,20 @@ def delete_metric(*, key: str, actor: Actor, at: datetime, if_match: str | None 
     with writing(actor=actor, at=at, reason=reason) as log:
         metric = get_metric(key)
         check_version(metric, if_match)
-        if users := [use.experiment for use in uses_of(key) if use.experiment.status != Status.STOPPED]:
-            message = (
-                f"The metric is used by {name_experiments(users)}. "
-                "Stop these experiments or remove the metric from them first."
-            )
-            raise DomainError(ErrorCode.IN_USE, message)
-        before, metric_id = document(metric), metric.pk
-        metric.delete()
-        log.append(KIND, object_id=metric_id, key=key, before=before, after=None)
+        remove(log, metric)
+
+
+def remove(log: Writing, metric: Metric) -> None:
+    """Delete a metric and append its change, as `delete_metric` does."""
+    if users := [use.experiment for use in uses_of(metric.key) if use.experiment.status != Status.STOPPED]:
+        message = (
+            f"The metric is used by {name_experiments(users)}. "
+            "Stop these experiments or remove the metric from them first."
+        )
+        raise DomainError(ErrorCode.IN_USE, message)
+    before, metric_id = document(metric), metric.pk
+    metric.delete()
+    log.append(KIND, object_id=metric_id, key=metric.key, before=before, after=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +221,13 @@ def _save(metric: Metric, columns: Mapping[str, Any]) -> None:
 
 
 def _checked(
-    changes: Mapping[str, Any], *, to: Mapping[str, Any] = _NEW, key_details: Sequence[Detail] = ()
+    changes: Mapping[str, Any], *, to: Mapping[str, Any] = NEW, key_details: Sequence[Detail] = ()
 ) -> dict[str, Any]:
     """Return the columns of a metric with the changes applied.
 
     Raises ValidationFailed with every invalid field, after the problems of the key.
     """
-    if unknown := changes.keys() - _NEW.keys():
+    if unknown := changes.keys() - NEW.keys():
         raise TypeError(f"A metric has no {', '.join(sorted(unknown))}.")
     merged = {**to, **changes}
     described = {name: merged[column] for name, column in COLUMNS.items()}

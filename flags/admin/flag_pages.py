@@ -23,10 +23,17 @@ from config.change_log.history import filter_visible
 from config.documents import Document
 from config.errors import DomainError
 from config.models import Change
-from flags.admin.switching import Switch, ask_before_switching, switching_question, with_consequences
+from flags.admin.switching import (
+    Switch,
+    ask_before_archiving,
+    ask_before_switching,
+    switching_question,
+    with_consequences,
+)
 from flags.changes import flag_changes
 from flags.changes.driven_rules import with_driven_rule
 from flags.changes.properties import in_environment
+from flags.changes.together import archive_flags, switch_flags
 from flags.models import Flag
 from flags.words.rules import describe_flag_value
 
@@ -62,6 +69,7 @@ class FlagPages(RevertPages):
             return {}
         environment = current_environment(request)
         name = environment.name.replace("%", "%%")
+        archive = f"{environment.key}:archive"
         return {
             f"{environment.key}:{wanted}": (
                 self._switch_selected,
@@ -69,7 +77,7 @@ class FlagPages(RevertPages):
                 f"Switch {wanted} in {name}",
             )
             for wanted in ("on", "off")
-        }
+        } | {archive: (self._archive_selected, archive, "Archive in all environments …")}
 
     @staticmethod
     def _switch_selected(model_admin: FlagPages, request: HttpRequest, flags: Any) -> None:
@@ -86,25 +94,35 @@ class FlagPages(RevertPages):
         return answer
 
     def _switch(self, request: HttpRequest, flags: Any, opened_in: str, wanted: str) -> None:
-        """Switch each flag in its own transaction, and report what was done."""
-        flags, keys = list(flags), []
+        """Switch all of these flags in one write, and report what was done."""
+        flags = list(flags)
         snapshot.refresh()
         try:
             check_environment(request, opened_in)
             ask_before_switching(self, request, [Switch(flag, wanted == "on") for flag in flags])
+            keys, enabled = [flag.key for flag in flags], wanted == "on"
+            switch_flags(keys=keys, enabled=enabled, reason=reason_of(request), **writer_here(request))
         except DomainError as refusal:
             messages.error(request, refusal.message)
             return
-        for flag in flags:
-            try:
-                self._move(request, flag, flag_changes.update_flag, changes={"enabled": wanted == "on"})
-            except DomainError as refusal:
-                messages.error(request, refusal.message)
-            else:
-                keys.append(flag.key)
-        if keys:
-            what = f"{keys[0]} is" if len(keys) == 1 else f"{len(keys)} flags are"
-            messages.success(request, f"{what} now {wanted} in {current_environment(request).name}.")
+        if flags:
+            what = f"{flags[0].key} is" if len(flags) == 1 else f"{len(flags)} flags are"
+            self.succeed(request, f"{what} now {wanted} in {current_environment(request).name}.")
+
+    @staticmethod
+    def _archive_selected(model_admin: FlagPages, request: HttpRequest, flags: Any) -> None:
+        """Archive the selected flags in one write, after a question."""
+        flags = [flag for flag in flags if flag.archived_at is None]
+        snapshot.refresh()
+        try:
+            ask_before_archiving(model_admin, request, flags)
+            archive_flags(keys=[flag.key for flag in flags], reason=reason_of(request), **writer_here(request))
+        except DomainError as refusal:
+            messages.error(request, refusal.message)
+            return
+        if flags:
+            what = f"{flags[0].key} is" if len(flags) == 1 else f"{len(flags)} flags are"
+            model_admin.succeed(request, f"{what} archived.")
 
     # the archive
 

@@ -17,6 +17,7 @@ from config import snapshot
 from config.admin.current_environment import current_environment
 from config.admin.site import ChoiceFilter, Confirmation, MenuFilter, column, in_two_lines, moment, writer_here
 from config.change_log.descriptions import missing_values, value_describers
+from config.change_log.undoing import undos
 from config.documents import is_same
 from config.models import Environment
 from flags.admin.flag_pages import FlagPages
@@ -30,6 +31,7 @@ from flags.admin.usage import usage_panel
 from flags.changes import flag_changes, segment_changes
 from flags.changes.driven_rules import driving_experiment
 from flags.changes.properties import in_environment
+from flags.changes.undoing import undo
 from flags.models import Flag, FlagQuerySet, FlagState, FlagTag, Segment
 from flags.usage.staleness import stale, stale_reasons, with_stale_reasons
 from flags.words.rules import CLIENT_VISIBLE, describe_flag_value, operator_choices, summarise_rules
@@ -94,6 +96,7 @@ _TYPES = {"boolean": "true or false", "string": "text", "number": "number", "obj
 _LONG = ("variants", "schema", "prerequisites")
 
 missing_values[CLIENT_VISIBLE] = "yes"
+undos[flag_changes.KIND] = undos[segment_changes.KIND] = undo
 value_describers[flag_changes.KIND] = value_describers[segment_changes.KIND] = describe_flag_value
 admin.site.register(Segment, SegmentAdmin)
 

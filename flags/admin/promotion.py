@@ -144,7 +144,7 @@ class PromotionPage(DomainAdmin):
             **writer(request),
         )
         what = f"{written[0].key} is" if len(written) == 1 else f"{len(written)} flags are"
-        messages.success(request, f"{what} promoted from {source.name} into {target.name}.")
+        self.succeed(request, f"{what} promoted from {source.name} into {target.name}.")
 
 
 def _open_for_selected(model_admin: PromotionPage, request: HttpRequest, flags: Any) -> HttpResponse:

@@ -61,6 +61,38 @@ def ask_before_switching(model_admin: DomainAdmin, request: HttpRequest, switche
         require_agreement(model_admin, request, with_consequences(model_admin, request, question, switches))
 
 
+def ask_before_archiving(model_admin: DomainAdmin, request: HttpRequest, flags: Sequence[Flag]) -> None:
+    """Ask before these flags are archived, which turns them off everywhere.
+
+    Raises Unanswered, or DomainError if somebody declined.
+    """
+    if not flags:
+        return
+    environment = current_environment(request)
+    what = flags[0].key if len(flags) == 1 else f"{len(flags)} flags"
+    question = Confirmation(
+        f"Archive {what}?",
+        (),
+        "Archive",
+        is_everywhere=True,
+        subjects=[f"{flag.key} is archived" for flag in flags],
+        name_to_type=environment.name if environment.protected and len(flags) > 1 else "",
+    )
+    if has_agreed(model_admin, request, question):
+        return
+    switches = [Switch(flag, is_on=False) for flag in flags]
+    lines = [
+        "From now on they are off for everyone, in every environment. You can restore them at any time.",
+        *(
+            f"The experiment {switch.driver} drives the flag {switch.flag.key} here, so it cannot be archived."
+            for switch in switches
+            if switch.driver
+        ),
+        *_describe_usage(switches, environment, timezone.now()),
+    ]
+    require_agreement(model_admin, request, replace(question, consequences=lines))
+
+
 def switching_question(
     model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch]
 ) -> Confirmation | None:

@@ -19,6 +19,7 @@ from flags.changes import flag_changes, references, segment_changes
 from flags.changes.documents import (
     Stamp,
     States,
+    common_values,
     documents,
     flag_statements,
     new_flag,
@@ -46,7 +47,8 @@ _MOST_IDS = 1000
 class FlagEntry:
     """The wanted values of a flag. Its states in environments that are not named stay unchanged.
 
-    `field` is the caller's field for the entry, such as `flags[3]`. Details of refusals name it.
+    `field` is the caller's field for the entry, such as `flags[3]`. Details of refusals name it. A new flag gets
+    the `id`, if there is one.
     """
 
     field: str
@@ -54,15 +56,17 @@ class FlagEntry:
     common: Values
     states: States
     is_archived: bool = False
+    id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """The wanted values of a segment. `field` is the caller's field for the entry."""
+    """The wanted values of a segment. `field` is the caller's field for the entry. A new one gets the `id`, if any."""
 
     field: str
     key: str
     values: Mapping[str, Any]
+    id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,17 @@ class Written:
     key: str
     before: Document | None
     after: Document
+
+
+def entry_of(document: Document, source: str, target: str) -> FlagEntry:
+    """Return the entry that gives a flag its state of one environment in another, or leaves it if they are the same."""
+    return FlagEntry(
+        field=document["key"],
+        key=document["key"],
+        common=common_values(values_of(document, source)),
+        states={target: document["states"].get(source, OFF)},
+        is_archived="archivedAt" in document,
+    )
 
 
 def validate_entry(entry: FlagEntry) -> FlagEntry:
@@ -190,6 +205,7 @@ def _changed_segments(entries: Sequence[SegmentEntry], basis: Basis) -> Sequence
         has_other_members = False
         if segment is None:
             segment = segment_changes.new_segment(entry.key, entry.values, stamp)
+            segment.pk = entry.id or segment.pk
         elif new := segment_changes.set_values(segment, entry.values, stamp):
             has_other_members = segment_changes.has_other_members(new)
         else:
@@ -212,16 +228,17 @@ def _changed_flags(
         states = _differing_states(entry, before, environments)
         common = _differing_values(entry, flag, before, stamp)
         if common or states:
-            changed.append(_changed_flag(key, flag, common, states, stamp, before))
+            changed.append(_changed_flag(entry, flag, common, states, stamp, before))
     return changed
 
 
 def _changed_flag(
-    key: str, flag: Flag | None, common: Values, states: States, stamp: Stamp, before: Document | None
+    entry: FlagEntry, flag: Flag | None, common: Values, states: States, stamp: Stamp, before: Document | None
 ) -> _ChangedFlag:
     document = before or {"states": {}}
     if flag is None:
-        flag = new_flag(key, common, stamp)
+        flag = new_flag(entry.key, common, stamp)
+        flag.pk = entry.id or flag.pk
     elif common or len(states) > 1:  # a change of several environments belongs to all of them
         set_common(flag, common, stamp)
     if common:

@@ -195,15 +195,20 @@ def delete_flag(
     with writing(actor=actor, at=at, reason=reason) as log:
         flag = get_flag(key, environment)
         check_version(flag, if_match)
-        before, flag_id = document(flag), flag.pk
-        driven_rules.require_not_driven(before, "delete")
         _require_off_elsewhere(flag, environment)
-        references.require_not_needed(flag, "delete")
-        flag.delete()
-        # Usage counts from the hour in which a flag was created, so a new flag with this key must
-        # find none.
-        Usage.objects.filter(flag_key=key, hour__gte=hour_of(log.at)).delete()
-        log.append(KIND, object_id=flag_id, key=key, before=before, after=None)
+        remove(log, flag, document(flag))
+
+
+def remove(log: Writing, flag: Flag, before: Document) -> None:
+    """Delete a flag, given with its document, wherever it is on. Raises DomainError if it is driven or needed."""
+    driven_rules.require_not_driven(before, "delete")
+    references.require_not_needed(flag, "delete")
+    flag_id = flag.pk
+    flag.delete()
+    # Usage counts from the hour in which a flag was created, so a new flag with this key must
+    # find none.
+    Usage.objects.filter(flag_key=flag.key, hour__gte=hour_of(log.at)).delete()
+    log.append(KIND, object_id=flag_id, key=flag.key, before=before, after=None)
 
 
 def _insert(log: Writing, key: str, environment: Environment, values: Values) -> None:

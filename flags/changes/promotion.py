@@ -13,8 +13,7 @@ from config.errors import Detail, DetailCode, DomainError, ErrorCode, Validation
 from config.models import Environment
 from flags.changes import bulk
 from flags.changes.bulk import FlagEntry, Written
-from flags.changes.documents import common_values, documents
-from flags.changes.properties import OFF, values_of
+from flags.changes.documents import documents
 from flags.validation.shapes import check_distinct
 
 
@@ -72,14 +71,4 @@ def _entries(keys: Sequence[str] | None, source: str, target: str) -> Sequence[F
     if keys is None:
         chosen = [document for document in chosen if "archivedAt" not in document]
     _require_all(keys or (), chosen)
-    return [_entry(document, source, target) for document in chosen]
-
-
-def _entry(document: Document, source: str, target: str) -> FlagEntry:
-    return FlagEntry(
-        field=document["key"],
-        key=document["key"],
-        common=common_values(values_of(document, source)),
-        states={target: document["states"].get(source, OFF)},
-        is_archived="archivedAt" in document,
-    )
+    return [bulk.entry_of(document, source, target) for document in chosen]

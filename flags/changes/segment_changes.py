@@ -107,10 +107,14 @@ def delete_segment(*, key: str, actor: Actor, at: datetime, if_match: str | None
     with writing(actor=actor, at=at, reason=reason) as log:
         segment = get_segment(key)
         check_version(segment, if_match)
-        references.require_segment_not_needed(segment)
-        before, segment_id = document(segment), segment.pk
-        segment.delete()
-        log.append(KIND, object_id=segment_id, key=key, before=before, after=None)
+        remove(log, segment)
+
+
+def remove(log: Writing, segment: Segment) -> None:
+    references.require_segment_not_needed(segment)
+    before, segment_id = document(segment), segment.pk
+    segment.delete()
+    log.append(KIND, object_id=segment_id, key=segment.key, before=before, after=None)
 
 
 def change_members(

@@ -19,10 +19,11 @@ from django.core.management import call_command
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
+from config.change_log.writing import Actor
 from config.keys.environments import create_environment
-from config.models import Change, Environment
+from config.models import Change, Environment, Source
 from experiments.metrics.changes import create_metric
-from flags.changes.flag_changes import archive_flag, update_flag
+from flags.changes.flag_changes import archive_flag, create_flag, update_flag
 from flags.changes.segment_changes import create_segment, update_segment
 from flags.models import Flag
 from tests.admin import AdminClient, filled
@@ -84,6 +85,9 @@ class World:
         for name, text in HISTORY.items():
             self.ids[name] = str(folder / f"{name}.csv")
             Path(self.ids[name]).write_text(text)
+        by_ada = Actor("user ada", Source.ADMIN)
+        create_flag(key="regretted", environment=production, actor=by_ada, at=timezone.now())
+        self.ids["regret"] = str(Change.objects.latest_revision())
         _, self.secret = KeyFactory(name="ada")
         self.user = User.objects.create_superuser("ada")
         self.revision = Change.objects.latest_revision()
@@ -150,7 +154,7 @@ def test_admin__each_write__leaves_exactly_its_rows(
     is_form = doors.admin_door(page, data).endswith(("_add", "_change"))
     response = world.admin.post(page, filled(world.admin, page, **data) if is_form else data)
     assert response.status_code in (200, 302)
-    world.check(expected, actor="user ada", source="admin", reason=edits.get("reason", ""))
+    world.check(expected, actor="user ada", source="admin", reason=world.named(edits.get("reason", "")))
 
 
 @pytest.mark.parametrize(("command", "arguments", "expected"), COMMANDS)

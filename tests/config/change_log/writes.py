@@ -129,7 +129,12 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ("/admin/flags/flag/{standing}/change/", {"description": "Other", "reason": BECAUSE}, ["changed flag standing"]),
     ("/admin/flags/flag/{standing}/change/", {"reason": BECAUSE}, []),
     ("/admin/flags/flag/{standing}/delete/", YES, ["deleted flag standing"]),
-    ("/admin/flags/flag/{standing}/toggle/", {"switch": "production:on"}, ["changed flag standing in production"]),
+    ("/admin/flags/flag/{standing}/toggle/", {"switch": "production:on"}, []),
+    (
+        "/admin/flags/flag/{standing}/toggle/",
+        {"switch": "production:on", "agreed": "standing is on"},
+        ["changed flag standing in production"],
+    ),
     ("/admin/flags/flag/{standing}/toggle/", {"switch": "production:off"}, []),
     (f"/admin/flags/flag/{{standing}}/revert/{FIRST_REVISION}/", YES, ["changed flag standing"]),
     ("/admin/flags/flag/{standing}/archive/", YES, ["changed flag standing"]),
@@ -140,13 +145,30 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ("/admin/flags/flag/{standing}/try_it/", {"user_id": "u", "attributes": "{}", **HERE}, []),
     (
         "/admin/flags/flag/",
-        {"action": "production:on", "_selected_action": ["{on}", "{other}", "{standing}"]},
+        {
+            **{"action": "production:on", "_selected_action": ["{on}", "{other}", "{standing}"]},
+            **{"agreed": ["other is on", "standing is on"], "typed_name": "Production"},
+        },
         ["changed flag other in production", "changed flag standing in production"],
     ),
     (
         "/admin/flags/flag/",
-        {"action": "production:off", "_selected_action": ["{on}", "{other}"]},
+        {"action": "production:off", "_selected_action": ["{on}", "{other}"], "agreed": "on is off"},
         ["changed flag on in production"],
+    ),
+    ("/admin/flags/flag/", {"action": "production:archive", "_selected_action": ["{on}"]}, []),
+    (
+        "/admin/flags/flag/",
+        {
+            **{"action": "production:archive", "_selected_action": ["{other}", "{standing}"], "reason": BECAUSE},
+            **{"agreed": ["other is archived", "standing is archived"], "typed_name": "Production"},
+        },
+        ["changed flag other", "changed flag standing"],
+    ),
+    (
+        "/admin/config/change/{regret}/undo/",
+        {"reason": "Undo of change {regret}"},
+        ["deleted flag regretted"],
     ),
     ("/admin/flags/segment/add/", {"key": "new", "reason": BECAUSE}, ["created segment new"]),
     ("/admin/flags/segment/{crowd}/change/", {"description": "Other", "reason": BECAUSE}, ["changed segment crowd"]),
@@ -245,7 +267,7 @@ NO_DOORS: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("experiments_experiment_results", "experiments_experiment_results_csv"),
+            *("events_event_named", "experiments_experiment_results", "experiments_experiment_results_csv"),
             *("experiments_experiment_results_json", "experiments_experiment_explanation"),
             *("experiments_experiment_planner", "simulate_aa", "check_results", "audit_assignments"),
             *("experiments_metric_event", "flags_flag_known"),

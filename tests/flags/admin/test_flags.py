@@ -341,7 +341,7 @@ def test_history__every_door__is_told_with_who_when_why_and_what(flag: Flag, pro
     text = text_of(sign_in().get(address("history", flag)))
     assert "test changed flag new-checkout in production" in text
     change = Change.objects.latest("revision")
-    assert f"{change.at:%Y, %H:%M:%S} UTC · Command · revision {change.revision}" in text
+    assert f"{change.at:%Y, %H:%M:%S} UTC · Command · change {change.revision}" in text
     assert "It went well" in text
     assert "production, rule 1, percentage: 25 % → 50 %" in text
 

@@ -1,0 +1,122 @@
+"""The page of a write, with a link to share, and the button that undoes the write for ten minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import NoReverseMatch, path
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from config.admin.site import DomainAdmin, writer
+from config.change_log.descriptions import describe_change
+from config.change_log.undoing import UNDO_WITHIN, is_recent, undo_of, undo_write, write_of
+from config.errors import DomainError
+from config.models import Change, Source
+
+_CHANGES_A_PAGE = 25
+
+
+class WritePages(DomainAdmin):
+    """Each change has the page of the write that made it, with all changes of that write."""
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view(self.undo_view)
+        return [path("<int:revision>/undo/", view, name="config_change_undo"), *super().get_urls()]
+
+    def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> Any:
+        change = self.find(request, object_id)
+        if change is None:
+            return self.missing(request, object_id)
+        if request.method == "POST" or not self.has_view_permission(request, change):
+            raise PermissionDenied
+        rows = Change.objects.of_write(change)
+        page = Paginator(rows, _CHANGES_A_PAGE).get_page(request.GET.get("p"))
+        changes = list(page)
+        first = changes[0] if page.number == 1 else rows[0]
+        context = {
+            "write": first,
+            "number": page.paginator.count,
+            "address": request.build_absolute_uri(self.address_of("change", first.revision)),
+            "changes": [describe_change(each) for each in changes],
+            "page": page,
+            "object_address": address_of_changed(change) if page.paginator.count == 1 else None,
+            "undo_until": _undo_until(request, change, changes),
+            "title": describe_write(first, page.paginator.count),
+        }
+        return self.page(request, "admin/config/change/write.html", context)
+
+    def undo_view(self, request: HttpRequest, revision: int) -> HttpResponse:
+        """Undo a write, and return to the page from which it was asked for."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        changes = write_of(revision)
+        if not changes or not _may_undo_all(request, changes):
+            raise PermissionDenied
+        try:
+            undo_write(revision, **writer(request))
+        except DomainError as refusal:
+            messages.error(request, refusal.message)
+        else:
+            what = f"change of {changes[0].key} is" if len(changes) == 1 else f"{len(changes)} changes are"
+            made = writer(request)["actor"].writes
+            messages.success(request, f"The {what} undone.", extra_tags=f"undo-{made[-1]}" if made else "")
+        return HttpResponseRedirect(self._page_after(request, changes))
+
+    def _page_after(self, request: HttpRequest, changes: Sequence[Change]) -> str:
+        """Return the page on which the button was, unless its object may be gone now."""
+        page = request.POST.get("next", "")
+        is_gone = any(change.before is None for change in changes)
+        if not is_gone and url_has_allowed_host_and_scheme(page, allowed_hosts=None):
+            return page
+        return self.address_of("change", changes[0].revision)
+
+
+def describe_write(first: Change, number: int) -> str:
+    """Return the title of a write: `Change 12: flag f` or `Change 12: 3 objects`."""
+    what = f"{first.object_kind.replace('_', ' ')} {first.key}" if number == 1 else f"{number:,} objects"
+    return f"Change {first.revision}: {what}"
+
+
+def _undo_until(request: HttpRequest, change: Change, shown: Sequence[Change]) -> Any:
+    """Return until when this person can undo the write, or None if that is not possible."""
+    if change.source != Source.ADMIN or not is_recent([change], timezone.now()):
+        return None  # such as an import of very many changes, which are not read
+    changes = write_of(change.revision) if change.write is not None else shown
+    can_undo = undo_of(changes) is not None and _may_undo_all(request, changes)
+    return change.at + UNDO_WITHIN if can_undo else None
+
+
+def _may_undo_all(request: HttpRequest, changes: Sequence[Change]) -> bool:
+    """Return whether the person may do the opposite of each change."""
+    return all(_may_undo(request, change) for change in changes)
+
+
+def _may_undo(request: HttpRequest, change: Change) -> bool:
+    model_admin = admin_of_kind().get(change.object_kind)
+    if model_admin is None:
+        return False
+    if change.before is None:
+        may = model_admin.has_delete_permission
+    else:
+        may = model_admin.has_add_permission if change.after is None else model_admin.has_change_permission
+    return bool(may(request))
+
+
+def admin_of_kind() -> Mapping[str, DomainAdmin]:
+    """Return the model admin of each kind of object in the change log."""
+    admins = (page for page in admin.site._registry.values() if isinstance(page, DomainAdmin))
+    return {page.kind: page for page in admins if not isinstance(page, WritePages)}
+
+
+def address_of_changed(change: Change) -> str | None:
+    model_admin = admin_of_kind().get(change.object_kind)
+    try:
+        return model_admin.address_of("history", change.object_id) if model_admin and change.after else None
+    except NoReverseMatch:
+        return None

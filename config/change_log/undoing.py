@@ -1,0 +1,92 @@
+"""Undoing a write that was made in the admin, for ten minutes: as a write of its own, and only as a whole.
+
+The rooms that write a kind of object register how it goes back. Steps of experiments and API keys do not go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from config.change_log.writing import Actor, Writing, writing
+from config.documents import Document, is_same
+from config.errors import DomainError, ErrorCode
+from config.models import Change, Source
+
+UNDO_WITHIN = timedelta(minutes=10)
+_MOST_NAMED = 5
+
+
+class Undo(Protocol):
+    """Put back what these changes of one write have changed, in the transaction of the log. Raises DomainError."""
+
+    def __call__(self, log: Writing, changes: Sequence[Change]) -> None: ...
+
+
+undos: dict[str, Undo] = {}
+"""How objects of a kind go back. Kinds of one write must have the same function."""
+
+
+def write_of(revision: int) -> list[Change]:
+    """Return all changes of the write that made this change, in their order; none if there is no such change."""
+    change = Change.objects.filter(revision=revision).first()
+    return [] if change is None else list(Change.objects.of_write(change))
+
+
+def undo_of(changes: Sequence[Change]) -> Undo | None:
+    """Return how a write goes back, or None if it does not, such as a write of the API."""
+    found = {undos.get(change.kind) for change in changes}
+    undo = found.pop() if len(found) == 1 else None
+    return undo if all(change.source == Source.ADMIN for change in changes) else None
+
+
+def is_recent(changes: Sequence[Change], now: datetime) -> bool:
+    return all(now - change.at <= UNDO_WITHIN for change in changes)
+
+
+def undo_write(revision: int, *, actor: Actor, at: datetime) -> list[Change]:
+    """Undo the write that made this change, and return its changes.
+
+    Raises DomainError if that is not possible, because it is too late, or because something has changed since.
+    """
+    with writing(actor=actor, at=at, reason=f"Undo of change {revision}") as log:
+        changes = write_of(revision)
+        undo = undo_of(changes)
+        if undo is None:
+            raise DomainError(ErrorCode.IN_USE, "This change cannot be undone.")
+        if not is_recent(changes, at):
+            minutes = UNDO_WITHIN // timedelta(minutes=1)
+            message = f"It is too late to undo this change: {minutes} minutes have passed. Nothing was changed."
+            raise DomainError(ErrorCode.IN_USE, message)
+        undo(log, changes)
+        return changes
+
+
+def put_back(before: Mapping[str, Any], after: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the values of now with those put back that were changed, or None if one of these has changed since."""
+    changed = [name for name in {**before, **after} if not is_same(before.get(name), after.get(name))]
+    if not all(is_same(now.get(name), after.get(name)) for name in changed):
+        return None
+    return {**now, **{name: before.get(name) for name in changed}}
+
+
+def require_unchanged(noun: str, keys: Sequence[str]) -> None:
+    """Raise DomainError if there are objects that have changed since."""
+    if keys:
+        more = len(keys) - _MOST_NAMED
+        names = ", ".join(keys[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        what = f"{noun} {names} has" if len(keys) == 1 else f"{noun}s {names} have"
+        message = f"The {what} changed since, so this cannot be undone. Nothing was changed. See the history."
+        raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
+
+
+def require_unused(noun: str, key: str, is_used: bool) -> None:
+    """Raise DomainError if an object that was deleted exists again."""
+    if is_used:
+        message = f"There is another {noun} {key} by now, so this cannot be undone. Nothing was changed."
+        raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
+
+
+def is_unchanged(now: Document | None, after: Document | None) -> bool:
+    return now is not None and is_same(now, after)

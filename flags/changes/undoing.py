@@ -1,0 +1,110 @@
+"""Undo writes of flags and segments: what a write changed goes back, if nobody has changed it since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from config.change_log.undoing import is_unchanged, put_back, require_unchanged, require_unused
+from config.change_log.writing import Writing
+from config.documents import Document, is_same
+from config.models import Change
+from flags.changes import bulk, flag_changes, segment_changes
+from flags.changes.bulk import FlagEntry, SegmentEntry
+from flags.changes.documents import States, common_values, documents
+from flags.changes.properties import OFF, Values, values_of
+from flags.models import Flag, Segment
+
+_ANYWHERE = ""
+_COLUMNS = {"description": "description", "conditions": "conditions", "user_ids": "userIds"}
+
+
+def undo(log: Writing, changes: Sequence[Change]) -> None:
+    """Put back flags and segments. Those that were created are deleted, and those that were deleted come back."""
+    _undo_flags(log, [change for change in changes if change.kind == flag_changes.KIND])
+    _undo_segments(log, [change for change in changes if change.kind == segment_changes.KIND])
+
+
+def _undo_flags(log: Writing, changes: Sequence[Change]) -> None:
+    current = documents([change.key for change in changes])
+    entries, conflicts = [], []
+    for change in changes:
+        flag, now = current.get(change.key, (None, None))
+        if change.after is None:
+            require_unused("flag", change.key, now is not None)
+            entries.append(_deleted_flag(change))
+        elif flag is None or now is None or change.object_id != str(flag.pk):
+            conflicts.append(change.key)
+        elif change.before is None:
+            _remove_flag(log, change, flag, now)
+        elif entry := _flag_before(change.before, change.after, now):
+            entries.append(entry)
+        else:
+            conflicts.append(change.key)
+    require_unchanged("flag", conflicts)
+    if entries:
+        bulk.prepare(log, flags=[bulk.validate_entry(entry) for entry in entries]).write(log)
+
+
+def _deleted_flag(change: Change) -> FlagEntry:
+    before = change.before or {}
+    return _entry(before, common_values(values_of(before, _ANYWHERE)), before["states"], UUID(change.object_id))
+
+
+def _remove_flag(log: Writing, change: Change, flag: Flag, now: Document) -> None:
+    require_unchanged("flag", [] if is_unchanged(now, change.after) else [change.key])
+    flag_changes.remove(log, flag, now)
+
+
+def _flag_before(before: Document, after: Document, now: Document) -> FlagEntry | None:
+    """Return the flag with what was changed put back; None if this has changed since."""
+    common = put_back(*(common_values(values_of(document, _ANYWHERE)) for document in (before, after, now)))
+    states: dict[str, Any] = {}
+    for key in {**before["states"], **after["states"]}:
+        then, changed = before["states"].get(key, OFF), after["states"].get(key, OFF)
+        if not is_same(then, changed):
+            if not is_same(now["states"].get(key, OFF), changed):
+                return None
+            states[key] = then
+    archive = put_back(*({"archivedAt": document.get("archivedAt")} for document in (before, after, now)))
+    if common is None or archive is None:
+        return None
+    return _entry({**now, "archivedAt": archive["archivedAt"]}, common, states)
+
+
+def _entry(document: Document, common: Values, states: States, id: UUID | None = None) -> FlagEntry:
+    key = document["key"]
+    return FlagEntry(key, key, common, states, is_archived=bool(document.get("archivedAt")), id=id)
+
+
+def _undo_segments(log: Writing, changes: Sequence[Change]) -> None:
+    current = {segment.key: segment for segment in Segment.objects.filter(key__in=[change.key for change in changes])}
+    entries = []
+    for change in changes:
+        segment = current.get(change.key)
+        if change.after is None:
+            require_unused("segment", change.key, segment is not None)
+            entries.append(_segment_entry(change.key, _values(change.before), UUID(change.object_id)))
+            continue
+        if segment is None or change.object_id != str(segment.pk):
+            require_unchanged("segment", [change.key])
+            continue
+        now = segment_changes.document(segment)
+        if change.before is None:
+            require_unchanged("segment", [] if is_unchanged(now, change.after) else [change.key])
+            segment_changes.remove(log, segment)
+            continue
+        values = put_back(_values(change.before), _values(change.after), _values(now))
+        require_unchanged("segment", [change.key] if values is None else [])
+        entries.append(_segment_entry(change.key, values or {}))
+    if entries:
+        bulk.prepare(log, segments=entries).write(log)
+
+
+def _segment_entry(key: str, values: dict[str, Any], id: UUID | None = None) -> SegmentEntry:
+    return SegmentEntry(key, key, segment_changes.validate(key, values), id)
+
+
+def _values(document: Document | None) -> dict[str, Any]:
+    return {column: (document or {}).get(name) for column, name in _COLUMNS.items()}

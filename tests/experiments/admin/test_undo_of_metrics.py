@@ -1,0 +1,76 @@
+"""Undoing changes of metrics that were made in the admin, and what does not go back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from config.models import Change, Environment
+from experiments.metrics.changes import create_metric, document, get_metric, update_metric
+from experiments.models import Metric
+from tests.admin import AdminClient, filled, messages_of, revision, sign_in
+from tests.conftest import ACTOR, NOON
+from tests.factories import ExperimentFactory
+
+
+@pytest.fixture
+def metric(db: None) -> Metric:
+    return create_metric(key="m", type="conversion", event="buy", actor=ACTOR, at=NOON)
+
+
+def address(page: str, metric: Metric) -> str:
+    return reverse(f"admin:experiments_metric_{page}", args=[metric.pk])
+
+
+def undo(client: AdminClient, number: int | None = None) -> str:
+    page = reverse("admin:config_change_undo", args=[number or revision()])
+    return messages_of(client.post(page))[-1]
+
+
+def test_metric__is_undone__until_it_changes(metric: Metric) -> None:
+    then, client, page = document(metric), sign_in(), address("change", metric)
+    assert client.post(page, filled(client, page, event="pay", description="New")).status_code == 302
+    made = revision()
+    update_metric(key="m", changes={"event": "refund"}, actor=ACTOR, at=NOON)
+    assert "The metric m has changed since" in undo(client, made)
+    update_metric(key="m", changes={"event": "pay"}, actor=ACTOR, at=NOON)
+    assert undo(client, made) == "The change of m is undone."
+    assert document(get_metric("m")) == then
+    assert Change.objects.latest("revision").reason == f"Undo of change {made}"
+
+
+def test_metric__that_an_experiment_measures__gets_a_new_version_of_the_old_definition(metric: Metric) -> None:
+    client, page = sign_in(), address("change", metric)
+    client.post(page, filled(client, page, event="pay"))
+    made = revision()
+    ExperimentFactory(metrics=["m"], running=True)
+    undo(client, made)
+    now = get_metric("m")
+    assert (now.event, now.version) == ("buy", 2)
+
+
+def test_metric__created_or_deleted__is_undone(db: None) -> None:
+    client, add = sign_in(), reverse("admin:experiments_metric_add")
+    client.post(add, filled(client, add, key="m", type="conversion", event="buy"))
+    then, created = Metric.objects.get(), revision()
+    client.post(address("delete", then), {})
+    undo(client)
+    assert document(Metric.objects.get()) == document(then)
+    assert undo(client, created) == "The change of m is undone."
+    assert not Metric.objects.exists()
+
+
+def test_steps_of_experiments_and_keys__are_not_undone(production: Environment) -> None:
+    experiment = ExperimentFactory()
+    client: Any = sign_in()
+    start = reverse("admin:experiments_experiment_start", args=[experiment.pk])
+    done = client.post(start, {"opened_in": "production"})
+    made = revision()
+    assert f'href="/admin/config/change/{made}/change/"' in client.get(done.url).content.decode()
+    assert undo(client, made) == "This change cannot be undone."
+    add = reverse("admin:config_apikey_add")
+    client.post(add, filled(client, add, name="k", environment=production.pk, scope="client"))
+    assert revision() == made + 1
+    assert client.post(reverse("admin:config_change_undo", args=[made + 1])).status_code == 403

@@ -1,0 +1,271 @@
+"""Undoing changes of flags and segments that were made in the admin, from their message and from their page."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from config.keys.environments import update_environment
+from config.models import Change, Environment, ReasonSetting, Source
+from flags.changes.flag_changes import create_flag, document, get_flag, update_flag
+from flags.changes.segment_changes import create_segment, get_segment, update_segment
+from flags.models import Flag, Segment
+from tests.admin import AdminClient, answer, filled, messages_of, revision, sign_in, text_of
+from tests.conftest import ACTOR, NOON
+
+LIST = "/admin/flags/flag/"
+HALF = [{"type": "percentage", "percentage": 50}]
+GONE = "The change of f is undone."
+
+
+@pytest.fixture
+def flag(production: Environment) -> Flag:
+    return create_flag(key="f", environment=production, rules=HALF, actor=ACTOR, at=NOON)
+
+
+def address(page: str, flag: Flag) -> str:
+    return reverse(f"admin:flags_flag_{page}", args=[flag.pk])
+
+
+def switch(client: AdminClient, *flags: Flag, wanted: str = "on") -> Any:
+    selected = [str(flag.pk) for flag in flags]
+    page = client.post(LIST, {"action": f"production:{wanted}", "_selected_action": selected, "index": "0"})
+    return answer(client, page, typed_name="Production")
+
+
+def undo(client: AdminClient, number: int | None = None, **sent: str) -> Any:
+    return client.post(reverse("admin:config_change_undo", args=[number or revision()]), sent)
+
+
+def said(response: Any) -> str:
+    """Return the last message."""
+    return messages_of(response)[-1]
+
+
+def undo_addresses(page: Any) -> list[str]:
+    return re.findall(r'action="([^"]*/undo/)"', page.content.decode())
+
+
+def test_toggle__undone_from_its_message__is_a_change_of_its_own(flag: Flag, production: Environment) -> None:
+    client = sign_in()
+    shown = client.get(switch(client, flag).url)
+    made = revision()
+    assert undo_addresses(shown) == [f"/admin/config/change/{made}/undo/"]
+    done = undo(client, made, next=LIST)
+    assert (done.url, said(done)) == (LIST, GONE)
+    assert get_flag("f", production).enabled is False
+    change = Change.objects.latest("revision")
+    assert (change.source, change.actor, change.reason) == (Source.ADMIN, "user ada", f"Undo of change {made}")
+    assert undo_addresses(client.get(LIST)) == [f"/admin/config/change/{made + 1}/undo/"]
+    undo(client)
+    assert get_flag("f", production).enabled is True
+
+
+def test_bulk_switch__has_one_undo_for_all(flag: Flag, production: Environment) -> None:
+    others = [create_flag(key=key, environment=production, actor=ACTOR, at=NOON) for key in ("g", "h")]
+    update_flag(key="h", environment=production, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    client, before = sign_in(), revision()
+    switch(client, flag, *others)
+    assert [change.write for change in Change.objects.since(before)] == [before + 1, before + 1]
+    assert said(undo(client, before + 2)) == "The 2 changes are undone."
+    assert {key: get_flag(key, production).enabled for key in ("f", "g", "h")} == {"f": False, "g": False, "h": True}
+    undone = Change.objects.since(before + 2)
+    assert [(change.key, change.write) for change in undone] == [("f", before + 3), ("g", before + 3)]
+
+
+def test_bulk_switch__of_which_one_changed_since__is_not_undone_at_all(flag: Flag, production: Environment) -> None:
+    other = create_flag(key="g", environment=production, actor=ACTOR, at=NOON)
+    client = sign_in()
+    switch(client, flag, other)
+    made = revision()
+    update_flag(key="g", environment=production, changes={"rules": HALF}, actor=ACTOR, at=NOON)
+    before = revision()
+    assert (
+        said(undo(client, made))
+        == "The flag g has changed since, so this cannot be undone. Nothing was changed. See the history."
+    )
+    assert revision() == before
+
+
+def test_undo__leaves_what_others_changed_elsewhere(flag: Flag, production: Environment, staging: Environment) -> None:
+    client = sign_in()
+    switch(client, flag)
+    made = revision()
+    update_flag(key="f", environment=staging, changes={"enabled": True, "owner": "Eve"}, actor=ACTOR, at=NOON)
+    assert said(undo(client, made)) == GONE
+    assert (get_flag("f", production).enabled, get_flag("f", staging).enabled) == (False, True)
+    assert get_flag("f", production).owner == "Eve"
+
+
+def test_form__undone__puts_all_of_its_values_back(flag: Flag, production: Environment) -> None:
+    variants = [{"key": "a", "value": "x"}, {"key": "b", "value": "y"}]
+    client, then, page = sign_in(), document(flag), address("change", flag)
+    edits = {"rules": "[]", "description": "New", "tags": "a, b", "type": "string", "variants": json.dumps(variants)}
+    assert client.post(page, filled(client, page, expires_at="2030-01-01T00:00", **edits)).status_code == 302
+    assert document(get_flag("f", production)) != then
+    assert said(undo(client)) == GONE
+    assert document(get_flag("f", production)) == then
+
+
+@pytest.mark.parametrize("page", ["archive", "delete"])
+def test_archiving_and_deleting__are_undone(flag: Flag, production: Environment, page: str) -> None:
+    update_flag(key="f", environment=production, changes={"enabled": True, "tags": ["a"]}, actor=ACTOR, at=NOON)
+    then, client = document(get_flag("f", production)), sign_in()
+    client.post(address(page, flag), {"opened_in": "production"})
+    assert said(undo(client)) == GONE
+    assert document(get_flag("f", production)) == then
+    assert Change.objects.of("flag", flag.pk).count() == 4
+
+
+def test_creation__undone__is_deleted_unless_it_changed(production: Environment) -> None:
+    client, add = sign_in(), reverse("admin:flags_flag_add")
+    client.post(add, filled(client, add, key="new", enabled="on"))
+    made = revision()
+    update_flag(key="new", environment=production, changes={"enabled": False}, actor=ACTOR, at=NOON)
+    assert "The flag new has changed since" in said(undo(client, made))
+    update_flag(key="new", environment=production, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    done = undo(client, made, next=address("change", Flag.objects.get()))
+    assert done.url == reverse("admin:config_change_change", args=[made])
+    assert not Flag.objects.exists()
+    create_flag(key="new", environment=production, actor=ACTOR, at=NOON)
+    assert "There is another flag new by now" in said(undo(client, revision() - 1))
+
+
+def test_bulk_archive__names_the_flags_and_is_undone_as_one(flag: Flag, production: Environment) -> None:
+    other = create_flag(key="g", environment=production, actor=ACTOR, at=NOON)
+    client, before = sign_in(), revision()
+    selected = [str(flag.pk), str(other.pk)]
+    page = client.post(LIST, {"action": "production:archive", "_selected_action": selected, "index": "0"})
+    assert "Archive 2 flags?" in text_of(page)
+    assert "g (evaluated not once in the last day)" in text_of(page)
+    assert revision() == before
+    done = answer(client, page, typed_name="Production", reason="Stale")
+    assert messages_of(done) == ["2 flags are archived."]
+    assert {change.reason for change in Change.objects.since(before)} == {"Stale"}
+    assert Flag.objects.filter(archived_at=None).count() == 0
+    undo(client)
+    assert Flag.objects.filter(archived_at=None).count() == 2
+
+
+def test_bulk_archive__of_which_one_is_on_elsewhere__is_refused(
+    flag: Flag, production: Environment, staging: Environment
+) -> None:
+    update_flag(key="f", environment=staging, changes={"enabled": True}, actor=ACTOR, at=NOON)
+    client, before = sign_in(), revision()
+    page = client.post(LIST, {"action": "production:archive", "_selected_action": [str(flag.pk)], "index": "0"})
+    assert "The flag is on in staging" in said(answer(client, page))
+    assert revision() == before
+
+
+def test_undo__in_an_environment_that_requires_reasons__needs_none(flag: Flag, production: Environment) -> None:
+    client = sign_in()
+    switch(client, flag)
+    made = revision()
+    update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
+    assert said(undo(client, made)) == GONE
+
+
+def test_undo__after_ten_minutes__is_refused(flag: Flag) -> None:
+    client = sign_in()
+    switch(client, flag)
+    made = revision()
+    Change.objects.filter(revision=made).update(at=timezone.now() - timedelta(minutes=10, seconds=1))
+    page = client.get(reverse("admin:config_change_change", args=[made]))
+    assert "Until" not in text_of(page)
+    assert (
+        said(undo(client, made)) == "It is too late to undo this change: 10 minutes have passed. Nothing was changed."
+    )
+
+
+def test_undo__of_a_change_of_the_api__is_refused(flag: Flag, api: Any) -> None:
+    api.patch("/v1/flags/f", {"enabled": True})
+    client = sign_in()
+    assert undo_addresses(client.get(reverse("admin:config_change_change", args=[revision()]))) == []
+    assert said(undo(client)) == "This change cannot be undone."
+
+
+def test_undo__without_the_right__is_forbidden(flag: Flag) -> None:
+    switch(sign_in(), flag)
+    made, viewer = revision(), sign_in("flags.view_flag", "config.view_change", username="eve")
+    assert undo(viewer).status_code == 403
+    assert undo_addresses(viewer.get(reverse("admin:config_change_change", args=[made]))) == []
+    assert undo(sign_in(username="root"), made + 1).status_code == 403
+    assert sign_in(username="zoe").get(reverse("admin:config_change_undo", args=[made])).status_code == 405
+
+
+def test_undo__to_another_site__stays_here(flag: Flag) -> None:
+    client = sign_in()
+    switch(client, flag)
+    done = undo(client, next="https://example.com/")
+    assert done.url.startswith("/admin/config/change/")
+
+
+def test_segment__is_undone__until_it_changes(db: None) -> None:
+    segment = create_segment(key="s", description="Old", user_ids=["ada"], actor=ACTOR, at=NOON)
+    client, page = sign_in(), reverse("admin:flags_segment_change", args=[segment.pk])
+    client.post(page, filled(client, page, user_ids="ada\ngrace", description="New"))
+    assert undo_addresses(client.get(page)) == [f"/admin/config/change/{revision()}/undo/"]
+    update_segment(key="s", changes={"description": "Newer"}, actor=ACTOR, at=NOON)
+    assert "The segment s has changed since" in said(undo(client, revision() - 1))
+    update_segment(key="s", changes={"description": "New"}, actor=ACTOR, at=NOON)
+    undo(client, revision() - 2)
+    now = get_segment("s")
+    assert (now.description, now.user_ids) == ("Old", ["ada"])
+
+
+def test_segment__created_or_deleted__is_undone(db: None) -> None:
+    client, add = sign_in(), reverse("admin:flags_segment_add")
+    client.post(add, filled(client, add, key="s", user_ids="ada"))
+    then = Segment.objects.get()
+    client.post(reverse("admin:flags_segment_delete", args=[then.pk]), {})
+    undo(client)
+    now = Segment.objects.get()
+    assert (now.pk, now.user_ids) == (then.pk, ["ada"])
+    undo(client, revision() - 2)
+    assert not Segment.objects.exists()
+
+
+# --- the page of a write ---------------------------------------------------------------------------------------------
+
+
+def test_page_of_a_write__has_all_that_it_did_and_who_and_why(flag: Flag, production: Environment) -> None:
+    other = create_flag(key="g", environment=production, actor=ACTOR, at=NOON)
+    client, before = sign_in(), revision()
+    selected = [str(flag.pk), str(other.pk)]
+    page = client.post(LIST, {"action": "production:on", "_selected_action": selected, "index": "0"})
+    done = answer(client, page, typed_name="Production", reason="Beta")
+    shown = client.get(reverse("admin:config_change_change", args=[before + 2]))
+    text = text_of(shown)
+    assert f"Change {before + 1}: 2 objects By user ada When" in text
+    assert f"Through Admin Reason Beta Request {done.headers['X-Request-Id']} Link to share" in text
+    assert f'value="http://testserver/admin/config/change/{before + 1}/change/"' in shown.content.decode()
+    assert text.count("enabled: off → on") == 2
+    assert "Undo Until" in text
+
+
+def test_page_of_a_write__of_the_api__names_its_request(flag: Flag, api: Any) -> None:
+    api.patch("/v1/flags/f", {"enabled": True}, HTTP_X_REQUEST_ID="from-me")
+    assert "Request from-me" in text_of(sign_in().get(reverse("admin:config_change_change", args=[revision()])))
+
+
+def test_page_of_a_write__takes_few_queries(
+    flag: Flag, production: Environment, django_assert_num_queries: Any
+) -> None:
+    flags = [create_flag(key=f"g{number}", environment=production, actor=ACTOR, at=NOON) for number in range(30)]
+    client = sign_in()
+    switch(client, flag, *flags)
+    where = reverse("admin:config_change_change", args=[revision()])
+    client.get(where)
+    with django_assert_num_queries(8):
+        client.get(where)
+
+
+def test_histories__link_to_the_page_of_each_write(flag: Flag) -> None:
+    page = sign_in().get(address("history", flag)).content.decode()
+    assert f'href="{reverse("admin:config_change_change", args=[revision()])}"' in page
