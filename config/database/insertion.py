@@ -108,6 +108,22 @@ def replacing(unique: Sequence[str], columns: Sequence[str]) -> str:
     )
 
 
+def array(texts: Sequence[str | None]) -> str | None:
+    """Return texts as PostgreSQL reads an array, or None if there is no text among them.
+
+    Making it at once takes the driver's time for a few elements. No text may contain U+0000.
+    """
+    if None in texts:
+        quoted = ("NULL" if text is None else f'"{_escape(text)}"' for text in texts)
+        return None if texts.count(None) == len(texts) else f"{{{','.join(quoted)}}}"
+    joined = _escape("\0".join(texts)).replace("\0", '","')  # type: ignore[arg-type]
+    return f'{{"{joined}"}}' if texts else None
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
 def as_uuid(value: UUID | str) -> UUID:
     return value if isinstance(value, UUID) else UUID(value)
 

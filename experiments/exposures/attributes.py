@@ -21,6 +21,8 @@ def kept_of(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
 
     Those within objects get the names by which conditions find them: `a.b` for `b` within `a`.
     """
+    if not attributes:
+        return None
     storable = (
         (name, value) for name, value in _named(attributes) if 0 < len(name) <= ATTRIBUTE_LENGTH and _is_storable(value)
     )
@@ -49,6 +51,8 @@ def _within(prefix: str, holder: Mapping[str, Any]) -> list[tuple[str, Mapping[s
 
 def attributes_in(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties of an event that may be attributes of the user, which are all but the reserved ones."""
+    if RESERVED.issuperset(properties):  # as in most reports
+        return {}
     return {name: value for name, value in properties.items() if name not in RESERVED}
 
 

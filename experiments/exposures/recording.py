@@ -24,7 +24,7 @@ from events.properties import EXPERIMENT_ID, VARIANT, reference_of
 from events.recording.rows import NewEvent
 from experiments.design.phases import number_in, starts_of
 from experiments.exposures.attributes import attributes_in, kept_of
-from experiments.exposures.reports import Report, Reports, store
+from experiments.exposures.reports import Report, Reported, Reports, store
 from experiments.exposures.storage import ExposureRow, Stored, insert_assigned, stored_variants
 from experiments.metrics.documents import outcome_names
 from experiments.models import Experiment, Exposure, Origin, Status
@@ -35,6 +35,11 @@ from flags.engine.assignment import compile_range
 from flags.engine.bucketing import compile_split
 
 _EVENTS_AT_ONCE = 1000
+_DECISIVE = (
+    *("key", "environment_id", "status", "started_at", "stopped_at", "frozen_at", "forced_variants"),
+    *("variants", "group", "phases", "metrics", "definitions"),
+)
+"""What of an experiment decides which events report exposures to it. Reading the rest takes as long again."""
 _SECOND = timedelta(seconds=1)
 _UNDER_WAY = timedelta(minutes=10)
 """No event takes longer than this from its receipt to its commit."""
@@ -128,13 +133,12 @@ def record_imported(experiment: Experiment, exposures: Iterable[tuple[str, Repor
     All of them are between the start and the stop of the experiment, whose results are not frozen.
     """
     starts = starts_of(experiment.phases)
-    reported: dict[ExposureKey, Reports] = {}
+    by_user: dict[str, Reports] = {}
     for user_id, report in exposures:
-        key = experiment.pk, user_id
-        if key not in reported:
-            reported[key] = Reports(starts, Origin.IMPORTED)
-        reported[key].add(report)
-    return _store(dict(sorted(reported.items())), [experiment], are_many_changing=True)
+        if user_id not in by_user:
+            by_user[user_id] = Reports(starts, Origin.IMPORTED)
+        by_user[user_id].add(report)
+    return _store({experiment.pk: dict(sorted(by_user.items()))}, [experiment], are_many_changing=True)
 
 
 def record_reported_before_start(experiment: Experiment) -> None:
@@ -183,8 +187,10 @@ def find_named(environment: Environment, names: Collection[str]) -> list[Experim
     """
     if not names:
         return []
-    ids = {UUID(name) for name in names if is_uuid(name)}
-    named = Experiment.objects.in_environment(environment).filter(Q(key__in=names) | Q(pk__in=ids))
+    called = Q(key__in=names)
+    if ids := {UUID(name) for name in names if is_uuid(name)}:
+        called |= Q(pk__in=ids)
+    named = Experiment.objects.filter(called, environment=environment).only(*_DECISIVE)
     experiments = list(named)
     if any(experiment.status != Status.RUNNING for experiment in experiments):
         share_experiments(named)
@@ -237,52 +243,48 @@ def _as_new_event(event: Event) -> NewEvent:
     )
 
 
-def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> dict[ExposureKey, Reports]:
+def _collect(events: Iterable[NewEvent], experiments: dict[str, Experiment]) -> Reported:
     """Return the reports by experiment and user, sorted so that concurrent batches lock rows in the same order.
 
     Doubted reports are marked in the database, and left out.
     """
-    reported: dict[UUID, dict[str, Reports]] = {}
+    reported: dict[_Started, dict[str, Reports]] = {}
     doubted: list[UUID] = []
-    started = {
-        reference: _Started(experiment)
-        for reference, experiment in experiments.items()
-        if experiment.started_at is not None
-    }
+    started = _StartedByName(experiments)
     for event in events:
-        variant = event.properties.get(VARIANT)
-        if variant is None or (experiment := started.get(event.experiment)) is None:
+        properties = event.properties
+        variant = properties.get(VARIANT)
+        if variant is None or (experiment := started[properties.get(EXPERIMENT_ID, "")]) is None:
             continue
-        if not experiment.counts(event, variant):
+        user_id, at = event.user_id, event.counted_at
+        if not experiment.counts(event, variant, at):
             continue
-        if experiment.doubts(event, variant):
+        if event.is_client_report and experiment.doubts(user_id, variant, at):
             doubted.append(event.id)
             continue
-        by_user = reported.setdefault(experiment.pk, {})
-        reports = by_user.get(event.user_id)
+        by_user = reported.setdefault(experiment, {})
+        reports = by_user.get(user_id)
         if reports is None:
-            reports = by_user[event.user_id] = Reports(experiment.starts)
-        if experiment.takes_in(event):
-            reports.add(Report(variant, event.counted_at, attributes_in(event.properties)))
+            reports = by_user[user_id] = Reports(experiment.starts)
+        if experiment.takes_in(user_id, at):
+            reports.add(Report(variant, at, attributes_in(properties)))
         else:
-            reports.add_seen(variant, event.counted_at)
+            reports.add_seen(variant, at)
     if doubted:
         Event.objects.filter(pk__in=doubted).update(is_doubted=True)
-    # Sorted step by step: comparing ids of experiments takes longer than all else here.
-    return {(pk, user_id): by_user[user_id] for pk, by_user in sorted(reported.items()) for user_id in sorted(by_user)}
+    by_experiment = {experiment.pk: dict(sorted(by_user.items())) for experiment, by_user in reported.items()}
+    return dict(sorted(by_experiment.items()))
 
 
-def _store(
-    reported: dict[ExposureKey, Reports], experiments: Iterable[Experiment], *, are_many_changing: bool = False
-) -> int:
+def _store(reported: Reported, experiments: Iterable[Experiment], *, are_many_changing: bool = False) -> int:
     """Store the reports together with what the users of new or earlier exposures saw while outside.
 
     What users see while outside is no exposure, so nothing was stored of it when it arrived before the exposure.
     """
     for experiment in {experiment.pk: experiment for experiment in experiments}.values():
         if len(experiment.phases) > 1:  # in one phase, a user is either in or out
-            exposing = {user_id: each for (pk, user_id), each in reported.items() if pk == experiment.pk}
-            _add_seen_outside(experiment, {user_id: each for user_id, each in exposing.items() if each.by_variant})
+            by_user = reported.get(experiment.pk, {})
+            _add_seen_outside(experiment, {user_id: each for user_id, each in by_user.items() if each.by_variant})
     return store(reported, are_many_changing=are_many_changing)
 
 
@@ -291,9 +293,11 @@ def _add_seen_outside(experiment: Experiment, reported: Mapping[str, Reports]) -
     if not reported or not started.may_leave_out:
         return
     for event in map(_as_new_event, _reporting(experiment).filter(user_id__in=list(reported)).iterator()):
-        variant = event.properties[VARIANT]
-        if started.counts(event, variant) and not started.takes_in(event) and not started.doubts(event, variant):
-            reported[event.user_id].add_seen(variant, event.counted_at)
+        variant, at = event.properties[VARIANT], event.counted_at
+        if not started.counts(event, variant, at) or started.takes_in(event.user_id, at):
+            continue
+        if not event.is_client_report or not started.doubts(event.user_id, variant, at):
+            reported[event.user_id].add_seen(variant, at)
 
 
 class _Started:
@@ -310,24 +314,21 @@ class _Started:
         self._ranges = [
             compile_range(experiment.key, phase["percentage"], experiment.group) for phase in experiment.phases
         ]
-
-    @property
-    def may_leave_out(self) -> bool:
+        self.may_leave_out = any(self._ranges)
         """Whether the hash leaves any users out."""
-        return any(self._ranges)
 
-    def counts(self, event: NewEvent, variant: str) -> bool:
+    def counts(self, event: NewEvent, variant: str, at: datetime) -> bool:
         """Return whether the event reports that a user saw a variant while the experiment ran."""
         experiment = self._experiment
         if variant not in self._variant_keys or event.name in self._outcomes:
             return False
-        if event.user_id in experiment.forced_variants or event.counted_at < self._start:
+        if event.user_id in experiment.forced_variants or at < self._start:
             return False
         if experiment.frozen_at is not None:  # frozen results and their counts do not change
             return False
-        return experiment.stopped_at is None or event.counted_at <= experiment.stopped_at
+        return experiment.stopped_at is None or at <= experiment.stopped_at
 
-    def takes_in(self, event: NewEvent) -> bool:
+    def takes_in(self, user_id: str, at: datetime) -> bool:
         """Return whether the hash puts the user into a phase of the second of the event.
 
         Events do not say whether the user met the conditions. Users outside of the experiment see the control, and many
@@ -335,24 +336,24 @@ class _Started:
         """
         if not self.may_leave_out:
             return True
-        first, last = self._phases_at(event)
-        return any(is_in is None or is_in(event.user_id) for is_in in self._ranges[first - 1 : last])
+        first, last = self._phases_at(at)
+        return any(is_in is None or is_in(user_id) for is_in in self._ranges[first - 1 : last])
 
-    def doubts(self, event: NewEvent, variant: str) -> bool:
+    def doubts(self, user_id: str, variant: str, at: datetime) -> bool:
         """Return whether a report of a client names a variant that no phase until the event gives the user.
 
         Everybody can read the key of a client, and could report any variant. The conditions cannot be checked, because
         events have no attributes. Users outside of the experiment see the control.
         """
-        if not event.is_client_report or (variant == self._variant_keys[0] and not self.takes_in(event)):
+        if variant == self._variant_keys[0] and not self.takes_in(user_id, at):
             return False
-        user_id, (_, last) = event.user_id, self._phases_at(event)
+        _, last = self._phases_at(at)
         phases = zip(self._ranges[:last], self._splits[:last], strict=True)
         return not any((is_in is None or is_in(user_id)) and split(user_id) == variant for is_in, split in phases)
 
-    def _phases_at(self, event: NewEvent) -> tuple[int, int]:
-        """Return the numbers of the first and the last phase of the second of the event."""
-        return number_in(self.starts, event.counted_at), number_in(self.starts, event.counted_at + _SECOND)
+    def _phases_at(self, at: datetime) -> tuple[int, int]:
+        """Return the numbers of the first and the last phase of the second of an event."""
+        return number_in(self.starts, at), number_in(self.starts, at + _SECOND)
 
     @cached_property
     def _splits(self) -> Sequence[Callable[[str], str]]:
@@ -360,9 +361,21 @@ class _Started:
         return [compile_split([(each["key"], each["weight"]) for each in phase["variants"]], key) for phase in phases]
 
 
+class _StartedByName(dict[str, _Started | None]):
+    """The started experiments by all names that events call them; None where a name is of no such one."""
+
+    def __init__(self, experiments: Mapping[str, Experiment]) -> None:
+        by_id = {each.pk: _Started(each) for each in experiments.values() if each.started_at is not None}
+        self._by_reference = {reference: by_id.get(each.pk) for reference, each in experiments.items()}
+
+    def __missing__(self, name: str) -> _Started | None:
+        self[name] = started = self._by_reference.get(reference_of(name))
+        return started
+
+
 def _experiments_named(environment: Environment, events: Sequence[NewEvent]) -> dict[str, Experiment]:
-    names = {event.properties[EXPERIMENT_ID] for event in events if VARIANT in event.properties and event.experiment}
-    return _by_reference(find_named(environment, names))
+    names = {event.properties.get(EXPERIMENT_ID, "") for event in events if VARIANT in event.properties}
+    return _by_reference(find_named(environment, names - {""}))
 
 
 def _by_reference(experiments: Sequence[Experiment]) -> dict[str, Experiment]:

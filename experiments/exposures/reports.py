@@ -12,11 +12,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from experiments.design.phases import number_in
 from experiments.exposures.attributes import kept_of
 from experiments.exposures.storage import ExposureRow, insert_new, replace, replace_with_attributes
 from experiments.models import Origin
-from experiments.models.locks import ExposureKey, StoredExposure, lock_exposures, share_exposures
+from experiments.models.locks import UNEXPECTED, Expected, StoredExposure, lock_exposures, share_exposures
 
 _CHANGEABLE = (Origin.REPORTED, Origin.IMPORTED)
 """The origins of exposures whose variant an earlier report replaces. A variant that this service answered is final."""
@@ -32,15 +34,18 @@ class Report(NamedTuple):
 
 @dataclass(slots=True)
 class Reports:
-    """The reports on one user and experiment in a batch: the earliest report of each variant."""
+    """The reports on one user and experiment in a batch: the earliest report of each variant.
+
+    Most users have one report, so there are no other collections unless there is something in them.
+    """
 
     starts: Sequence[datetime]
     """The starts of the experiment's phases."""
     origin: Origin = Origin.REPORTED
     by_variant: dict[str, Report] = field(default_factory=dict)
-    seen: set[tuple[datetime, str]] = field(default_factory=set)
+    seen: set[tuple[datetime, str]] | None = None
     """When the user saw which variant while outside of the experiment, which is no exposure."""
-    later: list[Report] = field(default_factory=list)
+    later: list[Report] | None = None
     """The other reports, which may have attributes that the earliest one lacks."""
 
     def add(self, report: Report) -> None:
@@ -49,17 +54,26 @@ class Reports:
             self.by_variant[report.variant] = report
         else:
             self.by_variant[report.variant], later = sorted((other, report), key=attrgetter("at"))
+            self.later = self.later or []
             self.later.append(later)
 
     def add_seen(self, variant: str, at: datetime) -> None:
+        self.seen = self.seen or set()
         self.seen.add((at, variant))
 
     def others(self, variant: str, exposed_at: datetime) -> Iterator[datetime]:
         """Yield the moments at which the user saw another variant than the one that they count for."""
         yield from (report.at for report in self.by_variant.values() if report.variant != variant)
-        yield from (at for at, other in self.seen if other != variant and at >= exposed_at)
+        yield from (at for at, other in self.seen or () if other != variant and at >= exposed_at)
+
+    def only(self) -> Report | None:
+        """Return the report if there is one of one variant, and the user saw nothing else."""
+        return self.first() if len(self.by_variant) == 1 and not self.seen else None
 
     def first(self) -> Report:
+        if len(self.by_variant) == 1:
+            [report] = self.by_variant.values()
+            return report
         # For two variants at the same instant the order of keys decides, and not the order of arrival.
         return min(self.by_variant.values(), key=attrgetter("at", "variant"))
 
@@ -68,41 +82,82 @@ class Reports:
 
         They describe the user, so it does not matter which variant a later report names.
         """
-        if self.origin != Origin.IMPORTED:
+        if self.origin is not Origin.IMPORTED:
             return kept_of(self.first().attributes)
-        reports = sorted([*self.by_variant.values(), *self.later], key=attrgetter("at", "variant"))
+        reports = sorted([*self.by_variant.values(), *(self.later or ())], key=attrgetter("at", "variant"))
         return next(filter(None, (kept_of(report.attributes) for report in reports)), None)
 
     def phase_at(self, moment: datetime) -> int:
         return number_in(self.starts, moment)
 
 
-def store(reported: dict[ExposureKey, Reports], *, are_many_changing: bool = False) -> int:
+Reported = Mapping[UUID, Mapping[str, Reports]]
+"""Reports by experiment and user, sorted by both."""
+
+
+_mostly_known: dict[UUID, bool] = {}
+"""Whether most of the users of the last reports on an experiment had an exposure already, in this process."""
+
+
+def store(reported: Reported, *, are_many_changing: bool = False) -> int:
     """Store the reports, and return how many users had no exposure before.
 
     Stored exposures are locked at once where many will change; otherwise those that change are read again with a lock.
     """
-    number, hold = 0, lock_exposures if are_many_changing else share_exposures
-    while reported:
-        inserted = insert_new([_exposure(*key, reports) for key, reports in reported.items() if reports.by_variant])
-        number += len(inserted)
-        if len(inserted) == len(reported):
-            break
-        others = {key: reports for key, reports in reported.items() if key not in inserted}
-        stored = hold(others)
-        changes = _changes(stored, others)
-        if changes and not are_many_changing:
-            changes = _changes(lock_exposures(changes), others)
-        _write(changes.values())
-        # The remaining ones were stored and then erased by another transaction. They are new now.
-        found = {(exposure.experiment_id, exposure.user_id) for exposure in stored}
-        reported = {key: reports for key, reports in others.items() if key not in found and reports.by_variant}
+    return sum(_store(experiment_id, by_user, are_many_changing) for experiment_id, by_user in reported.items())
+
+
+def _store(experiment_id: UUID, by_user: Mapping[str, Reports], are_many_changing: bool) -> int:
+    """Insert first or update first, whichever will probably do alone: each reads the index for each user.
+
+    An update returns users without an exposure. So do those that another transaction erases between the two.
+    """
+    number, left = 0, by_user
+    if not _mostly_known.get(experiment_id):
+        number = _insert(experiment_id, left)
+        left = by_user if number < len(by_user) else {}
+    while left:
+        left = _update(experiment_id, left, are_many_changing)
+        inserted = _insert(experiment_id, left)
+        number += inserted
+        left = left if inserted < len(left) else {}
+    _mostly_known[experiment_id] = 2 * number < len(by_user)
     return number
 
 
+def _insert(experiment_id: UUID, by_user: Mapping[str, Reports]) -> int:
+    new = [_exposure(experiment_id, user_id, reports) for user_id, reports in by_user.items() if reports.by_variant]
+    return insert_new(new)
+
+
+def _update(experiment_id: UUID, by_user: Mapping[str, Reports], are_many_changing: bool) -> dict[str, Reports]:
+    """Change stored exposures by the reports, and return the reports of users without one.
+
+    Exposures that `_insert` has just stored are as the reports say.
+    """
+    if are_many_changing:
+        held = lock_exposures(experiment_id, by_user)
+        changes = _changes(held.stored, by_user)
+    else:
+        held = share_exposures(experiment_id, _expected(by_user))
+        changing = _changes(held.stored, by_user)
+        changes = _changes(lock_exposures(experiment_id, changing).stored, by_user) if changing else {}
+    _write(changes.values())
+    return {user_id: by_user[user_id] for user_id in sorted(held.missing) if by_user[user_id].by_variant}
+
+
+def _expected(by_user: Mapping[str, Reports]) -> dict[str, Expected]:
+    """Return the exposures of the users that the reports do not change."""
+    only = [reports.only() for reports in by_user.values()]
+    moments = iter(msgspec.to_builtins([report.at for report in only if report]))
+    expected = (Expected(report.variant, next(moments)) if report else UNEXPECTED for report in only)
+    return dict(zip(by_user, expected, strict=True))
+
+
 def _exposure(experiment_id: UUID, user_id: str, reports: Reports) -> ExposureRow:
-    first = reports.first()
-    since = min(reports.others(first.variant, first.at), default=None)
+    only = reports.only()
+    first = only or reports.first()
+    since = None if only else min(reports.others(first.variant, first.at), default=None)
     return ExposureRow(
         experiment_id,
         user_id,
@@ -123,11 +178,10 @@ class _Change(NamedTuple):
     keeps_attributes: bool = True
 
 
-def _changes(stored: Sequence[StoredExposure], reported: Mapping[ExposureKey, Reports]) -> dict[ExposureKey, _Change]:
-    """Return what becomes of those of the exposures that the reports change."""
-    keyed = (((exposure.experiment_id, exposure.user_id), exposure) for exposure in stored)
-    changes = ((key, _changed(exposure, reported[key])) for key, exposure in keyed)
-    return {key: change for key, change in changes if change}
+def _changes(stored: Sequence[StoredExposure], by_user: Mapping[str, Reports]) -> dict[str, _Change]:
+    """Return what becomes of those of the exposures that the reports change, by user."""
+    changes = ((exposure.user_id, _changed(exposure, by_user[exposure.user_id])) for exposure in stored)
+    return {user_id: change for user_id, change in changes if change}
 
 
 def _write(changes: Collection[_Change]) -> None:

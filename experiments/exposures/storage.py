@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import msgspec
+import orjson
 from django.db import connection
 
-from config.database.insertion import as_uuid, insert
+from config.database.insertion import array, as_uuid, insert
 from experiments.models import Experiment, Exposure, Origin
 from experiments.models.locks import DECISIVE, ExposureKey, users_by_experiment
 
@@ -43,14 +45,33 @@ class ExposureRow(NamedTuple):
     attributes: dict[str, Any] | None
 
 
-def insert_new(exposures: Sequence[ExposureRow]) -> set[ExposureKey]:
-    """Insert the exposures of users who have none in the experiment yet, and return the keys of those inserted.
+def insert_new(exposures: Sequence[ExposureRow]) -> int:
+    """Insert the exposures of users who have none in an experiment yet, and return how many these are.
 
-    Pass distinct exposures, sorted by experiment and user, so that two transactions with common users do not wait for
-    each other in a circle. The ORM can ignore conflicts, but cannot say which rows it wrote.
+    Pass distinct exposures of one experiment and origin, sorted by user, so that two transactions with common users do
+    not wait for each other in a circle. The ORM can ignore conflicts, but cannot say how many rows it wrote.
     """
-    conflict = "ON CONFLICT (experiment_id, user_id) DO NOTHING RETURNING experiment_id, user_id"
-    return {(as_uuid(experiment_id), user_id) for experiment_id, user_id in _insert(exposures, conflict)}
+    if not exposures:
+        return 0
+    if connection.vendor != "postgresql":
+        return len(_insert(exposures, "ON CONFLICT (experiment_id, user_id) DO NOTHING RETURNING 1"))
+    _, user_ids, variants, moments, _, _, several, phases, attributes = zip(*exposures, strict=True)
+    texts: tuple[list[str], list[str | None]] = msgspec.to_builtins((moments, several))
+    documents = [None if document is None else orjson.dumps(document).decode() for document in attributes]
+    arrays = (*map(array, (user_ids, variants, *texts, [*map(str, phases)], documents)),)
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT_NEW, [exposures[0].experiment_id, exposures[0].origin, *arrays])
+        return int(cursor.rowcount)
+
+
+# Arrays take PostgreSQL two thirds of the time of a JSON document with the same rows.
+_INSERT_NEW = f"""
+    INSERT INTO {_TABLE} ({", ".join(_COLUMNS)})
+    SELECT %s, user_id, variant, exposed_at, %s, several IS NOT NULL, several, phase, attributes
+    FROM unnest(%s::text[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::smallint[], %s::jsonb[])
+        AS given(user_id, variant, exposed_at, several, phase, attributes)
+    ON CONFLICT (experiment_id, user_id) DO NOTHING
+"""  # noqa: S608 (no data)
 
 
 def replace(exposures: Sequence[ExposureRow]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Q
 
-from config.database.locks import Rank, Strength, lock_rows, share_rows
+from config.database.insertion import array
+from config.database.locks import Rank, Strength, lock_rows, share_rows, take
 from experiments.models.aggregates import AggregateState
 from experiments.models.experiment import Experiment, ExperimentQuerySet, Status
 from experiments.models.exposure import Exposure
@@ -34,6 +36,18 @@ class StoredExposure(NamedTuple):
     in_several_since: datetime | None
     phase: int
     has_attributes: bool
+
+
+class Expected(NamedTuple):
+    """An exposure with this variant that is no later than a moment. Another report of both changes nothing."""
+
+    variant: str
+    exposed_by: str
+    """A timestamp in ISO 8601."""
+
+
+UNEXPECTED = Expected("", "infinity")
+"""No exposure has this variant."""
 
 
 def lock_aggregates(experiment_ids: Collection[UUID]) -> list[AggregateState]:
@@ -67,29 +81,58 @@ def share_experiments(named: ExperimentQuerySet) -> None:
     share_rows(Rank.EXPERIMENTS, named.filter(status=Status.STOPPED).order_by("pk").values_list("pk"), "SHARE")
 
 
-def share_exposures(keys: Collection[ExposureKey]) -> list[StoredExposure]:
-    """Return those of the exposures that exist, kept from deletion: an erasure waits for this transaction."""
-    return _hold_exposures(keys, "KEY SHARE")
+class Held(NamedTuple):
+    """The stored exposures of some users, and the users without one."""
+
+    stored: list[StoredExposure]
+    missing: list[str]
 
 
-def lock_exposures(keys: Collection[ExposureKey]) -> list[StoredExposure]:
-    """Return those of the exposures that exist, locked: no other transaction changes or deletes them now.
+def share_exposures(experiment_id: UUID, expected: Mapping[str, Expected]) -> Held:
+    """Keep those of the users' exposures that exist from deletion: an erasure waits for this transaction.
 
-    Rows are locked in the order of their keys, so that two transactions do not wait for each other in a circle.
+    Exposures that are as expected are held, but not returned.
     """
-    return _hold_exposures(keys, "NO KEY UPDATE")
+    return _hold_exposures(experiment_id, expected, "KEY SHARE")
 
 
-def _hold_exposures(keys: Collection[ExposureKey], strength: Strength) -> list[StoredExposure]:
-    if not keys:
-        return []
-    condition = Q()
-    for experiment_id, user_ids in users_by_experiment(keys).items():
-        condition |= Q(experiment_id=experiment_id, user_id__in=user_ids)
-    stored = Exposure.objects.filter(condition).annotate(has_attributes=Q(attributes__isnull=False))
-    ordered = stored.order_by("experiment_id", "user_id").values_list(*DECISIVE, "has_attributes")
-    rows = share_rows(Rank.EXPOSURES, ordered, strength)
-    return [StoredExposure(*row) for row in rows]
+def lock_exposures(experiment_id: UUID, user_ids: Collection[str]) -> Held:
+    """Return those of the users' exposures that exist, locked: no other transaction changes or deletes them now.
+
+    Pass sorted users. Rows are locked in their order, so that two transactions do not wait for each other in a circle.
+    """
+    return _hold_exposures(experiment_id, dict.fromkeys(user_ids, UNEXPECTED), "NO KEY UPDATE")
+
+
+def _hold_exposures(experiment_id: UUID, expected: Mapping[str, Expected], strength: Strength) -> Held:
+    if connection.vendor == "postgresql":
+        take(Rank.EXPOSURES)
+        with connection.cursor() as cursor:
+            variants, moments = zip(*expected.values(), strict=True)
+            cursor.execute(_HOLD.format(strength), [array([*expected]), array(variants), array(moments), experiment_id])
+            rows = cursor.fetchall()
+    else:
+        of_users = Exposure.objects.filter(experiment_id=experiment_id, user_id__in=expected)
+        columns = of_users.annotate(has_attributes=Q(attributes__isnull=False)).order_by("user_id")
+        rows = [*share_rows(Rank.EXPOSURES, columns.values_list(*DECISIVE[1:], "has_attributes"), strength)]
+        rows += [(user_id, None) for user_id in expected.keys() - {user_id for user_id, *_ in rows}]
+    return Held(
+        [StoredExposure(experiment_id, *row) for row in rows if row[1] is not None],
+        [user_id for user_id, variant, *_ in rows if variant is None],
+    )
+
+
+# Without statistics, or with those from before the experiment, PostgreSQL would rather read all of its exposures than
+# look each one up. OFFSET 0 leaves it no choice, and has every row locked before any is left out.
+_HOLD = f"""
+    SELECT given.user_id, stored.*
+    FROM unnest(%s::text[], %s::text[], %s::timestamptz[]) AS given(user_id, variant, exposed_by)
+    LEFT JOIN LATERAL (
+        SELECT {", ".join(DECISIVE[2:])}, attributes IS NOT NULL FROM {Exposure._meta.db_table}
+        WHERE experiment_id = %s AND user_id = given.user_id OFFSET 0 FOR {{}}
+    ) AS stored ON true
+    WHERE stored.variant IS DISTINCT FROM given.variant OR stored.exposed_at > given.exposed_by
+"""  # noqa: S608 (no data)
 
 
 def users_by_experiment(keys: Iterable[ExposureKey]) -> dict[UUID, list[str]]:

@@ -26,6 +26,8 @@ from tests.system.server import Server
 A_BATCH = 500
 EXPERIMENT, VARIANTS = "green-button", ("control", "green")
 _NAMES = ("page_viewed", "product_viewed", "cart_opened", "checkout_started", "purchase", "search", "signup", "login")
+EXPOSED = [str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128)) for number in range(20_000)]
+"""Users whom a benchmark exposes before it measures. Their ids are spread as random ones are."""
 _variant_of = compile_split([(variant, 1) for variant in VARIANTS], EXPERIMENT)
 _COPY = (
     "COPY events_event (id, environment_id, user_id, name, timestamp, received_at, experiment, variant, properties)"
@@ -69,13 +71,18 @@ def draw_events(random: Random, count: int = A_BATCH) -> list[dict[str, Any]]:
 
 def draw_exposures(random: Random, count: int = A_BATCH) -> list[dict[str, Any]]:
     """As the service's own clients report them, of users who were never reported before."""
-    events = []
-    for _ in range(count):
-        user_id = str(UUID(bytes=random.randbytes(16)))
-        properties = {"experimentId": EXPERIMENT, "variant": _variant_of(user_id)}
-        event = {"event": "experiment_exposure", "userId": user_id, "properties": properties, "id": str(uuid4())}
-        events.append({**event, "timestamp": datetime.now(UTC).isoformat()})
-    return events
+    return [exposure_of(str(UUID(bytes=random.randbytes(16)))) for _ in range(count)]
+
+
+def draw_repeated_exposures(random: Random, count: int = A_BATCH) -> list[dict[str, Any]]:
+    """The same, of some of the users in `EXPOSED`."""
+    return [exposure_of(user_id) for user_id in random.sample(EXPOSED, count)]
+
+
+def exposure_of(user_id: str) -> dict[str, Any]:
+    properties = {"experimentId": EXPERIMENT, "variant": _variant_of(user_id)}
+    event = {"event": "experiment_exposure", "userId": user_id, "properties": properties, "id": str(uuid4())}
+    return {**event, "timestamp": datetime.now(UTC).isoformat()}
 
 
 class Stretch(NamedTuple):
