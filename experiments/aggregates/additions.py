@@ -16,6 +16,7 @@ from config.database.commit_order import arrived_between
 from events.models import Event
 from experiments.aggregates.dialects import dialect, execute, figures, planned
 from experiments.aggregates.metric_columns import UNCHANGED, Column, Layout, adds_up, columns_of, names_computed_again
+from experiments.aggregates.near_caps import Bounds, is_near_cap
 from experiments.aggregates.statements import TotalsQuery
 from experiments.aggregates.sum_statements import Counted, as_day, counted, keys_of_days, sum_changes
 from experiments.aggregates.variant_sums import Caps, DailySums, Sums
@@ -48,10 +49,15 @@ class AdditionsQuery(TotalsQuery):
         super().__init__(experiment, until)
         self._since = since
         self._layout = Layout(self.definitions)
+        self._bounds: Bounds = {}
         self._position = {column: position for position, column in enumerate(self._layout.columns)}
 
-    def add(self, caps: Caps) -> Iterator[Addition]:
-        """Store the totals, and yield by how much the sums over their users change."""
+    def add(self, caps: Caps, bounds: Bounds) -> Iterator[Addition]:
+        """Store the totals, and yield by how much the sums over their users change.
+
+        Users with a value above one of the bounds are marked.
+        """
+        self._bounds = bounds
         metrics = [
             (self._named(metric, "before"), self._named(metric, "now"))
             for metric in counted(self.experiment, caps)
@@ -134,9 +140,15 @@ class AdditionsQuery(TotalsQuery):
     def _names(self) -> set[str]:
         return super()._names() - names_computed_again(self.definitions)
 
+    def _now(self, metric_index: int, name: str) -> str:
+        position = self._position.get((metric_index, name))
+        return "0" if position is None else f"now_{position}"
+
     def _write(self, additions: str) -> str:
         now = figures(f"now_{position}" for position in self._position.values())
+        is_near = is_near_cap(self._bounds, self._now, self._put)
         return f"""
-            UPDATE {_TABLE} AS total SET figures = {now} FROM ({additions}) AS addition
+            UPDATE {_TABLE} AS total SET figures = {now}, is_near_cap = is_near_cap OR {is_near}
+            FROM ({additions}) AS addition
             WHERE total.{dialect().place} = addition.place
         """  # noqa: S608 (no data)

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from django.db.models import Count
 
 from config.timestamps import floor_to_second
+from experiments.aggregates.caps import percentile_cap
 from experiments.aggregates.dialects import fetch, planned
 from experiments.aggregates.metric_columns import Layout
 from experiments.aggregates.statements import IN_ONE_PASS, TotalsQuery, exposed_users
 from experiments.aggregates.sum_statements import Counted, counted, sum_up
-from experiments.aggregates.update import percentile_cap
 from experiments.aggregates.variant_sums import Caps, Mature, SumsAsOf, VariantTotals
 from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of

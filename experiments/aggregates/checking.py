@@ -38,8 +38,9 @@ class Difference:
     """A stored number that differs from the one computed again.
 
     It is one of the sums, of the sums of the totals, of the sums over mature users, of the daily changes behind series,
-    a cap or a quantile. `whose` is the variant, the phase and the day of the exposures, or of a daily change; the day
-    is None for mature users, who are of all days. `metric` is None for counts of the exposures.
+    a cap, the number of users near a cap who are not marked, or a quantile. `whose` is the variant, the phase and the
+    day of the exposures, or of a daily change; the day is None for mature users, who are of all days. `metric` is None
+    for counts of the exposures.
     """
 
     where: Literal["sums", "totals", "mature", "series", "caps", "quantiles"]
@@ -67,6 +68,7 @@ def check_sums(experiment: Experiment, at: datetime) -> list[Difference]:
             *_other_sums("mature", keys, *_mature_sums(current, at, updater.caps)),
             *_other_sums("series", keys, *changes_to_check(state, current)),
             *_other_caps(keys, updater.caps, updater.find_caps()),
+            *_unmarked(keys, updater.count_unmarked()),
             *_other_quantiles(current, at, keys, state.quantiles or {}),
         ]
 
@@ -158,6 +160,12 @@ def _other_caps(keys: Sequence[str], kept: Caps, right: Caps) -> Iterator[Differ
             yield Difference(
                 "caps", _metric(keys, metric_index), None, "cap", kept.get(metric_index), right.get(metric_index)
             )
+
+
+def _unmarked(keys: Sequence[str], numbers: Mapping[int, int]) -> Iterator[Difference]:
+    for metric_index, number in numbers.items():
+        if number:
+            yield Difference("caps", _metric(keys, metric_index), None, "users who are not marked", number, 0)
 
 
 def _other_quantiles(

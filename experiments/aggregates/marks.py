@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from config.database.commit_order import is_mark_of_this_database
 
-_VERSION = "4 "
+_VERSION = "5 "
 """It changes whenever the same events give other totals, sums or notes, or the same mark means other events."""
-_WITH_MATURITY = ("2 ", "3 ", _VERSION)
+_SAME = ("4 ", _VERSION)
+"""The versions that give the same, but that the one before marks no users near caps."""
+_WITH_MATURITY = ("2 ", "3 ", *_SAME)
 """The versions in which metrics with a window count mature users only."""
 
 
@@ -35,4 +37,9 @@ def usable_mark(stored: str) -> str | None:
     That is so the first time, after a restore from elsewhere, and if another version computed the aggregates.
     """
     mark = plain_mark(stored)
-    return mark if stored.startswith(_VERSION) and mark and is_mark_of_this_database(mark) else None
+    return mark if stored.startswith(_SAME) and mark and is_mark_of_this_database(mark) else None
+
+
+def marks_near_caps(stored: str) -> bool:
+    """Return whether the version that computed the aggregates marks users near caps (see `near_caps`)."""
+    return stored.startswith(_VERSION)

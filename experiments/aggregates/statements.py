@@ -12,7 +12,8 @@ from config.database.commit_order import arrived_by
 from events.counts.storage import quarter_of
 from events.models import Event, EventCount
 from experiments.aggregates.dialects import Parameters, dialect, execute, fetch, figures, is_chosen, planned
-from experiments.aggregates.metric_columns import columns_of, since_exposure
+from experiments.aggregates.metric_columns import Layout, columns_of, since_exposure
+from experiments.aggregates.near_caps import Bounds, is_near_cap
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Exposure, UserTotal
 
@@ -126,11 +127,12 @@ class TotalsQuery:
 
 
 _TABLE = UserTotal._meta.db_table
-_COLUMNS = "experiment_id, user_id, variant, phase, exposed_at, is_in_several_variants, figures"
+_COLUMNS = "experiment_id, user_id, variant, phase, exposed_at, is_in_several_variants, figures, is_near_cap"
 _OR_REPLACE = """
     WHERE TRUE ON CONFLICT (experiment_id, user_id) DO UPDATE SET
         variant = excluded.variant, phase = excluded.phase, exposed_at = excluded.exposed_at,
-        is_in_several_variants = excluded.is_in_several_variants, figures = excluded.figures
+        is_in_several_variants = excluded.is_in_several_variants, figures = excluded.figures,
+        is_near_cap = excluded.is_near_cap
     RETURNING user_id
 """
 
@@ -161,14 +163,15 @@ def is_quicker_in_one_pass(experiment: Experiment, users: int) -> bool:
     return users * _EVENTS_A_USER > events
 
 
-def write_totals(experiment: Experiment, users: Users, until: str) -> None:
+def write_totals(experiment: Experiment, users: Users, until: str, bounds: Bounds) -> None:
     """Compute and store the totals of these users, or of all where none are stored yet, as of a mark.
 
-    Users who are not exposed have no totals afterwards.
+    Users who are not exposed have no totals afterwards. Those with a value above one of the bounds are marked.
     """
     query = TotalsQuery(experiment, until)
     experiment_id = query.parameters.put(experiment.pk)
-    computed = f"SELECT {experiment_id}, computed.* FROM ({query.totals(users)}) AS computed"  # noqa: S608 (no data)
+    is_near = is_near_cap(bounds, Layout(query.definitions).figure, query.parameters.put)
+    computed = f"SELECT {experiment_id}, computed.*, {is_near} FROM ({query.totals(users)}) AS computed"  # noqa: S608 (no data)
     statement = f"INSERT INTO {_TABLE} ({_COLUMNS}) {computed}"
     if users is None:
         with planned(**IN_ONE_PASS):

@@ -6,13 +6,10 @@ rounding error is left behind. Callers lock the aggregates of the experiment.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from functools import partial
-from itertools import product
 from typing import Literal
 from uuid import UUID
 
@@ -21,8 +18,11 @@ from django.db.models import Sum
 
 from config.database.insertion import insert
 from experiments.aggregates.additions import AdditionsQuery
-from experiments.aggregates.dialects import Parameters, dialect, execute, fetch, is_chosen
+from experiments.aggregates.caps import count_measured, find_percentile, rank_from_above
+from experiments.aggregates.dialects import Parameters, dialect, execute, is_chosen, planned
+from experiments.aggregates.marks import marks_near_caps
 from experiments.aggregates.metric_columns import Layout
+from experiments.aggregates.near_caps import LEAST_PERCENTILE, NearCaps, is_above
 from experiments.aggregates.quantiles import forgotten
 from experiments.aggregates.series_users import (
     EXPOSURE,
@@ -48,49 +48,6 @@ from experiments.metrics.definition import Definition
 from experiments.metrics.documents import definitions_of
 from experiments.models import AggregateState, DailyChange, Experiment, SeriesUser, UserTotal, VariantSums
 
-
-def count_measured(experiment: Experiment, metric_index: int) -> int:
-    """Return the number of users whose value is not 0, from their totals."""
-    parameters = Parameters()
-    _, rows = _measured(experiment, metric_index, parameters)
-    [[number]] = fetch(f"SELECT COUNT(*) FROM {rows}", parameters)  # noqa: S608 (no data)
-    return int(number)
-
-
-def _measured(experiment: Experiment, metric_index: int, parameters: Parameters) -> tuple[str, str]:
-    """Return SQL for the value of a user, and for the rows of the users whose value is not 0."""
-    experiment_id, value = parameters.put(experiment.pk), Layout(definitions_of(experiment)).figure(metric_index, "y")
-    return value, f"{UserTotal._meta.db_table} WHERE experiment_id = {experiment_id} AND {value} <> 0"
-
-
-def _find_percentile(experiment: Experiment, metric_index: int, percentile: float, number: int) -> float | None:
-    """Return the cap of a metric at a percentile, given how many users have a value other than 0."""
-
-    def from_above(which: int) -> float:  # counting from the greatest value, so that fewer values are sorted
-        parameters = Parameters()
-        value, rows = _measured(experiment, metric_index, parameters)
-        statement = f"SELECT {value} FROM {rows}"  # noqa: S608 (no data)
-        return float(fetch(f"{statement} ORDER BY 1 DESC LIMIT 1 OFFSET {which}", parameters)[0][0])
-
-    return percentile_cap(percentile, number, from_above)
-
-
-def percentile_cap(percentile: float, number: int, from_above: Callable[[int], float]) -> float | None:
-    """Return the percentile (50 to 100) of `number` values other than 0, by nearest rank.
-
-    `from_above` returns a value by its rank, 0 for the greatest. The cap is None without values, and where it would
-    be 0 or less, because users without events count as 0.
-    """
-    if not number:
-        return None
-    cap = from_above(_rank_from_above(percentile, number))
-    return cap if cap > 0 else None
-
-
-def _rank_from_above(percentile: float, number: int) -> int:
-    return number - math.ceil(number * Fraction(str(percentile)) / 100)
-
-
 _CLOSE = 0.9
 """A percentile above this share of an earlier one is found in the same pass that counts by it."""
 
@@ -114,6 +71,7 @@ class AggregateUpdater:
             for index, definition in self.definitions.items()
             if definition.cap_percentile is not None
         }
+        self._near = NearCaps(state, self.layout, are_known=marks_near_caps(state.mark))
         self._change = Change()
 
     def compute_all(self) -> None:
@@ -121,15 +79,19 @@ class AggregateUpdater:
         invalidate_series(self.state)
         self._forget_quantiles()
         UserTotal.objects.filter(experiment=self.experiment).delete()
+        self._near.forget()
         VariantSums.objects.filter(experiment=self.experiment).delete()
         exposed = exposed_users(self.experiment)
         if is_quicker_in_one_pass(self.experiment, exposed.count()):
-            write_totals(self.experiment, None, self._until)
+            write_totals(self.experiment, None, self._until, {})
         else:
             for user_ids in _chunks(set(exposed.values_list("user_id", flat=True))):
-                write_totals(self.experiment, user_ids, self._until)
+                write_totals(self.experiment, user_ids, self._until, {})
         self.caps = self.find_caps()
         self._change.add(1, self.sums_of_totals())
+        measured = self._count_measured(self._percentiles.keys())
+        for index in self._percentiles:
+            self._choose_bound(index, measured[index])
         self._store()
 
     def add_new_events(self, since: str) -> set[str]:
@@ -138,7 +100,7 @@ class AggregateUpdater:
         The sums change with `store`.
         """
         query = AdditionsQuery(self.experiment, since, self._until)
-        additions = [*query.add(self.caps)]
+        additions = [*query.add(self.caps, self._near.bounds)]
         for addition in additions:
             self._change.add(1, addition.sums)
         return {addition.uncertain for addition in additions if addition.uncertain is not None}
@@ -155,7 +117,7 @@ class AggregateUpdater:
         """
         for user_ids in _chunks(users):
             self._change.add(-1, self._sums_of(user_ids))
-            write_totals(self.experiment, user_ids, self._until)
+            write_totals(self.experiment, user_ids, self._until, self._near.bounds)
             self._change.add(1, self._sums_of(user_ids))
 
     def remove(self, user_id: str) -> None:
@@ -179,10 +141,14 @@ class AggregateUpdater:
         """Return the caps that the stored totals give: fixed ones, and percentiles of the values other than 0."""
         fixed = {index: definition.cap_value for index, definition in self.definitions.items()}
         found = {
-            index: _find_percentile(self.experiment, index, percentile, count_measured(self.experiment, index))
+            index: find_percentile(self.experiment, index, percentile, count_measured(self.experiment, index))
             for index, percentile in self._percentiles.items()
         }
         return {index: float(cap) for index, cap in (fixed | found).items() if cap is not None}
+
+    def count_unmarked(self) -> Mapping[int, int]:
+        """Return the number of users near each cap whose totals do not say so, which must be 0."""
+        return {index: self._near.count_unmarked(index) for index in self._percentiles}
 
     def sums_of_totals(self) -> DailySums:
         """Return the sums over all totals, with the caps in force."""
@@ -209,32 +175,54 @@ class AggregateUpdater:
     def _move_cap(self, metric_index: int, old: float | None, number: int) -> float | None:
         """Return the cap at the percentile of this number of values, and count users above an old or new one by it."""
         percentile = self._percentiles[metric_index]
+        rank, bound = rank_from_above(percentile, number), self._near.bounds.get(metric_index)
+        if bound is not None and number and (old is None or old >= bound):
+            with planned(enable_seqscan="off"):
+                near = self._move_within(metric_index, old, rank, bound, "is_near_cap")
+            if near is not None:
+                self._near.raise_bound(metric_index, near, rank, number)
+                return near
+        new = self._move_among_all(metric_index, old, number, rank)
+        self._choose_bound(metric_index, number)
+        return new
+
+    def _choose_bound(self, metric_index: int, number: int) -> None:
+        """Mark the users near the cap of a metric, given how many have a value other than 0."""
+        percentile = self._percentiles[metric_index]
+        if percentile >= LEAST_PERCENTILE:
+            self._near.choose(metric_index, rank_from_above(percentile, number), number)
+
+    def _move_among_all(self, metric_index: int, old: float | None, number: int, rank: int) -> float | None:
         if old and number:
-            close = self._move_closely(metric_index, old, _rank_from_above(percentile, number))
+            close = self._move_within(metric_index, old, rank, old * _CLOSE)
             if close is not None:
                 return close
-        new = _find_percentile(self.experiment, metric_index, percentile, number)
+        new = find_percentile(self.experiment, metric_index, self._percentiles[metric_index], number)
         if new != old:
             self._change.add(1, self._difference(metric_index, old, new))
             if self._has_stored_days(metric_index):
                 self._note_above(metric_index, old, new)
         return new
 
-    def _move_closely(self, metric_index: int, old: float, rank: int) -> float | None:
-        """Return the cap with a rank among the greatest values, or None if it is much less than the old one.
+    def _move_within(
+        self, metric_index: int, old: float | None, rank: int, bound: float, condition: str = "TRUE"
+    ) -> float | None:
+        """Return the cap with a rank among the greatest values, or None if it is not above a bound.
 
-        One pass over the totals finds it and counts by it.
+        The old one must not be below the bound, and all users above it must meet the condition. One pass over their
+        totals finds the cap and counts by it.
         """
         parameters = Parameters()
-        bound = parameters.put(old * _CLOSE)
         figure = partial(self.layout.figure, metric_index)
+        above = self._rows(f"{condition} AND {is_above(figure, parameters.put(bound))}", parameters)
         given = f"""
-            WITH above AS MATERIALIZED (SELECT * FROM {self._above(metric_index, bound, parameters)}),
+            WITH above AS MATERIALIZED (SELECT * FROM {above}),
             percentile AS (SELECT {figure("y")} AS cap FROM above ORDER BY 1 DESC LIMIT 1 OFFSET {rank})
         """  # noqa: S608 (no data)
         if self._has_stored_days(metric_index):
-            moved = self._is_above(metric_index, "cap", parameters.put(old))
-            note = self._note(f"above, percentile WHERE cap <> {parameters.put(old)} AND {moved}", parameters)
+            bounds = ["cap"] if old is None else ["cap", parameters.put(old)]
+            moved = is_above(figure, *bounds) if old is None else f"cap <> {bounds[1]} AND {is_above(figure, *bounds)}"
+            note = self._note(f"above, percentile WHERE cap > {parameters.put(bound)} AND {moved}", parameters)
             if connection.vendor == "postgresql":
                 given = f"{given}, noted AS ({note})"
             else:
@@ -242,7 +230,7 @@ class AggregateUpdater:
         metric = self._counted(metric_index, old), self._counted(metric_index, "cap")
         summed = sum_changes("above, percentile", [*keys_of_days(), "cap"], [metric], parameters, given)
         new: float | None = next((cap for *_, cap in summed), None)
-        if new is None or new <= old * _CLOSE:
+        if new is None or new <= bound:
             return None
         for (index, variant, phase, day, _), sums in summed.items():
             self._change.add(1, {(index, variant, phase, as_day(day)): sums})
@@ -267,9 +255,9 @@ class AggregateUpdater:
     def _difference(self, metric_index: int, old: float | None, new: float | None) -> DailySums:
         """Return how the sums change with another cap of a metric; only users above the lower cap matter."""
         parameters = Parameters()
-        lowest = parameters.put(min(cap for cap in (old, new) if cap is not None))
+        lowest = min(cap for cap in (old, new) if cap is not None)
         metric = self._counted(metric_index, old), self._counted(metric_index, new)
-        return sum_changes_by_day(self._above(metric_index, lowest, parameters), [metric], parameters)
+        return sum_changes_by_day(self._above(metric_index, [lowest], parameters), [metric], parameters)
 
     def _has_stored_days(self, metric_index: int) -> bool:
         return has_series(self.state) and self.definitions[metric_index].span is None
@@ -277,8 +265,8 @@ class AggregateUpdater:
     def _note_above(self, metric_index: int, *caps: float | None) -> None:
         """Note the users whose daily changes another cap of a metric makes outdated."""
         parameters = Parameters()
-        bounds = [parameters.put(cap) for cap in caps if cap is not None]
-        execute(self._note(self._rows(self._is_above(metric_index, *bounds), parameters), parameters), parameters)
+        above = self._above(metric_index, [cap for cap in caps if cap is not None], parameters)
+        execute(self._note(above, parameters), parameters)
 
     def _note(self, rows: str, parameters: Parameters) -> str:
         """Return SQL that notes the users of some totals, given as a table and a condition."""
@@ -290,13 +278,10 @@ class AggregateUpdater:
     def _counted(self, metric_index: int, cap: float | str | None) -> Counted:
         return Counted(metric_index, self.definitions[metric_index], cap, partial(self.layout.figure, metric_index))
 
-    def _above(self, metric_index: int, bound: str, parameters: Parameters) -> str:
-        """Return SQL for the totals of users with a value above a bound, before or since their exposure."""
-        return self._rows(self._is_above(metric_index, bound), parameters)
-
-    def _is_above(self, metric_index: int, *bounds: str) -> str:
-        both = product((self.layout.figure(metric_index, name) for name in ("y", "x")), bounds)
-        return f"({' OR '.join(f'{figure} > {bound}' for figure, bound in both)})"
+    def _above(self, metric_index: int, bounds: Sequence[float], parameters: Parameters) -> str:
+        """Return SQL for the totals of users with a value above one of the bounds, before or since their exposure."""
+        above = is_above(partial(self.layout.figure, metric_index), *map(parameters.put, bounds))
+        return self._rows(above, parameters)
 
     def _sum_up(self, condition: str, parameters: Parameters, metrics: Sequence[Counted]) -> DailySums:
         return sum_by_day(self._rows(condition, parameters), metrics, parameters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import models
-from django.db.models import Value
+from django.db.models import Q, Value
 
 from config.documents import StoredJSONDecoder
 from config.slugs import KEY_LENGTH, NAME_LENGTH
@@ -35,6 +35,10 @@ class AggregateState(models.Model):
         decoder=StoredJSONDecoder, default=dict
     )
     """The value of each cap, fixed or from a percentile, as the sums use it, by the index of the metric."""
+    bounds: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
+        decoder=StoredJSONDecoder, null=True, default=None
+    )
+    """Bounds below the caps at a percentile (see `experiments.aggregates.near_caps`), by the index of the metric."""
     kept: models.JSONField[dict[str, Any] | None, dict[str, Any] | None] = models.JSONField(
         decoder=StoredJSONDecoder, null=True, default=None
     )
@@ -84,6 +88,8 @@ class UserTotal(models.Model):
     phase = models.PositiveSmallIntegerField(default=1, db_default=1)
     exposed_at = models.DateTimeField()
     is_in_several_variants = models.BooleanField()
+    is_near_cap = models.BooleanField(default=False, db_default=False)
+    """Whether a value is above a bound below its cap; some others are marked, too (see `aggregates.near_caps`)."""
     figures = FiguresField()
     """The columns of each metric, in the order of the metrics (see `experiments.aggregates.metric_columns`).
 
@@ -101,7 +107,10 @@ class UserTotal(models.Model):
     """
 
     class Meta:
-        indexes = (models.Index(fields=("experiment", "exposed_at"), name="total_by_exposure"),)
+        indexes = (
+            models.Index(fields=("experiment", "exposed_at"), name="total_by_exposure"),
+            models.Index(fields=("experiment",), condition=Q(is_near_cap=True), name="total_near_cap"),
+        )
 
     def __str__(self) -> str:
         return f"Totals of {self.user_id}"

@@ -20,7 +20,7 @@ from django.db.models.functions import MD5
 
 from config.models import Environment
 from events.models import Event, EventQuerySet
-from experiments.aggregates.update import percentile_cap
+from experiments.aggregates.caps import percentile_cap
 from experiments.metrics.conditions import count_steps_passed, is_of
 from experiments.metrics.definition import REVENUE, Definition, Quantity
 from experiments.stats.types import Sums

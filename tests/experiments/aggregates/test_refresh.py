@@ -22,6 +22,7 @@ from experiments.aggregates import statements, update
 from experiments.aggregates.marks import plain_mark
 from experiments.aggregates.metric_columns import Layout
 from experiments.aggregates.refresh import refresh
+from experiments.aggregates.update import AggregateUpdater
 from experiments.aggregates.variant_sums import KEY, NAMES, Totals, VariantTotals, read_sums
 from experiments.design.checks import MOST_METRICS
 from experiments.exposures.recording import assign
@@ -74,6 +75,8 @@ def check(experiment: Experiment) -> None:
     """Check that the stored totals and sums are those that counting by hand gives."""
     assert near(stored_totals(experiment)) == near(totals_by_hand(experiment))
     assert near(without_zeros(stored_sums(experiment))) == near(without_zeros(sums_by_hand(experiment)))
+    updater = AggregateUpdater(AggregateState.objects.get(experiment=experiment), experiment)
+    assert not any(updater.count_unmarked().values())
 
 
 def without_zeros(sums: Sums) -> dict[Any, tuple[float, ...]]:
