@@ -156,6 +156,7 @@ _EXAMPLE = {
 class RulesetViewSet(ApiViewSet):
     access = {"retrieve": Access(Scope.SERVER, "flags.view_flag")}
     answers_from_memory = ("retrieve",)
+    never_waits = ("retrieve",)
 
     @operation(
         "get_ruleset",

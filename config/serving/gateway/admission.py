@@ -35,7 +35,7 @@ def admit(environ: dict[str, Any]) -> Admission:
     if not length and not is_chunked:
         return Admission.NO_BODY
     is_short = length <= settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-    view = _view_of(environ)
+    view = view_of(environ)
     if view is not None and not hasattr(view, "cls"):  # a page, such as one of the admin, where no key counts
         return Admission.READ_OF_BROWSER if is_short and _has_cookies(environ) else Admission.WITHHOLD
     try:
@@ -62,7 +62,8 @@ def _has_cookies(environ: dict[str, Any]) -> bool:
     return settings.SESSION_COOKIE_NAME in cookies or settings.CSRF_COOKIE_NAME in cookies
 
 
-def _view_of(environ: dict[str, Any]) -> Any | None:
+def view_of(environ: dict[str, Any]) -> Any | None:
+    """Return the view of a request, or None if its path has none."""
     try:
         return resolve(get_path_info(environ)).func
     except Resolver404:

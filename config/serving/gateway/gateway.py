@@ -17,7 +17,7 @@ from config.admin.failure_pages import BUSY, LATE, Failure, show
 from config.database.waiting import WouldWait, forbid_waiting, may_wait
 from config.serving.fast_lane.lane import Admitted, Attempted, FastLane
 from config.serving.fast_lane.operations import Operation, operations
-from config.serving.gateway.admission import Admission, admit, is_of_browser
+from config.serving.gateway.admission import Admission, admit, is_of_browser, view_of
 from config.serving.gateway.bodies import Body, BodyCutOff, Discarder, Readers, TooManyBodies, Withheld
 from config.serving.gateway.crew import Crew
 from config.serving.gateway.exchange import Exchange, Flag, GranianProtocol
@@ -193,9 +193,7 @@ class Gateway:
 
     def _pool_for(self, environ: dict[str, Any]) -> Pool[Task]:
         """Return the threads for a request: evaluations have their own, unless only the database knows who asks."""
-        found = operations.find(environ["PATH_INFO"])
-        is_evaluation = found is not None and not found[0].records
-        return self._evaluations if is_evaluation and not is_of_browser(environ) else self._others
+        return self._evaluations if _is_from_memory(environ) and not is_of_browser(environ) else self._others
 
     def _call_django(self, exchange: Exchange) -> None:
         try:
@@ -218,6 +216,17 @@ class Gateway:
         """Return a failure as a page, or as the API at this path words it, with the headers of the middleware."""
         response: HttpResponse = self._django.answer_by(show(failure), exchange.environ)
         return response
+
+
+def _is_from_memory(environ: dict[str, Any]) -> bool:
+    """Return whether a request asks for an evaluation, or for something else that needs no database."""
+    found = operations.find(environ["PATH_INFO"])
+    if found is not None:
+        return not found[0].records
+    if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
+        return False
+    view = view_of(environ)
+    return getattr(view, "actions", {}).get("get") in getattr(getattr(view, "cls", None), "never_waits", ())
 
 
 def _do(run: Callable[[], None], exchange: Exchange) -> None:

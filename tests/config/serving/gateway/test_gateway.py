@@ -41,6 +41,14 @@ def test_evaluation__that_is_left_to_django__has_threads_of_its_own(server: Serv
     assert len(server.evaluations.tasks) == 2
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_ruleset__while_all_other_threads_are_taken__is_answered(server: Server, method: str) -> None:
+    server.others.is_full = True
+    assert server.ask(method, "/v1/ruleset").status == 200
+    assert server.ask(method, "/v1/flags").status == 503
+    assert server.ask(method, "/nowhere").status == 503
+
+
 def test_evaluation__of_a_flag_that_an_experiment_drives__records_in_a_pool(server: Server) -> None:
     experiment = ExperimentFactory(running=True, flag=DRIVEN)
     assert server.ask("POST", EVALUATE, USER).status == 200
