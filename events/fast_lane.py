@@ -24,6 +24,7 @@ def track(calls: Sequence[Call]) -> list[Reply | Failed | None]:
 
 def _read(call: Call) -> NewEvent | None:
     try:
+        call.require_same_caller()
         event = read_event(call.body, at=call.now)
         return of_client(event) if call.caller.scope is Scope.CLIENT else event
     except Exception:  # Django meets the same exception, and answers it

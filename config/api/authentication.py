@@ -67,6 +67,14 @@ def caller_with_key(headers: Mapping[str, Any], at: datetime) -> Caller | None:
     return Caller(key.environment, key.actor, key.scope, key.id)
 
 
+def caller_without_session(headers: Mapping[str, Any], at: datetime) -> Caller | None:
+    """Return the caller with the key in a WSGI environment, or without any key, or None if settings allow none.
+
+    Raises AuthenticationFailed or ValidationFailed.
+    """
+    return caller_with_key(headers, at) or anonymous_caller(headers)
+
+
 def _secret(headers: Mapping[str, Any]) -> str | None:
     authorization = headers.get("HTTP_AUTHORIZATION")
     if authorization is None:

@@ -55,7 +55,17 @@ class ApiViewSet(GenericViewSet[Any]):
         self._staleness = snapshot.staleness()
         super().initial(request, *args, **kwargs)
         if self.action not in self.answers_from_memory:
-            snapshot.require_current_keys()
+            self.require_current_caller()
+
+    def require_current_caller(self) -> None:
+        """Refuse a caller whose key may have been revoked. Call it before the database is read or written.
+
+        Raises DomainError `unavailable`, AuthenticationFailed or PermissionDenied.
+        """
+        snapshot.require_current_keys()
+        if self._staleness is not None:  # the keys by which the caller was identified may have been older
+            self.request._authenticate()  # type: ignore[attr-defined]  # DRF itself calls it once
+            self.check_permissions(self.request)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         answer = super().finalize_response(request, response, *args, **kwargs)

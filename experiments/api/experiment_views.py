@@ -345,6 +345,7 @@ class ExperimentViewSet(ApiViewSet):
             user_id=body.userId,
             attributes=body.attributes,
             at=self.now,
+            require=self.require_current_caller,
         )
         noting.notebook.see(self.environment, body.userId, body.attributes, self.now)
         return Response(assignment_answer(assignment))
@@ -369,6 +370,7 @@ class ExperimentViewSet(ApiViewSet):
             attributes=body.attributes,
             record=body.record,
             at=self.now,
+            require=self.require_current_caller,
         )
         noting.notebook.see(self.environment, body.userId, body.attributes, self.now)
         return Response(

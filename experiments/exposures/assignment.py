@@ -94,10 +94,22 @@ class Assignment:
     reason: str | None = None
 
 
+Require = Callable[[], None]
+"""Refuses the caller of a request that reads or writes the database, if their key may have been revoked."""
+
+
 def get_variant(
-    *, key: str, environment: Environment, user_id: str, at: datetime, attributes: Mapping[str, Any] | None = None
+    *,
+    key: str,
+    environment: Environment,
+    user_id: str,
+    at: datetime,
+    attributes: Mapping[str, Any] | None = None,
+    require: Require = snapshot.require_current_keys,
 ) -> Assignment:
     """Return the variant of a user, and store the exposure, with the attributes, of a user who has none yet.
+
+    `require` is called unless this process remembers the variant.
 
     Raises DomainError `experiment_not_found` or `experiment_not_running`.
     """
@@ -110,7 +122,7 @@ def get_variant(
         message = f"The experiment is {experiment.status.value}; only a running one assigns variants."
         raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, message)
     user = _User(environment, user_id, at, attributes or {})
-    decided = user.assigned(experiment, user.stored_in([experiment]))
+    decided = user.assigned(experiment, user.stored_in([experiment], require))
     if decided is None:
         message = "The experiment is only just starting; ask again."
         raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, message)
@@ -136,15 +148,24 @@ def _remembered(experiment: Assigner, user_id: str) -> Assignment | None:
 
 
 def get_variants(
-    *, environment: Environment, user_id: str, at: datetime, attributes: Mapping[str, Any], record: bool
+    *,
+    environment: Environment,
+    user_id: str,
+    at: datetime,
+    attributes: Mapping[str, Any],
+    record: bool,
+    require: Require = snapshot.require_current_keys,
 ) -> dict[str, Assignment]:
-    """Return the variants of a user in all running experiments, by key. Without `record`, no exposure is stored."""
+    """Return the variants of a user in all running experiments, by key. Without `record`, no exposure is stored.
+
+    `require` is called unless this process remembers all of them.
+    """
     state = assigners.state
     keys = sorted(key for environment_key, key in state if environment_key == environment.key)
     experiments = (state[environment.key, key] for key in keys)
     running = [experiment for experiment in experiments if experiment.status == Status.RUNNING]
     user = _User(environment, user_id, at, attributes)
-    stored = user.stored_in(running)
+    stored = user.stored_in(running, require)
     decided = ((experiment, user.assigned(experiment, stored)) for experiment in running)
     assignments = {experiment: assigned for experiment, assigned in decided if assigned is not None}
     new = [
@@ -233,12 +254,12 @@ class _User:
         self.environment = environment
         self.context = Context(user_id, attributes, configuration(environment.key), at)
 
-    def stored_in(self, experiments: Collection[Assigner]) -> Mapping[ExposureKey, Stored]:
+    def stored_in(self, experiments: Collection[Assigner], require: Require) -> Mapping[ExposureKey, Stored]:
         """Return the stored variants of the user, without experiments that force a variant on them."""
         user_id = self.context.user_id
         keys = [(experiment.id, user_id) for experiment in experiments if user_id not in experiment.forced]
         if not all(map(assignment_cache.remembered, keys)):
-            snapshot.require_current_keys()
+            require()
         return assignment_cache.get(keys) if keys else {}
 
     def assigned(self, experiment: Assigner, stored: Mapping[ExposureKey, Stored]) -> tuple[Assignment, bool] | None:

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 
 from config import snapshot
-from config.api.authentication import Caller, anonymous_caller, caller_with_key
+from config.api.authentication import Caller, caller_without_session
 from config.api.conditional import stale_header
 from config.api.edge import request_id_of
 from config.database.waiting import WouldWait
@@ -167,7 +167,7 @@ class FastLane:
             now = datetime.now(UTC)
             snapshot.refresh()
             staleness = snapshot.staleness()
-            caller = caller_with_key(environ, now) or anonymous_caller(environ)
+            caller = caller_without_session(environ, now)
             if caller is None:
                 return None
             kind = self._kind_of(path, environ)

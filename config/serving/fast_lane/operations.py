@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from django.core.signals import request_finished, request_started
 from django.http import HttpRequest
+from rest_framework.exceptions import AuthenticationFailed
 
-from config.api.authentication import Caller
+from config.api.authentication import Caller, caller_without_session
 from config.api.bodies import check, decode
 from config.database.waiting import may_wait
 
@@ -34,6 +35,14 @@ class Call(NamedTuple):
     def json(self) -> Any:
         """Return the decoded body. Raises DomainError or ValidationFailed."""
         return check(decode(self.body))
+
+    def require_same_caller(self) -> None:
+        """Refuse a caller whose key has been revoked since the call was admitted, however long it has waited.
+
+        Raises AuthenticationFailed or ValidationFailed.
+        """
+        if caller_without_session(self.environ, self.now) != self.caller:
+            raise AuthenticationFailed
 
     @contextmanager
     def using_database(self) -> Iterator[None]:

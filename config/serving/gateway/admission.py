@@ -12,7 +12,7 @@ from django.urls import resolve
 from django.urls.exceptions import Resolver404
 
 from config import snapshot
-from config.api.authentication import Caller, anonymous_caller, caller_with_key
+from config.api.authentication import Caller, caller_without_session
 
 
 class Admission(Enum):
@@ -40,7 +40,7 @@ def admit(environ: dict[str, Any]) -> Admission:
         return Admission.READ_OF_BROWSER if is_short and _has_cookies(environ) else Admission.WITHHOLD
     try:
         snapshot.refresh()
-        caller = caller_with_key(environ, datetime.now(UTC)) or anonymous_caller(environ)
+        caller = caller_without_session(environ, datetime.now(UTC))
     except Exception:  # Django meets the same exception, and answers it
         return Admission.WITHHOLD
     if caller is None:

@@ -9,13 +9,18 @@ import time_machine
 from django.contrib.auth.models import User
 from django.test import TestCase
 
-from config.keys.api_keys import revoke_key
+from config import snapshot
+from config.keys.api_keys import live_keys, revoke_key
 from config.models import ApiKey, Change, Scope
+from config.snapshot import Lateness
+from config.snapshot.tables import current
+from events.models import Event
+from experiments.models import Exposure
 from flags.models import Flag
 from tests.answers import data, error
 from tests.config.api.wire import Answer, failure, send
 from tests.conftest import ACTOR, NOON, CommittingClient
-from tests.factories import FlagFactory, KeyFactory, UserFactory
+from tests.factories import ExperimentFactory, FlagFactory, KeyFactory, UserFactory
 
 # --- keys ------------------------------------------------------------------------------------------------------------
 
@@ -65,6 +70,33 @@ def test_key__revoked__is_refused_from_the_next_request_on(db):
     with TestCase.captureOnCommitCallbacks(execute=True):
         revoke_key(key, actor=ACTOR, at=NOON)
     error(client.get("/v1/flags"), 401, "unauthenticated")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/flags", {"key": "a"}),
+        ("/v1/events", {"event": "view", "userId": "u"}),
+        ("/v1/experiments/e/variant", {"userId": "u"}),
+        ("/v1/variants", {"userId": "u", "record": True}),
+    ],
+)
+def test_key__revoked_before_this_process_knows__writes_nothing_once_it_does(
+    db: None, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, object]
+) -> None:
+    ExperimentFactory(key="e", running=True)
+    key, secret = KeyFactory()
+    client = CommittingClient(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    data(client.get("/v1/flags"))
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        revoke_key(key, actor=ACTOR, at=NOON)
+    monkeypatch.setattr(current, "lateness", Lateness.LARGE_CHANGE)
+    monkeypatch.setattr(snapshot, "refresh", lambda: None)
+    monkeypatch.setattr(snapshot, "require_current_keys", live_keys.load)  # it waits until the keys are known
+    error(client.post(path, body, format="json"), 401, "unauthenticated")
+    assert not Flag.objects.exists()
+    assert not Event.objects.exists()
+    assert not Exposure.objects.exists()
 
 
 def test_key__revoked__does_not_fall_back_to_anonymous_access(settings, db):

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from config.models import Scope
+from config.keys.api_keys import live_keys, revoke_key
+from config.models import ApiKey, Scope
 from config.serving import wsgi
 from config.serving.fast_lane.bodies import ReplayedInput
 from config.serving.fast_lane.lane import MOST_BYTES, FastLane
 from config.serving.fast_lane.operations import Call, Operations, Reply
 from events.models import Event
 from tests.config.api.wire import environ_of, own_connection, send
+from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory, FlagFactory, KeyFactory
 from tests.fast_lane import lane
 
@@ -101,6 +103,19 @@ def test_admit__body_is_read__is_no_longer_in_the_environment(key: str) -> None:
 )
 def test_serve__odd_request__is_left_to_django(key: str, odd: dict[str, Any]) -> None:
     assert serve(key, **odd) is None
+
+
+def test_track__key_revoked_while_the_event_waits__is_left_to_django(key: str) -> None:
+    sent = {"Host": "testserver", "Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    environ = environ_of("POST", "/v1/events", b'{"event": "view", "userId": "u"}', sent, "127.0.0.1")
+    admitted = lane.admit(environ)
+    assert admitted is not None
+    revoke_key(ApiKey.objects.get(), actor=ACTOR, at=NOON)
+    live_keys.load()
+    with own_connection():
+        assert lane.perform(admitted) is None
+    assert environ["wsgi.input"].read() == admitted.call.body
+    assert not Event.objects.exists()
 
 
 def test_serve__request_of_a_refused_caller__reads_no_body_and_learns_nothing(key: str) -> None:
