@@ -181,9 +181,12 @@ class Gateway:
             raise TooManyBodies
         body.exchange.when_over = partial(self._bytes.give_back, size)
         try:
-            return body.read(size)
+            whole = body.read(size)
         except BodyCutOff:
             return None
+        self._bytes.give_back(size - len(whole))  # of a body in chunks, whose length was not known
+        body.exchange.when_over = partial(self._bytes.give_back, len(whole))
+        return whole
 
     def _submit(self, exchange: Exchange, run: Callable[[], None]) -> None:
         """Have a thread of a pool do the rest, or refuse the request if none is free in time."""

@@ -182,6 +182,18 @@ def test_body__in_chunks__is_read_whole(server: Server) -> None:
     assert server.ask("POST", "/v1/flags", USER, raw, Transfer_Encoding="chunked", Content_Length=None).status == 201
 
 
+def test_body__in_chunks__takes_no_more_memory_than_it_is_long_while_its_request_waits(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.gateway._bytes, "_left", LIMIT + 100)
+    server.others.is_open = False
+    sent = {"Transfer_Encoding": "chunked", "Content_Length": None}
+    waiting = server.take("POST", "/v1/flags", USER, io.BytesIO(b'{"key": "waits"}'), **sent)
+    assert server.ask("POST", EVALUATE, USER, io.BytesIO(USER), **sent).status == 200
+    server.others.tasks[0].run()
+    assert waiting.status == 201
+
+
 @pytest.mark.parametrize("path", [EVALUATE, "/v1/flags"])
 def test_body__that_ends_early__is_not_acted_upon(server: Server, path: str) -> None:
     raw = io.BytesIO(b'{"key": "short"}')
