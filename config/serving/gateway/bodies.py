@@ -112,12 +112,14 @@ class Discarder:
 
     def __init__(self, most: int) -> None:
         self._places = threading.BoundedSemaphore(most)
+        self._deadlines: dict[Exchange, float] = {}
 
-    def discard(self, raw: Any) -> bool:
-        """Read the rest of a body, and return whether it has ended."""
+    def discard(self, exchange: Exchange, raw: Any) -> bool:
+        """Read the rest of the body of a request, and return whether it has ended."""
         if not self._places.acquire(blocking=False):
             return False
         left, deadline = MOST_DISCARDED, time.monotonic() + SECONDS_TO_DISCARD
+        self._deadlines[exchange] = deadline
         try:
             while left > 0 and time.monotonic() < deadline:
                 piece = raw.read(_PIECE)
@@ -125,5 +127,11 @@ class Discarder:
                     return True
                 left -= len(piece)
         finally:
+            del self._deadlines[exchange]
             self._places.release()
         return False
+
+    def late(self, now: float) -> list[Exchange]:
+        """Return the requests that have their answer, but whose body has not ended in time."""
+        deadlines = list(self._deadlines.items())
+        return [exchange for exchange, deadline in deadlines if deadline < now and exchange.answered_at is not None]

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-_SENT = struct.Struct("44x I 152x Q Q")  # in Linux's tcp_info: tcpi_last_data_sent, tcpi_bytes_sent, tcpi_bytes_retrans
+# In Linux's tcp_info: tcpi_last_data_sent, tcpi_last_data_recv, tcpi_bytes_sent, tcpi_bytes_retrans
+_SENT = struct.Struct("44x I 4x I 144x Q Q")
 
 
 class Connection(NamedTuple):
@@ -24,10 +25,11 @@ class Connection(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """How many bytes were sent on a connection, and since when none were, by the monotonic clock."""
+    """How many bytes were sent on a connection, and since when none were, nor received, by the monotonic clock."""
 
     total: int
     idle_since: float
+    unheard_since: float
 
 
 def bytes_sent(port: int) -> dict[Connection, Sent]:
@@ -40,8 +42,9 @@ def bytes_sent(port: int) -> dict[Connection, Sent]:
             inode, connection = held
             state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SENT.size)
             if connection.getsockname()[1] == port:
-                idle, total, repeated = _SENT.unpack(state)
-                sent[Connection(int(name), inode)] = Sent(total - repeated, time.monotonic() - idle / 1000)
+                idle, unheard, total, repeated = _SENT.unpack(state)
+                now = time.monotonic()
+                sent[Connection(int(name), inode)] = Sent(total - repeated, now - idle / 1000, now - unheard / 1000)
     return sent
 
 

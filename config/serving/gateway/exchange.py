@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -36,10 +37,12 @@ class Flag(Protocol):
 class Exchange:
     """One request and its answer. `end` is called when no thread works on it any more."""
 
-    __slots__ = ("_is_stopping", "_protocol", "closes", "environ", "is_cut", "is_read", "when_over")
+    __slots__ = ("_is_stopping", "_protocol", "answered_at", "closes", "environ", "is_cut", "is_read", "when_over")
 
     def __init__(self, protocol: GranianProtocol, environ: dict[str, Any], is_stopping: Flag) -> None:
         self.environ = environ
+        self.answered_at: float | None = None
+        """When Django's answer was given, by the monotonic clock."""
         self.closes = False
         """Whether the connection ends with the answer, in any case."""
         self.is_cut = False
@@ -64,6 +67,7 @@ class Exchange:
 
     def respond(self, response: HttpResponseBase) -> None:
         """Answer with a response of Django. If that is a stream, it has ended when this returns."""
+        self.answered_at = time.monotonic()
         if isinstance(response, HttpResponse):
             try:
                 self.answer(response.status_code, _headers_of(response), response.content)

@@ -22,7 +22,7 @@ from config.serving.gateway.bodies import Body, BodyCutOff, Discarder, Readers, 
 from config.serving.gateway.crew import Crew
 from config.serving.gateway.exchange import Exchange, Flag, GranianProtocol
 from config.serving.gateway.pools import Budget, Gatherer, Pool, Task
-from config.serving.gateway.timekeeper import Cutter, Timekeeper
+from config.serving.gateway.timekeeper import Cutter, DiscardCutter, Timekeeper
 from config.serving.probes import report
 from config.serving.wsgi import Application
 
@@ -75,7 +75,8 @@ class Gateway:
         self._evaluations: Pool[Task] = Pool("evaluation", EVALUATING_THREADS, **limits)
         self._others: Pool[Task] = Pool("database", settings.THREADS, **limits)
         self._together = Gatherer("events", self._perform_together, **limits)
-        cutters = [Cutter(readers, self._cut) for readers in (self._readers, self._readers_of_browsers)]
+        cutters: list[Cutter | DiscardCutter] = [DiscardCutter(self._discarder)]
+        cutters += [Cutter(readers, self._cut) for readers in (self._readers, self._readers_of_browsers)]
         self._timekeeper = Timekeeper(cutters, [self._evaluations, self._others, self._together])
 
     def start(self) -> None:
@@ -173,7 +174,7 @@ class Gateway:
         self._submit(exchange, partial(self._call_django, exchange))
         # Many clients send all of a body before they read the answer.
         if admission is Admission.DISCARD or (admission is Admission.READ and length > limit):
-            exchange.is_read = self._discarder.discard(raw)
+            exchange.is_read = self._discarder.discard(exchange, raw)
 
     def _read(self, body: Body, size: int) -> bytes | None:
         """Return the body, or None if it has ended early. Raises TooManyBodies."""

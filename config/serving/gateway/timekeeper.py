@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from config.database.waiting import forbid_waiting
-from config.serving.gateway.bodies import Body, Readers
+from config.serving.gateway.bodies import Body, Discarder, Readers
 from config.serving.gateway.connections import Connection, bytes_sent, stop_receiving
 from config.serving.gateway.exchange import Exchange
 from config.serving.gateway.pools import Pool
@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 SECONDS_BETWEEN_LOOKS = 0.25
 SECONDS_TO_SEND = 0.05
 """How long an answer may take from here into the socket."""
+_LONGEST_TO_SEND = 0.25
+"""The same on a machine that is busy."""
 _PRECISION = 0.02
 """How exactly, in seconds, the system knows since when nothing was sent on a connection."""
 
@@ -51,9 +53,9 @@ class Cutter:
     def cut(self, now: float) -> bool:
         """Answer late requests, and return whether there are connections to close."""
         if late := self._readers.cut_late(now):
-            sent = bytes_sent(_port(late[0]))
+            sent = bytes_sent(_port(late[0].exchange))
             for body in late:
-                awaiting = {each: total for each, (total, since) in sent.items() if since < body.begun + _PRECISION}
+                awaiting = {each: total for each, (total, since, _) in sent.items() if since < body.begun + _PRECISION}
                 self._answered.append(_Answered(body, self._answer(body.exchange), awaiting))
         return bool(self._answered)
 
@@ -61,18 +63,44 @@ class Cutter:
         self._answered = [answered for answered in self._answered if self._readers.is_held_up_by(answered.body)]
         if not self._answered:
             return
-        sent = bytes_sent(_port(self._answered[0].body))
-        for connection, (total, _) in sent.items():
+        sent = bytes_sent(_port(self._answered[0].body.exchange))
+        for connection, (total, *_) in sent.items():
             if any(answered.may_be_on(connection, total) for answered in self._answered):
                 stop_receiving(connection)
 
 
-def _port(body: Body) -> int:
-    return int(body.exchange.environ["SERVER_PORT"])
+class DiscardCutter:
+    """Closes connections whose request has its answer, but whose body is not sent to its end.
+
+    On such a connection, nothing was sent or received since that answer. One that is idle since the same moment looks
+    the same, and is closed as well, as after any timeout of an idle connection.
+    """
+
+    def __init__(self, discarder: Discarder) -> None:
+        self._discarder = discarder
+        self._late: Sequence[Exchange] = ()
+
+    def cut(self, now: float) -> bool:
+        """Return whether there are connections to close."""
+        self._late = self._discarder.late(now)
+        return bool(self._late)
+
+    def close(self) -> None:
+        if not self._late:
+            return
+        answers = [exchange.answered_at or 0 for exchange in self._late]
+        for connection, (_, since, unheard_since) in bytes_sent(_port(self._late[0])).items():
+            is_answer = any(at - _PRECISION < since < at + _LONGEST_TO_SEND for at in answers)
+            if is_answer and unheard_since < since + _PRECISION:
+                stop_receiving(connection)
+
+
+def _port(exchange: Exchange) -> int:
+    return int(exchange.environ["SERVER_PORT"])
 
 
 class Timekeeper:
-    def __init__(self, cutters: Sequence[Cutter], pools: Sequence[Pool[Any]]) -> None:
+    def __init__(self, cutters: Sequence[Cutter | DiscardCutter], pools: Sequence[Pool[Any]]) -> None:
         self._cutters = cutters
         self._pools = pools
 

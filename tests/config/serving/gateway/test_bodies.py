@@ -18,9 +18,13 @@ class Running:
     value = 0
 
 
+def exchange(**environ: str) -> Exchange:
+    return Exchange(Protocol(), environ, Running())
+
+
 def body_of(raw: Any, readers: Readers, length: int | None, begun: float = 0) -> Body:
-    environ = {} if length is None else {"CONTENT_LENGTH": str(length)}
-    return Body(Exchange(Protocol(), environ, Running()), raw, readers, begun)
+    announced = {} if length is None else {"CONTENT_LENGTH": str(length)}
+    return Body(exchange(**announced), raw, readers, begun)
 
 
 def test_read__whole_body__returns_it_and_frees_the_place() -> None:
@@ -90,20 +94,20 @@ def test_withheld__body__is_never_read(method: str) -> None:
 def test_discard__long_body__is_read_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "MOST_DISCARDED", 2**17)
     raw = io.BytesIO(bytes(2**18))
-    assert not Discarder(1).discard(raw)
+    assert not Discarder(1).discard(exchange(), raw)
     assert raw.tell() == 2**17
 
 
 def test_discard__all_places_are_taken__reads_nothing() -> None:
     discarder, threads, slow = Discarder(1), Threads(), Slow()
-    first = threads.start(discarder.discard, slow)
+    first = threads.start(discarder.discard, exchange(), slow)
     assert slow.is_read.wait(SECONDS)
     raw = io.BytesIO(b"rest")
-    assert not discarder.discard(raw)
+    assert not discarder.discard(exchange(), raw)
     assert raw.tell() == 0
     slow.finish()
     first.result(SECONDS)
-    assert discarder.discard(raw)
+    assert discarder.discard(exchange(), raw)
     assert raw.tell() == 4
     threads.join()
 
@@ -111,5 +115,5 @@ def test_discard__all_places_are_taken__reads_nothing() -> None:
 def test_discard__time_is_over__stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "SECONDS_TO_DISCARD", -1.0)
     raw = io.BytesIO(b"rest")
-    assert not Discarder(1).discard(raw)
+    assert not Discarder(1).discard(exchange(), raw)
     assert raw.tell() == 0

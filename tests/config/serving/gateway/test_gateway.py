@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from typing import Any
 
 import pytest
@@ -155,6 +156,19 @@ def test_body__of_a_known_caller_whose_request_is_refused__is_thrown_away(
     answer = server.ask(method, path, USER, raw, **headers)
     assert (answer.status, raw.tell()) == (status, 100)
     assert answer.headers.get("Connection") == ("close" if status == 413 else None)
+
+
+def test_body__of_a_refused_request_that_does_not_come__is_late_once_there_is_an_answer(
+    server: Server, threads: Threads
+) -> None:
+    raw, late = Slow(), server.gateway._discarder.late
+    taking = threads.start(server.take, "PUT", "/v1/flags", USER, raw)
+    assert raw.is_read.wait(SECONDS)
+    while not late(float("inf")):
+        time.sleep(0.001)
+    assert late(0) == []
+    raw.finish()
+    assert taking.result(SECONDS).status == 405
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer unknown", "Basic YTpi"])

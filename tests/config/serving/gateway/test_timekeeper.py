@@ -11,11 +11,11 @@ from contextlib import ExitStack
 import pytest
 
 from config.serving.gateway import timekeeper
-from config.serving.gateway.bodies import Body, BodyCutOff, Readers
+from config.serving.gateway.bodies import SECONDS_TO_DISCARD, Body, BodyCutOff, Discarder, Readers
 from config.serving.gateway.connections import Connection, bytes_sent, stop_receiving
 from config.serving.gateway.exchange import Exchange
 from config.serving.gateway.pools import Pool, Task
-from config.serving.gateway.timekeeper import Cutter, Timekeeper
+from config.serving.gateway.timekeeper import Cutter, DiscardCutter, Timekeeper
 from tests.config.serving.gateway.granian import Protocol
 from tests.threads import SECONDS, Threads
 
@@ -129,6 +129,35 @@ def test_timekeeper__late_body__is_answered_and_only_its_connection_ends(
     assert not has_ended(idle)
     keeper.look(begun + 12)
     assert cut == [body.exchange]
+    threads.join()
+
+
+def test_timekeeper__rest_of_a_refused_body_does_not_come__only_silent_connections_of_that_moment_end(
+    wires: list[Wire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timekeeper, "SECONDS_TO_SEND", 0)
+    silent, talking, older = wires
+    older.server.sendall(ANSWER)
+    time.sleep(0.1)
+    exchange = Exchange(Protocol(), {"SERVER_PORT": str(port_of(silent))}, Running())
+    discarder, threads = Discarder(1), Threads()
+    discarding = threads.start(discarder.discard, exchange, silent)
+    while not discarder._deadlines:
+        time.sleep(0.001)
+    keeper, later = Timekeeper([DiscardCutter(discarder)], []), time.monotonic() + SECONDS_TO_DISCARD + 1
+    keeper.look(later)  # there is no answer yet
+    exchange.answered_at = time.monotonic()
+    for wire in (silent, talking):
+        wire.server.sendall(ANSWER)
+    time.sleep(0.1)
+    talking.client.sendall(b"the next request")
+    keeper.look(later - 2)
+    assert not discarding.done()
+    keeper.look(later)
+    assert discarding.result(SECONDS) is True
+    assert not has_ended(older)
+    assert talking.server.recv(100) == b"the next request"
+    assert not has_ended(talking)
     threads.join()
 
 
