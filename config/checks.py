@@ -31,6 +31,14 @@ def check_threads(**_: Any) -> list[CheckMessage]:
 
 
 @register()
+def check_timeouts(**_: Any) -> list[CheckMessage]:
+    """Without a limit, threads could be held up for ever; and of a limit of 0, most requests would be too late."""
+    names = ("BODY_TIMEOUT", "DATABASE_TIMEOUT", "DATABASE_CONNECT_TIMEOUT", "DATABASE_IDLE_TIMEOUT")
+    short = [name for name in names if getattr(settings, name) < 1]
+    return [Error(f"{name} must be 1 or more (in seconds).", id="halyard.E006") for name in short]
+
+
+@register()
 def check_event_retention(**_: Any) -> list[CheckMessage]:
     if settings.EVENT_RETENTION_DAYS is None or 1 <= settings.EVENT_RETENTION_DAYS <= _MOST_DAYS:
         return []

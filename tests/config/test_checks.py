@@ -9,7 +9,7 @@ from django.core.checks import Error, run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
-from config.checks import check_event_retention, check_stream_url, check_threads
+from config.checks import check_event_retention, check_stream_url, check_threads, check_timeouts
 
 SECURE = {
     "DEBUG": False,
@@ -95,6 +95,15 @@ def test_check__unknown_scope_for_anonymous_callers__is_refused_always(productio
 def test_check__threads__are_one_or_more(settings: Any, threads: int, is_refused: bool) -> None:
     settings.THREADS = threads
     assert bool(check_threads()) is is_refused
+
+
+@pytest.mark.parametrize(("seconds", "is_refused"), [(1, False), (0, True), (-1, True)])
+@pytest.mark.parametrize(
+    "name", ["BODY_TIMEOUT", "DATABASE_TIMEOUT", "DATABASE_CONNECT_TIMEOUT", "DATABASE_IDLE_TIMEOUT"]
+)
+def test_check__timeouts__are_a_second_or_more(settings: Any, name: str, seconds: int, is_refused: bool) -> None:
+    setattr(settings, name, seconds)
+    assert [error.msg for error in check_timeouts()] == [f"{name} must be 1 or more (in seconds)."] * is_refused
 
 
 @pytest.mark.parametrize(
