@@ -52,7 +52,7 @@ class Saver:
         if state is None or (state is self._saved and freshness.staleness() is not None):
             return
         try:
-            if state_file.keep(state):
+            if state_file.keep(state, anew=self._saved is None):
                 self._saved = state
             self._is_failing = False
         except Exception as error:  # of any kind: the thread must go on

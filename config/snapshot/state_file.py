@@ -57,14 +57,15 @@ class State:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def keep(state: State) -> bool:
+def keep(state: State, *, anew: bool = False) -> bool:
     """Write the newest state, or if the file has it already, note in the file that it is the newest now.
 
+    With `anew`, write it in any case: the file may be damaged, or of other code that writes the same state differently.
     Return whether that was done. If several processes of a host try it at the same time, one of them succeeds.
     """
     path = _path()
     with _exclusively(path.with_suffix(".lock")) as is_ours:
-        if is_ours and _is_in_file(state, path):
+        if is_ours and not anew and _is_in_file(state, path):
             os.utime(path)
         elif is_ours:
             _write(state, path)

@@ -28,7 +28,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The revisions that were kept."""
     revisions: list[int] = []
 
-    def keep(state: State) -> bool:
+    def keep(state: State, *, anew: bool) -> bool:
         revisions.append(state.revision)
         return True
 
@@ -47,6 +47,20 @@ def test_save__state_offered__is_in_the_file(saver: Saver) -> None:
     snapshot.reset()
     assert state_file.restore()
     assert snapshot.revision() == revision
+
+
+def test_save__file_was_damaged_before_this_process_started__is_written_anew_once(saver: Saver) -> None:
+    saver.save()
+    path = state_file._path()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"?")
+    successor = Saver()
+    successor.offer(State.of_this_process())
+    successor.save()
+    assert path.read_bytes() == whole
+    inode = path.stat().st_ino
+    successor.save()
+    assert path.stat().st_ino == inode
 
 
 def test_save__as_long_as_it_is_the_newest__keeps_it_again(saver: Saver, kept: list[int]) -> None:
@@ -78,7 +92,7 @@ def test_save__fails__is_logged_once_and_tried_again(
     error: Exception,
     has_traceback: bool,
 ) -> None:
-    def fail(_: State) -> bool:
+    def fail(_: State, *, anew: bool) -> bool:
         raise error
 
     with monkeypatch.context() as patch:
