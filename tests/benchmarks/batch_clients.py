@@ -103,15 +103,15 @@ def send_together(client: Callable[..., None], arguments: Sequence[tuple[Any, ..
     for process in processes:
         process.start()
     barrier.wait(300)
-    before = (time.perf_counter(), _busy_seconds(), cpu_seconds(pids))
+    before = (time.perf_counter(), busy_seconds(), cpu_seconds(pids))
     barrier.wait(3600)
-    after = (time.perf_counter(), _busy_seconds(), cpu_seconds(pids))
+    after = (time.perf_counter(), busy_seconds(), cpu_seconds(pids))
     for process in processes:
         process.join(60)
     return Stretch(*(late - early for early, late in zip(before, after, strict=True)))
 
 
-def _busy_seconds() -> float:
+def busy_seconds() -> float:
     """Return the CPU time of all processes since the machine started."""
     user, nice, system, _idle, _iowait, *interrupts = map(
         int, Path("/proc/stat").read_text().split("\n")[0].split()[1:8]

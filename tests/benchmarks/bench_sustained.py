@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,19 +15,19 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from tests.benchmarks.batch_clients import A_BATCH
-from tests.benchmarks.load import Request, Sample, press, press_while
+from tests.benchmarks.batch_clients import A_BATCH, busy_seconds
+from tests.benchmarks.load import Request, Sample, cpu_seconds, press, press_while
 from tests.benchmarks.postgresql import fresh_database
 from tests.benchmarks.sustained import USERS
 from tests.benchmarks.tables import print_bars
 from tests.system.server import Server
 
 WORKERS, CONNECTIONS, CLIENTS = 2, 64, 4
-PAUSING_CONNECTIONS = 256
+PAUSING_CONNECTIONS = 512
 """Each pauses much longer than an answer takes, so that they ask as often when answers take a little longer."""
 SECONDS, SECONDS_BETWEEN_PAGES = 60, 5
 EVENTS_A_SECOND, SHARE_OF_PEAK = 5_000, 0.5
-INTENDED_SHARE = 0.6
+INTENDED_SHARE = 0.55
 """Clients of evaluations ask a little more often than they must, because each waits for its answer, too."""
 MOST_SECONDS_OF_A_PAGE = 1.5
 
@@ -47,6 +48,15 @@ class Minute(NamedTuple):
     evaluations: Sample
     events: int
     pages: list[float]
+    cores: Cores
+
+
+class Cores(NamedTuple):
+    """How many cores were busy on average: with the workers, the clients, and everything else, which is PostgreSQL."""
+
+    workers: float
+    clients: float
+    others: float
 
 
 def run() -> bool:
@@ -83,8 +93,19 @@ def measure(server: Server, page: Page) -> bool:
             counts.extend(future.result() for future in sending)
             reading.result()
 
+    before = measure_cpu(server)
     [evaluations] = press_while([replace(evaluation, pause=pause)], act, connections=PAUSING_CONNECTIONS)
-    return report(peak, Minute(evaluations, sum(counts), pages))
+    workers, clients, all_together = (
+        (late - early) / SECONDS for early, late in zip(before, measure_cpu(server), strict=True)
+    )
+    cores = Cores(workers, clients, all_together - workers - clients)
+    return report(peak, Minute(evaluations, sum(counts), pages, cores))
+
+
+def measure_cpu(server: Server) -> tuple[float, float, float]:
+    """Return the CPU seconds so far of the workers, of this process and its clients, and of the whole machine."""
+    used = (resource.getrusage(which) for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return cpu_seconds(server.pids()), sum(usage.ru_utime + usage.ru_stime for usage in used), busy_seconds()
 
 
 def every(seconds: float) -> Iterator[None]:
@@ -137,6 +158,10 @@ def report(peak: Sample, minute: Minute) -> bool:
     print(f"evaluations: {peak.requests_a_second:,.0f}/s at their peak, p99 {peak.milliseconds_99:.1f} ms")
     print(f"sustained: {evaluations.requests_a_second:,.0f}/s, p99 {evaluations.milliseconds_99:.1f} ms")
     print(f"events: {events:,.0f}/s; {len(minute.pages)} pages: median {median(minute.pages):.2f} s")
+    workers, clients, others = minute.cores
+    print(
+        f"cores: {workers:.2f} for the workers, {clients:.2f} for the clients, {others:.2f} for PostgreSQL and others"
+    )
     return print_bars(
         {
             f"at least {EVENTS_A_SECOND:,} events/s: {events:,.0f}": events >= EVENTS_A_SECOND,
