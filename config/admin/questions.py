@@ -50,6 +50,7 @@ def require_agreement(model_admin: DomainAdmin, request: HttpRequest, confirmati
     if has_agreed(model_admin, request, confirmation):
         return
     is_sent = AGREED in request.POST
+    setting = reason_setting(model_admin, request, confirmation.environment)
     sent = [(name, value) for name, values in request.POST.lists() for value in values if name not in _OF_THIS_PAGE]
     context = {
         "title": confirmation.title,
@@ -57,7 +58,8 @@ def require_agreement(model_admin: DomainAdmin, request: HttpRequest, confirmati
         "is_question": True,
         "sent": sent,
         "reason": reason_of(request),
-        "lacks_reason": is_sent and lacks_reason(request, reason_setting(model_admin, request)),
+        "reason_setting": setting,
+        "lacks_reason": is_sent and lacks_reason(request, setting),
         "lacks_name": is_sent and not _is_typed(request, confirmation),
     }
     raise Unanswered(model_admin.page(request, "admin/question.html", context))
@@ -73,7 +75,7 @@ def has_agreed(model_admin: DomainAdmin, request: HttpRequest, confirmation: Con
     return (
         set(confirmation.subjects) <= set(request.POST.getlist(AGREED))
         and _is_typed(request, confirmation)
-        and not lacks_reason(request, reason_setting(model_admin, request))
+        and not lacks_reason(request, reason_setting(model_admin, request, confirmation.environment))
     )
 
 

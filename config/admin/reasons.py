@@ -11,16 +11,18 @@ from typing import Any
 from django.http import HttpRequest
 
 from config.admin.current_environment import current_environment, environments_of
-from config.models import Change, ReasonSetting
+from config.models import Change, Environment, ReasonSetting
 
 _STRICTNESS = list(ReasonSetting)
 REASON_LENGTH: int = Change._meta.get_field("reason").max_length or 0
 
 
-def reason_setting(model_admin: Any, request: HttpRequest) -> ReasonSetting:
-    """Return whether the pages of these objects ask for a reason."""
-    of_environment = [current_environment(request)] if model_admin.is_environmental else environments_of(request)
-    return max((ReasonSetting(environment.change_reason) for environment in of_environment), key=_STRICTNESS.index)
+def reason_setting(model_admin: Any, request: HttpRequest, environment: Environment | None = None) -> ReasonSetting:
+    """Return whether the pages of these objects ask for a reason. `environment` is the current one by default."""
+    written = (
+        [environment or current_environment(request)] if model_admin.is_environmental else environments_of(request)
+    )
+    return max((ReasonSetting(environment.change_reason) for environment in written), key=_STRICTNESS.index)
 
 
 def reason_of(request: HttpRequest) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
@@ -34,7 +34,7 @@ from config.change_log.descriptions import DescribedChange, describe_change
 from config.change_log.undoing import undos
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
-from config.models import Change, ChangeQuerySet, ReasonSetting, Source
+from config.models import Change, ChangeQuerySet, Environment, ReasonSetting, Source
 from config.timestamps import format_timestamp
 
 _CHANGES_A_PAGE = 50
@@ -88,8 +88,8 @@ class MenuFilter(ChoiceFilter):
 class Confirmation:
     """A confirmation page: its title, what will happen, and the label of its button.
 
-    `is_everywhere`: the action concerns all environments, so the page does not name the current one. `subjects` are
-    what somebody agrees to with the page, see `config.admin.questions`. `name_to_type` must be typed.
+    `is_everywhere`: the action concerns all environments, not only `environment`, by default the current one.
+    `subjects` are what somebody agrees to, see `config.admin.questions`. `name_to_type` must be typed.
     """
 
     title: str
@@ -99,6 +99,7 @@ class Confirmation:
     is_everywhere: bool = False
     subjects: Sequence[str] = ()
     name_to_type: str = ""
+    environment: Environment | None = None
 
 
 class DomainAdmin(ModelAdmin):
@@ -306,8 +307,7 @@ class DomainAdmin(ModelAdmin):
         return self.get_object(request, unquote(object_id))
 
     def missing(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        answer: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-        return answer
+        return cast(HttpResponse, self._get_obj_does_not_exist_redirect(request, self.opts, object_id))
 
     def address_of(self, page: str, *arguments: object) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}", args=arguments)

@@ -1,4 +1,4 @@
-"""The page that promotes flags from another environment into the current one."""
+"""The page that promotes flags: from another environment to the current one, or from here to another."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_LINES = 12
 class FlagPreview:
     """The changes of one flag.
 
-    `standings` are its state and rules before and after, `more` counts further lines.
+    `standings` are its state and rules in the target, now and then. `more` counts further lines.
     """
 
     key: str
@@ -63,6 +63,30 @@ class Preview:
         return self.number - len(self.flags)
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The environment to copy from, and the one that is written."""
+
+    source: Environment
+    target: Environment
+
+    @property
+    def name(self) -> str:
+        """The value of its button. Keys have no colon."""
+        return f"{self.source.key}:{self.target.key}"
+
+
+def _ways(request: HttpRequest) -> list[Way]:
+    """Return each way from or to the current environment, the usual one first.
+
+    Flags usually go to an environment that is protected, from one that is not.
+    """
+    here = current_environment(request)
+    others = [environment for environment in environments_of(request) if environment != here]
+    ways = [way for other in others for way in (Way(other, here), Way(here, other))]
+    return sorted(ways, key=lambda way: (not way.target.protected or way.source.protected, way.target != here))
+
+
 class PromotionPage(DomainAdmin):
     """The page, with its button above the form of a flag and its action in the list."""
 
@@ -76,8 +100,7 @@ class PromotionPage(DomainAdmin):
             return actions
         environment = current_environment(request)
         name = f"{environment.key}:promote"
-        label = f"Promote into {environment.name.replace('%', '%%')} …"
-        return {**actions, name: (_open_for_selected, name, label)}
+        return {**actions, name: (_open_for_selected, name, "Promote …")}
 
     def promote_selected_view(self, request: HttpRequest) -> HttpResponse:
         """Show the page for the flags selected in the list, whose keys the form sends along."""
@@ -98,53 +121,50 @@ class PromotionPage(DomainAdmin):
         if not self.has_change_permission(request):
             raise PermissionDenied
         snapshot.refresh()
-        target, chosen = current_environment(request), request.POST.get("from")
-        sources = [environment for environment in environments_of(request) if environment != target]
-        source = next((environment for environment in sources if environment.key == chosen), next(iter(sources), None))
+        ways = _ways(request)
+        way = next((way for way in ways if way.name == request.POST.get("way")), next(iter(ways), None))
+        lacks = way is not None and lacks_reason(request, reason_setting(self, request, way.target))
         try:
-            if (
-                source is not None
-                and "seen" in request.POST
-                and not lacks_reason(request, reason_setting(self, request))
-            ):
-                self._promote(request, keys, source)
+            if way is not None and "seen" in request.POST and not lacks:
+                self._promote(request, keys, way)
                 return HttpResponseRedirect(back)
         except DomainError as refusal:
             messages.error(request, refusal.message)
         try:
-            preview = _preview(request, keys, source) if source else None
+            preview = _preview(request, keys, way) if way else None
         except DomainError as refusal:
             messages.error(request, refusal.message)
             return HttpResponseRedirect(self.address_of("changelist"))
         address = self.address_of("promote", flag.pk) if flag else self.address_of("promote_selected")
         context = {
-            **{"keys": keys, "sources": sources, "source": source, "preview": preview, "original": flag},
-            **{"confirmation": self._question(request, keys, source) if source and preview else None},
-            **{"lacks_reason": "seen" in request.POST and lacks_reason(request, reason_setting(self, request))},
-            **{"reason": reason_of(request), "back": back, "address": address, "title": _title(request, keys)},
+            **{"keys": keys, "ways": ways, "way": way, "preview": preview, "original": flag},
+            **{"confirmation": self._question(request, keys, way) if way and preview else None},
+            **{"lacks_reason": "seen" in request.POST and lacks, "reason": reason_of(request)},
+            **{"back": back, "address": address, "title": _title(keys, way)},
         }
+        if way:
+            context["reason_setting"] = reason_setting(self, request, way.target)
         return self.page(request, "admin/flags/flag/promote.html", context)
 
-    def _question(self, request: HttpRequest, keys: Sequence[str], source: Environment) -> Confirmation | None:
+    def _question(self, request: HttpRequest, keys: Sequence[str], way: Way) -> Confirmation | None:
         """Return what the page asks in addition, because the promotion switches flags: nobody is asked twice."""
-        switches = _switches(keys, source, current_environment(request))
-        question = switching_question(self, request, switches)
+        switches = _switches(keys, way)
+        question = switching_question(self, request, switches, way.target)
         return question and with_consequences(self, request, question, switches)
 
-    def _promote(self, request: HttpRequest, keys: Sequence[str], source: Environment) -> None:
-        target = current_environment(request)
+    def _promote(self, request: HttpRequest, keys: Sequence[str], way: Way) -> None:
         check_environment(request, request.POST.get("opened_in"))
-        ask_before_switching(self, request, _switches(keys, source, target))
+        ask_before_switching(self, request, _switches(keys, way), way.target)
         written = promote(
-            source=source,
-            target=target,
+            source=way.source,
+            target=way.target,
             keys=keys,
             reason=reason_of(request),
             seen=request.POST["seen"],
             **writer(request),
         )
         what = f"{written[0].key} is" if len(written) == 1 else f"{len(written)} flags are"
-        self.succeed(request, f"{what} promoted from {source.name} into {target.name}.")
+        self.succeed(request, f"{what} promoted from {way.source.name} to {way.target.name}.")
 
 
 def _open_for_selected(model_admin: PromotionPage, request: HttpRequest, flags: Any) -> HttpResponse:
@@ -152,11 +172,11 @@ def _open_for_selected(model_admin: PromotionPage, request: HttpRequest, flags: 
     return model_admin.promotion(request, keys, model_admin.address_of("changelist"))
 
 
-def _switches(keys: Sequence[str], source: Environment, target: Environment) -> list[Switch]:
-    wanted = {flag.key: flag for flag in Flag.objects.in_environment(source).filter(key__in=keys)}
-    sources = configuration(source.key).flags
+def _switches(keys: Sequence[str], way: Way) -> list[Switch]:
+    wanted = {flag.key: flag for flag in Flag.objects.in_environment(way.source).filter(key__in=keys)}
+    sources = configuration(way.source.key).flags
     switches = []
-    for flag in Flag.objects.in_environment(target).filter(key__in=keys):
+    for flag in Flag.objects.in_environment(way.target).filter(key__in=keys):
         document = None
         if known := sources.get(flag.key):
             document = {**known.source, "rules": with_driven_rule(flag.rules, known.source["rules"])}
@@ -164,26 +184,25 @@ def _switches(keys: Sequence[str], source: Environment, target: Environment) -> 
     return switches
 
 
-def _preview(request: HttpRequest, keys: Sequence[str], source: Environment) -> Preview:
-    target = current_environment(request)
-    written = promote(source=source, target=target, keys=keys, is_dry_run=True, **writer(request))
+def _preview(request: HttpRequest, keys: Sequence[str], way: Way) -> Preview:
+    written = promote(source=way.source, target=way.target, keys=keys, is_dry_run=True, **writer(request))
     now = timezone.now()
-    flags = [_preview_flag(flag, target.key, now) for flag in written[:_MOST_FLAGS]]
+    flags = [_preview_flag(flag, way.target, now) for flag in written[:_MOST_FLAGS]]
     return Preview(flags, len(written), fingerprint(written))
 
 
-def _preview_flag(written: Written, environment_key: str, now: datetime) -> FlagPreview:
+def _preview_flag(written: Written, target: Environment, now: datetime) -> FlagPreview:
     before, after = (
-        (document or {"states": {}})["states"].get(environment_key, OFF) for document in (written.before, written.after)
+        (document or {"states": {}})["states"].get(target.key, OFF) for document in (written.before, written.after)
     )
     standings = [
         (when, "on" if state["enabled"] else "off", summarise_rules(state["rules"], now))
-        for when, state in (("before", before), ("after", after))
+        for when, state in ((f"{target.name} now", before), (f"{target.name} then", after))
     ]
     lines = describe_differences(before, after, partial(describe_flag_value, at=now))
     return FlagPreview(written.key, standings, lines[:_MOST_LINES], max(0, len(lines) - _MOST_LINES))
 
 
-def _title(request: HttpRequest, keys: Sequence[str]) -> str:
+def _title(keys: Sequence[str], way: Way | None) -> str:
     what = keys[0] if len(keys) == 1 else f"{len(keys)} flags"
-    return f"Promote {what} into {current_environment(request).name}"
+    return f"Promote {what} from {way.source.name} to {way.target.name}" if way else f"Promote {what}"

@@ -51,12 +51,14 @@ class Switch:
         return [f"{self.flag.key} is {state}", *([f"{self.flag.key} {self.driver}"] if self.driver else [])]
 
 
-def ask_before_switching(model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch]) -> None:
-    """Ask before these flags are switched in the current environment, once for all.
+def ask_before_switching(
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment | None = None
+) -> None:
+    """Ask before these flags are switched in an environment, by default the current one, once for all.
 
     Raises Unanswered, or DomainError if somebody declined.
     """
-    question = switching_question(model_admin, request, switches)
+    question = switching_question(model_admin, request, switches, environment)
     if question is not None and not has_agreed(model_admin, request, question):
         require_agreement(model_admin, request, with_consequences(model_admin, request, question, switches))
 
@@ -88,16 +90,17 @@ def ask_before_archiving(model_admin: DomainAdmin, request: HttpRequest, flags: 
             for switch in switches
             if switch.driver
         ),
-        *_describe_usage(switches, environment, timezone.now()),
+        *_describe_usage(switches, environment, "here", timezone.now()),
     ]
     require_agreement(model_admin, request, replace(question, consequences=lines))
 
 
 def switching_question(
-    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch]
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment | None = None
 ) -> Confirmation | None:
     """Return the question without its consequences, or None if there is nothing to ask."""
-    environment, switches = current_environment(request), _asked_about(model_admin, request, switches)
+    environment = environment or current_environment(request)
+    switches = _asked_about(model_admin, request, switches, environment)
     if not switches:
         return None
     what = switches[0].flag.key if len(switches) == 1 else f"{len(switches)} flags"
@@ -109,6 +112,7 @@ def switching_question(
         is_dangerous=not all(switch.is_on for switch in switches),
         subjects=[subject for switch in switches for subject in switch.subjects],
         name_to_type=environment.name if environment.protected and len(switches) > 1 else "",
+        environment=environment,
     )
 
 
@@ -116,8 +120,8 @@ def with_consequences(
     model_admin: DomainAdmin, request: HttpRequest, question: Confirmation, switches: Sequence[Switch]
 ) -> Confirmation:
     """Return the question with what switching means for experiments, and for the users of the last day."""
-    environment, now = current_environment(request), timezone.now()
-    switches = _asked_about(model_admin, request, switches)
+    environment, now = question.environment or current_environment(request), timezone.now()
+    switches = _asked_about(model_admin, request, switches, environment)
     driven = [switch for switch in switches if switch.driver]
     lines = [_describe_driven(switch, environment) for switch in driven]
     if driven:
@@ -125,12 +129,15 @@ def with_consequences(
         if len(driven) > 1:
             verdict = "The experiments go on. After a day, their verdict"
         lines.append(f"{verdict} is to check the data.")
-    return replace(question, consequences=[*lines, *_describe_usage(switches, environment, now)])
+    where = "here" if environment == current_environment(request) else f"in {environment.name}"
+    return replace(question, consequences=[*lines, *_describe_usage(switches, environment, where, now)])
 
 
-def _asked_about(model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch]) -> list[Switch]:
+def _asked_about(
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
+) -> list[Switch]:
     moving = _moving(switches)
-    if current_environment(request).protected or lacks_reason(request, reason_setting(model_admin, request)):
+    if environment.protected or lacks_reason(request, reason_setting(model_admin, request, environment)):
         return moving
     return [switch for switch in moving if switch.driver]
 
@@ -153,14 +160,14 @@ def _describe_driven(switch: Switch, environment: Environment) -> str:
     )
 
 
-def _describe_usage(switches: Sequence[Switch], environment: Environment, now: datetime) -> list[str]:
+def _describe_usage(switches: Sequence[Switch], environment: Environment, where: str, now: datetime) -> list[str]:
     """Say whom these flags touched in the last day: how often each was evaluated, and how many users see it change."""
     keys = [switch.flag.key for switch in switches]
     counts = count_evaluations(keys, environment, start=now - _DAY)
     preview = preview_together(environment, changed=_documents(switches, environment), at=now, within=_DAY)
-    users = preview.meaning if isinstance(preview, NoSample) else _describe_users(preview, len(keys), now)
+    users = preview.meaning if isinstance(preview, NoSample) else _describe_users(preview, len(keys), where, now)
     if len(keys) == 1:
-        return [f"In the last day, {keys[0]} was evaluated {_times(counts.get(keys[0], 0))} here.", users]
+        return [f"In the last day, {keys[0]} was evaluated {_times(counts.get(keys[0], 0))} {where}.", users]
     named = [f"{key} (evaluated {_times(counts.get(key, 0))} in the last day)" for key in keys[:_MOST_NAMED]]
     more = len(keys) - len(named)
     return [users, *named, *([f"and {more:,} more flag{'' if more == 1 else 's'}"] if more else [])]
@@ -178,11 +185,13 @@ def _documents(switches: Sequence[Switch], environment: Environment) -> list[Doc
     return documents
 
 
-def _describe_users(preview: Preview, number_of_flags: int, now: datetime) -> str:
+def _describe_users(preview: Preview, number_of_flags: int, where: str, now: datetime) -> str:
     is_exact = preview.all_users == preview.users
     about = "" if is_exact else "about "
     changed = preview.changed if is_exact else round(preview.changed * preview.all_users / preview.users)
-    seen = f"{about}{preview.all_users:,} user{'' if preview.all_users == 1 else 's'} seen here {_since(preview, now)}"
+    seen = (
+        f"{about}{preview.all_users:,} user{'' if preview.all_users == 1 else 's'} seen {where} {_since(preview, now)}"
+    )
     which = "" if number_of_flags == 1 else " in at least one of these flags"
     if not changed:
         return f"Of the {seen}, none will see something else{which}."

@@ -139,8 +139,8 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     (f"/admin/flags/flag/{{standing}}/revert/{FIRST_REVISION}/", YES, ["changed flag standing"]),
     ("/admin/flags/flag/{standing}/archive/", YES, ["changed flag standing"]),
     ("/admin/flags/flag/{archived}/restore/", YES, ["changed flag archived"]),
-    ("/admin/flags/flag/{on}/promote/", {"from": "staging"}, []),
-    ("/admin/flags/flag/promote/", {"flags": "on,other", "from": "staging"}, []),
+    ("/admin/flags/flag/{on}/promote/", {"way": "staging:production"}, []),
+    ("/admin/flags/flag/promote/", {"flags": "on,other", "way": "staging:production"}, []),
     ("/admin/flags/flag/", {"action": "production:promote", "_selected_action": ["{on}"]}, []),
     ("/admin/flags/flag/{standing}/try_it/", {"user_id": "u", "attributes": "{}", **HERE}, []),
     (

@@ -1,4 +1,4 @@
-"""The page of the admin that promotes flags: what it shows, and that it writes what was seen and nothing else."""
+"""The page of the admin that promotes flags: both ways, what it shows, and that it writes what was seen, only that."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from config.models import Change, Environment
 from flags.changes.flag_changes import create_flag, document, update_flag
 from flags.models import Flag
 from tests.admin import AdminClient, messages_of, only_change, revision, sign_in, text_of
+from tests.admin import answer as answer_question
 from tests.conftest import ACTOR, NOON
 from tests.flags.changes.writing import HALF
 
@@ -52,8 +53,9 @@ def test_page__of_a_flag__shows_what_would_change_and_changes_nothing(admin: Adm
     before = revision()
     page = admin.get(page_of("a"))
 
-    assert "Promote a into Production" in text_of(page)
-    assert "Before off everyone After on 50 % of everyone" in text_of(page)
+    assert "Promote a from Staging to Production" in text_of(page)
+    assert "This copies whether the flag is on, and its rules, from Staging to Production" in text_of(page)
+    assert "Production now off everyone Production then on 50 % of everyone" in text_of(page)
     assert "enabled: off → on rule 1: nothing → 50 % of everyone" in text_of(page)
     assert revision() == before
 
@@ -63,7 +65,7 @@ def test_page__confirmed__promotes_with_its_reason(admin: AdminClient) -> None:
     answer = admin.post(page, confirmed(admin.get(page)))
 
     assert answer.url == page.replace("promote", "change")
-    assert messages_of(answer) == ["a is promoted from Staging into Production."]
+    assert messages_of(answer) == ["a is promoted from Staging to Production."]
     change = only_change(after=before)
     assert (change.key, change.environment, change.reason, change.actor) == ("a", "production", "Tested", "user ada")
     assert "Nothing would change: the flag is the same in Production and Staging." in text_of(admin.get(page))
@@ -73,8 +75,60 @@ def test_page__another_source__shows_what_that_would_change(admin: AdminClient, 
     create_environment(key="trial", name="Trial", **WRITE)
     page = page_of("a")
 
-    assert "From Staging Trial" in text_of(admin.get(page))
-    assert "the same in Production and Trial" in text_of(admin.post(page, {"from": "trial", "flags": "a"}))
+    ways = "Staging to Production Trial to Production Production to Staging Production to Trial"
+    assert ways in text_of(admin.get(page))
+    assert "the same in Production and Trial" in text_of(admin.post(page, {"way": "trial:production", "flags": "a"}))
+
+
+@pytest.mark.parametrize("here", ["production", "staging"])
+def test_page__in_either_environment__starts_with_the_way_to_the_protected_one(admin: AdminClient, here: str) -> None:
+    admin.post("/admin/config/environment/switch/", {"environment": here})
+    page = admin.get(page_of("a"))
+    assert "Promote a from Staging to Production" in text_of(page)
+    admin.post(page_of("a"), confirmed(page))
+    assert on_in("a", "production")
+
+
+@pytest.mark.parametrize("here", ["production", "staging"])
+def test_page__the_other_way__writes_the_other_environment(admin: AdminClient, here: str) -> None:
+    admin.post("/admin/config/environment/switch/", {"environment": here})
+    page = admin.post(page_of("a"), {"way": "production:staging", "flags": "a"})
+
+    assert "Promote a from Production to Staging" in text_of(page)
+    assert "Staging now on 50 % of everyone Staging then off everyone" in text_of(page)
+    answer = admin.post(page_of("a"), confirmed(page))
+    assert messages_of(answer) == ["a is promoted from Production to Staging."]
+    assert (on_in("a", "production"), on_in("a", "staging")) == (False, False)
+    assert Change.objects.latest("revision").environment == "staging"
+
+
+def test_page__pushing_into_a_protected_environment__asks_there_and_not_where_it_was_opened(
+    admin: AdminClient, production: Environment
+) -> None:
+    admin.post("/admin/config/environment/switch/", {"environment": "staging"})
+    page = admin.get(page_of("a"))
+
+    assert "In the last day, a was evaluated not once in Production." in text_of(page)
+    Environment.objects.filter(pk=production.pk).update(change_reason="required")
+    before = revision()
+    unanswered = admin.post(page_of("a"), confirmed(page, reason=""))
+    assert "Give a reason for this change." in text_of(unanswered)
+    assert revision() == before
+    sent = confirmed(unanswered)
+    del sent["agreed"]
+    question = admin.post(page_of("a"), sent)
+    assert "Switch on a? In Production" in text_of(question)
+    assert revision() == before
+    assert messages_of(answer_question(admin, question, reason="Tested")) == [
+        "a is promoted from Staging to Production."
+    ]
+    assert Change.objects.latest("revision").reason == "Tested"
+
+
+@pytest.mark.parametrize("way", ["production:production", "staging:trial", "nowhere", ":", ""])
+def test_page__way_that_does_not_lead_from_or_to_here__shows_the_usual_one(admin: AdminClient, way: str) -> None:
+    create_environment(key="trial", name="Trial", **WRITE)
+    assert "Promote a from Staging to Production" in text_of(admin.post(page_of("a"), {"way": way, "flags": "a"}))
 
 
 def test_page__changed_since_it_was_seen__writes_nothing_and_shows_it_anew(
@@ -86,7 +140,7 @@ def test_page__changed_since_it_was_seen__writes_nothing_and_shows_it_anew(
     answer = admin.post(page, sent)
 
     assert "The differences have changed since you looked at them; look at them again." in text_of(answer)
-    assert "After on everyone" in text_of(answer)
+    assert "Production then on everyone" in text_of(answer)
     assert 'value="Tested"' in answer.content.decode()
     assert not on_in("a", "production")
     admin.post(page, confirmed(answer))
@@ -108,16 +162,16 @@ def test_list__selected_flags__are_promoted_together(admin: AdminClient) -> None
     ids = list(Flag.objects.values_list("pk", flat=True))
     page = admin.post(LIST, {"action": "production:promote", "_selected_action": ids})
 
-    assert "Promote 3 flags into Production" in text_of(page)
+    assert "Promote 3 flags from Staging to Production" in text_of(page)
     assert "The other selected flags are the same in both environments." in text_of(page)
     answer = admin.post(f"{LIST}promote/", {**confirmed(page), "typed_name": "Production"})
     assert answer.url == LIST
-    assert messages_of(answer) == ["2 flags are promoted from Staging into Production."]
+    assert messages_of(answer) == ["2 flags are promoted from Staging to Production."]
     assert [change.key for change in Change.objects.since(before)] == ["a", "b"]
 
 
 def test_list__flag_that_is_gone_by_now__is_told(admin: AdminClient) -> None:
-    answer = admin.post(f"{LIST}promote/", {"flags": "a,gone", "from": "staging"})
+    answer = admin.post(f"{LIST}promote/", {"flags": "a,gone", "way": "staging:production"})
 
     assert answer.url == LIST
     assert messages_of(answer) == ["flags[1]: No flag has the key 'gone'."]
@@ -130,7 +184,7 @@ def test_only_environment__has_nothing_to_take_flags_from(production: Environmen
     Flag.objects.get().states.exclude(environment=production).delete()
     Environment.objects.exclude(pk=production.pk).delete()
 
-    assert "There is no other environment to promote from." in text_of(admin.get(page_of("a")))
+    assert "There is no other environment to promote from or to." in text_of(admin.get(page_of("a")))
     assert "production:promote" not in admin.get(LIST).content.decode()
 
 
@@ -138,7 +192,7 @@ def test_person_who_only_looks__finds_no_way_to_promote(admin: AdminClient) -> N
     reader = sign_in("flags.view_flag", username="bob")
 
     assert reader.get(page_of("a")).status_code == 403
-    assert reader.post(f"{LIST}promote/", {"flags": "a", "from": "staging"}).status_code == 403
+    assert reader.post(f"{LIST}promote/", {"flags": "a", "way": "staging:production"}).status_code == 403
     assert "/promote/" not in reader.get(page_of("a").replace("promote", "change")).content.decode()
 
 

@@ -251,10 +251,10 @@ def test_promotion__that_switches_a_flag__asks_on_its_own_page(
     update_flag(key="f", environment=staging, changes={"enabled": True, "rules": QUARTER}, actor=ACTOR, at=NOON)
     seen_in_the_last_day(production)
     client = sign_in()
-    page = client.post(address("promote", flag), {"from": "staging"})
+    page = client.post(address("promote", flag), {"way": "staging:production"})
     assert "Of the 3 users seen here in the last day," in text_of(page)
     body = page.content.decode()
     assert 'name="agreed" value="f is on"' in body
-    sent = {"from": "staging", "opened_in": "production", "flags": "f", "seen": page.context["preview"].seen}
+    sent = {"way": "staging:production", "opened_in": "production", "flags": "f", "seen": page.context["preview"].seen}
     done = client.post(address("promote", flag), {**sent, "agreed": "f is on"})
-    assert messages_of(done) == ["f is promoted from Staging into Production."]
+    assert messages_of(done) == ["f is promoted from Staging to Production."]

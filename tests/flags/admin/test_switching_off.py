@@ -69,8 +69,8 @@ def revert(client: AdminClient, flag: Flag) -> Any:
 
 
 def promote(client: AdminClient, flag: Flag) -> Any:
-    page = client.post(address("promote", flag), {"from": "staging"})
-    sent = {"from": "staging", "opened_in": "production", "flags": "f", "seen": page.context["preview"].seen}
+    page = client.post(address("promote", flag), {"way": "staging:production"})
+    sent = {"way": "staging:production", "opened_in": "production", "flags": "f", "seen": page.context["preview"].seen}
     return client.post(address("promote", flag), sent)
 
 

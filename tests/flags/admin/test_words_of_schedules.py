@@ -56,7 +56,10 @@ def test_form__other_environments__have_words_about_their_schedules(flag: Flag) 
 
 def test_promotion__of_schedules__shows_both(flag: Flag) -> None:
     shown = page(flag, "promote")
-    assert "Before on everyone from 1 Jan 2999, 09:00 After off no one: the rule ended 2 Mar 2025" in shown
+    assert (
+        "Production now on everyone from 1 Jan 2999, 09:00 Production then off no one: the rule ended 2 Mar 2025"
+        in shown
+    )
     assert "rule 1, end at: nothing → 2 Mar 2025, 10:00 UTC" in shown
 
 
