@@ -347,9 +347,11 @@ class _Started:
         """
         if variant == self._variant_keys[0] and not self.takes_in(user_id, at):
             return False
-        _, last = self._phases_at(at)
-        phases = zip(self._ranges[:last], self._splits[:last], strict=True)
-        return not any((is_in is None or is_in(user_id)) and split(user_id) == variant for is_in, split in phases)
+        last = 1 if len(self.starts) == 1 else self._phases_at(at)[1]
+        for is_in, split in zip(self._ranges[:last], self._splits, strict=False):
+            if (is_in is None or is_in(user_id)) and split(user_id) == variant:
+                return False
+        return True
 
     def _phases_at(self, at: datetime) -> tuple[int, int]:
         """Return the numbers of the first and the last phase of the second of an event."""
