@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import NoReverseMatch, path
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -53,8 +53,8 @@ class WritePages(DomainAdmin):
 
     def undo_view(self, request: HttpRequest, revision: int) -> HttpResponse:
         """Undo a write, and return to the page from which it was asked for."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        if request.method != "POST":  # such as after signing in again
+            return HttpResponseRedirect(self.address_of("change", revision))
         changes = write_of(revision)
         if not changes or not _may_undo_all(request, changes):
             raise PermissionDenied
@@ -69,12 +69,12 @@ class WritePages(DomainAdmin):
         return HttpResponseRedirect(self._page_after(request, changes))
 
     def _page_after(self, request: HttpRequest, changes: Sequence[Change]) -> str:
-        """Return the page on which the button was, unless its object may be gone now."""
+        """Return the page on which the button was, or the list of such objects if this one may be gone now."""
         page = request.POST.get("next", "")
         is_gone = any(change.before is None for change in changes)
         if not is_gone and url_has_allowed_host_and_scheme(page, allowed_hosts=None):
             return page
-        return self.address_of("change", changes[0].revision)
+        return admin_of_kind()[changes[0].object_kind].address_of("changelist")
 
 
 def describe_write(first: Change, number: int) -> str:

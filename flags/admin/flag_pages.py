@@ -120,9 +120,8 @@ class FlagPages(RevertPages):
         except DomainError as refusal:
             messages.error(request, refusal.message)
             return
-        if flags:
-            what = f"{flags[0].key} is" if len(flags) == 1 else f"{len(flags)} flags are"
-            model_admin.succeed(request, f"{what} archived.")
+        what = f"{flags[0].key} is" if len(flags) == 1 else f"{len(flags) or 'All of these'} flags are"
+        model_admin.succeed(request, f"{what} archived.")
 
     # the archive
 

@@ -167,8 +167,8 @@ def _describe_usage(switches: Sequence[Switch], environment: Environment, where:
     preview = preview_together(environment, changed=_documents(switches, environment), at=now, within=_DAY)
     users = preview.meaning if isinstance(preview, NoSample) else _describe_users(preview, len(keys), where, now)
     if len(keys) == 1:
-        return [f"In the last day, {keys[0]} was evaluated {_times(counts.get(keys[0], 0))} {where}.", users]
-    named = [f"{key} (evaluated {_times(counts.get(key, 0))} in the last day)" for key in keys[:_MOST_NAMED]]
+        return [f"In the last day, {keys[0]} was {_evaluated(counts.get(keys[0], 0))} {where}.", users]
+    named = [f"{key} ({_evaluated(counts.get(key, 0))} in the last day)" for key in keys[:_MOST_NAMED]]
     more = len(keys) - len(named)
     return [users, *named, *([f"and {more:,} more flag{'' if more == 1 else 's'}"] if more else [])]
 
@@ -212,5 +212,5 @@ def _percent(share: float) -> str:
     return "> 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
 
 
-def _times(count: int) -> str:
-    return {0: "not once", 1: "once"}.get(count, f"{count:,} times")
+def _evaluated(count: int) -> str:
+    return {0: "not evaluated", 1: "evaluated once"}.get(count, f"evaluated {count:,} times")

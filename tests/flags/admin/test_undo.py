@@ -131,7 +131,7 @@ def test_creation__undone__is_deleted_unless_it_changed(production: Environment)
     assert "The flag new has changed since" in said(undo(client, made))
     update_flag(key="new", environment=production, changes={"enabled": True}, actor=ACTOR, at=NOON)
     done = undo(client, made, next=address("change", Flag.objects.get()))
-    assert done.url == reverse("admin:config_change_change", args=[made])
+    assert done.url == LIST
     assert not Flag.objects.exists()
     create_flag(key="new", environment=production, actor=ACTOR, at=NOON)
     assert "There is another flag new by now" in said(undo(client, revision() - 1))
@@ -143,7 +143,7 @@ def test_bulk_archive__names_the_flags_and_is_undone_as_one(flag: Flag, producti
     selected = [str(flag.pk), str(other.pk)]
     page = client.post(LIST, {"action": "production:archive", "_selected_action": selected, "index": "0"})
     assert "Archive 2 flags?" in text_of(page)
-    assert "g (evaluated not once in the last day)" in text_of(page)
+    assert "g (not evaluated in the last day)" in text_of(page)
     assert revision() == before
     done = answer(client, page, typed_name="Production", reason="Stale")
     assert messages_of(done) == ["2 flags are archived."]
@@ -151,6 +151,14 @@ def test_bulk_archive__names_the_flags_and_is_undone_as_one(flag: Flag, producti
     assert Flag.objects.filter(archived_at=None).count() == 0
     undo(client)
     assert Flag.objects.filter(archived_at=None).count() == 2
+
+
+def test_bulk_archive__of_archived_flags__changes_nothing(flag: Flag) -> None:
+    client = sign_in()
+    client.post(address("archive", flag), {"opened_in": "production"})
+    before, where = revision(), f"{LIST}?shelf=archived"
+    done = client.post(where, {"action": "production:archive", "_selected_action": [str(flag.pk)], "index": "0"})
+    assert (said(done), revision()) == ("All of these flags are archived.", before)
 
 
 def test_bulk_archive__of_which_one_is_on_elsewhere__is_refused(
@@ -196,14 +204,26 @@ def test_undo__without_the_right__is_forbidden(flag: Flag) -> None:
     assert undo(viewer).status_code == 403
     assert undo_addresses(viewer.get(reverse("admin:config_change_change", args=[made]))) == []
     assert undo(sign_in(username="root"), made + 1).status_code == 403
-    assert sign_in(username="zoe").get(reverse("admin:config_change_undo", args=[made])).status_code == 405
+
+
+def test_undo__opened_as_a_page__leads_to_that_of_the_change(flag: Flag) -> None:
+    where = reverse("admin:config_change_undo", args=[revision()])
+    assert sign_in().get(where).url == reverse("admin:config_change_change", args=[revision()])
+
+
+def test_links_to_changes__are_for_those_who_may_see_the_log(flag: Flag) -> None:
+    client = sign_in("flags.view_flag", "flags.change_flag")
+    shown = client.get(switch(client, flag).url).content.decode()
+    assert "/undo/" in shown
+    assert "Show the change" not in shown
+    assert "config/change" not in client.get(address("history", flag)).content.decode()
 
 
 def test_undo__to_another_site__stays_here(flag: Flag) -> None:
     client = sign_in()
     switch(client, flag)
     done = undo(client, next="https://example.com/")
-    assert done.url.startswith("/admin/config/change/")
+    assert done.url == LIST
 
 
 def test_segment__is_undone__until_it_changes(db: None) -> None:
