@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from flags.engine.conditions import USER_ID
 from flags.engine.operands import Operand
 from flags.engine.operators import OPERATORS
 from flags.engine.timestamps import parse_timestamp
@@ -147,6 +148,9 @@ def _rule(rule: Rule, wording: Wording) -> str:
     audience = _audience(rule) or ("" if conditions else "everyone")
     users = " whose ".join(filter(None, (audience or "users", conditions)))
     short = users if audience or wording.is_sentence else conditions
+    if (unit := rule.get("bucketBy", USER_ID)) != USER_ID:
+        # Users without the attribute are not matched, whatever the share is.
+        short, users = f"{short} with {unit}", f"{users} by {unit}"
     return describe_schedule(rule, short, users, wording, is_long=bool(conditions)) + _served(rule)
 
 

@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from config.keys.environments import create_environment
 from config.models import Change, Environment
@@ -58,6 +60,15 @@ def test_page__of_a_flag__shows_what_would_change_and_changes_nothing(admin: Adm
     assert "Production now off everyone Production then on 50 % of everyone" in text_of(page)
     assert "enabled: off → on rule 1: nothing → 50 % of everyone" in text_of(page)
     assert revision() == before
+
+
+def test_page__any_number_of_flags__takes_as_many_queries(admin: AdminClient) -> None:
+    counts = []
+    for keys in ("a", "a", "a,b,same"):  # the first request fills caches
+        with CaptureQueriesContext(connection) as queries:
+            admin.post(f"{LIST}promote/", {"flags": keys, "way": "staging:production"})
+        counts.append(len(queries))
+    assert counts[1] == counts[2] <= 40, counts
 
 
 def test_page__confirmed__promotes_with_its_reason(admin: AdminClient) -> None:

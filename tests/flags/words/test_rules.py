@@ -64,6 +64,10 @@ DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
         ),
         ([rule(PRO, enabled=False), rule(type="percentage", percentage=5)], "5 % of everyone"),
         ([rule(PRO, enabled=False)], "no one: all rules are off"),
+        ([rule(type="percentage", percentage=25, bucketBy="company")], "25 % of everyone by company"),
+        ([rule(type="percentage", percentage=100, bucketBy="company")], "everyone with company"),
+        ([rule(type="percentage", percentage=100, bucketBy="userId")], "everyone"),
+        ([rule(PRO, percentage=25, bucketBy="company")], "25 % of users whose plan equals pro by company"),
         (
             [
                 {
