@@ -212,7 +212,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SWAGGER_UI_SETTINGS": {
-        "deepLinking": True,
+        "deepLinking": False,
         "validatorUrl": None,
     },  # the validator would send the schema to another host
     "REDOC_DIST": "SIDECAR",

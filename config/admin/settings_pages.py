@@ -96,9 +96,9 @@ class EnvironmentAdmin(DomainAdmin):
     def shown_name(self, environment: Environment) -> SafeString:
         return show_environment(environment)
 
-    @column("", label={"default": "info"})
+    @column("Default", label={"default": "info"})
     def shown_default(self, environment: Environment) -> tuple[str, str] | None:
-        return ("default", "default") if environment.is_default else None
+        return ("default", "yes") if environment.is_default else None
 
     @column("Protected")
     def shown_protection(self, environment: Environment) -> str:

@@ -27,7 +27,7 @@ RULES = [
 
 def test_overview__after_signing_in__is_the_first_page(visit: Visit) -> None:
     expect(visit.page).to_have_url(visit.root + "/admin/")
-    expect(visit.page.get_by_role("heading", name="Latest changes")).to_be_visible()
+    expect(visit.page.get_by_role("heading", name="Changed today")).to_be_visible()
 
 
 def test_flag__switched_in_the_list__is_on(visit: Visit) -> None:

@@ -1,0 +1,119 @@
+"""Every page is accessible: axe finds nothing on it, in light and in dark, and its landmarks work by keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.core.management import call_command
+from playwright.sync_api import Browser, Page, expect
+
+from config.models import ApiKey, Environment
+from experiments.models import Experiment, Metric
+from flags.models import Flag, Segment
+from tests.browser.conftest import Visit
+
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
+
+LISTS = (
+    "flags/flag",
+    "flags/segment",
+    "experiments/experiment",
+    "experiments/metric",
+    "events/event",
+    "config/change",
+    "config/environment",
+    "config/apikey",
+    "auth/user",
+    "auth/group",
+)
+Rules = Mapping[str, Mapping[str, bool]]
+
+OF_OTHERS: Rules = {
+    # The theme's scrolling areas all have one name.
+    "landmark-unique": {"enabled": False},
+}
+OF_DOCS: Rules = {**OF_OTHERS, "region": {"enabled": False}, "heading-order": {"enabled": False}}
+"""Swagger UI and Redoc put their introduction outside of landmarks, and leave out levels of headings."""
+NOT_OURS = [[".help-tooltip"]]
+"""Django's own choosers of rights have labels that say nothing to a screen reader."""
+
+
+def addresses() -> Iterator[str]:
+    yield from ("", "password_change/", "experiments/experiment/planner/", "experiments/experiment/user/?id=ada")
+    for path in LISTS:
+        yield f"{path}/"
+    for path in ("flags/flag", "flags/segment", "experiments/experiment", "experiments/metric", "config/apikey"):
+        yield f"{path}/add/"
+    flag, segment = Flag.objects.get(key="new-checkout").pk, Segment.objects.all()[0].pk
+    for page in ("change", "history", "try_it", "promote", "archive", "delete"):
+        yield f"flags/flag/{flag}/{page}/"
+    yield f"flags/segment/{segment}/change/"
+    for experiment in Experiment.objects.all():
+        yield f"experiments/experiment/{experiment.pk}/change/"
+    running = Experiment.objects.filter(status="running")[0].pk
+    for page in ("results", "stop", "ship", "history"):
+        yield f"experiments/experiment/{running}/{page}/"
+    yield f"experiments/metric/{Metric.objects.all()[0].pk}/change/"
+    yield f"config/environment/{Environment.objects.all()[0].pk}/change/"
+    yield "auth/user/1/change/"
+    for key in ApiKey.objects.all()[:1]:
+        yield f"config/apikey/{key.pk}/change/"
+
+
+def complaints(page: Page, rules: Rules) -> list[str]:
+    found = Axe().run(page, context={"exclude": NOT_OURS}, options={"rules": rules}).response["violations"]
+    places = ((each["id"], node) for each in found for node in each["nodes"])
+    return [f"{page.url}: {rule}: {node['target']} {node['html'][:200]}" for rule, node in places]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages__of_everything__give_axe_nothing_to_complain_about(visit: Visit, scheme: str) -> None:
+    call_command("demo", "--users", "200", "--events", "2000", stdout=StringIO())
+    page = visit.page
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    found: list[str] = []
+    for address in addresses():
+        visit.open(f"/admin/{address}")
+        assert page.get_by_role("main").count() == 1, address
+        found += complaints(page, OF_OTHERS)
+    assert found == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("address", "rules"),
+    [
+        ("/admin/login/", {}),
+        ("/guide", {}),
+        ("/guide/tour/flags", {}),
+        ("/clients/", {}),
+        ("/docs", OF_DOCS),
+        ("/redoc", OF_DOCS),
+    ],
+)
+def test_public_page__gives_axe_nothing_to_complain_about(
+    browser: Browser, live_server: Any, address: str, rules: Rules, scheme: str
+) -> None:
+    page = browser.new_page(color_scheme=scheme)  # type: ignore[arg-type]
+    page.goto(live_server.url + address)
+    page.wait_for_load_state("networkidle")
+    assert complaints(page, rules) == []
+    page.close()
+
+
+def test_page__by_keyboard__leads_past_the_menu_and_opens_it(visit: Visit) -> None:
+    visit.open("/admin/flags/flag/")
+    visit.page.keyboard.press("Tab")
+    expect(visit.page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    visit.page.keyboard.press("Enter")
+    expect(visit.page.get_by_role("main")).to_be_focused()
+    menu = visit.page.get_by_role("button", name="Menu")
+    expect(menu).to_have_attribute("aria-expanded", "true")
+    menu.focus()
+    visit.page.keyboard.press("Enter")
+    expect(menu).to_have_attribute("aria-expanded", "false")
+    expect(visit.page.get_by_role("link", name="Segments")).to_be_hidden()
