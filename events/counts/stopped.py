@@ -45,11 +45,14 @@ _STOPPED = f"""
         AND counted.quarter > silent.quarter - %s AND counted.quarter <= silent.quarter
         GROUP BY silent.name, silent.quarter, counted.quarter HAVING SUM(counted.count) > 0
     ), pauses AS (
-        SELECT name, last, (last - quarter) / %s AS hour,
-            quarter - LAG(quarter) OVER (PARTITION BY name ORDER BY quarter) AS pause FROM received
+        SELECT name, last, (last - quarter) / %s AS hour, quarter - LAG(quarter) OVER earlier AS pause,
+            (last - LAG(quarter) OVER earlier) / %s AS hour_before
+        FROM received WINDOW earlier AS (PARTITION BY name ORDER BY quarter)
+    ), hours AS (
+        SELECT name, last, SUM(CASE WHEN hour = hour_before THEN 0 ELSE 1 END) AS number, MAX(pause) AS longest_pause
+        FROM pauses GROUP BY name, last
     )
-    SELECT name, last, COUNT(DISTINCT hour), MAX(pause) FROM pauses GROUP BY name, last
-    HAVING COUNT(DISTINCT hour) > %s
+    SELECT name, last, number, longest_pause FROM hours WHERE number > %s
 """  # noqa: S608 (no data)
 
 
@@ -81,7 +84,8 @@ def stopped_events(environment: Environment, names: Iterable[str], now: datetime
         # is that of the statement.
         parameters: list[Any] = [
             *(environment.pk, current, json.dumps(wanted, ensure_ascii=False)),
-            *(current - LEAST_SILENCE // QUARTER, environment.pk, WATCHED // QUARTER, _HOUR // QUARTER, _MOST_UNSTEADY),
+            *(current - LEAST_SILENCE // QUARTER, environment.pk, WATCHED // QUARTER),
+            *(_HOUR // QUARTER, _HOUR // QUARTER, _MOST_UNSTEADY),
         ]
         cursor.execute(_STOPPED.format(names=_NAMES[connection.vendor]), parameters)
         return {

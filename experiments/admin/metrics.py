@@ -68,21 +68,25 @@ class MetricAdmin(DomainAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         request.uses = _count_uses()  # type: ignore[attr-defined]  # ours, for all rows of the list
-        definitions, environment = [*map(definition_of, Metric.objects.all())], current_environment(request)
-        request.missing = never_received(definitions, environment)  # type: ignore[attr-defined]
-        request.stopped = stopped(definitions, environment, timezone.now())  # type: ignore[attr-defined]
         answer: HttpResponse = super().changelist_view(request, extra_context)
         return answer
+
+    def for_page(self, request: HttpRequest, queryset: Any) -> Any:
+        metrics, environment = list(queryset), current_environment(request)
+        definitions = [definition_of(metric) for metric in metrics]
+        request.missing = never_received(definitions, environment)  # type: ignore[attr-defined]
+        request.stopped = stopped(definitions, environment, timezone.now())  # type: ignore[attr-defined]
+        return metrics
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         uses: Counter[str] = getattr(request, "uses", None) or Counter()
 
-        missing: set[str] = getattr(request, "missing", set())
-        all_stopped: dict[str, Stopped] = getattr(request, "stopped", {})
-
         @column("What it computes", ordering="event")
         def shown_computation(metric: Metric) -> SafeString:
             definition = definition_of(metric)
+            # Both are read for the rows of the page, after the columns are made.
+            missing: set[str] = getattr(request, "missing", set())
+            all_stopped: dict[str, Stopped] = getattr(request, "stopped", {})
             warning = _warn(definition, missing, all_stopped, current_environment(request))
             error = format_html('<em class="hy-error">{}</em>', warning) if warning else ""
             return format_html("{}{}", describe_definition(definition), error)

@@ -65,8 +65,8 @@ def test_list__any_number_of_metrics__takes_as_many_queries(
         ExperimentFactory(metrics=[f"m{at}"])
     client = sign_in()
     client.get(LIST)
-    # session, user, environments, uses, definitions, missing events, stopped events, count, metrics
-    with django_assert_num_queries(9):
+    # session, user, environments, uses, count, metrics, missing events, stopped events
+    with django_assert_num_queries(8):
         client.get(LIST)
 
 
