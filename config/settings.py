@@ -131,7 +131,8 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ]
+            ],
+            "builtins": ["config.admin.times"],
         },
     }
 ]
@@ -232,7 +233,7 @@ UNFOLD = {
     "SITE_URL": None,
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": [f"{STATIC_URL}config/admin.css"],
-    "SCRIPTS": [],
+    "SCRIPTS": [f"{STATIC_URL}config/local_times.js"],
     "GLOBAL_CALLBACK": "config.admin.current_environment.page_context",
     "DASHBOARD_CALLBACK": "experiments.admin.dashboard.add_overview",
     "BORDER_RADIUS": "8px",

@@ -17,7 +17,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.dateformat import format as date_format
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -29,13 +28,13 @@ from unfold.views import ChangeList
 
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
+from config.admin.times import minute
 from config.api.failures import request_id
 from config.change_log.descriptions import DescribedChange, describe_change
 from config.change_log.undoing import undos
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
 from config.models import Change, ChangeQuerySet, Environment, ReasonSetting, Source
-from config.timestamps import format_timestamp
 
 _CHANGES_A_PAGE = 50
 _LONG_CHANGES_A_PAGE = 10
@@ -355,18 +354,7 @@ def in_two_lines(first: str, second: str) -> SafeString:
 
 def moment(at: datetime | None) -> SafeString | None:
     """Return a time to the minute, with the microseconds in its tooltip."""
-    if at is None:
-        return None
-    try:
-        local = timezone.localtime(at)
-    except OverflowError:  # the first and last hours of the calendar have no local time in some zones
-        local = at
-    return format_html(
-        '<time class="hy-moment" datetime="{}" title="{}">{}</time>',
-        at.isoformat(),
-        format_timestamp(at),
-        date_format(local, "j M Y, H:i"),
-    )
+    return None if at is None else minute(at)
 
 
 class ReadOnly:

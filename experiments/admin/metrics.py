@@ -89,7 +89,7 @@ class MetricAdmin(DomainAdmin):
             all_stopped: dict[str, Stopped] = getattr(request, "stopped", {})
             warning = _warn(definition, missing, all_stopped, current_environment(request))
             error = format_html('<em class="hy-error">{}</em>', warning) if warning else ""
-            return format_html("{}{}", describe_definition(definition), error)
+            return format_html("<div>{}{}</div>", describe_definition(definition), error)
 
         @column("Used by", empty_value="no experiments yet")
         def shown_use(metric: Metric) -> str | None:

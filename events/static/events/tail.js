@@ -104,7 +104,6 @@ function set(following) {
 }
 
 if (tail) {
-  start.hidden = false;
   start.addEventListener("click", () => set(true));
   stop.addEventListener("click", () => set(false));
   document.addEventListener("visibilitychange", () => {

@@ -190,4 +190,4 @@ def test_days_left__of_a_plan__follow_the_shortest_run_and_the_pace(
         assign(experiment.pk, f"user-{number}", "green", NOON + timedelta(hours=1))
     with time_machine.travel(NOON + day * DAY, tick=False):
         text = text_of(sign_in().get("/admin/"))
-    assert f"runs {users} users since 31 Jan 2026{'; ' if words else ''}{words} " in text
+    assert f"runs {users} users since 31 Jan 2026{' ; ' if words else ''}{words} " in text

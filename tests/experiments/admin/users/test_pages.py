@@ -180,7 +180,7 @@ def test_experiments__of_an_exposed_user__say_that_the_user_counts(running: Expe
     assign(running.pk, "ada", "green", NOON, {})
     response = look(sign_in())
     assert words_of(response)["e"] == ("green", True, "Counts for green; assigned by Halyard.")
-    assert "Exposed on 31 Jan 2026, 12:00." in text_of(response)
+    assert "Exposed on 31 Jan 2026, 12:00 ." in text_of(response)
 
 
 def test_experiments__of_a_user_in_several_variants__say_which_counts(running: Experiment) -> None:

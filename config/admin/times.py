@@ -1,0 +1,52 @@
+"""Filters that every template has: points in time as elements, which the script `local_times.js` completes.
+
+Each has the time zone of the setting in its text, and the exact time in UTC in its tooltip. The script adds the time of
+the reader's own zone to both.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.template import Library
+from django.utils import timezone
+from django.utils.dateformat import format as date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from config.timestamps import format_timestamp
+
+register = Library()
+
+
+@register.filter
+def minute(at: datetime | None) -> SafeString:
+    """Return `25 Nov 2026, 15:03`."""
+    return _element(at, "j M Y, H:i")
+
+
+@register.filter
+def second(at: datetime | None) -> SafeString:
+    """Return `25 Nov 2026, 15:03:21 UTC`."""
+    return _element(at, "j M Y, H:i:s T")
+
+
+@register.filter
+def day(at: datetime | None) -> SafeString:
+    """Return `25 Nov 2026`. Only the tooltip has the time."""
+    return _element(at, "j M Y")
+
+
+def _element(at: datetime | None, form: str) -> SafeString:
+    if at is None:
+        return SafeString("")
+    try:
+        local = timezone.localtime(at)
+    except OverflowError:  # the first and last hours of the calendar have no local time in some zones
+        local = at
+    return format_html(
+        '<time class="hy-moment" datetime="{}" title="{}">{}</time>',
+        at.isoformat(),
+        format_timestamp(at),
+        date_format(local, form),
+    )
