@@ -56,7 +56,7 @@ class WritePages(DomainAdmin):
         if request.method != "POST":  # such as after signing in again
             return HttpResponseRedirect(self.address_of("change", revision))
         changes = write_of(revision)
-        if not changes or not _may_undo_all(request, changes):
+        if not changes or (undo_of(changes) and not _may_undo_all(request, changes)):
             raise PermissionDenied
         try:
             undo_write(revision, **writer(request))

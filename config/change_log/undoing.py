@@ -5,7 +5,7 @@ The rooms that write a kind of object register how it goes back. Steps of experi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -28,6 +28,10 @@ undos: dict[str, Undo] = {}
 """How objects of a kind go back. Kinds of one write must have the same function."""
 
 
+steps: dict[str, Callable[[Change], bool]] = {}
+"""For kinds of which some changes do not go back: whether a change is one of these."""
+
+
 def write_of(revision: int) -> list[Change]:
     """Return all changes of the write that made this change, in their order; none if there is no such change."""
     change = Change.objects.filter(revision=revision).first()
@@ -36,9 +40,15 @@ def write_of(revision: int) -> list[Change]:
 
 def undo_of(changes: Sequence[Change]) -> Undo | None:
     """Return how a write goes back, or None if it does not, such as a write of the API."""
+    if not changes:
+        return None
     found = {undos.get(change.kind) for change in changes}
     undo = found.pop() if len(found) == 1 else None
-    return undo if all(change.source == Source.ADMIN for change in changes) else None
+    return undo if all(change.source == Source.ADMIN and not _is_step(change) for change in changes) else None
+
+
+def _is_step(change: Change) -> bool:
+    return change.kind in steps and steps[change.kind](change)
 
 
 def is_recent(changes: Sequence[Change], now: datetime) -> bool:

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from config.admin.current_environment import current_environment
 from config.admin.site import ChoiceFilter, MenuFilter, column, in_two_lines, moment, writer_here
 from config.change_log.descriptions import value_describers
+from config.change_log.undoing import steps, undos
 from experiments.admin.experiment_forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, MeasuredForm, NewDraftForm
 from experiments.admin.metrics import MetricAdmin, known_metrics
 from experiments.admin.plan_words import describe_plan
@@ -37,6 +38,7 @@ from experiments.api.permissions import require_flag
 from experiments.design.groups import free_in
 from experiments.design.plan import new_plan
 from experiments.lifecycle import changes
+from experiments.lifecycle.undoing import is_step, undo
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.results.computing import analyse_experiment
@@ -48,6 +50,7 @@ from flags.words.rules import operator_choices
 
 admin.site.register(Metric, MetricAdmin)
 value_describers[changes.KIND] = describe_experiment_value
+undos[changes.KIND], steps[changes.KIND] = undo, is_step
 
 _FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_plan")
 _MOMENTS = ("shown_creation", "shown_start", "shown_end")

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from config.change_log.preconditions import check_version as check_version
-from config.change_log.writing import Actor, writing
+from config.change_log.writing import Actor, Writing, writing
 from config.database.locks import lock_environment
 from config.documents import Document, is_same
 from config.errors import DomainError, ErrorCode, ValidationFailed
@@ -86,31 +86,36 @@ def update_experiment(
     DomainError `experiment_not_found` or `experiment_locked`.
     """
     with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
-        sent = _without_nulls(_without_derived(experiment, changes))
-        design = {**_design_of(experiment), **sent}
-        new = {name: value for name, value in sent.items() if not is_same(value, getattr(experiment, name))}
-        if details := [*check_design(design), *(check_salts(key, design["group"]) if "group" in new else ())]:
-            raise ValidationFailed(details)
-        is_measured = experiment.status != Status.DRAFT and "metrics" in new
-        if new.keys() - CHANGEABLE - ({"metrics"} if is_measured else set()):
-            _require_draft(experiment, "changed", new)
-        if new:
-            before = document(experiment)
-            if "forced_variants" in new:
-                experiment.forced_variants = new["forced_variants"]
-                remove_forced_exposures(experiment)  # first, because it uses the metrics from before the change
-            if is_measured:
-                new["definitions"] = _add_metrics(experiment, new["metrics"])
-            if experiment.status == Status.DRAFT:
-                new["tuning_size"] = tuning_size_of(design)
-            for name, value in new.items():
-                setattr(experiment, name, value)
-            _check_surroundings(experiment, new)
-            experiment.save(update_fields=list(new))
-            log_change(log, experiment, before)
-            if "forced_variants" in new and experiment.status == Status.RUNNING:
-                put_rule(log, experiment)
+        change(log, experiment, changes)
     return experiment
+
+
+def change(log: Writing, experiment: Experiment, changes: Mapping[str, Any]) -> None:
+    """Merge changes into an experiment and append its change, as `update_experiment` does."""
+    sent = _without_nulls(_without_derived(experiment, changes))
+    design = {**_design_of(experiment), **sent}
+    new = {name: value for name, value in sent.items() if not is_same(value, getattr(experiment, name))}
+    if details := [*check_design(design), *(check_salts(experiment.key, design["group"]) if "group" in new else ())]:
+        raise ValidationFailed(details)
+    is_measured = experiment.status != Status.DRAFT and "metrics" in new
+    if new.keys() - CHANGEABLE - ({"metrics"} if is_measured else set()):
+        _require_draft(experiment, "changed", new)
+    if new:
+        before = document(experiment)
+        if "forced_variants" in new:
+            experiment.forced_variants = new["forced_variants"]
+            remove_forced_exposures(experiment)  # first, because it uses the metrics from before the change
+        if is_measured:
+            new["definitions"] = _add_metrics(experiment, new["metrics"])
+        if experiment.status == Status.DRAFT:
+            new["tuning_size"] = tuning_size_of(design)
+        for name, value in new.items():
+            setattr(experiment, name, value)
+        _check_surroundings(experiment, new)
+        experiment.save(update_fields=list(new))
+        log_change(log, experiment, before)
+        if "forced_variants" in new and experiment.status == Status.RUNNING:
+            put_rule(log, experiment)
 
 
 def delete_experiment(
@@ -124,10 +129,15 @@ def delete_experiment(
 ) -> None:
     """Delete a draft. A started experiment has results and cannot be deleted."""
     with writing_experiment(key, environment, if_match, actor=actor, at=at, reason=reason) as (log, experiment):
-        _require_draft(experiment, "deleted")
-        before, experiment_id = document(experiment), experiment.pk
-        experiment.delete()
-        log.append(KIND, object_id=experiment_id, key=key, environment=environment.key, before=before, after=None)
+        remove(log, experiment)
+
+
+def remove(log: Writing, experiment: Experiment) -> None:
+    """Delete a draft and append its change, as `delete_experiment` does."""
+    _require_draft(experiment, "deleted")
+    before, experiment_id, environment = document(experiment), experiment.pk, experiment.environment.key
+    experiment.delete()
+    log.append(KIND, object_id=experiment_id, key=experiment.key, environment=environment, before=before, after=None)
 
 
 def start_experiment(

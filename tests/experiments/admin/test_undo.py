@@ -1,4 +1,4 @@
-"""Undoing changes of metrics that were made in the admin, and what does not go back."""
+"""Undoing changes of metrics and experiments that were made in the admin, and what does not go back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 from django.urls import reverse
 
 from config.models import Change, Environment
+from experiments.lifecycle.changes import document as experiment_document
+from experiments.lifecycle.changes import get_experiment, update_experiment
 from experiments.metrics.changes import create_metric, document, get_metric, update_metric
-from experiments.models import Metric
+from experiments.models import Experiment, Metric
 from tests.admin import AdminClient, filled, messages_of, revision, sign_in
 from tests.conftest import ACTOR, NOON
 from tests.factories import ExperimentFactory
@@ -62,15 +64,43 @@ def test_metric__created_or_deleted__is_undone(db: None) -> None:
     assert not Metric.objects.exists()
 
 
+def test_edit_of_an_experiment__is_undone__until_it_changes(production: Environment) -> None:
+    experiment = ExperimentFactory(key="e", running=True)
+    client, page = sign_in(), reverse("admin:experiments_experiment_change", args=[experiment.pk])
+    then = experiment_document(experiment)
+    done = client.post(page, filled(client, page, owner="Ada", description="New", forced_variants='{"u": "green"}'))
+    assert f"/admin/config/change/{revision()}/undo/" in client.get(done.url).content.decode()
+    made = revision()
+    update_experiment(key="e", environment=production, changes={"owner": "Eve"}, actor=ACTOR, at=NOON)
+    assert "The experiment e has changed since" in undo(client, made)
+    update_experiment(key="e", environment=production, changes={"owner": "Ada"}, actor=ACTOR, at=NOON)
+    assert undo(client, made) == "The change of e is undone."
+    assert experiment_document(get_experiment("e", production)) == then
+
+
+def test_draft__edited_or_created__is_undone(production: Environment) -> None:
+    client, add = sign_in(), reverse("admin:experiments_experiment_add")
+    client.post(add, filled(client, add, key="e", metrics='["buy"]', percentage="50", minimum_days="9"))
+    created, then = revision(), experiment_document(get_experiment("e", production))
+    page = reverse("admin:experiments_experiment_change", args=[then["id"]])
+    edits = {"percentage": "", "minimum_days": "14", "owner": "Ada", "planned_sample_size": "1000"}
+    assert client.post(page, filled(client, page, **edits)).status_code == 302
+    assert undo(client) == "The change of e is undone."
+    assert experiment_document(get_experiment("e", production)) == then
+    assert undo(client, created) == "The change of e is undone."
+    assert not Experiment.objects.exists()
+
+
 def test_steps_of_experiments_and_keys__are_not_undone(production: Environment) -> None:
     experiment = ExperimentFactory()
     client: Any = sign_in()
     start = reverse("admin:experiments_experiment_start", args=[experiment.pk])
     done = client.post(start, {"opened_in": "production"})
-    made = revision()
-    assert f'href="/admin/config/change/{made}/change/"' in client.get(done.url).content.decode()
+    made, shown = revision(), client.get(done.url).content.decode()
+    assert f'href="/admin/config/change/{made}/change/"' in shown
+    assert "/undo/" not in shown
     assert undo(client, made) == "This change cannot be undone."
     add = reverse("admin:config_apikey_add")
     client.post(add, filled(client, add, name="k", environment=production.pk, scope="client"))
     assert revision() == made + 1
-    assert client.post(reverse("admin:config_change_undo", args=[made + 1])).status_code == 403
+    assert undo(client) == "This change cannot be undone."
