@@ -20,6 +20,7 @@ from flags.words.schedules import Rule, Wording, describe_ended, describe_ramp, 
 
 _MOST_RULES = 3
 _MOST_VALUES = 3
+_ALL = 100
 
 # How each operator reads, and how it reads when it is negated.
 _WORDS = {
@@ -128,7 +129,16 @@ def _summarise(rules: Sequence[Rule], wording: Wording) -> str:
         return f"no one: {_describe_ends(rules, wording.at)}"
     shown = "; ".join(_rule(rule, wording) for rule in current[:_MOST_RULES])
     more = len(current) - _MOST_RULES
-    return f"{shown}; and {more} more" if more > 0 else shown
+    if more > 0:
+        return f"{shown}; and {more} more"
+    return f"{shown}; everyone else" if _leaves_others_on(rules) else shown
+
+
+def _leaves_others_on(rules: Sequence[Rule]) -> bool:
+    """Return whether experiments have all the rules, and not all the users. They change nothing for other users."""
+    if any(rule.get("type") != "experiment" for rule in rules):
+        return False
+    return all("group" in rule or rule.get("conditions") or rule.get("percentage", _ALL) < _ALL for rule in rules)
 
 
 def _describe_ends(rules: Sequence[Rule], at: datetime) -> str:

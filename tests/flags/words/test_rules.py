@@ -19,6 +19,8 @@ def rule(*conditions: tuple[Any, ...], **fields: Any) -> dict[str, Any]:
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 PRO = ("plan", "equals", "pro")
+PRO_CONDITION = {"attribute": "plan", "operator": "equals", "value": "pro"}
+PLAIN = "experiment checkout: control 50 → off / treatment 50 → on"
 DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
 
 
@@ -30,8 +32,12 @@ DRIVEN = "experiment checkout: control 50 → old / treatment 50 → new"
         ([rule(type="percentage", percentage=0.125)], "0.125 % of everyone"),
         ([rule(type="percentage", percentage=100)], "everyone"),
         ([rule(type="percentage", percentage=25), rule(PRO)], "25 % of everyone; plan equals pro"),
-        ([experiment_rule()], "experiment checkout: control 50 → off / treatment 50 → on"),
+        ([experiment_rule()], PLAIN),
         ([experiment_rule(is_plain=False), rule(PRO)], f"{DRIVEN}; plan equals pro"),
+        ([experiment_rule(percentage=20)], f"{PLAIN}; everyone else"),
+        ([experiment_rule(conditions=[PRO_CONDITION])], f"{PLAIN}; everyone else"),
+        ([experiment_rule(percentage=20), rule(PRO)], f"{PLAIN}; plan equals pro"),
+        ([experiment_rule(percentage=20), rule(PRO, enabled=False)], PLAIN),
         ([rule(PRO, percentage=10)], "10 % of users whose plan equals pro"),
         ([rule(PRO, type="percentage", percentage=10)], "10 % of everyone whose plan equals pro"),
         ([rule(PRO, ("age", "greaterThan", 17))], "plan equals pro and age is over 17"),

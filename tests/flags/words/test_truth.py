@@ -21,6 +21,7 @@ from flags.engine.timestamps import parse_timestamp
 from flags.engine.types import Configuration, Context, Evaluation, Flag
 from flags.validation.parsing import parse_flag
 from flags.words.rules import describe_flag_value, describe_rule, describe_state, summarise_rules
+from tests.flags.engine.experiments import experiment_rule
 from tests.flags.engine.reference import reference_bucket
 
 NOW = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)  # a Wednesday
@@ -260,6 +261,18 @@ def test_summary__random_schedules_at_random_moments__is_true(seed: int) -> None
         words = summarise_rules([rule], at)
         claims = [] if words.startswith("no one: ") else [read_rule(words, at)]
         check(claims, compile_rules(rule), probes(rule, at), words)
+
+
+@pytest.mark.parametrize("fields", [{}, {"percentage": 20}, {"conditions": PRO}])
+@pytest.mark.parametrize("others", [[], [{"type": "percentage", "percentage": 100, "enabled": False}]])
+def test_summary__of_a_flag_that_an_experiment_drives__says_what_others_see(
+    fields: dict[str, Any], others: list[dict[str, Any]]
+) -> None:
+    rules = [experiment_rule(**fields), *others]
+    answers = evaluations(compile_rules(*rules), NOW)
+    is_on_for_others = [answer.enabled for answer in answers if answer.participation is None]
+    words = summarise_rules(rules, NOW)
+    assert words.endswith("; everyone else") == (bool(is_on_for_others) and all(is_on_for_others))
 
 
 EVERYONE = {"type": "percentage", "percentage": 100}
