@@ -25,6 +25,7 @@ from unfold.widgets import (
 from config.admin.current_environment import current_environment, environments_of, switch_environment
 from config.admin.forms import DomainForm, TextField
 from config.admin.reasons import reason_of
+from config.admin.revision import answer_revision
 from config.admin.site import (
     ChoiceFilter,
     Confirmation,
@@ -114,7 +115,8 @@ class EnvironmentAdmin(DomainAdmin):
 
     def get_urls(self) -> list[Any]:
         switch = path("switch/", self.admin_site.admin_view(switch_environment), name="switch_environment")
-        return [switch, *super().get_urls()]
+        revision = path("revision/", self.admin_site.admin_view(answer_revision), name="revision")
+        return [switch, revision, *super().get_urls()]
 
     def get_fieldsets(self, request: HttpRequest, obj: Environment | None = None) -> Any:
         default = [] if obj is None else ["is_default"]

@@ -1,0 +1,98 @@
+// Keeps a list up to date. Only cells that differ are replaced, so the focus, ticked boxes and the scroll position stay.
+const MILLISECONDS_BETWEEN_LOOKS = 5000;
+const FOCUSABLE = "a[href], button, input:not([type=hidden]), select, summary";
+
+const here = document.getElementById("hy-live");
+let revision = null;
+let timer = null;
+
+/** What a cell says and leads to. Local times, which a script has added, are left out. */
+function contentOf(cell) {
+  const copy = cell.cloneNode(true);
+  for (const added of copy.querySelectorAll(".hy-local, input[type=hidden]")) added.remove();
+  const links = [...copy.querySelectorAll("a[href], [aria-checked], button")].map((element) => `${element.getAttribute("href")} ${element.getAttribute("aria-checked")} ${element.getAttribute("aria-label")}`);
+  return [copy.textContent.replace(/\s+/g, " ").trim(), ...links].join("\n");
+}
+
+/** The rows of a page by what they are about: the address of the object, or the text of the first cell. */
+function rowsOf(page) {
+  const rows = [...page.querySelectorAll("#result_list .data-row")];
+  return new Map(rows.map((row) => [row.querySelector("th a[href]")?.getAttribute("href") ?? contentOf(row.cells[0]), row.closest("tbody")]));
+}
+
+function update(old, fresh) {
+  const cells = [...fresh.querySelector(".data-row").cells];
+  [...old.querySelector(".data-row").cells].forEach((cell, index) => {
+    const other = cells[index];
+    if (!other || cell.matches(".action-checkbox") || contentOf(cell) === contentOf(other)) return;
+    const at = [...cell.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+    cell.replaceWith(other);
+    if (at >= 0) other.querySelectorAll(FOCUSABLE)[at]?.focus({ preventScroll: true });
+  });
+}
+
+/** Make the rows those of another page. The first row that is in view stays where it is, unless it is gone. */
+function show(page) {
+  const table = document.getElementById("result_list");
+  const [old, fresh] = [rowsOf(document), rowsOf(page)];
+  if (!table || !old.size || !fresh.size) {
+    here.hidden = contentOf(document.body) === contentOf(page.body);
+    return;
+  }
+  const kept = [...old].filter(([key]) => fresh.has(key)).map(([, row]) => row);
+  const anchor = kept.find((row) => row.getBoundingClientRect().bottom > 0);
+  const top = anchor?.getBoundingClientRect().top;
+  const isFocusedRowGone = [...old].some(([key, row]) => !fresh.has(key) && row.contains(document.activeElement));
+  for (const [key, row] of old) if (!fresh.has(key) && !row.contains(document.activeElement)) row.remove();
+  let before = null;
+  for (const [key, row] of fresh) {
+    const known = old.get(key);
+    if (known) update(known, row);
+    const shown = known ?? document.importNode(row, true);
+    const next = before ? before.nextElementSibling : table.querySelector("tbody");
+    // A row that is moved loses the focus, so others are moved around it.
+    if (shown !== next) {
+      if (known && known.contains(document.activeElement)) while (shown.previousElementSibling !== before && shown.previousElementSibling?.matches("tbody")) shown.after(shown.previousElementSibling);
+      else if (before) before.after(shown);
+      else if (next) next.before(shown);
+      else table.append(shown);
+    }
+    before = shown;
+  }
+  if (anchor?.isConnected) window.scrollBy(0, anchor.getBoundingClientRect().top - top);
+  here.hidden = !isFocusedRowGone;
+}
+
+async function refresh() {
+  const response = await fetch(location.href, { headers: { accept: "text/html" } });
+  if (!response.ok || response.redirected) return false;
+  show(new DOMParser().parseFromString(await response.text(), "text/html"));
+  return true;
+}
+
+async function look() {
+  const response = await fetch(here.dataset.address);
+  if (!response.ok || response.redirected) return;
+  const newest = await response.json();
+  const isNew = revision === null ? newest.at >= Number(here.dataset.rendered) : newest.revision !== revision;
+  if (!isNew || await refresh()) revision = newest.revision;
+}
+
+async function run() {
+  timer = null;
+  if (document.hidden) return;
+  timer = -1; // a look is under way
+  try {
+    await look();
+  } catch {
+    // The next look may have an answer.
+  }
+  timer = setTimeout(run, MILLISECONDS_BETWEEN_LOOKS);
+}
+
+if (here) {
+  document.addEventListener("visibilitychange", () => {
+    if (timer === null) run();
+  });
+  timer = setTimeout(run, MILLISECONDS_BETWEEN_LOOKS);
+}
