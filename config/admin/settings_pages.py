@@ -38,6 +38,7 @@ from config.admin.site import (
 )
 from config.admin.write_pages import WritePages, admin_of_kind
 from config.change_log.descriptions import describe_change_briefly, without_long_documents
+from config.change_log.undoing import steps, undos
 from config.keys import api_keys, environments
 from config.models import ApiKey, Change, ChangeQuerySet, Environment, ReasonSetting, Scope, Source, kinds_of
 
@@ -83,6 +84,9 @@ class EnvironmentForm(DomainForm):
         widget=UnfoldAdminSelectWidget(),
         help_text="Whether the admin asks for a reason when something changes in this environment. The API never does.",
     )
+
+
+undos[environments.KIND], steps[environments.KIND] = environments.undo, environments.is_step
 
 
 @admin.register(Environment)

@@ -31,7 +31,7 @@ from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.times import minute
 from config.api.failures import request_id
 from config.change_log.descriptions import DescribedChange, describe_change
-from config.change_log.undoing import undos
+from config.change_log.undoing import goes_back
 from config.change_log.writing import Actor
 from config.errors import DomainError, ErrorCode
 from config.models import Change, ChangeQuerySet, Environment, ReasonSetting, Source
@@ -295,7 +295,7 @@ class DomainAdmin(ModelAdmin):
     def _write_tag(self, request: HttpRequest) -> str:
         """Return `undo-12` for a write that can be undone, `change-12` for another one, and nothing without a write."""
         writes = getattr(getattr(request, "actor", None), "writes", ())
-        return f"{'undo' if self.kind in undos else 'change'}-{writes[-1]}" if writes else ""
+        return f"{'undo' if goes_back(self.kind, writes[-1]) else 'change'}-{writes[-1]}" if writes else ""
 
     # for the pages that Django does not have
 

@@ -51,6 +51,11 @@ def _is_step(change: Change) -> bool:
     return change.kind in steps and steps[change.kind](change)
 
 
+def goes_back(kind: str, revision: int) -> bool:
+    """Return whether a write that was just made in the admin can be undone. It is read for kinds with steps only."""
+    return undo_of(write_of(revision)) is not None if kind in steps else kind in undos
+
+
 def is_recent(changes: Sequence[Change], now: datetime) -> bool:
     return all(now - change.at <= UNDO_WITHIN for change in changes)
 

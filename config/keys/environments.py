@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from config.change_log.writing import Actor, writing
+from config.change_log.undoing import put_back, require_unchanged
+from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
 from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Change, Environment, ReasonSetting, Source
@@ -94,6 +95,23 @@ def _save(log: Any, environment: Environment, **values: Any) -> None:
     if after != before:
         environment.save(update_fields=list(values))
         log.append(KIND, object_id=environment.pk, key=environment.key, before=before, after=after)
+
+
+def is_step(change: Change) -> bool:
+    """Return whether a change is more than an edit: environments cannot be deleted, and one is always the default."""
+    before, after = change.before, change.after
+    return before is None or after is None or before["isDefault"] is not after["isDefault"]
+
+
+def undo(log: Writing, changes: Sequence[Change]) -> None:
+    """Put back edits of environments, if nobody has changed them since. Raises DomainError."""
+    for change in changes:
+        environment = Environment.objects.get(key=change.key)
+        values = put_back(change.before or {}, change.after or {}, document(environment))
+        require_unchanged("environment", [change.key] if values is None else [])
+        if values:
+            new = {"name": values["name"], "protected": values["protected"], "change_reason": values["changeReason"]}
+            _save(log, environment, **new)
 
 
 def document(environment: Environment) -> Document:

@@ -18,7 +18,6 @@ from config.admin.forms import JSONField, ReasonField, StrictForm
 from config.admin.numbers import NumberField, PercentageField
 from config.admin.reasons import reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin, button, writer_here
-from config.change_log.undoing import undo_of, write_of
 from config.errors import DomainError
 from config.models import ReasonSetting
 from experiments.admin.results.panel import build_panel
@@ -110,12 +109,6 @@ _FITTING: Mapping[Status, tuple[str, ...]] = {
 
 class StepPages(DomainAdmin):
     """The pages of the steps. The domain refuses a step that cannot be taken."""
-
-    def _write_tag(self, request: HttpRequest) -> str:
-        """Offer to undo edits alone, not steps."""
-        tag = super()._write_tag(request)
-        revision = int(tag.removeprefix("undo-")) if tag.startswith("undo-") else 0
-        return tag if undo_of(write_of(revision)) else tag.replace("undo-", "change-")
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         experiment = self.find(request, str(object_id))

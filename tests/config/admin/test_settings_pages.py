@@ -152,6 +152,33 @@ def test_environment__protected_by_the_form__is_shown_so_in_the_list(staging: En
     assert "asks first required" in text_of(client.get("/admin/config/environment/"))
 
 
+def test_environment__edited__is_undone__until_it_changes(staging: Environment) -> None:
+    client, where = sign_in(), reverse("admin:config_environment_change", args=[staging.pk])
+    client.post(where, {"name": "Stage", "protected": "on", "change_reason": "none"})
+    made = revision()
+    undo = reverse("admin:config_change_undo", args=[made])
+    assert undo in client.get(where).content.decode()
+    update_environment(staging, name="Trial", actor=ACTOR, at=NOON)
+    assert "The environment staging has changed since" in messages_of(client.post(undo))[-1]
+    update_environment(staging, name="Stage", actor=ACTOR, at=NOON)
+    client.post(undo)
+    now = Environment.objects.get(pk=staging.pk)
+    assert (now.name, now.protected, now.change_reason) == ("Staging", False, "optional")
+
+
+@pytest.mark.parametrize("page", ["add", "change"])
+def test_environment__new_or_the_default__is_not_undone(staging: Environment, page: str) -> None:
+    client = sign_in()
+    where = reverse(f"admin:config_environment_{page}", args=[] if page == "add" else [staging.pk])
+    client.post(where, {"key": "qa", "name": "Staging", "is_default": "on"})
+    shown = client.get(reverse("admin:config_environment_changelist")).content.decode()
+    write = Change.objects.latest("revision").write
+    assert f"/admin/config/change/{write}/change/" in shown
+    assert "/undo/" not in shown
+    refused = client.post(reverse("admin:config_change_undo", args=[revision()]))
+    assert messages_of(refused)[-1] == "This change cannot be undone."
+
+
 def test_environment__the_default_no_longer__is_refused(production: Environment) -> None:
     where = reverse("admin:config_environment_change", args=[production.pk])
     before = revision()
