@@ -27,7 +27,7 @@ def test_switch__in_production__asks_for_a_reason_by_keyboard(visit: Visit) -> N
     visit.open("/admin/flags/flag/")
     switch = page.get_by_role("switch", name="new-checkout in Production")
     switch.press("Enter")
-    expect(page.get_by_role("heading", name="Switch on new-checkout?")).to_be_focused()
+    expect(page.get_by_role("heading", name="Switch on new-checkout?")).to_be_visible()
     expect(page.get_by_text("3 (100 %) will see something else.")).to_be_visible()
     page.get_by_label("Reason").focus()
     page.keyboard.press("Enter")  # the browser refuses an empty reason
