@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
 from django.utils import timezone
 
@@ -23,6 +23,7 @@ from experiments.admin.words import describe_definition
 from experiments.api.result_answers import ResultsOfExperiment
 from experiments.api.result_table import results_csv
 from experiments.design.phases import choices
+from experiments.exposures.arrivals import can_be_arrivals, current_arrivals, has_arrivals
 from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
@@ -40,6 +41,7 @@ class ResultPages(DomainAdmin):
     def get_urls(self) -> list[Any]:
         own = (
             ("results/", self.results_view, "results"),
+            ("results/changed/", self.changed_view, "results_changed"),
             ("results.csv", self.table_view, "results_csv"),
             ("results.json", self.document_view, "results_json"),
             ("results/<int:metric_index>/", self.explained_view, "explanation"),
@@ -57,6 +59,9 @@ class ResultPages(DomainAdmin):
             return self.missing(request, object_id)
         context: dict[str, Any] = {"original": experiment, "title": f"Results of {experiment.key}"}
         if experiment.status != Status.DRAFT:
+            # Before the results are read, so that nothing falls in between.
+            follows = experiment.frozen_at is None and not _has_assignment_audit(request)
+            context["arrivals"] = current_arrivals() if follows else ""
             results = _results_to_show(request, experiment)
             attributes = known_attributes(experiment)
             context |= {
@@ -65,6 +70,18 @@ class ResultPages(DomainAdmin):
                 "corrections": CORRECTION_NAMES.items(),
             }
         return self.page(request, f"{_TEMPLATES}/whole_results.html", context)
+
+    def changed_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Answer whether anything has arrived that the results may count, and the position to ask from next."""
+        experiment = self._visible(request, object_id)
+        if experiment is None:
+            return JsonResponse({"error": "There is no such experiment."}, status=404)
+        since = request.GET.get("since", "")
+        if not can_be_arrivals(since):
+            return JsonResponse({"error": "since: Must be the position of the page or of the last answer."}, status=400)
+        position = current_arrivals()
+        names = {name for definition in definitions_of(experiment) for name in definition.events}
+        return JsonResponse({"position": position, "hasChanged": has_arrivals(experiment, names, since)})
 
     def table_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Return the same figures as a CSV file."""
