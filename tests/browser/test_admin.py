@@ -30,6 +30,17 @@ def test_overview__after_signing_in__is_the_first_page(visit: Visit) -> None:
     expect(visit.page.get_by_role("heading", name="Changed today")).to_be_visible()
 
 
+def test_flags__on_a_phone__take_little_room(visit: Visit) -> None:
+    flag_in_production(description="A long description of the flag. " * 6, tags=["a-tag", "another-tag"], rules=RULES)
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    visit.open("/admin/flags/flag/")
+    row = visit.page.locator("#result_list .data-row").bounding_box()
+    assert row is not None
+    assert row["height"] <= 90
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == 390
+    expect(visit.page.get_by_role("switch", name="new-checkout in Production")).to_be_in_viewport()
+
+
 def test_flag__switched_in_the_list__is_on(visit: Visit) -> None:
     flag_in_production()
     visit.open("/admin/flags/flag/")
