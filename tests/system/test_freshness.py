@@ -98,11 +98,13 @@ def test_flags__switched_in_the_admin__are_so_for_the_next_request(server: Serve
     ids = [server.ask("GET", f"/v1/flags/{key}").json()["data"]["id"] for key in keys]
     headers = admin_headers(server)
     for wanted in ("on", "off") * 2:
-        switch = {"switch": f"production:{wanted}"}
+        # Production is protected, so the page would ask.
+        agreed = {"agreed": [f"{key} is {wanted}" for key in keys], "typed_name": "Production"}
+        switch = {"switch": f"production:{wanted}", **agreed}
         pressed = server.ask("POST", f"/admin/flags/flag/{ids[0]}/toggle/", data=switch, headers=headers)
         assert pressed.status_code == 302
         assert is_on_everywhere(server, keys[0]) == {wanted == "on"}
-        action = {"action": f"production:{wanted}", "_selected_action": ids[1:]}
+        action = {"action": f"production:{wanted}", "_selected_action": ids[1:], **agreed}
         pressed = server.ask("POST", "/admin/flags/flag/", data=action, headers=headers)
         assert pressed.status_code == 302
         assert [is_on_everywhere(server, key) for key in keys[1:]] == [{wanted == "on"}] * 2
