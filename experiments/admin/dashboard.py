@@ -17,10 +17,13 @@ from config.admin.scheduled import Scheduled, expiring_keys
 from config.admin.settings_pages import readable_in_lists
 from config.change_log.descriptions import DescribedChange, describe_change_briefly
 from config.models import Change, Environment
+from events.admin.stopped import describe_stopped
 from experiments.admin.results.panel import build_panel
 from experiments.admin.results.progress import days_left
 from experiments.design.plan import remaining_run
-from experiments.models import Experiment, Status
+from experiments.metrics.documents import definition_of
+from experiments.metrics.reception import stopped
+from experiments.models import Experiment, Metric, Status
 from experiments.results.computing import analyse_experiment
 from flags.admin.overview import Sparkline, count_flags, scheduled_changes, sparklines, stale_flags
 from flags.changes import flag_changes
@@ -28,6 +31,7 @@ from flags.changes import flag_changes
 _EXPERIMENTS_A_PAGE = 5
 _MOST_CHANGES = 10
 _MOST_SCHEDULED = 12
+_MOST_METRICS = 500
 AHEAD = timedelta(days=14)
 
 
@@ -37,6 +41,8 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
     changes = _latest_changes(environment) if request.user.has_perm("config.view_change") else []
     if request.user.has_perm("experiments.view_experiment"):
         context["experiments"] = _experiments(environment, now, request.GET.get("p"))
+    if request.user.has_perm("experiments.view_metric"):
+        context["stopped"] = list(_stopped_metrics(environment, now))
     scheduled = sorted(_scheduled(request, environment, now))
     context["scheduled"], context["more_scheduled"] = scheduled[:_MOST_SCHEDULED], scheduled[_MOST_SCHEDULED:]
     lines: Mapping[str, Sparkline] = {}
@@ -93,3 +99,13 @@ def _scheduled(request: HttpRequest, environment: Environment, now: datetime) ->
             if now < at <= until:
                 address = reverse("admin:experiments_experiment_change", args=[experiment.pk])
                 yield Scheduled(at, experiment.key, address, "has run for as long as planned")
+
+
+def _stopped_metrics(environment: Environment, now: datetime) -> Iterator[tuple[Metric, str]]:
+    """Yield the metrics of which an event has stopped, with words about these events."""
+    metrics = [(metric, definition_of(metric)) for metric in Metric.objects.order_by("key")[:_MOST_METRICS]]
+    found = stopped([definition for _, definition in metrics], environment, now)
+    for metric, definition in metrics:
+        own = {name: found[name] for name in definition.events if name in found}
+        if own:
+            yield metric, describe_stopped(own, environment.name)

@@ -13,8 +13,11 @@ from django.urls import reverse
 
 from config.models import Environment
 from config.timestamps import format_timestamp
+from events.counts.storage import quarter_of
+from events.models import EventCount
 from experiments.exposures.recording import assign
 from experiments.lifecycle.changes import create_experiment, start_experiment
+from experiments.metrics.changes import create_metric
 from flags.changes.flag_changes import archive_flag, create_flag
 from flags.models import Usage
 from tests.admin import sign_in, text_of
@@ -62,8 +65,8 @@ def test_overview__with_one_running_experiment__takes_few_queries(world: None, d
     client = sign_in()
     client.get("/admin/")  # the first look counts all events
     # session, user, environments, changes, statuses, running, what is new, sums, caps, anomalies, never received;
-    # flags and keys that expire, what runs, flags, stale flags, usage
-    with django_assert_num_queries(17 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
+    # flags and keys that expire, what runs, flags, stale flags, usage; metrics
+    with django_assert_num_queries(18 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
         client.get("/admin/")
 
 
@@ -165,6 +168,21 @@ def test_stale__flags__are_listed_with_their_reasons_their_usage_and_a_button(pr
         reader = sign_in("flags.view_flag", username="grace").get("/admin/")
     assert "It has expired." in text_of(reader)
     assert archive not in reader.content.decode()
+
+
+def test_metrics__whose_events_stopped__are_listed(production: Environment) -> None:
+    for key, event in (("purchases", "buy"), ("visits", "visit")):
+        create_metric(key=key, event=event, type="conversion", actor=ACTOR, at=NOON)
+    now = quarter_of(NOON)
+    for event, silence in (("buy", 40), ("visit", 0)):
+        EventCount.objects.bulk_create(
+            EventCount(environment=production, name=event, quarter=now - silence - 4 * hour, stripe=0, count=1)
+            for hour in range(7 * 24)
+        )
+    with time_machine.travel(NOON, tick=False):
+        listed = text_of(sign_in().get("/admin/")).partition("Metrics without events ")[2]
+    assert listed.startswith("purchases The event buy has stopped: Production has received none since 31 Jan 2026, ")
+    assert "visits" not in listed
 
 
 # --- days left -------------------------------------------------------------------------------------------------------
