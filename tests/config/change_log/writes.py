@@ -271,7 +271,7 @@ NO_DOORS: Mapping[str, str] = {
             *("experiments_experiment_results_csv", "revision"),
             *("experiments_experiment_results_json", "experiments_experiment_explanation"),
             *("experiments_experiment_planner", "simulate_aa", "check_results", "audit_assignments"),
-            *("experiments_metric_event", "flags_flag_known", "revision"),
+            *("experiments_metric_event", "experiments_experiment_results_changed", "flags_flag_known", "revision"),
         ),
         "only looks: at what came of experiments, and what may come of them",
     ),
