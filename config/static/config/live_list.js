@@ -1,15 +1,15 @@
 // Keeps a list up to date. Only cells that differ are replaced, so the focus, ticked boxes and the scroll position stay.
+import { fetchAnswer, fetchPage, keepInPlace, repeat, withoutAdded } from "./refreshing.js";
+
 const MILLISECONDS_BETWEEN_LOOKS = 5000;
 const FOCUSABLE = "a[href], button, input:not([type=hidden]), select, summary";
 
 const here = document.getElementById("hy-live");
 let revision = null;
-let timer = null;
 
 /** What a cell says and leads to. Local times, which a script has added, are left out. */
 function contentOf(cell) {
-  const copy = cell.cloneNode(true);
-  for (const added of copy.querySelectorAll(".hy-local, input[type=hidden]")) added.remove();
+  const copy = withoutAdded(cell, "input[type=hidden]");
   const links = [...copy.querySelectorAll("a[href], [aria-checked], button")].map((element) => `${element.getAttribute("href")} ${element.getAttribute("aria-checked")} ${element.getAttribute("aria-label")}`);
   return [copy.textContent.replace(/\s+/g, " ").trim(), ...links].join("\n");
 }
@@ -40,9 +40,13 @@ function show(page) {
     return;
   }
   const kept = [...old].filter(([key]) => fresh.has(key)).map(([, row]) => row);
-  const anchor = kept.find((row) => row.getBoundingClientRect().bottom > 0);
-  const top = anchor?.getBoundingClientRect().top;
   const isFocusedRowGone = [...old].some(([key, row]) => !fresh.has(key) && row.contains(document.activeElement));
+  keepInPlace(kept, () => arrange(table, old, fresh));
+  here.hidden = !isFocusedRowGone;
+}
+
+/** Put the rows of another page in its order, those that are known as they are. */
+function arrange(table, old, fresh) {
   for (const [key, row] of old) if (!fresh.has(key) && !row.contains(document.activeElement)) row.remove();
   let before = null;
   for (const [key, row] of fresh) {
@@ -59,40 +63,15 @@ function show(page) {
     }
     before = shown;
   }
-  if (anchor?.isConnected) window.scrollBy(0, anchor.getBoundingClientRect().top - top);
-  here.hidden = !isFocusedRowGone;
-}
-
-async function refresh() {
-  const response = await fetch(location.href, { headers: { accept: "text/html" } });
-  if (!response.ok || response.redirected) return false;
-  show(new DOMParser().parseFromString(await response.text(), "text/html"));
-  return true;
 }
 
 async function look() {
-  const response = await fetch(here.dataset.address);
-  if (!response.ok || response.redirected) return;
-  const newest = await response.json();
+  const newest = await fetchAnswer(here.dataset.address);
+  if (newest === null) return;
   const isNew = revision === null ? newest.at >= Number(here.dataset.rendered) : newest.revision !== revision;
-  if (!isNew || await refresh()) revision = newest.revision;
+  const page = isNew ? await fetchPage() : null;
+  if (page) show(page);
+  if (!isNew || page) revision = newest.revision;
 }
 
-async function run() {
-  timer = null;
-  if (document.hidden) return;
-  timer = -1; // a look is under way
-  try {
-    await look();
-  } catch {
-    // The next look may have an answer.
-  }
-  timer = setTimeout(run, MILLISECONDS_BETWEEN_LOOKS);
-}
-
-if (here) {
-  document.addEventListener("visibilitychange", () => {
-    if (timer === null) run();
-  });
-  timer = setTimeout(run, MILLISECONDS_BETWEEN_LOOKS);
-}
+if (here) repeat(look, MILLISECONDS_BETWEEN_LOOKS);
