@@ -19,6 +19,7 @@ from config.admin.site import ChoiceFilter, MenuFilter, column, in_two_lines, mo
 from config.change_log.descriptions import value_describers
 from config.change_log.undoing import steps, undos
 from experiments.admin.experiment_forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, MeasuredForm, NewDraftForm
+from experiments.admin.links import Links, links_of
 from experiments.admin.metrics import MetricAdmin, known_metrics
 from experiments.admin.plan_words import describe_plan
 from experiments.admin.planner import PlannerPage
@@ -241,9 +242,14 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages, UserPages):
             return known
         return {
             **known,
+            "links": partial(self._links, request, object_id),
             "panel": partial(self._panel, request, object_id),
             "fixed_metrics": partial(self._fixed_metrics, request, object_id),
         }
+
+    def _links(self, request: HttpRequest, object_id: str) -> Links | None:
+        experiment = self.find(request, object_id)
+        return None if experiment is None else links_of(request, experiment)
 
     def _panel(self, request: HttpRequest, object_id: str) -> Panel | None:
         """Return the results so far; None for a draft."""

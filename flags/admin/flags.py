@@ -28,6 +28,7 @@ from flags.admin.segments import SegmentAdmin
 from flags.admin.switching import Switch, ask_before_switching
 from flags.admin.tryout import TryoutPage
 from flags.admin.usage import usage_panel
+from flags.admin.uses import uses_of_flag
 from flags.changes import flag_changes, segment_changes
 from flags.changes.driven_rules import driving_experiment
 from flags.changes.properties import in_environment
@@ -242,6 +243,8 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
         if flag := context.get("original"):
             context["usage"] = usage_panel(flag, current_environment(request), timezone.now())
             context["driver"] = driving_experiment(flag.rules)
+            context["uses"] = uses = uses_of_flag(request, flag.key)
+            context["driver_address"] = next((use.address for use in uses if use.key == context["driver"]), "")
         return super().render_change_form(request, context, *options, **more)
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:

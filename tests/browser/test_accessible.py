@@ -57,7 +57,7 @@ def addresses() -> Iterator[str]:
     for experiment in Experiment.objects.all():
         yield f"experiments/experiment/{experiment.pk}/change/"
     running = Experiment.objects.filter(status="running")[0].pk
-    for page in ("results", "stop", "ship", "history"):
+    for page in ("results", "users", "stop", "ship", "history"):
         yield f"experiments/experiment/{running}/{page}/"
     yield f"experiments/metric/{Metric.objects.all()[0].pk}/change/"
     yield f"config/environment/{Environment.objects.all()[0].pk}/change/"

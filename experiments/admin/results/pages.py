@@ -16,6 +16,8 @@ from django.utils import timezone
 from config.admin.site import DomainAdmin
 from config.documents import Document
 from config.errors import DomainError
+from experiments.admin.links import links_of
+from experiments.admin.results.exposed_users import read_users
 from experiments.admin.results.formats import format_of_values
 from experiments.admin.results.notes import CORRECTION_NAMES
 from experiments.admin.results.panel import build_panel
@@ -45,6 +47,7 @@ class ResultPages(DomainAdmin):
             ("results.csv", self.table_view, "results_csv"),
             ("results.json", self.document_view, "results_json"),
             ("results/<int:metric_index>/", self.explained_view, "explanation"),
+            ("users/", self.users_view, "users"),
         )
         urls = [
             path(f"<path:object_id>/{route}", self.admin_site.admin_view(view), name=f"experiments_experiment_{name}")
@@ -57,15 +60,18 @@ class ResultPages(DomainAdmin):
         experiment = self._visible(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
-        context: dict[str, Any] = {"original": experiment, "title": f"Results of {experiment.key}"}
+        links = links_of(request, experiment)
+        context: dict[str, Any] = {"original": experiment, "title": f"Results of {experiment.key}", "links": links}
         if experiment.status != Status.DRAFT:
             # Before the results are read, so that nothing falls in between.
             follows = experiment.frozen_at is None and not _has_assignment_audit(request)
             context["arrivals"] = current_arrivals() if follows else ""
             results = _results_to_show(request, experiment)
             attributes = known_attributes(experiment)
+            panel = build_panel(results)
             context |= {
-                "panel": build_panel(results),
+                "panel": panel,
+                "cards": [(card, links.metrics.get(card.definition.key, "")) for card in panel.cards],
                 "attributes": attributes,
                 "corrections": CORRECTION_NAMES.items(),
             }
@@ -112,6 +118,23 @@ class ResultPages(DomainAdmin):
             "title": f"How {metric} of {experiment.key} is computed",
         }
         return self.page(request, f"{_TEMPLATES}/explanation.html", context)
+
+    def users_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the users of the experiment, in the order of their ids."""
+        experiment = self._visible(request, object_id)
+        if experiment is None:
+            return self.missing(request, object_id)
+        # PostgreSQL refuses texts with U+0000; with another character the id is simply unknown.
+        after, variant = (request.GET.get(name, "").replace("\0", "?") for name in ("after", "variant"))
+        context = {
+            "original": experiment,
+            "links": links_of(request, experiment),
+            "page": read_users(experiment, variant=variant, after=after),
+            "variant": variant,
+            "after": after,
+            "title": f"Users of {experiment.key}",
+        }
+        return self.page(request, f"{_TEMPLATES}/users.html", context)
 
     def _download(
         self, request: HttpRequest, object_id: str, suffix: str, content_type: str, write: Callable[[Document], Any]

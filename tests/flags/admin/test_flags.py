@@ -61,7 +61,7 @@ def test_flag_form__any_number_of_other_flags__reads_them_once(
         create_flag(key=f"flag-{number}", environment=production, actor=ACTOR, at=NOON, **values)
     client = sign_in()
     client.get(address("change", flag))  # the first page of a process reads content types, too
-    with django_assert_num_queries(12):  # one of them reads the other flags
+    with django_assert_num_queries(13):  # one of them reads the other flags, one the experiments
         response = client.get(address("change", flag))
     known = re.search(r'<script id="hy-flags" type="application/json">(.*?)</script>', response.content.decode())
     assert known is not None

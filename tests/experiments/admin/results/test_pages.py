@@ -77,9 +77,9 @@ def test_results__of_any_number_of_metrics__take_the_same_queries(
         report(experiment, f"user-{number}", f"variant-{number % 10}", *metrics[: number % 12])
     client = sign_in()
     client.get(address(experiment))  # the first look counts all events
-    # session, user, environments, experiment, two for the position of arrivals, what is new, sums, caps, five for the
-    # days, two anomalies, attributes
-    with django_assert_num_queries(16 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
+    # session, user, environments, experiment, metrics with a page, two for the position of arrivals, what is new, sums,
+    # caps, five for the days, two anomalies, attributes
+    with django_assert_num_queries(17 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
         response = client.get(address(experiment))
     assert [len(card.rows) for card in response.context["panel"].cards] == len(metrics) * [10]
 
