@@ -15,6 +15,7 @@ from experiments.exposures.recent_users import attributes_read, stored_variants
 from experiments.exposures.recording import names_of_experiment, record_reported
 from experiments.lifecycle.new_phase import open_phases_of_segments
 from experiments.results.frozen import refresh_results
+from experiments.results.outcomes import refresh_outcomes
 from flags.changes.references import asking_for_segment_users, segments_changed
 from flags.experiment_rule import exposures
 from flags.recent_users import sources
@@ -29,3 +30,4 @@ exposures.register(load=stored, record=record)
 sources.register(names=attributes_read, variants=stored_variants)
 register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed
 register("results of experiments", refresh_results)
+register("outcomes of experiments", refresh_outcomes)  # after the results are frozen

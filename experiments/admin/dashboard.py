@@ -18,6 +18,7 @@ from config.admin.settings_pages import readable_in_lists
 from config.change_log.descriptions import DescribedChange, describe_change_briefly
 from config.models import Change, Environment
 from events.admin.stopped import describe_stopped
+from experiments.admin.results.history import describe_briefly
 from experiments.admin.results.panel import build_panel
 from experiments.admin.results.progress import days_left
 from experiments.design.plan import remaining_run
@@ -25,6 +26,7 @@ from experiments.metrics.documents import definition_of
 from experiments.metrics.reception import stopped
 from experiments.models import Experiment, Metric, Status
 from experiments.results.computing import analyse_experiment
+from experiments.results.outcomes import outcomes_of
 from flags.admin.overview import Sparkline, count_flags, scheduled_changes, sparklines, stale_flags
 from flags.changes import flag_changes
 
@@ -32,6 +34,10 @@ _EXPERIMENTS_A_PAGE = 5
 _MOST_CHANGES = 10
 _MOST_SCHEDULED = 12
 _MOST_METRICS = 500
+_MOST_FINISHED = 5
+_MOST_COMPUTED = 2
+"""Of the outcomes that are not stored yet, a page computes so many; the periodic task computes them all."""
+_LATELY = timedelta(days=30)
 AHEAD = timedelta(days=14)
 
 
@@ -41,6 +47,7 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
     changes = _latest_changes(environment) if request.user.has_perm("config.view_change") else []
     if request.user.has_perm("experiments.view_experiment"):
         context["experiments"] = _experiments(environment, now, request.GET.get("p"))
+        context["finished"] = _finished(environment, now)
     if request.user.has_perm("experiments.view_metric"):
         context["stopped"] = list(_stopped_metrics(environment, now))
     scheduled = sorted(_scheduled(request, environment, now))
@@ -85,6 +92,14 @@ def _experiments(environment: Environment, now: datetime, page: str | None) -> d
         "page": shown,
         "panels": [(panel, days_left(panel.results)) for panel in panels],
     }
+
+
+def _finished(environment: Environment, now: datetime) -> list[tuple[Experiment, str]]:
+    """Return the experiments that were stopped lately, the newest first, with what came of each."""
+    stopped = Experiment.objects.in_environment(environment).current().select_related("environment")
+    lately = list(stopped.filter(stopped_at__gte=now - _LATELY).order_by("-stopped_at", "-id")[:_MOST_FINISHED])
+    outcomes = outcomes_of(lately, now, most=_MOST_COMPUTED)
+    return [(experiment, describe_briefly(experiment, outcomes.get(experiment.pk))) for experiment in lately]
 
 
 def _scheduled(request: HttpRequest, environment: Environment, now: datetime) -> Iterator[Scheduled]:

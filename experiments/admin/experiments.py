@@ -23,6 +23,7 @@ from experiments.admin.links import Links, links_of
 from experiments.admin.metrics import MetricAdmin, known_metrics
 from experiments.admin.plan_words import describe_plan
 from experiments.admin.planner import PlannerPage
+from experiments.admin.results.history import describe_briefly
 from experiments.admin.results.pages import ResultPages
 from experiments.admin.results.panel import Panel, build_panel
 from experiments.admin.steps import StepPages
@@ -44,6 +45,7 @@ from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
 from experiments.results.computing import analyse_experiment
 from experiments.results.driven_flag import off_flags
+from experiments.results.outcomes import outcome_of, stored_outcomes
 from flags.admin.known_flags import address_of_known_flags, known_flags
 from flags.changes.flag_changes import get_flag
 from flags.models import Flag, Segment
@@ -127,15 +129,17 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages, UserPages):
 
     def for_page(self, request: HttpRequest, queryset: Any) -> Any:
         experiments = list(queryset)
-        off = off_flags(experiments, current_environment(request))
+        off, outcomes = off_flags(experiments, current_environment(request)), stored_outcomes(experiments)
         for experiment in experiments:
+            experiment.history = describe_briefly(experiment, outcomes.get(experiment.pk))
             driven = experiment.flag["key"] if experiment.flag and experiment.status == Status.RUNNING else None
             experiment.is_flag_off = driven in off
         return experiments
 
     @column("Experiment", ordering="key")
     def shown_key(self, experiment: Experiment) -> SafeString:
-        about = " · ".join(filter(None, (experiment.owner, experiment.description[:100])))
+        history = getattr(experiment, "history", "")
+        about = " · ".join(filter(None, (history, experiment.owner, experiment.description[:100])))
         is_off = getattr(experiment, "is_flag_off", False)
         off = format_html(' <span class="hy-state hy-state-warning">{}</span>', "flag off") if is_off else ""
         return in_two_lines(format_html("{}{}", experiment.key, off), about)
@@ -256,7 +260,8 @@ class ExperimentAdmin(StepPages, PlannerPage, ResultPages, UserPages):
         experiment = self.find(request, object_id)
         if experiment is None or experiment.status == Status.DRAFT:
             return None
-        return build_panel(analyse_experiment(experiment, timezone.now()))
+        results = analyse_experiment(experiment, timezone.now())
+        return build_panel(results, outcome_of(results))
 
     def _fixed_metrics(self, request: HttpRequest, object_id: str) -> list[bool]:
         """Return whether each metric of a started experiment is post hoc."""

@@ -9,7 +9,9 @@ from django.urls import reverse
 
 from config.admin.current_environment import current_environment
 from config.admin.navigation import may_view
+from experiments.admin.results.history import describe_briefly
 from experiments.models import Experiment
+from experiments.results.outcomes import stored_outcomes
 from flags.admin.uses import FlagUse, asking_for_uses
 
 _MOST = 21
@@ -17,13 +19,18 @@ _MOST = 21
 
 
 def uses_of_flag(sender: Any, request: HttpRequest, key: str, **_: Any) -> list[FlagUse]:
-    """Return the newest experiments of the current environment that use this flag, with at most one query."""
+    """Return the newest experiments of the current environment that use this flag, with at most two queries."""
     if not may_view(request, "experiments.experiment"):
         return []
-    experiments = Experiment.objects.in_environment(current_environment(request)).filter(flag__key=key)
+    experiments = list(Experiment.objects.in_environment(current_environment(request)).filter(flag__key=key)[:_MOST])
+    outcomes = stored_outcomes(experiments)
     return [
-        FlagUse(experiment.key, reverse("admin:experiments_experiment_change", args=[experiment.pk]), experiment.status)
-        for experiment in experiments[:_MOST]
+        FlagUse(
+            experiment.key,
+            reverse("admin:experiments_experiment_change", args=[experiment.pk]),
+            describe_briefly(experiment, outcomes.get(experiment.pk)) or experiment.status,
+        )
+        for experiment in experiments
     ]
 
 

@@ -24,6 +24,11 @@ class Links:
     flag: str
     metrics: Mapping[str, str]
 
+    @property
+    def by_metric(self) -> list[tuple[str, str]]:
+        """The same for templates, which would take a metric named `items` for the method of the mapping."""
+        return list(self.metrics.items())
+
 
 def links_of(request: HttpRequest, experiment: Experiment) -> Links:
     """Return the links that the user may follow, with at most two queries."""

@@ -32,6 +32,7 @@ from experiments.lifecycle.new_phase import open_phase
 from experiments.lifecycle.objections import find_objections
 from experiments.models import REOPENABLE_FOR, WHOLE, Experiment, Status
 from experiments.results.computing import analyse_experiment
+from experiments.results.outcomes import outcome_of
 from experiments.results.types import Results
 from flags.changes.driven_rules import own_rules
 from flags.changes.flag_changes import get_flag
@@ -204,7 +205,8 @@ class StepPages(DomainAdmin):
         to_all = not experiment.flag or request.POST.get("ship_to") == ShipTo.EVERYONE
         users = "everyone" if to_all else "the audience of the experiment"
         done = f"{request.POST.get('winner')} is shipped to {users}. {experiment.key} is stopped."
-        context = {"panel": build_panel(results), "consequences": _shipping(request, experiment, results), "form": form}
+        panel, consequences = build_panel(results, outcome_of(results)), _shipping(request, experiment, results)
+        context = {"panel": panel, "consequences": consequences, "form": form}
         return self._fill_in(request, experiment, f"Ship a variant of {experiment.key}", act, done, context, "ship")
 
     @button("New phase", permission="change", icon="tune")

@@ -212,10 +212,10 @@ def describe_decision(experiment: Experiment) -> str:
         return "no winner"
     objections = ", despite objections" if decision.get("overridden") else ""
     reason = f": {decision['reason']}" if decision.get("reason") else ""
-    return f"{experiment.winner} wins{_describe_users(decision)}{objections}{reason}"
+    return f"{experiment.winner} wins{describe_users(decision)}{objections}{reason}"
 
 
-def _describe_users(decision: Document) -> str:
+def describe_users(decision: Document) -> str:
     """Return to whom the winner was shipped: ` for the audience, with a holdback of 5 %`."""
     holdback = f", with a holdback of {decision['holdback']:g} %" if decision.get("holdback") else ""
     return f"{_SHIPPED_TO.get(decision.get('shipTo', ''), '')}{holdback}"
@@ -278,7 +278,7 @@ def _decision(decision: Document) -> str:
     if "winner" not in decision:
         return "no winner"
     overridden = ", ".join(decision["overridden"]).replace("_", " ")
-    users = _describe_users(decision)
+    users = describe_users(decision)
     return f"{decision['winner']} wins{users}" + (f", despite objections: {overridden}" if overridden else "")
 
 

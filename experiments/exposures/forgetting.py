@@ -21,7 +21,7 @@ from experiments.aggregates.fixed_reading import forget_open_reading
 from experiments.aggregates.statements import lookback_of
 from experiments.aggregates.update import AggregateUpdater
 from experiments.exposures.recording import doubted_reports, events_of_unknown_variants
-from experiments.models import AggregateState, Experiment, Exposure, UserTotal
+from experiments.models import AggregateState, Experiment, Exposure, StoredOutcome, UserTotal
 from experiments.models.locks import lock_aggregates
 from flags.recent_users import storage as recent_users
 
@@ -76,6 +76,7 @@ def _forget_totals(
             updater.remove(user_id)
             updater.store()
             state.save()
+            StoredOutcome.objects.filter(pk=state.pk).delete()  # its figures count the user
 
 
 def _with_anomalies(user_id: str, environment: Environment) -> list[Experiment]:

@@ -16,6 +16,7 @@ from experiments.models.experiment import (
 )
 from experiments.models.exposure import Exposure, Origin
 from experiments.models.metric import Direction, Metric, MetricType, Role
+from experiments.models.outcome import StoredOutcome
 
 __all__ = [
     "LOOKBACK_DAYS",
@@ -36,6 +37,7 @@ __all__ = [
     "Role",
     "SeriesUser",
     "Status",
+    "StoredOutcome",
     "UserTotal",
     "VariantSums",
 ]

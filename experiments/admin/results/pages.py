@@ -30,6 +30,7 @@ from experiments.metrics.definition import Definition, primary_of
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, Status
 from experiments.results.computing import analyse_experiment, explain_metric, known_attributes
+from experiments.results.outcomes import Outcome, outcome_of, outcomes_of
 from experiments.results.types import Results
 from experiments.stats.numbers import NO_FIGURE, format_number
 
@@ -68,7 +69,7 @@ class ResultPages(DomainAdmin):
             context["arrivals"] = current_arrivals() if follows else ""
             results = _results_to_show(request, experiment)
             attributes = known_attributes(experiment)
-            panel = build_panel(results)
+            panel = build_panel(results, _outcome(request, results))
             context |= {
                 "panel": panel,
                 "cards": [(card, links.metrics.get(card.definition.key, "")) for card in panel.cards],
@@ -189,6 +190,13 @@ def _results(request: HttpRequest, experiment: Experiment, **shown: Any) -> Resu
     typed = {name: request.GET.get(name, "").replace("\0", "?") for name in _CHOICES}
     chosen: dict[str, Any] = {name: value for name, value in typed.items() if value}
     return analyse_experiment(experiment, timezone.now(), **chosen, **shown)
+
+
+def _outcome(request: HttpRequest, results: Results) -> Outcome | None:
+    """Return the outcome of a stopped experiment, which does not depend on the view that was chosen."""
+    if any(request.GET.get(name) for name in _CHOICES):
+        return outcomes_of([results.experiment], results.as_of, most=1).get(results.experiment.pk)
+    return outcome_of(results)
 
 
 def _has_assignment_audit(request: HttpRequest) -> bool:

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from experiments.admin.results.cards import MetricCard, build_card
+from experiments.admin.results.history import describe_end, describe_fully
 from experiments.admin.results.phases import Phases, build_phases, format_users
 from experiments.admin.results.progress import Progress, build_progress
-from experiments.admin.words import describe_decision, describe_moment
+from experiments.admin.words import describe_moment
 from experiments.models import Experiment, Status
 from experiments.results.classification import WORDS, AssignmentAudit
+from experiments.results.outcomes import Outcome
 from experiments.results.types import Guards, Results
 from experiments.stats.numbers import equate_p_value, format_count
 from experiments.stats.outcomes import Decision, SampleRatio
@@ -106,24 +108,26 @@ class Panel:
         return format_users(self.results.variants)
 
 
-def build_panel(results: Results) -> Panel:
+def build_panel(results: Results, outcome: Outcome | None = None) -> Panel:
+    """Return the panel. With the outcome of a stopped experiment, its badge is history instead of advice."""
     return Panel(
         results=results,
-        badge=build_badge(results),
+        badge=build_badge(results, outcome),
         progress=list(build_progress(results)),
         guards=_guards(results.guards),
         cards=[build_card(results, metric) for metric in results.metrics],
     )
 
 
-def build_badge(results: Results) -> Badge:
-    """Return the verdict; once a winner is shipped, that decision, with the reasons of the verdict after it."""
-    verdict, winner = results.verdict, results.experiment.winner
+def build_badge(results: Results, outcome: Outcome | None = None) -> Badge:
+    """Return the verdict; once the experiment is stopped, what was decided, and then the reasons of the verdict."""
+    verdict, experiment = results.verdict, results.experiment
     reasons = [reason.message for reason in verdict.reasons]
-    if winner:
-        tone = "good" if winner == verdict.variant else "none"
-        decided = describe_decision(results.experiment).removesuffix(".")
-        return Badge(f"Shipped {winner}", tone, "task_alt", [f"{decided}.", *reasons])
+    if outcome is not None:
+        winner = experiment.winner
+        tone = "good" if winner and winner == verdict.variant else "none"
+        icon = "task_alt" if winner else "stop_circle"
+        return Badge(describe_end(experiment), tone, icon, [*describe_fully(experiment, outcome), *reasons])
     label, tone, icon = _BADGES[verdict.decision]
     return Badge(label.format(verdict.variant), tone, icon, reasons)
 

@@ -64,9 +64,9 @@ def test_overview__archived_flags__are_not_counted(world: None, production: Envi
 def test_overview__with_one_running_experiment__takes_few_queries(world: None, django_assert_num_queries: Any) -> None:
     client = sign_in()
     client.get("/admin/")  # the first look counts all events
-    # session, user, environments, changes, statuses, running, what is new, sums, caps, anomalies, never received;
-    # flags and keys that expire, what runs, flags, stale flags, usage; metrics
-    with django_assert_num_queries(18 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
+    # session, user, environments, changes, statuses, running, finished, what is new, sums, caps, anomalies, never
+    # received; flags and keys that expire, what runs, flags, stale flags, usage; metrics
+    with django_assert_num_queries(19 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
         client.get("/admin/")
 
 
@@ -92,6 +92,18 @@ def test_overview__more_running_experiments_than_fit__has_pages(production: Envi
     assert "Page 1 of 2 Next" in first
     assert "Previous Page 2 of 2" in second
     assert text_of(client.get("/admin/?p=none")) == first
+
+
+def test_overview__of_experiments_that_were_stopped_lately__reads_as_history(production: Environment) -> None:
+    with time_machine.travel(NOON + 31 * DAY, tick=False):
+        for key, days in (("older", 0), ("newer", 5)):
+            ExperimentFactory(key=key, started_at=NOON - DAY, stopped_at=NOON + days * DAY)
+        for number in range(5):
+            ExperimentFactory(key=f"e-{number}", started_at=NOON, stopped_at=NOON + (6 + number) * DAY)
+        text = text_of(sign_in().get("/admin/"))
+    assert "Finished in the last 30 days e-4 Stopped on 10 Feb 2026 e-3 Stopped on 9 Feb 2026" in text
+    assert "newer" not in text  # five fit
+    assert "older" not in text
 
 
 # --- what will happen ------------------------------------------------------------------------------------------------

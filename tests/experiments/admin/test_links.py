@@ -31,7 +31,7 @@ def flag() -> Flag:
 @pytest.fixture
 def running(flag: Flag) -> Experiment:
     create_metric(key="sales", type="count", event="purchase", actor=ACTOR, at=NOON)
-    made: Experiment = ExperimentFactory(key="button", metrics=["sales", "view"], flag=DRIVEN, running=True)
+    made: Experiment = ExperimentFactory(key="button", metrics=["sales", "items"], flag=DRIVEN, running=True)
     return made
 
 
@@ -49,7 +49,7 @@ def test_experiment__on_each_page__leads_to_its_flag_metrics_users_and_history(r
     flag, metric = Flag.objects.get(key="checkout"), reverse("admin:experiments_metric_changelist")
     for target in (
         reverse("admin:flags_flag_change", args=[flag.pk]),
-        f"{reverse('admin:events_event_named')}?event=view",
+        f"{reverse('admin:events_event_named')}?event=items",
         *(address(running, other) for other in ("change", "results", "users", "history")),
     ):
         assert f'href="{target}"' in body, target
@@ -61,8 +61,8 @@ def test_experiment__on_each_page__leads_to_its_flag_metrics_users_and_history(r
 def test_links__without_rights__are_plain_words(running: Experiment) -> None:
     client = sign_in("experiments.view_experiment")
     page = client.get(address(running))
-    assert links(client, address(running)) == [("checkout", ""), ("sales", ""), ("view", "")]
-    assert "Metrics sales view" in text_of(page)
+    assert links(client, address(running)) == [("checkout", ""), ("sales", ""), ("items", "")]
+    assert "Metrics sales items" in text_of(page)
 
 
 def test_links__of_a_draft__have_no_results_and_no_users() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.admin.results.panel import build_badge, build_panel
 from experiments.lifecycle.new_phase import open_phase
-from experiments.models import Experiment, Exposure
+from experiments.models import Exposure
 from experiments.results.classification import AssignmentAudit, Cause
 from experiments.results.types import Guards
 from experiments.stats.outcomes import Decision, SampleRatio, Verdict
@@ -54,15 +54,6 @@ def test_panel__of_results__knows_the_card_of_the_primary_metric() -> None:
     assert panel.users == "2,000 users"
     assert panel.variants == [("blue", "1,000", "1,000"), ("green", "1,000", "1,000")]
     assert build_panel(results(EXPERIMENT, [guardrail])).primary is None
-
-
-@pytest.mark.parametrize(("winner", "tone"), [("green", "good"), ("blue", "none")])
-def test_badge__after_shipping__is_the_decision_and_no_advice(winner: str, tone: str) -> None:
-    decision = {"winner": winner, "overridden": ["not_the_verdict"], "reason": "We like it."}
-    experiment = Experiment(key="button", winner=winner, decision=decision)
-    badge = build_badge(results(experiment))
-    assert (badge.label, badge.tone) == (f"Shipped {winner}", tone)
-    assert badge.reasons == [f"{winner} wins, despite objections: We like it.", "green is better than blue."]
 
 
 def test_panel__with_events_never_received__names_their_metrics() -> None:

@@ -1,0 +1,220 @@
+"""What came of finished experiments: the effect on each goal, and by whom the experiment was stopped.
+
+Outcomes are stored, because a page of many experiments cannot compute the results of each. They are computed again
+until they rest on frozen results, since late events may still change the figures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+from config.models import Change
+from experiments.models import Experiment, Status, StoredOutcome
+from experiments.models.documents import KIND
+from experiments.results.computing import analyse_experiment
+from experiments.results.types import MetricFigures, Results
+from experiments.stats.numbers import format_count
+from experiments.stats.outcomes import Decision
+from experiments.stats.types import Comparison, Estimate, Reason, Test
+
+_FRESH_FOR = timedelta(minutes=10)
+"""How long an outcome that is not final is shown before a page computes it again."""
+_Z = 1.959963984540054
+"""The quantile of the normal distribution at 97.5 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The lift of one metric in one treatment, with the interval of the test that decides its row.
+
+    A bound that does not exist is None. `log_error` is the standard error of the logarithm of 1 + lift, by one look; it
+    is None where the interval of the lift has no bounds on that scale.
+    """
+
+    metric: str
+    version: int
+    variant: str
+    is_primary: bool
+    is_guardrail: bool
+    is_decrease_good: bool
+    label: str
+    lift: float
+    lower: float | None
+    upper: float | None
+    level: float
+    log_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an experiment. `decision` is that of the verdict, `recommended` the variant that it named.
+
+    `stopped_by` is the actor of the stop by the change log; it is empty where the log does not have it any more.
+    """
+
+    users: int
+    control: str
+    decision: str
+    recommended: str
+    stopped_by: str
+    effects: Sequence[Effect]
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the data of the experiment needed a check, so that its effects cannot be trusted."""
+        return self.decision == Decision.CHECK_DATA
+
+
+# reading
+
+
+def stored_outcomes(experiments: Iterable[Experiment]) -> dict[UUID, Outcome]:
+    """Return the outcomes of stopped experiments as far as they are stored, by experiment, with at most one query."""
+    stopped = {experiment.pk: experiment for experiment in experiments if experiment.status == Status.STOPPED}
+    return {pk: row.outcome for pk, row in _rows(stopped).items()}
+
+
+def outcomes_of(experiments: Iterable[Experiment], at: datetime, *, most: int) -> dict[UUID, Outcome]:
+    """Return the outcomes of stopped experiments, and first compute at most so many that are missing or outdated.
+
+    An outdated one that is not computed is returned as it was stored.
+    """
+    stopped = {experiment.pk: experiment for experiment in experiments if experiment.status == Status.STOPPED}
+    rows = _rows(stopped)
+    outcomes = {pk: row.outcome for pk, row in rows.items()}
+    due = [experiment for pk, experiment in stopped.items() if _is_due(rows.get(pk), at)]
+    for experiment in due[:most]:
+        outcomes[experiment.pk] = compute_outcome(experiment, at)
+    return outcomes
+
+
+def outcome_of(results: Results) -> Outcome | None:
+    """Return the outcome of an experiment from its results in their default view, or None unless it is stopped.
+
+    It is stored, once if it is final.
+    """
+    experiment = results.experiment
+    if experiment.status != Status.STOPPED:
+        return None
+    row = _rows({experiment.pk: experiment}).get(experiment.pk)
+    if row is not None and row.is_final:
+        return row.outcome
+    stopped_by = row.outcome.stopped_by if row is not None else _find_actor(experiment)
+    return _store(experiment, _build(results, stopped_by), results.as_of)
+
+
+def compute_outcome(experiment: Experiment, at: datetime) -> Outcome:
+    """Compute the outcome of a stopped experiment, and store it."""
+    outcome = _build(analyse_experiment(experiment, at), _find_actor(experiment))
+    return _store(experiment, outcome, at)
+
+
+def refresh_outcomes(now: datetime) -> str:
+    """Compute the outcome of each stopped experiment that has no final one. This is a periodic task."""
+    final = StoredOutcome.objects.filter(is_final=True).values_list("pk", "stopped_at")
+    known = dict(final)
+    stopped = Experiment.objects.filter(status=Status.STOPPED).select_related("environment").order_by("pk")
+    due = [experiment for experiment in stopped if known.get(experiment.pk) != experiment.stopped_at]
+    for experiment in due:
+        compute_outcome(experiment, now)
+    return f"computed {format_count(len(due), 'outcome')}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the present stop of an experiment."""
+
+    outcome: Outcome
+    computed_at: datetime
+    is_final: bool
+
+
+def _rows(stopped: Mapping[UUID, Experiment]) -> dict[UUID, _Row]:
+    """Return the rows that belong to the present stop of each experiment, with at most one query."""
+    rows: dict[UUID, _Row] = {}
+    for row in StoredOutcome.objects.filter(pk__in=stopped) if stopped else ():
+        if row.stopped_at != stopped[row.pk].stopped_at:
+            continue
+        with suppress(msgspec.ValidationError):  # another version of the service stored other fields
+            rows[row.pk] = _Row(msgspec.convert(row.document, Outcome), row.computed_at, row.is_final)
+    return rows
+
+
+def _is_due(row: _Row | None, at: datetime) -> bool:
+    return row is None or (not row.is_final and row.computed_at <= at - _FRESH_FOR)
+
+
+def _store(experiment: Experiment, outcome: Outcome, at: datetime) -> Outcome:
+    values = {
+        "stopped_at": experiment.stopped_at,
+        "computed_at": at,
+        "is_final": experiment.frozen_at is not None,
+        "document": msgspec.to_builtins(outcome),
+    }
+    StoredOutcome.objects.update_or_create(pk=experiment.pk, defaults=values)
+    return outcome
+
+
+def _find_actor(experiment: Experiment) -> str:
+    stops = Change.objects.of(KIND, experiment.pk).filter(before__status=Status.RUNNING, after__status=Status.STOPPED)
+    return stops.order_by("-revision").values_list("actor", flat=True).first() or ""
+
+
+# building
+
+
+def _build(results: Results, stopped_by: str) -> Outcome:
+    verdict = results.verdict
+    return Outcome(
+        users=results.users,
+        control=results.control,
+        decision=str(verdict.decision),
+        recommended=verdict.variant or "",
+        stopped_by=stopped_by,
+        effects=[
+            effect for metric in results.metrics if not metric.definition.is_post_hoc for effect in effects_on(metric)
+        ],
+    )
+
+
+def effects_on(metric: MetricFigures) -> list[Effect]:
+    """Return the effect of each treatment for which the metric has a lift."""
+    compared = [(variant.key, variant.comparison) for variant in metric.variants if variant.comparison]
+    return [
+        _effect(metric, key, comparison, comparison.lift)
+        for key, comparison in compared
+        if isinstance(comparison.lift, Estimate)
+    ]
+
+
+def _effect(metric: MetricFigures, variant: str, comparison: Comparison, lift: Estimate) -> Effect:
+    test = comparison.deciding(lift)
+    return Effect(
+        metric=metric.key,
+        version=metric.definition.version,
+        variant=variant,
+        is_primary=metric.is_primary,
+        is_guardrail=metric.definition.is_guardrail,
+        is_decrease_good=metric.definition.is_decrease_good,
+        label=comparison.label,
+        lift=lift.estimate,
+        lower=test.lower,
+        upper=test.upper,
+        level=test.level,
+        log_error=_log_error(comparison.single_look.lift),
+    )
+
+
+def _log_error(test: Test | Reason) -> float | None:
+    """Return the standard error of ln(1 + lift) from the 95 % interval of one look."""
+    if isinstance(test, Reason) or test.lower is None or test.upper is None or test.lower <= -1:
+        return None
+    error = (math.log1p(test.upper) - math.log1p(test.lower)) / (2 * _Z)
+    return error if error > 0 else None
