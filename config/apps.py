@@ -1,5 +1,5 @@
 """The configuration of the app for Django. `config.subscriptions` connects its receivers and
-periodic tasks, and `config.admin.list_headers` changes the theme.
+periodic tasks, and `config.admin.theme_lists` changes the theme.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ class ProjectConfig(AppConfig):
 
     def ready(self) -> None:
         from config import subscriptions  # noqa: F401, PLC0415 (connects on import, once the models are loaded)
-        from config.admin.list_headers import make_headers_once  # noqa: PLC0415 (the theme needs the models, too)
+        from config.admin.theme_lists import make_headers_once, shorten_cells  # noqa: PLC0415 (the theme needs the models, too)
 
         make_headers_once()
+        shorten_cells()

@@ -23,11 +23,11 @@ from unfold.widgets import (
 )
 
 from config.admin.current_environment import current_environment, environments_of, switch_environment
+from config.admin.filters import ChoiceFilter
 from config.admin.forms import DomainForm, TextField
 from config.admin.reasons import reason_of
 from config.admin.revision import answer_revision
 from config.admin.site import (
-    ChoiceFilter,
     Confirmation,
     DomainAdmin,
     ReadOnly,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, TypeVar, cast
 
-from django.contrib import admin, messages
+from django.contrib import messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
@@ -17,7 +18,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -55,32 +55,6 @@ class DomainListPage(ListPage):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list: Any = self.model_admin.for_page(request, self.result_list)
-
-
-class ChoiceFilter(admin.SimpleListFilter):
-    """A filter of a few choices, shown side by side.
-
-    `otherwise` labels the list without a choice.
-    """
-
-    template = "admin/segmented_filter.html"
-    otherwise: ClassVar[str] = ""
-
-    def value(self) -> str | None:
-        """Return the choice in the query string, if it is a valid one."""
-        return self._valid_choice
-
-    @cached_property
-    def _valid_choice(self) -> str | None:
-        # Every choice of a list asks for the value, and a menu may have hundreds.
-        chosen: str | None = super().value()
-        return chosen if chosen in [value for value, _ in self.lookup_choices] else None
-
-
-class MenuFilter(ChoiceFilter):
-    """A filter of any number of choices, in a menu."""
-
-    template = "admin/menu_filter.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +270,18 @@ class DomainAdmin(ModelAdmin):
         """Return `undo-12` for a write that can be undone, `change-12` for another one, and nothing without a write."""
         writes = getattr(getattr(request, "actor", None), "writes", ())
         return f"{'undo' if goes_back(self.kind, writes[-1]) else 'change'}-{writes[-1]}" if writes else ""
+
+    def action_checkbox(self, obj: Any) -> SafeString:
+        """Return a box with the name of the object, in place of the theme's one, which takes 800 bytes."""
+        return format_html(
+            '<input type="checkbox" name="{}" value="{}" class="action-select hy-box" aria-label="Select {}">',
+            ACTION_CHECKBOX_NAME,
+            obj.pk,
+            obj,
+        )
+
+    # Its header is the theme's box, which selects every row.
+    action_checkbox.short_description = ModelAdmin.action_checkbox.short_description  # type: ignore[attr-defined]
 
     # for the pages that Django does not have
 

@@ -39,7 +39,14 @@ CHAPTERS: tuple[Chapter, ...] = (
     Chapter(
         "Flags",
         "How a flag is decided, and how flags are kept in order.",
-        ("evaluation.md", "bucketing.md", "local-evaluation.md", "usage.md", "flags-as-code.md"),
+        (
+            "evaluation.md",
+            "bucketing.md",
+            "local-evaluation.md",
+            "flags-in-the-admin.md",
+            "usage.md",
+            "flags-as-code.md",
+        ),
     ),
     Chapter(
         "OpenFeature",

@@ -15,7 +15,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from config.admin.current_environment import current_environment
-from config.admin.site import ChoiceFilter, MenuFilter, column, in_two_lines, moment, writer_here
+from config.admin.filters import ChoiceFilter, MenuFilter
+from config.admin.site import column, in_two_lines, moment, writer_here
 from config.change_log.descriptions import value_describers
 from config.change_log.undoing import steps, undos
 from experiments.admin.experiment_forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, MeasuredForm, NewDraftForm

@@ -14,15 +14,15 @@ from django.urls import path
 from django.utils import timezone
 
 from config import snapshot
-from config.admin.current_environment import check_environment, current_environment
+from config.admin.current_environment import check_environment, current_environment, environments_of
 from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
-from config.admin.site import Confirmation, button, writer_here
+from config.admin.site import Confirmation, button, writer, writer_here
 from config.change_log.descriptions import DescribedChange, describe_differences
 from config.change_log.history import filter_visible
 from config.documents import Document
 from config.errors import DomainError
-from config.models import Change
+from config.models import Change, Environment
 from flags.admin.switching import (
     Switch,
     ask_before_archiving,
@@ -48,7 +48,7 @@ class FlagPages(RevertPages):
     # on and off
 
     def toggle_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Switch to the state that the button names, so that a second press changes nothing."""
+        """Switch to the state, and in the environment, that the button names: a second press changes nothing."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_change_permission(request):
@@ -56,10 +56,14 @@ class FlagPages(RevertPages):
         flag = self.find(request, object_id)
         if flag is None:
             return self.missing(request, object_id)
-        opened_in, _, wanted = request.POST.get("switch", "").partition(":")
+        key, _, wanted = request.POST.get("switch", "").partition(":")
         if wanted not in ("on", "off"):
             return HttpResponseBadRequest("The button must name the state on or off.")
-        self._switch(request, [flag], opened_in, wanted)
+        environment = next((each for each in environments_of(request) if each.key == key), None)
+        if environment is None:
+            messages.error(request, "This environment does not exist. Nothing was changed.")
+        else:
+            self._switch(request, [flag], environment, wanted)
         query = request.GET.urlencode()
         return HttpResponseRedirect(self.address_of("changelist") + (f"?{query}" if query else ""))
 
@@ -81,8 +85,8 @@ class FlagPages(RevertPages):
 
     @staticmethod
     def _switch_selected(model_admin: FlagPages, request: HttpRequest, flags: Any) -> None:
-        opened_in, _, wanted = request.POST["action"].partition(":")
-        model_admin._switch(request, flags, opened_in, wanted)
+        _, _, wanted = request.POST["action"].partition(":")
+        model_admin._switch(request, flags, current_environment(request), wanted)
 
     def response_action(self, request: HttpRequest, queryset: Any) -> HttpResponse | None:
         try:
@@ -93,21 +97,23 @@ class FlagPages(RevertPages):
         answer: HttpResponse | None = super().response_action(request, queryset)
         return answer
 
-    def _switch(self, request: HttpRequest, flags: Any, opened_in: str, wanted: str) -> None:
+    def _switch(self, request: HttpRequest, flags: Any, environment: Environment, wanted: str) -> None:
         """Switch all of these flags in one write, and report what was done."""
         flags = list(flags)
+        if environment != current_environment(request):
+            flags = list(Flag.objects.in_environment(environment).filter(pk__in=[flag.pk for flag in flags]))
         snapshot.refresh()
         try:
-            check_environment(request, opened_in)
-            ask_before_switching(self, request, [Switch(flag, wanted == "on") for flag in flags])
+            ask_before_switching(self, request, [Switch(flag, wanted == "on") for flag in flags], environment)
             keys, enabled = [flag.key for flag in flags], wanted == "on"
-            switch_flags(keys=keys, enabled=enabled, reason=reason_of(request), **writer_here(request))
+            reason = reason_of(request)
+            switch_flags(keys=keys, enabled=enabled, environment=environment, reason=reason, **writer(request))
         except DomainError as refusal:
             messages.error(request, refusal.message)
             return
         if flags:
             what = f"{flags[0].key} is" if len(flags) == 1 else f"{len(flags)} flags are"
-            self.succeed(request, f"{what} now {wanted} in {current_environment(request).name}.")
+            self.succeed(request, f"{what} now {wanted} in {environment.name}.")
 
     @staticmethod
     def _archive_selected(model_admin: FlagPages, request: HttpRequest, flags: Any) -> None:

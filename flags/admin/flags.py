@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,16 +9,25 @@ from django.contrib import admin
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from config import snapshot
 from config.admin.current_environment import current_environment
-from config.admin.site import ChoiceFilter, Confirmation, MenuFilter, column, in_two_lines, moment, writer_here
+from config.admin.site import Confirmation, column, moment, writer_here
 from config.change_log.descriptions import missing_values, value_describers
 from config.change_log.undoing import undos
 from config.documents import is_same
 from config.models import Environment
+from flags.admin.flag_filters import (
+    TYPES,
+    EnabledFilter,
+    ExperimentFilter,
+    OwnerFilter,
+    ShelfFilter,
+    TagFilter,
+    TypeFilter,
+)
+from flags.admin.flag_list import FlagList
 from flags.admin.flag_pages import FlagPages
 from flags.admin.forms import FlagForm
 from flags.admin.known_flags import KnownFlags, KnownFlagsPage, address_of_known_flags, known_flags
@@ -33,68 +41,13 @@ from flags.changes import flag_changes, segment_changes
 from flags.changes.driven_rules import driving_experiment
 from flags.changes.properties import in_environment
 from flags.changes.undoing import undo
-from flags.models import Flag, FlagQuerySet, FlagState, FlagTag, Segment
-from flags.usage.staleness import stale, stale_reasons, with_stale_reasons
+from flags.models import Flag, FlagQuerySet, FlagState, Segment
+from flags.usage.staleness import with_stale_reasons
 from flags.words.rules import CLIENT_VISIBLE, describe_flag_value, operator_choices, summarise_rules
-
-
-class EnabledFilter(ChoiceFilter):
-    title = "state"
-    parameter_name = "enabled"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("true", "On"), ("false", "Off")]
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        return queryset.filter(enabled=self.value() == "true") if self.value() else queryset
-
-
-class ShelfFilter(ChoiceFilter):
-    """Flags in use, unless the stale or the archived ones are chosen."""
-
-    title = "shelf"
-    parameter_name = "shelf"
-    otherwise = "In use"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("stale", "Stale"), ("archived", "Archived")]
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        if self.value() == "archived":
-            return queryset.archived()
-        return stale(queryset) if self.value() == "stale" else queryset.current()
-
-
-class TagFilter(MenuFilter):
-    title = "tag"
-    parameter_name = "tag"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        names = FlagTag.objects.order_by("name").values_list("name", flat=True).distinct()
-        return [(name, name) for name in names]
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        tag = self.value()
-        return queryset.tagged(tag) if tag else queryset
-
-
-class OwnerFilter(MenuFilter):
-    title = "owner"
-    parameter_name = "owner"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        names = Flag.objects.exclude(owner="").order_by("owner").values_list("owner", flat=True).distinct()
-        return [(name, name) for name in names]
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        return queryset.filter(owner=self.value()) if self.value() else queryset
-
 
 _VALUES = ("type", "variants", "default_variant", "off_variant", "schema")
 _ABOUT = ("tags", "owner", "expires_at", "client_visible")
 _WRITTEN = ("description", "enabled", "rules", *_VALUES, "prerequisites", *_ABOUT)
-_TYPES = {"boolean": "true or false", "string": "text", "number": "number", "object": "JSON"}
-_LONG = ("variants", "schema", "prerequisites")
 
 missing_values[CLIENT_VISIBLE] = "yes"
 undos[flag_changes.KIND] = undos[segment_changes.KIND] = undo
@@ -103,11 +56,11 @@ admin.site.register(Segment, SegmentAdmin)
 
 
 @admin.register(Flag)
-class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
+class FlagAdmin(FlagList, TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
     kind = flag_changes.KIND
     is_environmental = True
     form = FlagForm
-    list_filter = (EnabledFilter, ShelfFilter, TagFilter, OwnerFilter)
+    list_filter = (EnabledFilter, ShelfFilter, TagFilter, OwnerFilter, TypeFilter, ExperimentFilter)
     search_fields = ("key", "description")
     search_help_text = "Key or description"
     ordering = ("key",)
@@ -125,61 +78,11 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
         flags = Flag.objects.in_environment(environment).prefetch_related("tag_rows")
         return with_stale_reasons(flags, environment, timezone.now())
 
-    # the list
-
-    def for_list(self, queryset: Any) -> Any:
-        return queryset.defer(*_LONG)
-
-    def for_page(self, request: HttpRequest, queryset: Any) -> Any:
-        # To sort all flags, the database would find the stale reasons of all.
-        shown = self.for_list(self.get_queryset(request)).filter(pk__in=queryset.values("pk"))
-        return shown.order_by(*queryset.query.order_by)
-
-    def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Flag], Any]]:
-        return ["shown_key", self._switch_button(request), "shown_rules", "shown_update"]
-
-    @column("Flag", ordering="key")
-    def shown_key(self, flag: Flag) -> SafeString:
-        tags = format_html_join("", '<span class="hy-word">{}</span>', ((tag,) for tag in flag.tags))
-        return format_html(
-            "{}{}",
-            in_two_lines(format_html("{} {}", flag.key, _badges(flag)), flag.description[:100]),
-            format_html('<span class="hy-words">{}</span>', tags) if tags else "",
-        )
+    # the form
 
     @column("On for")
     def shown_rules(self, flag: Flag) -> str:
         return summarise_rules(flag.rules, timezone.now())
-
-    @column("Updated", ordering="updated_at")
-    def shown_update(self, flag: Flag) -> SafeString | None:
-        return moment(flag.updated_at)
-
-    def _switch_button(self, request: HttpRequest) -> Callable[[Flag], SafeString]:
-        """Return the column with the switch, a button of the list's form with its CSRF token."""
-        environment = current_environment(request)
-        may_change = self.has_change_permission(request)
-        query = request.GET.urlencode()
-
-        @column("On", ordering="enabled")
-        def switch(flag: Flag) -> SafeString:
-            state = "on" if flag.enabled else "off"
-            if not may_change or flag.archived_at:
-                return format_html('<span class="hy-state hy-state-{0}">{0}</span>', state)
-            return format_html(
-                '<button type="submit" class="hy-switch" role="switch" aria-checked="{}" name="switch" value="{}" '
-                'formaction="{}?{}" title="{}" aria-label="{}"><span></span></button>',
-                "true" if flag.enabled else "false",
-                f"{environment.key}:{'off' if flag.enabled else 'on'}",
-                self.address_of("toggle", flag.pk),
-                query,
-                f"{state.capitalize()} in {environment.name}",
-                f"{flag.key} in {environment.name}",
-            )
-
-        return switch
-
-    # the form
 
     def get_fieldsets(self, request: HttpRequest, obj: Flag | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
@@ -206,7 +109,7 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
     def shown_values(self, flag: Flag | None) -> str | None:
         if flag is None or not flag.type:
             return None
-        return f"{_TYPES[flag.type]}: {_join_keys([variant['key'] for variant in flag.variants])}"
+        return f"{TYPES[flag.type]}: {_join_keys([variant['key'] for variant in flag.variants])}"
 
     @column("Prerequisites", empty_value="none")
     def shown_prerequisites(self, flag: Flag | None) -> str | None:
@@ -284,13 +187,6 @@ class FlagAdmin(TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
             "Delete the flag",
             is_everywhere=True,
         )
-
-
-def _badges(flag: Flag) -> SafeString:
-    if flag.archived_at:
-        return format_html('<span class="hy-state hy-state-off">{}</span>', "archived")
-    reasons = ((reason.meaning.replace("`", ""), reason.replace("_", " ")) for reason in stale_reasons(flag))
-    return format_html_join(" ", '<span class="hy-state hy-state-warning" title="{}">{}</span>', reasons)
 
 
 def _title(name: str, content: str | None) -> str:

@@ -11,11 +11,13 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
+from config.keys.environments import create_environment
 from config.models import Environment
 from events.recording.ingest import NewEvent, new_id, record
 from experiments.models import Experiment
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
+from tests.conftest import ACTOR, NOON
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
@@ -31,6 +33,7 @@ def test_overview__after_signing_in__is_the_first_page(visit: Visit) -> None:
 
 
 def test_flags__on_a_phone__take_little_room(visit: Visit) -> None:
+    create_environment(key="development", name="Development", actor=ACTOR, at=NOON)
     flag_in_production(description="A long description of the flag. " * 6, tags=["a-tag", "another-tag"], rules=RULES)
     visit.page.set_viewport_size({"width": 390, "height": 844})
     visit.open("/admin/flags/flag/")
@@ -38,7 +41,9 @@ def test_flags__on_a_phone__take_little_room(visit: Visit) -> None:
     assert row is not None
     assert row["height"] <= 90
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 390
-    expect(visit.page.get_by_role("switch", name="new-checkout in Production")).to_be_in_viewport()
+    for environment in ("Production", "Staging", "Development"):
+        switch = visit.page.get_by_role("switch", name=f"new-checkout in {environment}")
+        expect(switch).to_be_in_viewport(ratio=1)
 
 
 def test_flag__switched_in_the_list__is_on(visit: Visit) -> None:

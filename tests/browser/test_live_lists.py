@@ -6,8 +6,12 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
+from config.keys.environments import create_environment
+from config.models import Environment
 from experiments.metrics.changes import create_metric, delete_metric, update_metric
+from flags.changes.flag_changes import update_flag
 from tests.browser.conftest import Visit
+from tests.browser.flags import flag_in_production
 from tests.conftest import ACTOR
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
@@ -37,3 +41,18 @@ def test_list__after_changes__has_them_and_keeps_focus_and_scroll_position(visit
     assert place
     assert now
     assert abs(now["y"] - place["y"]) < 2
+
+
+def test_list_of_flags__after_changes_elsewhere__has_them_too(visit: Visit) -> None:
+    flag_in_production()
+    visit.open("/admin/flags/flag/")
+    switch = visit.page.get_by_role("switch", name="new-checkout in Staging")
+    switch.focus()
+    staging, now = Environment.objects.get(key="staging"), timezone.now()
+    update_flag(key="new-checkout", environment=staging, changes={"enabled": True}, actor=ACTOR, at=now)
+    expect(switch).to_have_attribute("aria-checked", "true", timeout=30_000)
+    expect(switch).to_be_focused()
+    create_environment(key="younger", name="Younger", actor=ACTOR, at=timezone.now())
+    expect(visit.page.get_by_text("This list has changed.")).to_be_visible(timeout=30_000)
+    visit.page.get_by_role("link", name="Show the new list").press("Enter")
+    expect(visit.page.get_by_role("switch", name="new-checkout in Younger")).to_be_visible()

@@ -40,6 +40,31 @@ def test_switch__in_production__asks_for_a_reason_by_keyboard(visit: Visit) -> N
     assert Change.objects.latest("revision").reason == "Beta starts"
 
 
+@BOTH
+def test_switches__of_all_environments__are_side_by_side(visit: Visit) -> None:
+    flag_in_production()
+    page = visit.page
+    visit.open("/admin/flags/flag/")
+    names = page.locator("#result_list thead .text").all_inner_texts()
+    assert [name.strip() for name in names[1:]] == ["Flag", "Production", "Staging", "Updated"]
+    switches = page.get_by_role("switch")
+    switches.first.focus()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("switch", name="new-checkout in Staging")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("new-checkout is now on in Staging.")).to_be_visible()  # which is not protected
+    assert (stored().enabled, stored(environment="staging").enabled) == (False, True)
+
+    switches.first.press("Enter")
+    expect(page.get_by_role("heading", name="Switch on new-checkout?")).to_be_visible()
+    page.get_by_role("button", name="Switch on").press("Enter")
+    expect(page.get_by_text("new-checkout is now on in Production.")).to_be_visible()
+    assert stored().enabled is True
+    page.get_by_role("button", name="Undo").press("Enter")
+    expect(switches.first).to_have_attribute("aria-checked", "false")
+    expect(switches.last).to_have_attribute("aria-checked", "true")
+
+
 def test_question__at_any_width_and_in_the_dark__fits(visit: Visit) -> None:
     for number in range(30):
         flag_in_production(key=f"a-flag-with-a-long-name-{number}")

@@ -20,6 +20,11 @@ function rowsOf(page) {
   return new Map(rows.map((row) => [row.querySelector("th a[href]")?.getAttribute("href") ?? contentOf(row.cells[0]), row.closest("tbody")]));
 }
 
+/** The names of the columns of a page. Flags have one for each environment. */
+function columnsOf(page) {
+  return [...page.querySelectorAll("#result_list thead .text")].map((header) => header.textContent.trim()).join("\n");
+}
+
 function update(old, fresh) {
   const cells = [...fresh.querySelector(".data-row").cells];
   [...old.querySelector(".data-row").cells].forEach((cell, index) => {
@@ -35,7 +40,7 @@ function update(old, fresh) {
 function show(page) {
   const table = document.getElementById("result_list");
   const [old, fresh] = [rowsOf(document), rowsOf(page)];
-  if (!table || !old.size || !fresh.size) {
+  if (!table || !old.size || !fresh.size || columnsOf(document) !== columnsOf(page)) {
     here.hidden = contentOf(document.body) === contentOf(page.body);
     return;
   }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from config.admin import list_headers
+from config.admin import theme_lists
 from tests.admin import sign_in
 from tests.factories import FlagFactory
 
@@ -22,8 +22,8 @@ def test_list__several_rows__makes_its_headers_once(monkeypatch: pytest.MonkeyPa
         calls.append(page)
         return make_headers(page)
 
-    make_headers = list_headers._make_headers
-    monkeypatch.setattr(list_headers, "_make_headers", make)
+    make_headers = theme_lists._make_headers
+    monkeypatch.setattr(theme_lists, "_make_headers", make)
     response = sign_in().get("/admin/flags/flag/")
     assert calls == [response.context["cl"]]
     assert response.content.decode().count('data-label="Updated"') == 3

@@ -1,0 +1,115 @@
+"""The list of flags: one table, with a switch for each environment side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.db.models import Prefetch
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from config import snapshot
+from config.admin.current_environment import current_environment, environments_of
+from config.admin.site import DomainAdmin, column, in_two_lines, moment
+from config.models import Environment
+from flags.models import Flag, FlagState
+from flags.usage.staleness import stale_reasons
+from flags.words.rules import summarise_rules
+
+_LONG = ("variants", "schema", "prerequisites")
+_MOST_WORDS = 120
+
+
+class FlagList(DomainAdmin):
+    list_per_page = 40  # so that a page stays under 120 kB with three environments
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        snapshot.refresh()  # a filter reads from it what experiments drive
+        answer: HttpResponse = super().changelist_view(request, extra_context)
+        return answer
+
+    def for_list(self, queryset: Any) -> Any:
+        return queryset.defer(*_LONG)
+
+    def for_page(self, request: HttpRequest, queryset: Any) -> Any:
+        # To sort all flags, the database would find the stale reasons of all.
+        shown = self.for_list(self.get_queryset(request)).filter(pk__in=queryset.values("pk"))
+        if len(environments_of(request)) > 1:
+            elsewhere = FlagState.objects.exclude(environment=current_environment(request))
+            shown = shown.prefetch_related(Prefetch("states", elsewhere, to_attr="states_elsewhere"))
+        return shown.order_by(*queryset.query.order_by)
+
+    def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Flag], Any]]:
+        columns = [self._column_of(request, environment) for environment in environments_of(request)]
+        return ["shown_key", *columns, "shown_update"]
+
+    @column("Flag", ordering="key")
+    def shown_key(self, flag: Flag) -> SafeString:
+        tags = format_html_join("", '<span class="hy-word">{}</span>', ((tag,) for tag in flag.tags))
+        return format_html(
+            "{}{}",
+            in_two_lines(format_html("{} {}", flag.key, _badges(flag)), flag.description[:100]),
+            format_html('<span class="hy-words">{}</span>', tags) if tags else "",
+        )
+
+    @column("Updated", ordering="updated_at")
+    def shown_update(self, flag: Flag) -> SafeString | None:
+        return moment(flag.updated_at)
+
+    def _column_of(self, request: HttpRequest, environment: Environment) -> Callable[[Flag], SafeString]:
+        """Return the column of an environment: a switch, and for whom it turns the flag on.
+
+        The switch is a button of the list's form, with its CSRF token.
+        """
+        may_change, now = self.has_change_permission(request), timezone.now()
+        query = request.GET.urlencode()
+        address = f"toggle/?{query}" if query else "toggle/"
+
+        def cell(flag: Flag, is_on: bool, rules: Sequence[dict[str, Any]]) -> SafeString:
+            if not may_change or flag.archived_at:
+                state = format_html('<span class="hy-state hy-state-{0}">{0}</span>', "on" if is_on else "off")
+            else:
+                state = format_html(
+                    '<button class="hy-switch" role="switch" aria-checked="{}" name="switch" value="{}" '
+                    'formaction="{}/{}" aria-label="{}"></button>',
+                    "true" if is_on else "false",
+                    f"{environment.key}:{'off' if is_on else 'on'}",
+                    flag.pk,
+                    address,
+                    f"{flag.key} in {environment.name}",
+                )
+            return format_html("{}<small>{}</small>", state, _words(summarise_rules(rules, now), is_on=is_on))
+
+        if environment == current_environment(request):
+
+            @column(environment.name, ordering="enabled")
+            def switch_here(flag: Flag) -> SafeString:
+                return cell(flag, flag.enabled, flag.rules)
+
+            return switch_here
+
+        @column(environment.name)
+        def switch(flag: Flag) -> SafeString:
+            states: Sequence[FlagState] = flag.states_elsewhere  # type: ignore[attr-defined]  # see `for_page`
+            state = next((state for state in states if state.environment_id == environment.pk), None)
+            return cell(flag, state.enabled, state.rules) if state else cell(flag, is_on=False, rules=())
+
+        return switch
+
+
+def _words(summary: str, *, is_on: bool) -> str:
+    """Return for whom a flag is on, or would be on. For all flags that are off and have no rules, that is everyone."""
+    if not is_on and summary == "everyone":
+        return ""
+    words = summary if is_on else f"if on: {summary}"
+    return words if len(words) <= _MOST_WORDS else f"{words[: _MOST_WORDS - 1]}…"
+
+
+def _badges(flag: Flag) -> SafeString:
+    if flag.archived_at:
+        return format_html('<span class="hy-state hy-state-off">{}</span>', "archived")
+    reasons = ((reason.meaning.replace("`", ""), reason.replace("_", " ")) for reason in stale_reasons(flag))
+    return format_html_join(" ", '<span class="hy-state hy-state-warning" title="{}">{}</span>', reasons)
