@@ -33,6 +33,7 @@ _GROUPS: tuple[tuple[str | None, tuple[_Item, ...]], ...] = (
             _Item("Flags", "flag", "flags", "flag"),
             _Item("Segments", "groups", "flags", "segment"),
             _Item("Experiments", "science", "experiments", "experiment"),
+            _Item("Finished experiments", "history_edu", "experiments", "experiment", "portfolio"),
             _Item("Metrics", "monitoring", "experiments", "metric"),
             _Item("Planner", "straighten", "experiments", "experiment", "planner"),
             _Item("Events", "bolt", "events", "event"),

@@ -24,6 +24,7 @@ from experiments.admin.links import Links, links_of
 from experiments.admin.metrics import MetricAdmin, known_metrics
 from experiments.admin.plan_words import describe_plan
 from experiments.admin.planner import PlannerPage
+from experiments.admin.portfolio import PortfolioPage
 from experiments.admin.results.history import describe_briefly
 from experiments.admin.results.pages import ResultPages
 from experiments.admin.results.panel import Panel, build_panel
@@ -109,7 +110,7 @@ class OwnerFilter(MenuFilter):
 
 
 @admin.register(Experiment)
-class ExperimentAdmin(StepPages, PlannerPage, ResultPages, UserPages):
+class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, ResultPages, UserPages):
     kind = changes.KIND
     is_common = False
     is_environmental = True

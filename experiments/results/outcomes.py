@@ -90,6 +90,7 @@ def outcomes_of(experiments: Iterable[Experiment], at: datetime, *, most: int) -
     rows = _rows(stopped)
     outcomes = {pk: row.outcome for pk, row in rows.items()}
     due = [experiment for pk, experiment in stopped.items() if _is_due(rows.get(pk), at)]
+    due.sort(key=lambda experiment: experiment.pk in rows)  # those that are missing first
     for experiment in due[:most]:
         outcomes[experiment.pk] = compute_outcome(experiment, at)
     return outcomes

@@ -45,7 +45,13 @@ those of one tag are enough.
 
 
 def addresses() -> Iterator[str]:
-    yield from ("", "password_change/", "experiments/experiment/planner/", "experiments/experiment/user/?id=ada")
+    yield from (
+        "",
+        "password_change/",
+        "experiments/experiment/planner/",
+        "experiments/experiment/portfolio/",
+        "experiments/experiment/user/?id=ada",
+    )
     for path in LISTS:
         yield f"{path}/"
     for path in ("flags/flag", "flags/segment", "experiments/experiment", "experiments/metric", "config/apikey"):

@@ -1,0 +1,156 @@
+"""The page of all finished experiments: what was decided, the effect of each, and what is left of it on average."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from django.utils import timezone
+
+from config.admin.current_environment import current_environment
+from config.admin.site import DomainAdmin
+from experiments.admin.results.formats import format_lift, lift_of_test
+from experiments.admin.results.history import describe_end, format_briefly, shown_effects
+from experiments.models import Experiment
+from experiments.results.outcomes import Effect
+from experiments.results.portfolio import Average, FinishedExperiments, MetricAverages
+from experiments.stats.numbers import format_count
+from experiments.stats.types import Test
+from experiments.stats.winners_curse import LEAST_EFFECTS, Lift
+
+_A_PAGE = 25
+_MOST_METRICS = 10
+_TONES = {"better": "good", "worse": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """The effect of one treatment on the primary metric, formatted. `corrected` is empty where nothing corrects it."""
+
+    metric: str
+    variant: str
+    label: str
+    tone: str
+    lift: str
+    interval: str
+    corrected: str
+    corrected_interval: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRow:
+    """One finished experiment. `note` says why its effects are missing, or do not count."""
+
+    experiment: Experiment
+    end: str
+    users: str
+    note: str
+    effects: Sequence[EffectRow]
+
+
+@dataclass(frozen=True, slots=True)
+class AverageRow:
+    """The average effect of some treatments on a goal, in words and as figures."""
+
+    metric: str
+    words: str
+    whose: str
+    measured: str
+    measured_interval: str
+    corrected: str
+    corrected_interval: str
+
+
+class PortfolioPage(DomainAdmin):
+    """The page, open to everyone who may view experiments."""
+
+    def get_urls(self) -> list[Any]:
+        page = path(
+            "portfolio/", self.admin_site.admin_view(self.portfolio_view), name="experiments_experiment_portfolio"
+        )
+        return [page, *super().get_urls()]
+
+    def portfolio_view(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        finished = FinishedExperiments(current_environment(request), timezone.now())
+        page = Paginator(finished.experiments, _A_PAGE).get_page(request.GET.get("p"))
+        averages = finished.averages()
+        context = {
+            "title": "Finished experiments",
+            "opts": None,
+            "page": page,
+            "rows": [build_row(finished, experiment) for experiment in page],
+            "averages": [row for metric in averages[:_MOST_METRICS] for row in build_averages(metric)],
+            "more_metrics": len(averages[_MOST_METRICS:]),
+            "missing": finished.missing,
+            "doubtful": finished.doubtful,
+            "least_effects": LEAST_EFFECTS,
+        }
+        return self.page(request, "admin/experiments/portfolio.html", context)
+
+
+def build_row(finished: FinishedExperiments, experiment: Experiment) -> FinishedRow:
+    outcome = finished.outcomes.get(experiment.pk)
+    if outcome is None:
+        return FinishedRow(experiment, describe_end(experiment), "", "The effects are not computed yet.", [])
+    effects = shown_effects(experiment, outcome.effects)
+    note = "" if effects else "There is no lift of a primary metric."
+    if outcome.is_doubtful:
+        note = "The data needed a check, so no average counts it."
+    rows = [_effect(effect, finished.corrected(experiment, effect)) for effect in effects]
+    return FinishedRow(experiment, describe_end(experiment), format_count(outcome.users, "user"), note, rows)
+
+
+def _effect(effect: Effect, corrected: Lift | None) -> EffectRow:
+    interval = lift_of_test(Test(effect.lower, effect.upper, 1.0, effect.level), "").interval
+    return EffectRow(
+        metric=effect.metric,
+        variant=effect.variant,
+        label=effect.label,
+        tone=_TONES.get(effect.label, "open"),
+        lift=format_lift(effect.lift),
+        interval=interval,
+        corrected=format_lift(corrected.estimate) if corrected else "",
+        corrected_interval=_interval(corrected) if corrected else "",
+    )
+
+
+def build_averages(averages: MetricAverages) -> list[AverageRow]:
+    """Return the row of the shipped treatments, if any, and the row of all treatments."""
+    name = averages.metric + (f", version {averages.version}" if averages.version > 1 else "")
+    parts = [("shipped", averages.shipped), ("tried", averages.all)]
+    return [_average(name, whose, average) for whose, average in parts if average is not None]
+
+
+def _average(name: str, whose: str, average: Average) -> AverageRow:
+    measured, corrected = average.measured, average.corrected
+    return AverageRow(
+        metric=name,
+        words=_in_words(name, whose, average),
+        whose=f"{average.number:,} {whose}",
+        measured=format_lift(measured.estimate),
+        measured_interval=_interval(measured),
+        corrected=format_lift(corrected.estimate) if corrected else "",
+        corrected_interval=_interval(corrected) if corrected else "",
+    )
+
+
+def _in_words(name: str, whose: str, average: Average) -> str:
+    """Return `The 3 variants that were shipped changed purchase by +4.1 % on average as measured. ...`."""
+    measured, corrected, number = average.measured, average.corrected, average.number
+    who = f"The {number:,} variants that were {whose}" if number > 1 else f"The one variant that was {whose}"
+    sentence = f"{who} changed {name} by {format_briefly(measured.estimate)} on average as measured."
+    if corrected is None:
+        return f"{sentence} There are too few experiments to correct it."
+    lower, upper = (format_briefly(bound) for bound in (corrected.lower, corrected.upper))
+    return f"{sentence} The true average is more likely {format_briefly(corrected.estimate)} ({lower} to {upper})."
+
+
+def _interval(lift: Lift) -> str:
+    return f"{format_lift(lift.lower)} to {format_lift(lift.upper)}"

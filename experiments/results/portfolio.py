@@ -1,0 +1,108 @@
+"""All finished experiments of an environment together: their effects on each goal, measured and corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from config.models import Environment
+from experiments.models import Experiment, Status
+from experiments.results.outcomes import Effect, Outcome, outcomes_of
+from experiments.stats.winners_curse import Lift, MeasuredEffect, Portfolio
+
+MOST_COMPUTED = 5
+"""Of the outcomes that are not stored yet, a page computes so many; the periodic task computes them all."""
+_COLUMNS = ("key", "description", "status", "variants", "winner", "decision", "started_at", "stopped_at", "frozen_at")
+_Metric = tuple[str, int]
+_Key = tuple[UUID, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """The average effect of some treatments. `corrected` is None if there are too few effects to learn from."""
+
+    number: int
+    measured: Lift
+    corrected: Lift | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAverages:
+    """One version of a goal: the average effect of all treatments, and of those that were shipped, if any were."""
+
+    metric: str
+    version: int
+    is_decrease_good: bool
+    all: Average
+    shipped: Average | None
+
+
+class FinishedExperiments:
+    """The finished experiments of an environment, newest first, with the effects of those with an outcome."""
+
+    def __init__(self, environment: Environment, at: datetime) -> None:
+        """Read all experiments and outcomes with two queries, and compute a few outcomes that are not stored yet."""
+        finished = Experiment.objects.in_environment(environment).filter(status=Status.STOPPED)
+        self.experiments = list(finished.order_by("-stopped_at", "-id").only(*_COLUMNS, "environment"))
+        for experiment in self.experiments:
+            experiment.environment = environment
+        self.outcomes = outcomes_of(self.experiments, at, most=MOST_COMPUTED)
+        self._effects: dict[_Metric, dict[_Key, tuple[Effect, bool]]] = {}
+        for experiment in self.experiments:
+            self._add(experiment, self.outcomes.get(experiment.pk))
+        self._portfolios: dict[_Metric, Portfolio] = {}
+
+    @property
+    def missing(self) -> int:
+        """The number of experiments whose outcome is not computed yet."""
+        return len(self.experiments) - len(self.outcomes)
+
+    @property
+    def doubtful(self) -> int:
+        """The number of experiments that are left out, because their data needed a check."""
+        return sum(outcome.is_doubtful for outcome in self.outcomes.values())
+
+    def averages(self) -> list[MetricAverages]:
+        """Return the averages for each goal, those with the most effects first."""
+        largest = sorted(self._effects.items(), key=lambda item: (-len(item[1]), item[0]))
+        return [self._averages(metric, effects) for metric, effects in largest]
+
+    def corrected(self, experiment: Experiment, effect: Effect) -> Lift | None:
+        """Return a corrected effect, or None if it does not count or there are too few to learn from."""
+        metric = (effect.metric, effect.version)
+        keys = list(self._effects.get(metric, {}))
+        key = (experiment.pk, effect.metric, effect.variant)
+        return self._portfolio(metric).corrected([keys.index(key)]) if key in keys else None
+
+    def _add(self, experiment: Experiment, outcome: Outcome | None) -> None:
+        """Count the effects on goals whose standard error is known, unless the data needed a check."""
+        for effect in outcome.effects if outcome and not outcome.is_doubtful else ():
+            if effect.is_guardrail or effect.log_error is None or effect.lift <= -1:
+                continue
+            effects = self._effects.setdefault((effect.metric, effect.version), {})
+            effects[experiment.pk, effect.metric, effect.variant] = effect, effect.variant == experiment.winner
+
+    def _portfolio(self, metric: _Metric) -> Portfolio:
+        if metric not in self._portfolios:
+            effects = (effect for effect, _ in self._effects[metric].values())
+            self._portfolios[metric] = Portfolio(
+                [MeasuredEffect(effect.lift, effect.log_error) for effect in effects if effect.log_error]
+            )
+        return self._portfolios[metric]
+
+    def _averages(self, metric: _Metric, effects: Mapping[_Key, tuple[Effect, bool]]) -> MetricAverages:
+        portfolio = self._portfolio(metric)
+        shipped = [index for index, (_, is_shipped) in enumerate(effects.values()) if is_shipped]
+        [first, *_] = effects.values()
+        return MetricAverages(
+            *metric,
+            is_decrease_good=first[0].is_decrease_good,
+            all=_average(portfolio, range(len(effects))),
+            shipped=_average(portfolio, shipped) if shipped else None,
+        )
+
+
+def _average(portfolio: Portfolio, chosen: Sequence[int]) -> Average:
+    return Average(len(chosen), portfolio.measured(chosen), portfolio.corrected(chosen))
