@@ -31,6 +31,7 @@ DATABASE_TIMEOUT = env.int("DATABASE_TIMEOUT", default=10)  # seconds for a stat
 DATABASE_LONG_TIMEOUT = env.int("DATABASE_LONG_TIMEOUT", default=600)  # for statements of results and commands
 DATABASE_CONNECT_TIMEOUT = env.int("DATABASE_CONNECT_TIMEOUT", default=5)
 DATABASE_IDLE_TIMEOUT = env.int("DATABASE_IDLE_TIMEOUT", default=60)  # in a transaction that does nothing
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="")  # lets other hosts read /metrics
 FAST_LANE = env.bool("FAST_LANE", default=True)  # answers what clients ask most without Django's own handling
 EVENT_RETENTION_DAYS = env.int("EVENT_RETENTION_DAYS", default=None)  # `maintain` purges older events
 RECENT_USERS = env.bool("RECENT_USERS", default=True)  # keep a sample of them, to preview what a change does

@@ -8,7 +8,7 @@ from config import snapshot
 from config.api.renderers import envelope
 from config.models import Environment, Scope
 from config.serving.fast_lane.operations import Call, Failed, Reply, register_together
-from events.api.event_views import acknowledgement
+from events.api.event_views import acknowledgement, count_outcomes
 from events.api.inputs import read_event
 from events.recording.ingest import Outcome, record_each
 from events.recording.rows import NewEvent, of_client
@@ -18,7 +18,10 @@ def track(calls: Sequence[Call]) -> list[Reply | Failed | None]:
     snapshot.require_current_keys()
     events = [_read(call) for call in calls]
     valid = [(event, call.caller.environment) for event, call in zip(events, calls, strict=True) if event is not None]
-    outcomes = iter(_record(valid, calls[0]) if valid else [])
+    recorded = _record(valid, calls[0]) if valid else []
+    # Django finds the same conflicts, and counts them.
+    count_outcomes([outcome for outcome in recorded if outcome in (Outcome.ACCEPTED, Outcome.DUPLICATE)])
+    outcomes = iter(recorded)
     return [None if event is None else _reply(event, next(outcomes)) for event in events]
 
 

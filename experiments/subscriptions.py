@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from config.maintenance import register
+from config.serving.worker_process import worker_starts
 from events.queries.experiment_names import asking_for_names
 from events.recording.ingest import events_stored
 from events.removal.erasure import erasing_user
 from events.removal.retention import asking_for_holds
+from experiments.aggregates import lag
 from experiments.design.segment_refs import name_segment_users
 from experiments.exposures.assignment import record, stored
 from experiments.exposures.forced_variants import remove_all_forced_exposures
@@ -26,6 +28,7 @@ asking_for_holds.connect(hold_events, dispatch_uid="experiments.forgetting")
 asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposures")
 asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segment_refs")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")
+worker_starts.connect(lag.start, dispatch_uid="experiments.lag")
 exposures.register(load=stored, record=record)
 sources.register(names=attributes_read, variants=stored_variants)
 register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed

@@ -115,7 +115,7 @@ def anonymous_caller(headers: Mapping[str, Any]) -> Caller | None:
     scope = settings.ANONYMOUS_SCOPE
     if scope == "none":
         return None
-    if why := _why_not_local(headers):
+    if why := why_not_local(headers):
         raise AuthenticationFailed(f"Send an API key: without one, {why}.")
     return Caller(_environment(headers), Actor("anonymous", Source.API), Scope(scope))
 
@@ -135,7 +135,8 @@ _FORWARDING_HEADERS = (
 )
 
 
-def _why_not_local(meta: Mapping[str, Any]) -> str | None:
+def why_not_local(meta: Mapping[str, Any]) -> str | None:
+    """Return why a request does not come from this machine itself, or None if it does."""
     if not _is_loopback(meta.get("REMOTE_ADDR", "")):
         return "only requests from this machine itself are answered"
     if any(header in meta for header in _FORWARDING_HEADERS):

@@ -38,6 +38,8 @@ class ApiViewSet(GenericViewSet[Any]):
     """What the `ETag` of an answer is of: the version of the resource, or also all else that is in the answer."""
     answers_from_memory: ClassVar[Collection[str]] = ()
     """The actions that are answered from the last known state while the database is away."""
+    evaluates: ClassVar[Collection[str]] = ()
+    """The actions that evaluate flags for a user, whose failures metrics count as such."""
     never_waits: ClassVar[Collection[str]] = ()
     """The actions that need no database at all, so that they are answered however many requests wait for it."""
     keeps_history: ClassVar[bool] = True

@@ -18,6 +18,9 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from config.database.timeouts import limit_process
+from config.monitoring import counting, metrics
+from config.monitoring.memory import SharedMemory
+from config.serving.probes import measure_state
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT)
 _PATIENCE_SECONDS = 3
@@ -32,12 +35,16 @@ class StreamApplication(Protocol):
     def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]: ...
 
 
-def load() -> StreamApplication:
+def load(shared: SharedMemory, name: str) -> StreamApplication:
     """Return the application, and make the process end on a signal or when its parent is gone."""
+    counting.join(shared, name)
+    metrics.streams.set(0)  # of the process before, there may have been many
     # The same as in every worker: a thread of granian's that wakes up late would abort the process.
     atexit.register(os._exit, 0)
     raise_limit_of_open_files()
     limit_process(settings.DATABASE_TIMEOUT)
+    counting.measure(measure_state)
+    counting.start_beating()
     application: StreamApplication = import_string(settings.STREAM_APPLICATION)
     # granian stops only once every response is complete, so the streams must end before it gets the
     # signal. Threads that start later, granian's included, inherit the blocked signals.

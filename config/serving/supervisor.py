@@ -24,6 +24,8 @@ from granian.constants import HTTPModes, Interfaces, RuntimeModes
 from granian.log import LogLevels, logger
 from granian.server.mp import MPServer, WorkerProcess
 
+from config.monitoring import counting, metrics
+from config.monitoring.memory import SharedMemory
 from config.serving import stream_worker, worker
 from config.serving.gateway.gateway import MOST_THREADS
 from config.serving.listening import BACKLOG, count_waiting, direct_new_connections, refuse_new_connections
@@ -49,8 +51,16 @@ _MOST_STREAMS = 100_000
 the queue.
 """
 
+_STREAMS = "streams"
+"""What metrics call the process of the event streams."""
+
 # Spawned children share no connection and no lock with this process.
 _processes = multiprocessing.get_context("spawn")
+
+
+def _name_of(worker: int) -> str:
+    """Return what metrics and the log call a worker."""
+    return f"worker-{worker + 1}"
 
 
 def _is_not_about_threads(record: logging.LogRecord) -> bool:
@@ -83,11 +93,13 @@ class Supervisor(MPServer):
         self._streams = _StreamServer(stream_socket)
         self._places = _Places(sockets)
         self.is_stopping = _processes.RawValue("b", 0)
+        self._shared = SharedMemory([*map(_name_of, range(len(sockets))), _STREAMS, "supervisor"])
         self.has_given_up = False
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGHUP."""
         multiprocessing.set_start_method("spawn", force=True)
+        counting.join(self._shared, "supervisor")
         logger.addFilter(_is_not_about_threads)
         loader = partial(worker.load, self.is_stopping, self._streams.bind_port)
         self.serve(target_loader=loader, wrap_loader=False)
@@ -106,10 +118,11 @@ class Supervisor(MPServer):
         self, idx: int, target: Any, callback_loader: Any
     ) -> WorkerProcess:
         if idx == len(self.sockets):
-            return self._streams.spawn(self, idx)
+            return self._streams.spawn(self, idx, self._shared)
         self._sso = self.sockets[idx]  # makes the child inherit the descriptor
         self._shd = SocketHolder(self._sso.fileno(), False, BACKLOG)  # type: ignore[assignment, call-arg]  # untyped
-        return super()._spawn_worker(idx, target, partial(callback_loader, self._places.taker(idx)))
+        loader = partial(callback_loader, self._places.taker(idx), self._shared, _name_of(idx))
+        return super()._spawn_worker(idx, target, loader)
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
         worker_deaths, stream_deaths = _Deaths(), _Deaths()
@@ -122,6 +135,7 @@ class Supervisor(MPServer):
                 return
             while self.interrupt_children:
                 index = self.interrupt_children.pop(0)
+                metrics.process_deaths.add(1, _STREAMS if index == streams else "worker")
                 if index == streams:
                     streams_due = self._when_to_replace_streams(stream_deaths)
                 elif worker_deaths.are_too_many():
@@ -206,7 +220,7 @@ class _Places:
             self._vacant -= taken
             self._direct()
             for index in taken:
-                logger.warning(f"The successor of worker-{index + 1} serves.")
+                logger.warning(f"The successor of {_name_of(index)} serves.")
 
     def _direct(self) -> None:
         everywhere = range(len(self._sockets))
@@ -252,8 +266,10 @@ class _StreamServer(MPServer):
         self.socket = self._sso = listening
         self._shd = SocketHolder(listening.fileno(), False, BACKLOG)  # type: ignore[assignment, call-arg]  # untyped
 
-    def spawn(self, parent: Supervisor, idx: int) -> WorkerProcess:
+    def spawn(self, parent: Supervisor, idx: int, shared: SharedMemory) -> WorkerProcess:
         """Return the process. `parent` watches it as its worker of this number."""
-        process = super()._spawn_worker(idx, MPServer._spawn_asgi_lifespan_worker, stream_worker.load)
+        process = super()._spawn_worker(
+            idx, MPServer._spawn_asgi_lifespan_worker, partial(stream_worker.load, shared, _STREAMS)
+        )
         process.parent = parent
         return process

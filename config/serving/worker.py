@@ -24,10 +24,13 @@ from django.conf import settings
 from config.database import outages
 from config.database.notifications import Listener
 from config.database.timeouts import limit_process
+from config.monitoring import counting
+from config.monitoring.memory import SharedMemory
 from config.serving import worker_process
 from config.serving.follower import Follower
 from config.serving.gateway.exchange import Flag
 from config.serving.gateway.gateway import Gateway
+from config.serving.probes import measure_state
 from config.serving.saver import Saver
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 10_000
@@ -35,12 +38,15 @@ _THREADS_OF_EVALUATIONS = 4
 """They read and record the exposures of users of flags that an experiment drives."""
 
 
-def load(is_stopping: Flag, stream_port: int | None, take_place: Callable[[], None]) -> Gateway:
+def load(
+    is_stopping: Flag, stream_port: int | None, take_place: Callable[[], None], shared: SharedMemory, name: str
+) -> Gateway:
     """Return what granian calls for each request, and tell the supervisor that there is a worker.
 
     While the server stops, each response closes its connection.
     """
     worker_process.stream_port = stream_port
+    counting.join(shared, name)
     limit_process(settings.DATABASE_TIMEOUT)
     # A thread of granian's that wakes up while Python shuts down would abort the process.
     atexit.register(os._exit, 0)
@@ -52,6 +58,8 @@ def load(is_stopping: Flag, stream_port: int | None, take_place: Callable[[], No
     raise_limit_of_open_files()
     gateway = Gateway(config.serving.wsgi.application, is_stopping)
     gateway.start()
+    counting.measure(measure_state)
+    counting.start_beating()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
     outages.start_threads(_THREADS_OF_EVALUATIONS)
     worker_process.worker_starts.send(sender=None)

@@ -19,6 +19,9 @@ from django.utils.module_loading import autodiscover_modules
 from config.serving.fast_lane.lane import FastLane
 from config.serving.fast_lane.operations import operations
 
+VIEW = "halyard.view"
+"""Where Django's application leaves the view that it has found, in the WSGI environment."""
+
 
 class Request(WSGIRequest):
     """A request whose body may be chunked, and whose text is UTF-8.
@@ -72,6 +75,8 @@ class Application(WSGIHandler):
         if isinstance(request, Request) and request.view is not None:
             return request.view(request)
         response: HttpResponseBase = super()._get_response(request)  # type: ignore[misc]  # no stub has it
+        if isinstance(request, Request) and request.resolver_match is not None:
+            request.environ[VIEW] = request.resolver_match.func
         return response
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +23,9 @@ from config.api.pagination import KeysetPagination
 from config.api.permissions import Access
 from config.api.schema import NAME, answer, operation
 from config.api.views import ApiViewSet
-from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
+from config.errors import Detail, DetailCode, DomainError, ErrorCode, ValidationFailed
 from config.models import Scope
+from config.monitoring import metrics
 from events.api.event_serializers import (
     AcknowledgementSerializer,
     BatchAcknowledgementSerializer,
@@ -53,6 +56,7 @@ _PROPERTIES = OpenApiParameter(
     "spells. The name must be exactly the same, including dots. Requires `event` or `userId`.",
 )
 
+_REJECTED = "rejected"
 CONFLICT = Detail("id", DetailCode.ID_CONFLICT, "Another event already has this id; use a new one.")
 
 
@@ -113,8 +117,10 @@ class EventViewSet(ApiViewSet):
     @idempotent
     def create(self, request: Request) -> Response:
         refuse_parameters(request)
-        event = read_event(_body(request), at=self.now)
+        with counting_refusal():
+            event = read_event(_body(request), at=self.now)
         outcome = record_one(of_client(event) if self._is_client else event, self.environment)
+        count_outcomes([outcome])
         if outcome is Outcome.CONFLICT:
             raise ValidationFailed([CONFLICT])
         return Response(acknowledgement(event, outcome), status=202)
@@ -137,7 +143,9 @@ class EventViewSet(ApiViewSet):
         refuse_parameters(request)
         read = read_batch(_body(request), at=self.now)
         events = [event for event in read if isinstance(event, NewEvent)]
-        outcomes = iter(record([*map(of_client, events)] if self._is_client else events, self.environment))
+        recorded = record([*map(of_client, events)] if self._is_client else events, self.environment)
+        count_outcomes(recorded, rejected=len(read) - len(events))
+        outcomes = iter(recorded)
         judged = [event if isinstance(event, Rejected) else _judge(event, next(outcomes)) for event in read]
         rejected = {at: event for at, event in enumerate(judged) if isinstance(event, Rejected)}
         if len(rejected) == len(judged):
@@ -158,6 +166,25 @@ def _judge(event: NewEvent, outcome: Outcome) -> dict[str, Any] | Rejected:
     return Rejected(str(event.id), [CONFLICT]) if outcome is Outcome.CONFLICT else acknowledgement(event, outcome)
 
 
+def count_outcomes(outcomes: Sequence[Outcome], *, rejected: int = 0) -> None:
+    """Count the events of a request by what is answered of them."""
+    by_outcome = Counter(outcomes)
+    rejected += by_outcome.pop(Outcome.CONFLICT, 0)
+    for status, number in (*by_outcome.items(), (_REJECTED, rejected)):
+        if number:
+            metrics.events.add(number, status)
+
+
+@contextmanager
+def counting_refusal() -> Iterator[None]:
+    """Count one event that is refused as it is read."""
+    try:
+        yield
+    except DomainError:
+        metrics.events.add(1, _REJECTED)
+        raise
+
+
 def acknowledgement(event: NewEvent, outcome: Outcome) -> dict[str, Any]:
     return {"id": event.id, "status": outcome}
 
@@ -165,7 +192,7 @@ def acknowledgement(event: NewEvent, outcome: Outcome) -> dict[str, Any]:
 def _rejection(event: Rejected) -> dict[str, Any]:
     failure = ValidationFailed(event.details)
     error = {"code": failure.code, "message": failure.message, "details": details(failure.details)}
-    return {"id": event.id, "status": "rejected", "error": error}
+    return {"id": event.id, "status": _REJECTED, "error": error}
 
 
 def _located(rejected: Mapping[int, Rejected]) -> list[Detail]:

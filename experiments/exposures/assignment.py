@@ -15,6 +15,7 @@ from config.database.outages import Circuit, is_outage
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment
+from config.monitoring import metrics
 from config.snapshot import Table
 from experiments.design.phases import assignment_source
 from experiments.exposures.assignment_cache import assignment_cache
@@ -113,15 +114,26 @@ def get_variant(
 
     Raises DomainError `experiment_not_found` or `experiment_not_running`.
     """
+    if remembered := get_remembered_variant(key=key, environment=environment, user_id=user_id):
+        return remembered
+    try:
+        assignment = _get_stored_variant(key, _User(environment, user_id, at, attributes or {}), require)
+    except (DomainError, Error) as error:
+        if is_outage(error) or (isinstance(error, DomainError) and error.code is ErrorCode.UNAVAILABLE):
+            metrics.variant_answers.add(1, "unavailable")
+        raise
+    metrics.variant_answers.add(1, "database")
+    return assignment
+
+
+def _get_stored_variant(key: str, user: _User, require: Require) -> Assignment:
+    environment = user.environment
     experiment = assigners.state.get((environment.key, key))
     if experiment is None:
         raise DomainError(ErrorCode.EXPERIMENT_NOT_FOUND, f"No experiment has the key {key[:100]!r}.")
-    if remembered := _remembered(experiment, user_id):
-        return remembered
     if experiment.status != Status.RUNNING:
         message = f"The experiment is {experiment.status.value}; only a running one assigns variants."
         raise DomainError(ErrorCode.EXPERIMENT_NOT_RUNNING, message)
-    user = _User(environment, user_id, at, attributes or {})
     decided = user.assigned(experiment, user.stored_in([experiment], require))
     if decided is None:
         message = "The experiment is only just starting; ask again."
@@ -135,7 +147,10 @@ def get_variant(
 def get_remembered_variant(*, key: str, environment: Environment, user_id: str) -> Assignment | None:
     """Return what `get_variant` would return, if this process remembers it. Nothing is read from the database."""
     experiment = assigners.state.get((environment.key, key))
-    return None if experiment is None else _remembered(experiment, user_id)
+    remembered = None if experiment is None else _remembered(experiment, user_id)
+    if remembered is not None:
+        metrics.variant_answers.add(1, "remembered")
+    return remembered
 
 
 def _remembered(experiment: Assigner, user_id: str) -> Assignment | None:
@@ -244,6 +259,7 @@ def record(environment: Environment, experiment: str, variant: str, context: Con
     except Error as error:
         if not is_outage(error):
             raise
+        metrics.exposures_postponed.add()
         return variant
 
 

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q
 
 from config.database.group_commit import Handler, reads, writes
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
+from config.monitoring import metrics
 from config.timestamps import floor_to_second
 from events.models import Event, EventQuerySet
 from events.properties import EXPERIMENT_ID, VARIANT, reference_of
@@ -91,7 +92,9 @@ def expose(exposures: Sequence[ExposureRow]) -> dict[ExposureKey, str]:
 
     Those after a stop are left out. Either all others are committed or none. Simultaneous callers share a transaction.
     """
-    return writes.submit(_ASSIGNMENTS, exposures)
+    variants = writes.submit(_ASSIGNMENTS, exposures)
+    metrics.exposures_recorded.add(len(variants), "assignment")
+    return variants
 
 
 def _find_stored(asked: Sequence[Sequence[ExposureKey]]) -> list[dict[ExposureKey, Stored]]:
@@ -124,7 +127,8 @@ def record_reported(*, environment: Environment, events: Sequence[NewEvent], **_
     the hash does not give the variant. Results count both as anomalies.
     """
     experiments = _experiments_named(environment, events)
-    _store(_collect(events, experiments), experiments.values())
+    if number := _store(_collect(events, experiments), experiments.values()):
+        transaction.on_commit(partial(metrics.exposures_recorded.add, number, "report"))
 
 
 def record_imported(experiment: Experiment, exposures: Iterable[tuple[str, Report]]) -> int:

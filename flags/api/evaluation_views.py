@@ -54,7 +54,7 @@ class EvaluationViewSet(ApiViewSet):
         "evaluate_all": Access(Scope.CLIENT, "flags.view_flag"),
         "explain": Access(Scope.SERVER, "flags.view_flag"),
     }
-    answers_from_memory = ("evaluate", "evaluate_all")
+    answers_from_memory = evaluates = ("evaluate", "evaluate_all")
     lookup_url_kwarg = "flag_key"
 
     @operation(

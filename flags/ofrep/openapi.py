@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse
 
 from config.answers import reference
 from config.api.parameters import header
-from config.api.schema import Schema, answer, closed_object, component
+from config.api.schema import Schema, answer, closed_object, component, named
 from config.api.structs import schema_of
 from config.slugs import NAME_LENGTH
 from flags.ofrep.answers import (
@@ -125,8 +125,8 @@ _NOT_FOUND = component("OfrepNotFound", {"anyOf": [_FLAG_NOT_FOUND, _REFUSAL]})
 # --- operations ------------------------------------------------------------------------------------------------------
 
 
-evaluate = extend_schema(
-    operation_id="ofrep_evaluate_flag",
+evaluate = named(
+    "ofrep_evaluate_flag",
     summary="Evaluate a flag by OFREP",
     description="Evaluates one flag for one user, for OpenFeature's clients on servers. `reason` "
     "is one of OpenFeature's reasons; `metadata` has Halyard's own. If an experiment drives the "
@@ -146,8 +146,8 @@ evaluate = extend_schema(
     },
 )
 
-evaluate_all = extend_schema(
-    operation_id="ofrep_evaluate_flags",
+evaluate_all = named(
+    "ofrep_evaluate_flags",
     summary="Evaluate all flags by OFREP",
     description="Evaluates all flags that are not archived for one user, for OpenFeature's "
     "clients in browsers and apps. If the context has no targeting key, only the flags that need "

@@ -45,7 +45,7 @@ class OfrepViewSet(ApiViewSet):
         "evaluate": Access(Scope.CLIENT, "flags.view_flag"),
         "evaluate_all": Access(Scope.CLIENT, "flags.view_flag"),
     }
-    answers_from_memory = ("evaluate", "evaluate_all")
+    answers_from_memory = evaluates = ("evaluate", "evaluate_all")
     lookup_url_kwarg = "flag_key"
     renderer_classes = [BareRenderer]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
+from config.monitoring import metrics
 from flags.ofrep.tokens import Ticket
 from flags.streaming.follower import Status
 from flags.streaming.messages import HEARTBEAT, EnvironmentStatus
@@ -100,6 +101,7 @@ class Hub:
         self.status: Status | None = None
         self.is_closed = False
         self._is_ready = asyncio.Event()
+        self._open = 0
         self._channels: defaultdict[str, Channel] = defaultdict(Channel)
 
     def publish(self, status: Status) -> None:
@@ -128,6 +130,7 @@ class Hub:
         listener = Listener(ticket, last_revision)
         channel = self._channels[ticket.environment]
         channel.listeners.add(listener)
+        self._count(1)
         if channel.status is not None and channel.status.is_newer_than(ticket.since, last_revision):
             listener.send(channel.status, channel.status.message)
         if self.is_closed:
@@ -136,6 +139,11 @@ class Hub:
 
     def leave(self, listener: Listener) -> None:
         self._channels[listener.ticket.environment].listeners.discard(listener)
+        self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self._open += change
+        metrics.streams.set(self._open)
 
     def close(self) -> None:
         """End all streams, and every stream that is opened from now on."""

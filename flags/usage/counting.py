@@ -7,7 +7,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from config import snapshot
 from config.models import Environment
+from config.monitoring import metrics
+from config.snapshot import Lateness
 from flags.engine.types import Context, Evaluation
 from flags.models import hour_of
 from flags.recent_users import noting
@@ -103,4 +106,6 @@ def count(environment: Environment, context: Context) -> None:
     Note that the user was seen, too.
     """
     tally.add(environment.pk, context.evaluations, context.now)
+    is_stale = snapshot.lateness() is not Lateness.NONE
+    (metrics.stale_evaluations if is_stale else metrics.fresh_evaluations).add(len(context.evaluations))
     noting.notebook.see(environment, context.user_id, context.attributes, context.now)

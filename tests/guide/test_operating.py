@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand
 
 from config import maintenance
 from config.models import Scope
+from config.monitoring.exposition import described
 from tests.guide.markdown import read_page, table_rows
 from tests.system.server import ROOT
 
@@ -51,3 +52,18 @@ def test_make__targets__are_in_the_table() -> None:
     [phony] = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     rows = [row[0] for row in table_rows(read_page("contributing.md")) if row[0].startswith("`make ")]
     assert sorted(rows) == sorted(f"`make {target}`" for target in phony.split())
+
+
+def test_metrics__all__are_in_the_table_with_kind_labels_and_meaning() -> None:
+    rows = [row for row in table_rows(read_page("operating.md")) if re.match("`(halyard|process)_", row[0])]
+    assert rows == [
+        [f"`{name}`", kind, ", ".join(f"`{label}`" for label in labels) or "none", meaning]
+        for name, (kind, meaning, labels) in described().items()
+    ]
+
+
+def test_alerts__expressions__name_metrics_that_exist() -> None:
+    section = read_page("operating.md").partition("These rules are a start for alerts:")[2].partition("###")[0]
+    named = re.findall(r"\bhalyard_\w+", section)
+    assert len(named) > 5
+    assert {*named} <= described().keys()

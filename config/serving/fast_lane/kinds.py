@@ -39,7 +39,7 @@ class Middleware(Protocol):
 class Kind:
     """A kind of requests that the middleware lets in.
 
-    `like` is a request of this kind, without body and credentials.
+    `like` is a request of this kind, without body and credentials. `view` is what serves it in Django.
     """
 
     like: HttpRequest
@@ -50,7 +50,7 @@ class Kind:
             raise NotServed
         self._middleware = middleware
         self._environ = {name: value for name, value in environ.items() if name not in _CREDENTIALS}
-        view = _view_at(environ["PATH_INFO"])
+        self.view = view = _view_at(environ["PATH_INFO"])
         self._access = view.cls.access[view.actions["post"]]
         self._own = {"Content-Type": JSONParser.media_type, "Allow": _allowed_methods(view)}
         self._headers: dict[tuple[int, tuple[str, ...]], Headers] = {}

@@ -72,7 +72,7 @@ class Readers:
 
     def read(self, body: Body, read: Callable[[int], bytes], size: int) -> bytes:
         """Raises TooManyBodies, or BodyCutOff if the body was late."""
-        if len(self._reading) + len(self._cut) >= self._most:
+        if self.count() >= self._most:
             raise TooManyBodies
         self._reading[body] = body.begun
         try:
@@ -84,9 +84,13 @@ class Readers:
             raise BodyCutOff
         return piece
 
+    def count(self) -> int:
+        """Return how many threads wait for a body."""
+        return len(self._reading) + len(self._cut)
+
     def cut_late(self, now: float) -> list[Body]:
         """Return the bodies that are late now. Their reads will fail, even if the rest arrives after all."""
-        is_crowded = len(self._reading) + len(self._cut) > self._most // 2
+        is_crowded = self.count() > self._most // 2
         latest = now - (min(SECONDS_WHEN_CROWDED, self._seconds) if is_crowded else self._seconds)
         late = [body for body, begun in list(self._reading.items()) if begun < latest]
         return [body for body in late if self._take_from_reader(body)]
@@ -130,6 +134,10 @@ class Discarder:
             del self._deadlines[exchange]
             self._places.release()
         return False
+
+    def count(self) -> int:
+        """Return how many threads throw a body away."""
+        return len(self._deadlines)
 
     def late(self, now: float) -> list[Exchange]:
         """Return the requests that have their answer, but whose body has not ended in time."""

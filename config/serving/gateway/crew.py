@@ -47,6 +47,10 @@ class Crew:
         if may_step_aside and self._members - len(self._aside) - self._held_up > self._size:
             self._step_aside()
 
+    def count_busy(self) -> int:
+        """Return how many threads serve a request now, those that are held up included."""
+        return len(self._begun)
+
     def _join(self) -> _Member:
         member = self._threads.member = _Member(self._count)
         self._prepare()

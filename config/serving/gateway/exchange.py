@@ -12,6 +12,9 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from granian.wsgi import ResponseIterWrap
 
+from config.serving.gateway.measuring import Subject, subject_of
+from config.serving.wsgi import VIEW
+
 logger = logging.getLogger(__name__)
 
 Headers = list[tuple[str, str]]
@@ -37,7 +40,10 @@ class Flag(Protocol):
 class Exchange:
     """One request and its answer. `end` is called when no thread works on it any more."""
 
-    __slots__ = ("_is_stopping", "_protocol", "answered_at", "closes", "environ", "is_cut", "is_read", "when_over")
+    __slots__ = (
+        *("_begun", "_is_counted", "_is_stopping", "_protocol", "answered_at", "closes", "environ", "is_cut"),
+        *("is_read", "subject", "when_over"),
+    )
 
     def __init__(self, protocol: GranianProtocol, environ: dict[str, Any], is_stopping: Flag) -> None:
         self.environ = environ
@@ -50,17 +56,23 @@ class Exchange:
         self.is_read = False
         """Whether all of the body was read."""
         self.when_over: Callable[[], None] | None = None
+        self.subject: Subject | None = None
+        """The operation, if it is known before Django has found it."""
+        self._begun = time.monotonic()
+        self._is_counted = False
         self._protocol = protocol
         self._is_stopping = is_stopping
 
     def answer(self, status: int | str, headers: Headers, body: bytes) -> None:
         """Answer with a status, such as 200 or `200 OK`."""
         code = status if isinstance(status, int) else int(status[:3])
+        self._count(code)
         self._protocol.response_bytes(code, self._completed(headers), body)
 
     def cut(self, response: HttpResponse) -> int:
         """Answer because the body is late, and return how many bytes granian sends."""
         self.is_cut = True
+        self._count(response.status_code)
         response.headers.setdefault("Content-Length", str(len(response.content)))
         self._protocol.response_bytes(response.status_code, _headers_of(response), response.content)
         return _size_of(response)
@@ -74,11 +86,19 @@ class Exchange:
             finally:
                 response.close()
         else:
+            self._count(response.status_code)
             headers = self._completed(_headers_of(response))
             self._protocol.response_iter(response.status_code, headers, ResponseIterWrap(response))  # type: ignore[no-untyped-call]
 
     def _completed(self, headers: Headers) -> Headers:
         return [*headers, ("Connection", "close")] if self.closes or self._is_stopping.value else headers
+
+    def _count(self, status: int) -> None:
+        """Count the first answer, which is the one that is sent."""
+        if not self._is_counted:
+            self._is_counted = True
+            subject = self.subject or subject_of(self.environ, self.environ.get(VIEW))
+            subject.count_answer(status, time.monotonic() - self._begun)
 
     def fail(self) -> None:
         """Answer a request that has met a defect outside of Django's own handling of errors."""

@@ -15,12 +15,15 @@ from django.http import HttpResponse
 
 from config.admin.failure_pages import BUSY, LATE, Failure, show
 from config.database.waiting import WouldWait, forbid_waiting, may_wait
+from config.monitoring import metrics
+from config.monitoring.counting import measure
 from config.serving.fast_lane.lane import Admitted, Attempted, FastLane
 from config.serving.fast_lane.operations import Operation, operations
 from config.serving.gateway.admission import Admission, admit, is_of_browser, view_of
 from config.serving.gateway.bodies import Body, BodyCutOff, Discarder, Readers, TooManyBodies, Withheld
 from config.serving.gateway.crew import Crew
 from config.serving.gateway.exchange import Exchange, Flag, GranianProtocol
+from config.serving.gateway.measuring import PROBE, subject_of_view
 from config.serving.gateway.pools import Budget, Gatherer, Pool, Task
 from config.serving.gateway.timekeeper import Cutter, DiscardCutter, Timekeeper
 from config.serving.probes import report
@@ -83,6 +86,19 @@ class Gateway:
         """Start the threads that watch the others."""
         self._crew.start()
         self._timekeeper.start()
+        measure(self._measure)
+
+    def _measure(self) -> None:
+        pools = (self._evaluations, self._others, self._together)
+        for pool in pools:
+            metrics.queue_length.set(pool.count_waiting(), pool.name)
+            metrics.pool_threads.set(pool.most_threads, pool.name)
+            metrics.pool_busy.set(pool.count_busy(), pool.name)
+        metrics.pool_threads.set(MOST_THREADS, "serving")
+        metrics.pool_busy.set(self._crew.count_busy(), "serving")
+        metrics.bodies.set(self._readers.count(), "key")
+        metrics.bodies.set(self._readers_of_browsers.count(), "browser")
+        metrics.bodies.set(self._discarder.count(), "refused")
 
     def __call__(self, protocol: GranianProtocol, scope: dict[str, Any]) -> None:
         self._crew.call(self._take, protocol, scope)
@@ -108,6 +124,8 @@ class Gateway:
             return False
         exchange.environ["wsgi.input"] = Body(exchange, raw, self._readers, time.monotonic())
         admitted = self._lane.admit(exchange.environ)
+        if admitted is not None:
+            exchange.subject = subject_of_view(admitted.kind.view, "POST")
         if admitted is not None and admitted.operation.handle_together is not None:
             run, give_up = partial(self._perform, exchange, admitted), partial(self._refuse, exchange)
             if not self._together.submit(LaneTask(partial(_do, run, exchange), give_up, exchange, admitted)):
@@ -157,6 +175,7 @@ class Gateway:
         length, limit = int(environ.get("CONTENT_LENGTH") or 0), settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         exchange.is_read = admission is Admission.NO_BODY
         if exchange.is_read and (response := report(environ, is_stopping=bool(self._is_stopping.value))) is not None:
+            exchange.subject = PROBE
             exchange.respond(response)
             return
         environ["wsgi.input"] = BytesIO() if exchange.is_read else Withheld()

@@ -25,8 +25,8 @@ class Pool(Generic[T]):
     """A number of threads, and a queue that is limited in length and time."""
 
     def __init__(self, name: str, threads: int, *, most_waiting: int, seconds: float) -> None:
-        self._name = name
-        self._most_threads = threads
+        self.name = name
+        self.most_threads = threads
         self._most_waiting = most_waiting
         self._seconds = seconds
         self._threads = 0
@@ -34,6 +34,8 @@ class Pool(Generic[T]):
         self._queue: SimpleQueue[T] = SimpleQueue()
         self._waiting: dict[T, float] = {}
         """The tasks in the queue, in order, with the moments when they are given up."""
+        self._busy: set[int] = set()
+        """The threads that run a task, by number."""
 
     def submit(self, task: T) -> bool:
         """Have a thread run a task, and return whether there was room for it."""
@@ -41,9 +43,15 @@ class Pool(Generic[T]):
             return False
         self._waiting[task] = time.monotonic() + self._seconds
         self._queue.put(task)
-        if self._threads < self._most_threads and not self._queue.empty():
+        if self._threads < self.most_threads and not self._queue.empty():
             self._start_thread()
         return True
+
+    def count_waiting(self) -> int:
+        return len(self._waiting)
+
+    def count_busy(self) -> int:
+        return len(self._busy)
 
     def give_up_late_tasks(self, now: float) -> None:
         for task, deadline in list(self._waiting.items()):
@@ -54,15 +62,18 @@ class Pool(Generic[T]):
 
     def _start_thread(self) -> None:
         with self._starting:
-            if self._threads < self._most_threads:
+            if self._threads < self.most_threads:
                 self._threads += 1
-                threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
+                name = f"{self.name}-{self._threads}"
+                threading.Thread(target=self._work, args=(self._threads,), name=name, daemon=True).start()
 
-    def _work(self) -> None:
+    def _work(self, number: int) -> None:
         while True:
             task = self._queue.get()
             if self._take(task):
+                self._busy.add(number)
                 task.run()
+                self._busy.discard(number)
 
     def _take(self, task: T) -> bool:
         """Return whether a task has not been given up. It is not given up from now on."""
@@ -76,11 +87,13 @@ class Gatherer(Pool[T]):
         super().__init__(name, 1, most_waiting=most_waiting, seconds=seconds)
         self._serve = serve
 
-    def _work(self) -> None:
+    def _work(self, number: int) -> None:
         while True:
             tasks = [self._queue.get(), *(self._queue.get() for _ in range(self._queue.qsize()))]
             if waiting := [task for task in tasks if self._take(task)]:
+                self._busy.add(number)
                 self._serve(waiting)
+                self._busy.discard(number)
 
 
 class Budget:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from config import snapshot
-from config.serving.probes import report
+from config.monitoring import metrics
+from config.serving.probes import measure_state, report
 from config.snapshot import Lateness, freshness
 from config.snapshot.tables import current
+from tests.counted import counted
 
 pytestmark = pytest.mark.django_db
 
@@ -89,3 +91,58 @@ def test_readyz__no_state__is_unready(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_readyz__server_that_stops__is_unready(loaded: None) -> None:
     status, document = ask(is_stopping=True)
     assert (status, document["reason"]) == (503, "This server is stopping.")
+
+
+TOKEN = "token-of-prometheus"
+
+
+def ask_for_metrics(address: str = "127.0.0.1", **headers: str) -> tuple[int, bytes]:
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "REMOTE_ADDR": address}
+    response = report(environ | {f"HTTP_{name}": value for name, value in headers.items()}, is_stopping=True)
+    assert response is not None
+    assert response["Cache-Control"] == "no-store"
+    return response.status_code, response.content
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "127.8.8.8"])
+def test_metrics__asked_for_on_this_machine__need_no_token(address: str) -> None:
+    metrics.events.add(1, "accepted")
+    status, content = ask_for_metrics(address)
+    assert status == 200
+    assert b'halyard_events_total{status="accepted"}' in content
+
+
+@pytest.mark.parametrize(
+    ("address", "headers"),
+    [
+        ("10.0.0.7", {}),
+        ("127.0.0.1", {"X_FORWARDED_FOR": "10.0.0.7"}),
+        ("127.0.0.1", {"FORWARDED": "for=10.0.0.7"}),
+        ("127.0.0.1", {"SEC_FETCH_SITE": "cross-site"}),
+        ("", {}),
+    ],
+)
+def test_metrics__asked_for_elsewhere__need_the_token(settings: Any, address: str, headers: dict[str, str]) -> None:
+    settings.METRICS_TOKEN = TOKEN
+    assert ask_for_metrics(address, **headers)[0] == 401
+    assert ask_for_metrics(address, **headers, AUTHORIZATION=f"Bearer {TOKEN}")[0] == 200
+    for wrong in ("Bearer ", "Bearer other", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer tokén"):
+        status, content = ask_for_metrics(address, **headers, AUTHORIZATION=wrong)
+        assert (status, content.startswith(b"Send METRICS_TOKEN")) == (401, True)
+
+
+def test_metrics__without_a_token_in_the_settings__are_for_this_machine_alone(settings: Any) -> None:
+    settings.METRICS_TOKEN = ""
+    assert ask_for_metrics("10.0.0.7", AUTHORIZATION="Bearer ")[0] == 401
+
+
+def test_metrics__of_the_state__say_what_readyz_says(loaded: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def state() -> list[float]:
+        measure_state()
+        numbers = counted()
+        return [numbers[f"halyard_{name}",] for name in ("database_up", "staleness_seconds", "revision")]
+
+    assert state() == [1, 0, snapshot.revision()]
+    monkeypatch.setattr(current, "lateness", Lateness.CUT_OFF)
+    monkeypatch.setattr(current, "known_at", time.monotonic() - 70.5)
+    assert state() == [0, 70, snapshot.revision()]

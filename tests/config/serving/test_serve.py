@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import pytest
 from granian.server import mp
 
+from config.monitoring.memory import SharedMemory
 from config.serving import worker, worker_process
 from config.serving.gateway.gateway import Gateway
 from config.serving.listening import (
@@ -159,7 +160,11 @@ def test_worker__loaded__gives_granian_a_gateway_that_knows_the_port_of_the_stre
     monkeypatch.setattr(worker.outages, "start_threads", lambda _: None)
     monkeypatch.setattr(worker_process, "stream_port", None)
     taken: list[bool] = []
-    gateway = worker.load(Flag(), 8001, lambda: taken.append(True))
+    joined: list[tuple[SharedMemory, str]] = []
+    monkeypatch.setattr(worker.counting, "join", lambda *where: joined.append(where))
+    shared = SharedMemory(["worker-1"])
+    gateway = worker.load(Flag(), 8001, lambda: taken.append(True), shared, "worker-1")
+    assert joined == [(shared, "worker-1")]
     assert worker_process.stream_port == 8001
     assert taken
     assert isinstance(gateway, Gateway)
