@@ -10,6 +10,7 @@ from events.removal.erasure import erasing_user
 from events.removal.retention import asking_for_holds
 from experiments.aggregates import lag
 from experiments.design.segment_refs import name_segment_users
+from experiments.exposures import upkeep
 from experiments.exposures.assignment import record, stored
 from experiments.exposures.forced_variants import remove_all_forced_exposures
 from experiments.exposures.forgetting import forget_user, hold_events
@@ -29,6 +30,7 @@ asking_for_names.connect(names_of_experiment, dispatch_uid="experiments.exposure
 asking_for_segment_users.connect(name_segment_users, dispatch_uid="experiments.segment_refs")
 segments_changed.connect(open_phases_of_segments, dispatch_uid="experiments.new_phase")
 worker_starts.connect(lag.start, dispatch_uid="experiments.lag")
+worker_starts.connect(upkeep.start, dispatch_uid="experiments.upkeep")
 exposures.register(load=stored, record=record)
 sources.register(names=attributes_read, variants=stored_variants)
 register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed
