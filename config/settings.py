@@ -108,6 +108,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "config.admin.browser_middleware.AuthenticationMiddleware",
     "config.admin.browser_middleware.MessageMiddleware",
+    "config.admin.kept_input.KeptInputMiddleware",
     "config.admin.failure_pages.FailureMiddleware",
     "config.admin.questions.QuestionMiddleware",
 ]
@@ -166,7 +167,7 @@ LOGIN_REDIRECT_URL = "admin:index"
 SESSION_ENGINE = "config.admin.browser_middleware"
 SESSION_COOKIE_NAME = "halyard_session"
 CSRF_COOKIE_NAME = "halyard_csrf"
-CSRF_FAILURE_VIEW = "config.admin.failure_pages.show_csrf_failure"
+CSRF_FAILURE_VIEW = "config.admin.kept_input.show_csrf_failure"
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True
 SECURE_CONTENT_TYPE_NOSNIFF = True

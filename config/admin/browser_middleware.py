@@ -16,8 +16,11 @@ from django.utils.deprecation import MiddlewareMixin
 from config.admin.failure_pages import answer_unavailable
 from config.database.outages import is_outage
 
+ENVIRONMENT_KEY = "environment"
+"""Where a session has the key of the environment that the person chose."""
 
-class _ForBrowsers(MiddlewareMixin):
+
+class ForBrowsers(MiddlewareMixin):
     def __call__(self, request: HttpRequest) -> Any:
         # An API call without cookies skips the middleware, which would make it a fifth slower.
         if not request.META.get("HTTP_COOKIE") and request.path_info.startswith(("/v1/", "/ofrep/")):
@@ -31,15 +34,15 @@ class _ForBrowsers(MiddlewareMixin):
             return answer
 
 
-class SessionMiddleware(_ForBrowsers, sessions.SessionMiddleware):
+class SessionMiddleware(ForBrowsers, sessions.SessionMiddleware):
     """Django's own, skipped by API calls without cookies."""
 
 
-class AuthenticationMiddleware(_ForBrowsers, auth.AuthenticationMiddleware):
+class AuthenticationMiddleware(ForBrowsers, auth.AuthenticationMiddleware):
     """Django's own, skipped by API calls without cookies."""
 
 
-class MessageMiddleware(_ForBrowsers, messages.MessageMiddleware):
+class MessageMiddleware(ForBrowsers, messages.MessageMiddleware):
     """Django's own, skipped by API calls without cookies."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:

@@ -12,12 +12,11 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import Resolver404, resolve, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
 
+from config.admin.browser_middleware import ENVIRONMENT_KEY
+from config.admin.kept_input import sent_input
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
-
-SESSION_KEY = "environment"
 
 
 def environments_of(request: HttpRequest) -> list[Environment]:
@@ -31,7 +30,7 @@ def environments_of(request: HttpRequest) -> list[Environment]:
 
 def current_environment(request: HttpRequest) -> Environment:
     """Return the environment that the user chose, or else the default one."""
-    chosen = request.session.get(SESSION_KEY)
+    chosen = request.session.get(ENVIRONMENT_KEY)
     environments = environments_of(request)
     return next((environment for environment in environments if environment.key == chosen), environments[0])
 
@@ -58,11 +57,12 @@ def page_context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-@require_POST
 def switch_environment(request: HttpRequest) -> HttpResponse:
+    if request.method != "POST":  # such as after signing in again
+        return HttpResponseRedirect(_page_after(sent_input(request).get("next", "")))
     key = request.POST.get("environment")
     if any(environment.key == key for environment in environments_of(request)):
-        request.session[SESSION_KEY] = key
+        request.session[ENVIRONMENT_KEY] = key
     else:
         messages.error(request, "This environment does not exist.")
     return HttpResponseRedirect(_page_after(request.POST.get("next", "")))

@@ -169,4 +169,3 @@ def handler500(request: HttpRequest) -> HttpResponse:
 
 
 handler400, handler403, handler404 = show(UNREADABLE), show(FORBIDDEN), show(NOT_FOUND)
-show_csrf_failure = show(OUTDATED_FORM)

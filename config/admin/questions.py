@@ -7,16 +7,16 @@ question takes the place of the view's answer. Its form sends the same input aga
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 from django.http import HttpRequest, HttpResponse
 
+from config.admin.kept_input import ANSWERS, sent_input
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin
 from config.errors import DomainError, ErrorCode
 
-AGREED = "agreed"
-TYPED = "typed_name"
-_DECLINED = "declined"
+AGREED, TYPED, _DECLINED = ANSWERS
 _OF_THIS_PAGE = ("csrfmiddlewaretoken", "opened_in", "reason", AGREED, TYPED)
 
 
@@ -47,11 +47,16 @@ def require_agreement(model_admin: DomainAdmin, request: HttpRequest, confirmati
     The input must also have the reason and the name that the question asks for. Call it before anything is
     written, or in the transaction of the write. Raises DomainError if somebody declined.
     """
-    if has_agreed(model_admin, request, confirmation):
-        return
+    if not has_agreed(model_admin, request, confirmation):
+        ask(model_admin, request, confirmation)
+
+
+def ask(model_admin: DomainAdmin, request: HttpRequest, confirmation: Confirmation) -> NoReturn:
+    """Raise Unanswered with the page of this question. Its form sends the input, or that which was kept, again."""
     is_sent = AGREED in request.POST
     setting = reason_setting(model_admin, request, confirmation.environment)
-    sent = [(name, value) for name, values in request.POST.lists() for value in values if name not in _OF_THIS_PAGE]
+    given = sent_input(request).lists()
+    sent = [(name, value) for name, values in given for value in values if name not in _OF_THIS_PAGE]
     context = {
         "title": confirmation.title,
         "confirmation": confirmation,

@@ -11,6 +11,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from config.admin.current_environment import current_environment, environments_of
+from config.admin.kept_input import sent_input
 from config.models import Change, Environment, ReasonSetting
 
 _STRICTNESS = list(ReasonSetting)
@@ -27,7 +28,7 @@ def reason_setting(model_admin: Any, request: HttpRequest, environment: Environm
 
 def reason_of(request: HttpRequest) -> str:
     """Return the reason from a confirmation page."""
-    return request.POST.get("reason", "").replace("\0", "")[:REASON_LENGTH]
+    return sent_input(request).get("reason", "").replace("\0", "")[:REASON_LENGTH]
 
 
 def lacks_reason(request: HttpRequest, setting: ReasonSetting) -> bool:

@@ -30,6 +30,7 @@ from config.admin.revision import answer_revision
 from config.admin.site import (
     Confirmation,
     DomainAdmin,
+    KeepsInput,
     ReadOnly,
     button,
     column,
@@ -350,7 +351,7 @@ admin.site.unregister(Group)
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+class UserAdmin(KeepsInput, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -362,5 +363,5 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+class GroupAdmin(KeepsInput, DjangoGroupAdmin, ModelAdmin):
     pass

@@ -27,6 +27,7 @@ from unfold.enums import ActionVariant
 from unfold.views import ChangeList
 
 from config.admin.current_environment import check_environment, current_environment
+from config.admin.kept_input import filled_in
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.times import minute
 from config.api.failures import request_id
@@ -75,7 +76,15 @@ class Confirmation:
     environment: Environment | None = None
 
 
-class DomainAdmin(ModelAdmin):
+class KeepsInput:
+    """A mixin for pages whose forms get back what was typed before somebody signed in."""
+
+    def get_form(self, request: HttpRequest, *arguments: Any, **options: Any) -> Any:
+        form = super().get_form(request, *arguments, **options)  # type: ignore[misc]  # of the model admin
+        return filled_in(form, request)
+
+
+class DomainAdmin(KeepsInput, ModelAdmin):
     """Pages of a model that is only written by functions of the domain. Their errors appear at the fields concerned.
 
     `kind` is the name of such objects in the change log. `is_common`: all environments share the objects.

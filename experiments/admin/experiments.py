@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 
 from config.admin.current_environment import current_environment
 from config.admin.filters import ChoiceFilter, MenuFilter
+from config.admin.kept_input import sent_input
 from config.admin.site import column, in_two_lines, moment, writer_here
 from config.change_log.descriptions import value_describers
 from config.change_log.undoing import steps, undos
@@ -308,9 +309,9 @@ def _form_of(request: HttpRequest, experiment: Experiment) -> type[ExperimentFor
     """Return the form with the fields that can change, or could when the page was opened."""
     if _is_draft_page(request, experiment):
         return DraftForm
-    return MeasuredForm if experiment.frozen_at is None or "metrics" in request.POST else ExperimentForm
+    return MeasuredForm if experiment.frozen_at is None or "metrics" in sent_input(request) else ExperimentForm
 
 
 def _is_draft_page(request: HttpRequest, experiment: Experiment | None) -> bool:
     """Return whether the experiment is a draft, or was when the page was opened."""
-    return experiment is None or experiment.status == Status.DRAFT or "variants" in request.POST
+    return experiment is None or experiment.status == Status.DRAFT or "variants" in sent_input(request)

@@ -15,6 +15,7 @@ from unfold.enums import ActionVariant
 
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.forms import JSONField, ReasonField, StrictForm
+from config.admin.kept_input import sent_input
 from config.admin.numbers import NumberField, PercentageField
 from config.admin.reasons import reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin, button, writer_here
@@ -195,7 +196,8 @@ class StepPages(DomainAdmin):
             key: [objection.message for objection in find_objections(results, key, now)]
             for key in experiment.variant_keys
         }
-        form = ShipForm(request.POST or None, experiment=experiment, winner=results.verdict.variant, objections=raised)
+        sent, verdict = sent_input(request) or None, results.verdict.variant
+        form = ShipForm(sent, experiment=experiment, winner=verdict, objections=raised)
 
         def act() -> object:
             return changes.stop_experiment(
@@ -215,7 +217,7 @@ class StepPages(DomainAdmin):
         experiment = self._find_for_step(request, object_id)
         if experiment is None:
             return self.missing(request, object_id)
-        form = PhaseForm(request.POST or None, experiment=experiment)
+        form = PhaseForm(sent_input(request) or None, experiment=experiment)
 
         def act() -> object:
             return open_phase(key=experiment.key, **form.values, **writer_here(request))

@@ -8,13 +8,16 @@ from functools import partial
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseNotAllowed, HttpResponseRedirect
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
 from django.urls import path
 from django.utils import timezone
 
 from config import snapshot
 from config.admin.current_environment import check_environment, current_environment, environments_of
+from config.admin.kept_input import sent_input
+from config.admin.questions import ask
 from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
 from config.admin.site import Confirmation, button, writer, writer_here
@@ -37,6 +40,8 @@ from flags.changes.together import archive_flags, switch_flags
 from flags.models import Flag
 from flags.words.rules import describe_flag_value
 
+_MOST_NAMED = 20
+
 
 class FlagPages(RevertPages):
     """Changes of a flag without its form, each one call of the domain."""
@@ -49,23 +54,36 @@ class FlagPages(RevertPages):
 
     def toggle_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Switch to the state, and in the environment, that the button names: a second press changes nothing."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
         if not self.has_change_permission(request):
             raise PermissionDenied
         flag = self.find(request, object_id)
         if flag is None:
             return self.missing(request, object_id)
-        key, _, wanted = request.POST.get("switch", "").partition(":")
-        if wanted not in ("on", "off"):
-            return HttpResponseBadRequest("The button must name the state on or off.")
+        key, _, wanted = sent_input(request).get("switch", "").partition(":")
         environment = next((each for each in environments_of(request) if each.key == key), None)
-        if environment is None:
-            messages.error(request, "This environment does not exist. Nothing was changed.")
-        else:
+        if wanted in ("on", "off") and environment is not None:
             self._switch(request, [flag], environment, wanted)
+        elif wanted in ("on", "off"):
+            messages.error(request, "This environment does not exist. Nothing was changed.")
+        elif request.method == "POST":
+            return HttpResponseBadRequest("The button must name the state on or off.")
         query = request.GET.urlencode()
         return HttpResponseRedirect(self.address_of("changelist") + (f"?{query}" if query else ""))
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if request.method == "GET":
+            self._ask_about_kept_action(request)
+        answer: HttpResponse = super().changelist_view(request, extra_context)
+        return answer
+
+    def _ask_about_kept_action(self, request: HttpRequest) -> None:
+        """Ask whether to do for the selected flags what somebody chose before they signed in again, if they did."""
+        sent = sent_input(request)
+        _, _, label = self.get_actions(request).get(sent.get("action", ""), (None, "", ""))
+        if not label:
+            return
+        label = (label % {}).removesuffix(" …")
+        ask(self, request, Confirmation(f"{label}?", _names_of_selected(sent), label, is_dangerous=False))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Offer to switch the selected flags. The names of actions have the environment of the page."""
@@ -217,6 +235,18 @@ class FlagPages(RevertPages):
         visible = filter_visible(self.history_of(obj), current_environment(request).key)
         change = visible.filter(revision=revision).first()
         return change.after if change else None
+
+
+def _names_of_selected(sent: QueryDict) -> list[str]:
+    """Return lines with the keys of the flags that were selected in a list."""
+    if sent.get("select_across") == "1":
+        return ["This concerns all flags of the list."]
+    try:
+        keys = list(Flag.objects.filter(pk__in=sent.getlist(ACTION_CHECKBOX_NAME)).values_list("key", flat=True))
+    except ValidationError:  # of what is no id
+        return []
+    more = len(keys) - _MOST_NAMED
+    return [*sorted(keys)[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _in_environment(environment_key: str, document: dict[str, Any]) -> dict[str, Any]:

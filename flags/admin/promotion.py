@@ -10,12 +10,13 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path
 from django.utils import timezone
 
 from config import snapshot
 from config.admin.current_environment import check_environment, current_environment, environments_of
+from config.admin.kept_input import sent_input
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin, button, writer
 from config.change_log.descriptions import describe_differences
@@ -104,9 +105,9 @@ class PromotionPage(DomainAdmin):
 
     def promote_selected_view(self, request: HttpRequest) -> HttpResponse:
         """Show the page for the flags selected in the list, whose keys the form sends along."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        keys = [key for key in request.POST.get("flags", "").split(",") if key]
+        keys = [key for key in sent_input(request).get("flags", "").split(",") if key]
+        if not keys and request.method != "POST":
+            return HttpResponseRedirect(self.address_of("changelist"))
         return self.promotion(request, keys, self.address_of("changelist"))
 
     @button("Promote", permission="change", icon="move_up")
@@ -122,7 +123,7 @@ class PromotionPage(DomainAdmin):
             raise PermissionDenied
         snapshot.refresh()
         ways = _ways(request)
-        way = next((way for way in ways if way.name == request.POST.get("way")), next(iter(ways), None))
+        way = next((way for way in ways if way.name == sent_input(request).get("way")), next(iter(ways), None))
         lacks = way is not None and lacks_reason(request, reason_setting(self, request, way.target))
         try:
             if way is not None and "seen" in request.POST and not lacks:

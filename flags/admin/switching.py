@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NoReturn
 
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateformat import format as date_format
 
 from config.admin.current_environment import current_environment
-from config.admin.questions import has_agreed, require_agreement
+from config.admin.questions import ask, has_agreed, require_agreement
 from config.admin.reasons import lacks_reason, reason_setting
 from config.admin.site import Confirmation, DomainAdmin
 from config.documents import Document
+from config.errors import DomainError, ErrorCode
 from config.models import Environment
 from flags.changes.driven_rules import driving_experiment
 from flags.models import Flag
@@ -58,6 +60,8 @@ def ask_before_switching(
 
     Raises Unanswered, or DomainError if somebody declined.
     """
+    if request.method != "POST":  # after signing in again
+        _ask_about_kept(model_admin, request, switches, environment or current_environment(request))
     question = switching_question(model_admin, request, switches, environment)
     if question is not None and not has_agreed(model_admin, request, question):
         require_agreement(model_admin, request, with_consequences(model_admin, request, question, switches))
@@ -101,8 +105,21 @@ def switching_question(
     """Return the question without its consequences, or None if there is nothing to ask."""
     environment = environment or current_environment(request)
     switches = _asked_about(model_admin, request, switches, environment)
-    if not switches:
-        return None
+    return _question_about(switches, environment) if switches else None
+
+
+def _ask_about_kept(
+    model_admin: DomainAdmin, request: HttpRequest, switches: Sequence[Switch], environment: Environment
+) -> NoReturn:
+    """Ask about switches that were kept while somebody signed in. They are asked about in every environment."""
+    moving = _moving(switches)
+    if not moving:
+        raise DomainError(ErrorCode.IN_USE, "The flag is in this state already, so nothing was changed.")
+    lines = _describe_consequences(request, moving, environment)
+    ask(model_admin, request, replace(_question_about(moving, environment), consequences=lines))
+
+
+def _question_about(switches: Sequence[Switch], environment: Environment) -> Confirmation:
     what = switches[0].flag.key if len(switches) == 1 else f"{len(switches)} flags"
     verb = _verb(switches)
     return Confirmation(
@@ -120,8 +137,12 @@ def with_consequences(
     model_admin: DomainAdmin, request: HttpRequest, question: Confirmation, switches: Sequence[Switch]
 ) -> Confirmation:
     """Return the question with what switching means for experiments, and for the users of the last day."""
-    environment, now = question.environment or current_environment(request), timezone.now()
+    environment = question.environment or current_environment(request)
     switches = _asked_about(model_admin, request, switches, environment)
+    return replace(question, consequences=_describe_consequences(request, switches, environment))
+
+
+def _describe_consequences(request: HttpRequest, switches: Sequence[Switch], environment: Environment) -> list[str]:
     driven = [switch for switch in switches if switch.driver]
     lines = [_describe_driven(switch, environment) for switch in driven]
     if driven:
@@ -130,7 +151,7 @@ def with_consequences(
             verdict = "The experiments go on. After a day, their verdict"
         lines.append(f"{verdict} is to check the data.")
     where = "here" if environment == current_environment(request) else f"in {environment.name}"
-    return replace(question, consequences=[*lines, *_describe_usage(switches, environment, where, now)])
+    return [*lines, *_describe_usage(switches, environment, where, timezone.now())]
 
 
 def _asked_about(

@@ -19,6 +19,7 @@ from unfold.enums import ActionVariant
 from config import snapshot as system
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.forms import JSONField, MomentField, StrictForm, TextField
+from config.admin.kept_input import sent_input
 from config.admin.site import DomainAdmin, button
 from config.errors import DomainError
 from config.models import Change, Environment
@@ -93,9 +94,7 @@ class TryoutPage(DomainAdmin):
         if not self.has_view_permission(request, flag):
             raise PermissionDenied
         environment = current_environment(request)
-        form = TryoutForm(
-            request.POST if request.method == "POST" else None, initial={"opened_in": environment.key}, label_suffix=""
-        )
+        form = TryoutForm(sent_input(request) or None, initial={"opened_in": environment.key}, label_suffix="")
         form.fields["attributes"].widget.attrs["data-names"] = json.dumps(_attributes_used(flag))
         context: dict[str, Any] = {"form": form, "original": flag, "title": f"Try {flag.key}", "media": form.media}
         if form.is_valid():

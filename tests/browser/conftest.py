@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.chromium import Launch
 
-_PASSWORD = "halyard-halyard"
+PASSWORD = "halyard-halyard"
 
 
 @dataclass
@@ -41,7 +41,7 @@ def browser(live_server: Any, launch_chromium: Launch) -> Iterator[Browser]:
 @pytest.fixture
 def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A superuser who has just signed in. `script` in the test's parameters may switch JavaScript off."""
-    User.objects.create_superuser("ada", password=_PASSWORD)
+    User.objects.create_superuser("ada", password=PASSWORD)
     has_script = getattr(request, "param", True)
     context = browser.new_context(java_script_enabled=has_script, viewport={"width": 1440, "height": 900})
     page = context.new_page()
@@ -51,7 +51,7 @@ def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) ->
     page.on("pageerror", lambda error: visited.errors.append(str(error)))
     visited.open("/")
     page.fill("#id_username", "ada")
-    page.fill("#id_password", _PASSWORD)
+    page.fill("#id_password", PASSWORD)
     page.get_by_role("button", name="Log in").click()
     page.wait_for_load_state()
     yield visited

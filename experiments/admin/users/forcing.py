@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 
 from config.admin.current_environment import current_environment
+from config.admin.kept_input import sent_input
 from config.admin.questions import require_agreement
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
 from config.admin.site import Confirmation, DomainAdmin, writer_here
@@ -44,7 +45,7 @@ def force_variant(model_admin: DomainAdmin, request: HttpRequest, user_id: str) 
 
     If this takes the user out of results that count them, it asks first. Raises DomainError.
     """
-    key, _, variant = request.POST.get("forced", "").partition(":")
+    key, _, variant = sent_input(request).get("forced", "").partition(":")
     if not key:
         raise DomainError(ErrorCode.VALIDATION_FAILED, "Choose a variant.")
     experiment = get_experiment(key, current_environment(request))
@@ -69,9 +70,10 @@ def force_variant(model_admin: DomainAdmin, request: HttpRequest, user_id: str) 
 def _ask_before_forcing(
     model_admin: DomainAdmin, request: HttpRequest, experiment: Experiment, user_id: str, variant: str
 ) -> None:
-    """Ask if the results no longer count the user, or if a reason is missing."""
+    """Ask if the results no longer count the user, if a reason is missing, or after signing in again."""
     consequences = _consequences(experiment, user_id) if variant else ()
-    if not consequences and not lacks_reason(request, reason_setting(model_admin, request)):
+    must_answer = request.method != "POST" or lacks_reason(request, reason_setting(model_admin, request))
+    if not consequences and not must_answer:
         return
     title, button = (
         (f"Force {variant} for {user_id}?", f"Force {variant}")

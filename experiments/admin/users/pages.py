@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.forms import StrictForm
+from config.admin.kept_input import sent_input
 from config.admin.navigation import SHOWN_OF_USERS, may_view
 from config.admin.site import Confirmation, DomainAdmin
 from config.admin.user_links import address_of_user
@@ -84,9 +85,10 @@ class UserPages(DomainAdmin):
         user_id = _user_of_write(request)
         if not self.has_change_permission(request):
             raise PermissionDenied
-        if request.method == "POST":
+        sent = sent_input(request)
+        if sent or request.method == "POST":
             try:
-                check_environment(request, request.POST.get("opened_in"))
+                check_environment(request, sent.get("opened_in"))
                 messages.success(request, force_variant(self, request, user_id))
             except DomainError as refusal:
                 messages.error(request, refusal.message)
@@ -131,8 +133,9 @@ class _UserPage:
         self._sees_experiments = may_view(request, _EXPERIMENTS)
         self._exposures = exposures_of(self._environment, user_id) if self._sees_experiments else []
         self._seen = attributes_seen(self._environment, user_id, self._exposures)
+        sent = sent_input(request)
         self._form = AttributesForm(
-            request.POST if "attributes" in request.POST else None,
+            sent if "attributes" in sent else None,
             initial={"attributes": dict(self._seen.attributes)},
             label_suffix="",
         )

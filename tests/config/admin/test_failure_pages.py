@@ -299,7 +299,7 @@ def test_form__with_an_outdated_token__says_that_nothing_was_saved() -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
-    [("GET", SWITCH, "POST"), ("POST", "/guide/", "GET, HEAD"), ("GET", f"{FLAGS}promote/", "POST")],
+    [("POST", "/guide/", "GET, HEAD"), ("DELETE", "/guide/", "GET, HEAD")],
 )
 def test_page__wrong_method__says_what_to_do(method: str, path: str, allowed: str) -> None:
     response = sign_in().generic(method, path)

@@ -148,8 +148,12 @@ def test_toggle__neither_on_nor_off__is_refused(flag: Flag, sent: str) -> None:
     assert revision() == before
 
 
-def test_toggle__by_get__is_refused(flag: Flag) -> None:
-    assert sign_in().get(address("toggle", flag)).status_code == 405
+def test_toggle__by_get__changes_nothing(flag: Flag, production: Environment) -> None:
+    assert (
+        sign_in().get(f"{address('toggle', flag)}?switch=production:off").url
+        == f"{reverse(LIST)}?switch=production%3Aoff"
+    )
+    assert get_flag("new-checkout", production).enabled is True
 
 
 def test_toggle__without_a_csrf_token__is_refused(flag: Flag, production: Environment) -> None:

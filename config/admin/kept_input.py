@@ -1,0 +1,184 @@
+"""Input of forms that could not be accepted, because the session had ended or the token was of an earlier session.
+
+The page to sign in carries the input in a signed hidden field. After that, the input fills its form once. Nothing is
+done with it by itself: the person looks at the form, or at a question, and sends it. Passwords are never kept.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, cast
+from urllib.parse import urlencode, urlsplit
+
+from django.contrib import admin, messages
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.contrib.auth.signals import user_logged_in
+from django.core import signing
+from django.db import Error
+from django.dispatch import receiver
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from config.admin.browser_middleware import ENVIRONMENT_KEY, ForBrowsers
+from config.admin.failure_pages import OUTDATED_FORM, answer, answer_unavailable
+
+ANSWERS = ("agreed", "typed_name", "declined")
+"""The fields that answer a question. They are not kept, so that the question is asked again."""
+
+_FIELD = "kept"
+_KEY = "kept_input"
+_NEVER_KEPT = ("csrfmiddlewaretoken", _FIELD, *ANSWERS)
+_SECONDS = 24 * 3600
+_MOST_CHARACTERS = 4 * 1024**2  # a body may have 5 MiB
+_STATUS = 403
+_THERE = "Nothing has changed yet, because {why}. This page has what was entered before you signed in as {name}. "
+_SEND = "Check it, and send it again."
+_ENDED, _OLDER = "the session had ended", "the page was older than the session"
+
+Kept = dict[str, Any]
+"""The address that the form was sent to, as `page`, and its `input`: a list of values for each name."""
+
+
+def sent_input(request: HttpRequest) -> QueryDict:
+    """Return the input of a form, or on the page of a form, the input that was kept for it."""
+    if request.method == "POST":
+        return request.POST
+    kept = _kept_for(request)
+    filled = QueryDict(mutable=True)
+    for name, values in kept["input"].items() if kept else ():
+        filled.setlist(name, values)
+    return filled
+
+
+def filled_in(form: type[Any], request: HttpRequest) -> type[Any]:
+    """Return a form for a page that shows it, which has the kept input if there is any."""
+    kept = None if request.method == "POST" else sent_input(request)
+    if not kept:
+        return form
+
+    def __init__(self: Any, data: Any = None, *args: Any, **options: Any) -> None:
+        form.__init__(self, kept if data is None else data, *args, **options)
+
+    return type(form.__name__, (form,), {"__init__": __init__})
+
+
+class KeptInputMiddleware(ForBrowsers):
+    """Asks people to sign in who sent a form after their session, and forgets the input once its page was shown.
+
+    A page that fails shows nothing, so its input stays.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        if not _is_of_admin(request):
+            return response
+        if request.method == "POST":
+            return _sign_in_page(request, _collect(request)) if _refuses_session(request, response) else response
+        if response.status_code < 500 and _kept_for(request):
+            del request.session[_KEY]
+        return response
+
+
+def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer a form that has no valid token: keep its input if the form is ours, or say that it is out of date."""
+    try:
+        return _recover(request) or answer(request, OUTDATED_FORM)
+    except Error as error:
+        unavailable = answer_unavailable(request, error)
+        if unavailable is None:
+            raise
+        return unavailable
+
+
+def _recover(request: HttpRequest) -> HttpResponse | None:
+    """Return the page that gets the input, or that to sign in. Return None for no input, or that of another site."""
+    if not _is_of_admin(request) or not _is_from_here(request):
+        return None
+    is_login = request.path_info == reverse("admin:login")
+    kept = _load(request.POST.get(_FIELD, "")) if is_login else _collect(request)
+    if not kept or not kept["input"]:
+        return None
+    if not admin.site.has_permission(request):
+        return _sign_in_page(request, kept)
+    _give_back(request, kept, _OLDER)
+    return HttpResponseRedirect(kept["page"])
+
+
+def _is_of_admin(request: HttpRequest) -> bool:
+    return request.path_info.startswith(reverse("admin:index"))
+
+
+def _is_from_here(request: HttpRequest) -> bool:
+    """Return whether a page of this service sent the form. Every browser says so when it sends one."""
+    schemes = ("https",) if request.is_secure() else ("https", "http")  # a proxy may speak HTTPS for this service
+    return request.headers.get("Origin") in [f"{scheme}://{request.get_host()}" for scheme in schemes]
+
+
+def _refuses_session(request: HttpRequest, response: HttpResponse) -> bool:
+    login = reverse("admin:login")
+    return (
+        response.status_code == 302
+        and request.path_info != login
+        and urlsplit(response.headers["Location"]).path == login
+    )
+
+
+def _sign_in_page(request: HttpRequest, kept: Kept) -> HttpResponse:
+    """Return the page to sign in, with the input in it."""
+    text = signing.dumps(kept, salt=_KEY, compress=True)
+    asking = copy.copy(request)
+    asking.method, asking.POST = "GET", QueryDict()
+    context = {
+        "app_path": f"{reverse('admin:login')}?{urlencode({REDIRECT_FIELD_NAME: kept['page']})}",
+        REDIRECT_FIELD_NAME: kept["page"],
+        _FIELD: text if len(text) <= _MOST_CHARACTERS else "",
+        "is_too_long": len(text) > _MOST_CHARACTERS,
+    }
+    page = cast(TemplateResponse, admin.site.login(asking, extra_context=context))
+    page.status_code = _STATUS
+    return page.render()
+
+
+@receiver(user_logged_in)
+def _take_along(request: HttpRequest, **_: Any) -> None:
+    """Move the input from the page to sign in to the session."""
+    kept = _load(request.POST.get(_FIELD, "")) if request is not None else None
+    if kept:
+        _give_back(request, kept, _ENDED)
+
+
+def _give_back(request: HttpRequest, kept: Kept, why: str) -> None:
+    """Put the input into the session, for its page, in the environment in which the person was."""
+    request.session[_KEY] = kept
+    if environment := _environment_of(kept["input"]):
+        request.session[ENVIRONMENT_KEY] = environment
+    text = _THERE.format(why=why, name=request.user.get_username())
+    messages.warning(request, text + _SEND)
+
+
+def _environment_of(given: dict[str, list[str]]) -> str:
+    """Return the key of the environment in which a form or a list was opened, if it says so."""
+    first = {name: values[0] for name, values in given.items() if values}
+    return first.get("opened_in") or first.get("action", "").partition(":")[0]
+
+
+def _collect(request: HttpRequest) -> Kept:
+    given = {name: values for name, values in request.POST.lists() if _may_be_kept(name)}
+    return {"page": request.get_full_path(), "input": given}
+
+
+def _may_be_kept(name: str) -> bool:
+    return name not in _NEVER_KEPT and "password" not in name.lower()
+
+
+def _load(text: str) -> Kept | None:
+    try:
+        return cast(Kept, signing.loads(text, salt=_KEY, max_age=_SECONDS)) if text else None
+    except signing.BadSignature:
+        return None
+
+
+def _kept_for(request: HttpRequest) -> Kept | None:
+    """Return the input that was kept for this page."""
+    kept: Kept | None = request.session.get(_KEY)
+    return kept if kept and kept["page"] == request.get_full_path() else None
