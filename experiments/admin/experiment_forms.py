@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any
+
 from django import forms
 from django.forms.widgets import Script
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from config.admin.forms import DescriptionField, EnvironmentalForm, JSONField, TextField
+from config.admin.forms import DescriptionField, EnvironmentalForm, JSONField, ReasonField, StrictForm, TextField
 from config.admin.numbers import NumberField, PercentageField, PercentField
 from config.errors import Detail, DomainError
 from experiments.design.plan import MOST_EFFECT
-from experiments.models import AnalysisMethod
+from experiments.models import AnalysisMethod, Experiment
 from experiments.stats.types import TUNING_SIZE
 
+PLAN_FIELDS = (
+    *("planned_sample_size", "minimum_effect", "analysis", "minimum_days", "lookback_days", "tuning_sample_size"),
+)
+COLUMNS = {
+    **{name: name for name in ("description", "variants", "metrics", "percentage", "conditions", "group", "flag")},
+    "forced_variants": "forced_variants",
+    **{name: name for name in ("owner", "hypothesis", "minimum_effect", "analysis", "minimum_days", "lookback_days")},
+    "planned_sample_size": "planned_size",
+    "tuning_sample_size": "given_tuning_size",
+}
+"""The column of each field, where it is a property of the experiment."""
 TWO_EQUAL_VARIANTS = [{"key": "control", "weight": 50}, {"key": "treatment", "weight": 50}]
 
 
@@ -134,6 +149,40 @@ class NewDraftForm(DraftForm):
     key = TextField(
         required=True, help_text="The name in the code, such as checkout-button. It cannot be changed later."
     )
+
+
+class GuidedForm(StrictForm, forms.Form):
+    """Some fields of a draft, with what is stored, for one step of the guided form.
+
+    The fields are those of `NewDraftForm`. A new experiment has no stored values.
+    """
+
+    class Media:
+        js = (
+            Script("experiments/audience.js", type="module"),
+            Script("experiments/design.js", type="module"),
+            Script("experiments/driven_flag.js", type="module"),
+        )
+
+    def __init__(self, data: Any, *, names: Iterable[str], experiment: Experiment | None, asks_reason: bool) -> None:
+        super().__init__(data, label_suffix="")
+        self.names = list(names)
+        for name in self.names:
+            self.fields[name] = deepcopy(NewDraftForm.base_fields[name])
+            if experiment is not None and name in COLUMNS:
+                self.initial[name] = getattr(experiment, COLUMNS[name])
+        if asks_reason:
+            self.fields["reason"] = ReasonField()
+            self.fields["reason"].required = True
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the properties that were sent, by their columns."""
+        return {COLUMNS[name]: self.cleaned_data[name] for name in self.names if name in COLUMNS}
+
+    def add_refusal(self, refusal: DomainError) -> None:
+        details = [_in_percent(detail) for detail in refusal.details]
+        super().add_refusal(DomainError(refusal.code, refusal.message, details))
 
 
 def _in_percent(detail: Detail) -> Detail:

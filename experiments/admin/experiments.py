@@ -20,7 +20,15 @@ from config.admin.kept_input import sent_input
 from config.admin.site import column, in_two_lines, moment, writer_here
 from config.change_log.descriptions import value_describers
 from config.change_log.undoing import steps, undos
-from experiments.admin.experiment_forms import TWO_EQUAL_VARIANTS, DraftForm, ExperimentForm, MeasuredForm, NewDraftForm
+from experiments.admin.experiment_forms import (
+    COLUMNS,
+    PLAN_FIELDS,
+    TWO_EQUAL_VARIANTS,
+    DraftForm,
+    ExperimentForm,
+    MeasuredForm,
+    NewDraftForm,
+)
 from experiments.admin.links import Links, links_of
 from experiments.admin.metrics import MetricAdmin, known_metrics
 from experiments.admin.plan_words import describe_plan
@@ -60,15 +68,7 @@ undos[changes.KIND], steps[changes.KIND] = undo, is_step
 
 _FACTS = ("shown_variants", "shown_audience", "shown_flag", "shown_metrics", "shown_plan")
 _MOMENTS = ("shown_creation", "shown_start", "shown_end")
-_WRITTEN = {
-    **{name: name for name in ("description", "variants", "metrics", "percentage", "conditions", "group", "flag")},
-    "forced_variants": "forced_variants",
-    **{name: name for name in ("owner", "hypothesis", "minimum_effect", "analysis", "minimum_days", "lookback_days")},
-    "planned_sample_size": "planned_size",
-    "tuning_sample_size": "given_tuning_size",
-}
 _ABOUT = ("description", "hypothesis", "owner")
-_PLAN = ("planned_sample_size", "minimum_effect", "analysis", "minimum_days", "lookback_days", "tuning_sample_size")
 _TONES = {"archived": "default", Status.DRAFT: "info", Status.RUNNING: "success", Status.STOPPED: "default"}
 
 
@@ -209,7 +209,7 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, ResultPages, UserPa
                 (None, {"fields": ["key", "description", "hypothesis", "owner", "variants", "metrics"]}),
                 ("Audience", {"fields": ["percentage", "conditions", "group", "forced_variants"]}),
                 ("Flag", {"fields": ["flag"]}),
-                ("Plan", {"fields": [*_PLAN, "reason"]}),
+                ("Plan", {"fields": [*PLAN_FIELDS, "reason"]}),
             ]
         moments = {"shown_creation": obj.created_at, "shown_start": obj.started_at, "shown_end": obj.stopped_at}
         past = [name for name, at in moments.items() if at is not None]
@@ -277,7 +277,7 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, ResultPages, UserPa
 
     def write(self, request: HttpRequest, obj: Experiment, values: dict[str, Any], *, is_new: bool) -> Experiment:
         common = {"reason": values["reason"], **writer_here(request)}
-        new = {column: values[name] for name, column in _WRITTEN.items() if name in values}
+        new = {column: values[name] for name, column in COLUMNS.items() if name in values}
         if not is_new and obj.status == Status.RUNNING and new["forced_variants"] != obj.forced_variants:
             require_flag(request.user, obj)
         if is_new:

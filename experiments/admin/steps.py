@@ -18,9 +18,10 @@ from config.admin.forms import JSONField, ReasonField, StrictForm
 from config.admin.kept_input import sent_input
 from config.admin.numbers import NumberField, PercentageField
 from config.admin.reasons import reason_of, reason_setting
-from config.admin.site import Confirmation, DomainAdmin, button, writer_here
+from config.admin.site import Confirmation, button, writer_here
 from config.errors import DomainError
 from config.models import ReasonSetting
+from experiments.admin.guided import GuidedPages
 from experiments.admin.results.panel import build_panel
 from experiments.admin.ship_form import ShipForm
 from experiments.admin.words import describe_position, describe_split
@@ -109,7 +110,7 @@ _FITTING: Mapping[Status, tuple[str, ...]] = {
 }
 
 
-class StepPages(DomainAdmin):
+class StepPages(GuidedPages):
     """The pages of the steps. The domain refuses a step that cannot be taken."""
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
@@ -143,7 +144,9 @@ class StepPages(DomainAdmin):
         act = partial(_move, request, experiment, changes.start_experiment)
         done, template = f"{experiment.key} is running.", f"{_TEMPLATES}/start.html"
         findings = partial(check_experiment, experiment, timezone.now()) if experiment.status == Status.DRAFT else ()
-        return self.confirm(request, experiment, confirmation, act, done, template=template, findings=findings)
+        steps = self.steps_of(experiment, "start") if experiment.status == Status.DRAFT else []
+        shown = {"findings": findings, "steps": steps}
+        return self.confirm(request, experiment, confirmation, act, done, template=template, **shown)
 
     @button("Stop", permission="change", icon="stop", variant=ActionVariant.DANGER)
     def stop(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -62,6 +62,10 @@ def addresses() -> Iterator[str]:
     yield f"flags/segment/{segment}/change/"
     for experiment in Experiment.objects.all():
         yield f"experiments/experiment/{experiment.pk}/change/"
+    draft = Experiment.objects.filter(status="draft")[0].pk
+    for step in ("hypothesis", "audience", "variants", "metrics", "plan"):
+        yield f"experiments/experiment/{draft}/steps/{step}/"
+    yield f"experiments/experiment/{draft}/start/"
     running = Experiment.objects.filter(status="running")[0].pk
     for page in ("results", "users", "stop", "ship", "history"):
         yield f"experiments/experiment/{running}/{page}/"

@@ -163,7 +163,7 @@ def test_rules__without_scripts__are_edited_as_text(visit: Visit) -> None:
 
 def test_experiment__from_draft_to_results(visit: Visit) -> None:
     page = visit.page
-    visit.open("/admin/experiments/experiment/add/")
+    visit.open("/admin/experiments/experiment/add/?all=true")
     page.fill("#id_key", "button-colour")
     variants = page.locator('[data-editor-of="variants"]')
     variants.get_by_label("Key").nth(0).fill("blue")
@@ -237,7 +237,7 @@ PAGES = (
     "flags/segment/",
     "flags/segment/add/",
     "experiments/experiment/",
-    "experiments/experiment/add/",
+    "experiments/experiment/add/?all=true",
     "experiments/metric/",
     "experiments/metric/add/",
     "events/event/",
@@ -265,7 +265,12 @@ def test_page__on_a_telephone__does_not_scroll_sideways(visit: Visit) -> None:
     flag = flag_in_production(rules=RULES)
     visit.page.set_viewport_size({"width": 390, "height": 844})
     pages = [f"flags/flag/{flag.pk}/{page}/" for page in ("change", "try_it", "history", "archive")]
-    others = ["flags/segment/add/", "experiments/metric/", "experiments/metric/add/", "experiments/experiment/add/"]
+    others = [
+        "flags/segment/add/",
+        "experiments/metric/",
+        "experiments/metric/add/",
+        "experiments/experiment/add/?all=true",
+    ]
     for path in ("", "flags/flag/", *pages, *others, "events/event/", "config/change/"):
         visit.open(f"/admin/{path}")
         wide = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

@@ -120,3 +120,33 @@ def test_ship__against_the_verdict__asks_for_the_reason(visit: Visit, production
     page.get_by_role("link", name="Reopen").click()
     page.get_by_role("button", name="Reopen the experiment").click()
     expect(page.get_by_text("e is running again.")).to_be_visible()
+
+
+def test_guided__from_a_hypothesis_to_the_start__by_keyboard(visit: Visit, production: Environment) -> None:
+    FlagFactory(key="checkout", on=True)
+    page = visit.page
+    visit.open("/admin/")
+    page.get_by_role("link", name="New experiment").press("Enter")
+    page.get_by_label("Key").fill("button")
+    page.get_by_label("Hypothesis").fill("Green sells more.")
+    page.get_by_label("Key").press("Enter")  # saves and continues, as the button does
+    expect(page.get_by_role("heading", name="Flag and audience of button")).to_be_visible()
+    page.get_by_role("combobox", name="Flag", exact=True).select_option("checkout")
+    expect(page.get_by_label("What the flag serves for treatment")).to_have_value("true")
+    page.get_by_role("button", name="Save and continue").press("Enter")
+    page.get_by_label("Key").nth(1).fill("green")
+    page.get_by_label("Key").nth(1).press("Tab")
+    expect(page.get_by_label("What the flag serves for green")).to_be_visible()
+    page.get_by_role("button", name="Save and continue").press("Enter")
+    page.get_by_role("button", name="Add metric").press("Enter")
+    page.get_by_label("Metric", exact=True).fill("purchase")
+    page.get_by_role("button", name="Save and go back").press("Enter")
+    expect(page.get_by_role("heading", name="Variants of button")).to_be_visible()
+    page.get_by_role("navigation", name="Steps").get_by_role("link", name="Plan").press("Enter")
+    page.get_by_label("Planned sample size").fill("2000")
+    page.get_by_role("button", name="Save and continue").press("Enter")
+    page.get_by_role("button", name="Start the experiment").press("Enter")
+    expect(page.get_by_text("button is running.")).to_be_visible()
+    experiment = get_experiment("button", production)
+    assert experiment.flag == {"key": "checkout", "serves": {"control": False, "green": True}}
+    assert (experiment.metrics, experiment.planned_size) == (["purchase"], 2000)

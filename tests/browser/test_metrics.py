@@ -115,7 +115,7 @@ def test_metric__funnel__is_made_of_steps_with_conditions_and_a_margin(visit: Vi
 def test_experiment__metrics__say_what_they_compute_and_may_have_any_name(visit: Visit) -> None:
     create_metric(key="spent", type="revenue", event="purchase", currency="EUR", actor=ACTOR, at=NOON)
     page = visit.page
-    visit.open("/admin/experiments/experiment/add/")
+    visit.open("/admin/experiments/experiment/add/?all=true")
     page.fill("#id_key", "button")
     for number, (name, words) in enumerate(
         [("spent", "Revenue in EUR of purchase per user"), ("sign up", "no metric has this name")], start=1

@@ -186,7 +186,12 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("/admin/experiments/metric/{measured}/change/", {"event": "seen", "reason": BECAUSE}, []),  # it asks first
     ("/admin/experiments/metric/{unused}/delete/", YES, ["deleted metric unused"]),
-    ("/admin/experiments/experiment/add/", {"key": "new", **YES}, ["created experiment new in production"]),
+    ("/admin/experiments/experiment/add/?all=true", {"key": "new", **YES}, ["created experiment new in production"]),
+    (
+        "/admin/experiments/experiment/{draft}/steps/hypothesis/",
+        {"hypothesis": "Green sells more.", **HERE},
+        ["changed experiment draft in production"],
+    ),
     (
         "/admin/experiments/experiment/{draft}/change/",
         {"description": "Other", **YES},

@@ -83,7 +83,7 @@ def test_experiment__of_another_environment__is_not_found(draft: Experiment) -> 
 
 def test_add__what_was_typed__is_a_draft_and_logged_once(production: Environment) -> None:
     client = sign_in()
-    where = reverse("admin:experiments_experiment_add")
+    where = reverse("admin:experiments_experiment_add") + "?all=true"
     before = revision()
     sent = filled(client, where, key="price", variants=json.dumps(VARIANTS), metrics='["buy"]', reason="Q3")
     assert client.post(where, sent).status_code == 302
@@ -114,7 +114,7 @@ def test_add__what_the_api_refuses__is_refused_in_the_same_words(
     draft: Experiment, api: Any, changes: dict[str, str], field: str
 ) -> None:
     client = sign_in()
-    where = reverse("admin:experiments_experiment_add")
+    where = reverse("admin:experiments_experiment_add") + "?all=true"
     before = revision()
     values = {"key": "fresh", "variants": json.dumps(VARIANTS), "metrics": "[]", **changes}
     response = client.post(where, filled(client, where, **values))
@@ -138,7 +138,7 @@ def refusal_of_api(api: Any, values: dict[str, str]) -> list[str]:
 
 def test_add__opened_in_another_environment__is_refused(production: Environment) -> None:
     client = sign_in()
-    where = reverse("admin:experiments_experiment_add")
+    where = reverse("admin:experiments_experiment_add") + "?all=true"
     sent = filled(client, where, key="price")
     client.post(reverse("admin:switch_environment"), {"environment": "staging"})
     response = client.post(where, sent)

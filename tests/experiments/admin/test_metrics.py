@@ -17,7 +17,7 @@ from tests.factories import ExperimentFactory
 
 LIST = "/admin/experiments/metric/"
 ADD = "/admin/experiments/metric/add/"
-DRAFT = "/admin/experiments/experiment/add/"
+DRAFT = "/admin/experiments/experiment/add/?all=true"
 WRITE = {"actor": ACTOR, "at": NOON}
 RATIO = {"type": "ratio", "event": "click", "denominator_event": "view"}
 

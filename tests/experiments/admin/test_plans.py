@@ -51,7 +51,7 @@ def test_experiment_list__owner__is_shown_and_chosen(draft: Experiment, producti
 
 
 def test_draft__plan_in_percent_and_days__is_written_and_shown_again(production: Environment) -> None:
-    client, address = sign_in(), reverse("admin:experiments_experiment_add")
+    client, address = sign_in(), reverse("admin:experiments_experiment_add") + "?all=true"
     plan = {"planned_sample_size": "40000", "minimum_effect": "12.5", "analysis": "fixed"}
     more = {"minimum_days": "14", "lookback_days": "0", "owner": "Growth", "hypothesis": "Shorter is better."}
     sent = filled(client, address, key="e", variants=json.dumps(VARIANTS), **plan, **more)
@@ -67,7 +67,7 @@ def test_draft__plan_in_percent_and_days__is_written_and_shown_again(production:
 
 
 def test_draft__unacceptable_plan__is_refused_at_its_fields(production: Environment) -> None:
-    client, address = sign_in(), reverse("admin:experiments_experiment_add")
+    client, address = sign_in(), reverse("admin:experiments_experiment_add") + "?all=true"
     typed = {"minimum_effect": "0", "minimum_days": "366", "lookback_days": "1.5", "analysis": "fixed"}
     refused = client.post(address, filled(client, address, key="e", variants=json.dumps(VARIANTS), **typed))
 

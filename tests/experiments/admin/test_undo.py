@@ -79,7 +79,7 @@ def test_edit_of_an_experiment__is_undone__until_it_changes(production: Environm
 
 
 def test_draft__edited_or_created__is_undone(production: Environment) -> None:
-    client, add = sign_in(), reverse("admin:experiments_experiment_add")
+    client, add = sign_in(), reverse("admin:experiments_experiment_add") + "?all=true"
     client.post(add, filled(client, add, key="e", metrics='["buy"]', percentage="50", minimum_days="9"))
     created, then = revision(), experiment_document(get_experiment("e", production))
     page = reverse("admin:experiments_experiment_change", args=[then["id"]])
