@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import DataError, Error, IntegrityError, connection, transaction
+from django.db import DataError, Error, IntegrityError, connection
 from django.utils import timezone
 
 from config.database.insertion import insert
+from config.database.unconfirmed import Unconfirmed, traceable_transaction, was_committed
 from flags.models import LastUse, Usage
 from flags.recent_users.noting import Notebook, notebook
 from flags.recent_users.storage import Storage as RecentUsersStorage
@@ -50,17 +51,24 @@ class Storage:
         """The last uses that this process has stored. Each use is thus stored once an hour."""
         self._cleaned_at: datetime | None = None
         self._is_cut_off = False
+        self._unconfirmed: tuple[str, Mapping[datetime, Counts]] | None = None
+        """Counts that may be stored: the number of their transaction, whose COMMIT got no answer."""
 
     def store(self) -> None:
         """Store all counts so far, or keep them for the next time if the database is unavailable."""
-        taken = self._tally.take()
+        taken: Mapping[datetime, Counts] = {}
         try:
+            self._settle()
+            taken = self._tally.take()
             self._clean(timezone.now())  # first, because nothing may fail after the counts are added
             self._add(taken)
         except (IntegrityError, DataError):  # such as counts of an environment that a replaced database does not have
             logger.exception("The database refused the counts of the usage of flags; they are dropped")
         except (Error, OSError) as error:
-            self._tally.give_back(taken)
+            if isinstance(error, Unconfirmed):
+                self._unconfirmed = error.number, taken
+            else:
+                self._tally.give_back(taken)
             if not self._is_cut_off:  # logged once for each outage
                 logger.warning("Cannot store the usage of flags, and keep trying: %s", error)
             self._is_cut_off = True
@@ -70,13 +78,22 @@ class Storage:
                 logger.warning("The usage of flags is stored again")
             self._is_cut_off = False
 
+    def _settle(self) -> None:
+        """Find out what became of unconfirmed counts, so that they are stored once."""
+        if self._unconfirmed is not None:
+            number, counts = self._unconfirmed
+            is_stored = was_committed(number)
+            self._unconfirmed = None
+            if not is_stored:
+                self._tally.give_back(counts)
+
     def _add(self, taken: Mapping[datetime, Counts]) -> None:
         rows = sorted(_rows(taken))  # so that all processes lock rows in the same order
         if not rows:
             return
         uses = {(environment, key, outcome): hour for environment, key, hour, outcome, _ in rows}
         newer = {use: hour for use, hour in sorted(uses.items()) if self._last_uses.get(use) != hour}
-        with transaction.atomic():
+        with traceable_transaction():
             insert(Usage, ("environment_id", "flag_key", "hour", "outcome", "count"), rows, _ADD)
             last_uses = [(*use, hour) for use, hour in newer.items()]
             insert(LastUse, ("environment_id", "flag_key", "outcome", "hour"), last_uses, _MOVE_ON)

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -28,7 +29,9 @@ from flags.validation.parsing import parse_flag
 from tests.answers import data, error
 from tests.conftest import NOON
 from tests.factories import FlagFactory
+from tests.outage import database_away
 
+ON_POSTGRESQL = connection.vendor == "postgresql"
 ON, OFF = Evaluation(True, Reason.DEFAULT), Evaluation(False, Reason.DISABLED)
 HOUR = timedelta(hours=1)
 
@@ -261,7 +264,7 @@ def test_store__same_hour__stores_the_last_use_once(
     tally.add(production.pk, {"a": ON}, NOON)
     storage.store()
     tally.add(production.pk, {"a": ON}, NOON)
-    with django_assert_num_queries(3) as queries:  # the transaction around it begins and ends
+    with django_assert_num_queries(3 + ON_POSTGRESQL) as queries:  # the transaction around it begins and ends
         storage.store()
     assert sum("flags_usage" in query["sql"] for query in queries) == 1
 
@@ -285,6 +288,42 @@ def test_store__database_away__keeps_the_counts_and_logs_it_once(
         "Cannot store the usage of flags, and keep trying: away",
         "The usage of flags is stored again",
     ]
+
+
+@contextmanager
+def breaking_commit(*, is_committed: bool) -> Iterator[None]:
+    """Let the connection break during COMMIT, before or after the database has done it."""
+    commit = connection._commit
+
+    def fail() -> None:
+        if is_committed:
+            commit()
+        if ON_POSTGRESQL:  # SQLite would lose the database in memory with it
+            connection.connection.close()
+        raise OperationalError("the connection is lost")
+
+    with mock.patch.object(connection, "_commit", fail):
+        yield
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "is_committed",
+    [False, pytest.param(True, marks=pytest.mark.skipif(not ON_POSTGRESQL, reason="SQLite has no such connection"))],
+)
+def test_store__connection_breaks_during_commit__counts_once(is_committed: bool) -> None:
+    tally, environment = Tally(), Environment.objects.get(key="production")
+    storage = Storage(tally)
+    storage.store()  # which cleans, once a day
+    tally.add(environment.pk, {"a": ON}, NOON)
+    with breaking_commit(is_committed=is_committed):
+        storage.store()
+    tally.add(environment.pk, {"a": ON}, NOON)
+    with database_away():
+        storage.store()  # nobody can tell yet
+    for _ in range(3):
+        storage.store()
+    assert (stored(), tally.take()) == ({("a", "on", NOON): 2}, {})
 
 
 @pytest.mark.django_db(transaction=True)
