@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from config.api.bodies import convert
+from config.api.authentication import Caller
+from config.api.bodies import check, convert, decode
 from config.api.renderers import envelope
 from config.serving.fast_lane.operations import Call, Reply, register
 from experiments.api.experiment_views import AssignmentRequest, assignment_answer
-from experiments.exposures.assignment import get_remembered_variant
+from experiments.exposures.assignment import get_remembered_variant, remembers
 from flags.recent_users import noting
 
 
@@ -22,4 +23,10 @@ def get_variant(call: Call) -> Reply | None:
     return Reply(envelope(assignment_answer(assignment)))
 
 
-register("/v1/experiments/<key>/variant", get_variant, records=True)
+def is_remembered(caller: Caller, key: str, body: bytes) -> bool:
+    """Return whether this process remembers the variant that a body asks for. Raises DomainError."""
+    request = convert(check(decode(body)), AssignmentRequest)
+    return request is not None and remembers(key=key, environment=caller.environment, user_id=request.userId)
+
+
+register("/v1/experiments/<key>/variant", get_variant, records=True, is_from_memory=is_remembered)

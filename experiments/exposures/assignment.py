@@ -146,11 +146,20 @@ def _get_stored_variant(key: str, user: _User, require: Require) -> Assignment:
 
 def get_remembered_variant(*, key: str, environment: Environment, user_id: str) -> Assignment | None:
     """Return what `get_variant` would return, if this process remembers it. Nothing is read from the database."""
-    experiment = assigners.state.get((environment.key, key))
-    remembered = None if experiment is None else _remembered(experiment, user_id)
+    remembered = _find_remembered(key, environment, user_id)
     if remembered is not None:
         metrics.variant_answers.add(1, "remembered")
     return remembered
+
+
+def remembers(*, key: str, environment: Environment, user_id: str) -> bool:
+    """Return whether this process remembers the variant of a user. Nothing is read from the database, or counted."""
+    return _find_remembered(key, environment, user_id) is not None
+
+
+def _find_remembered(key: str, environment: Environment, user_id: str) -> Assignment | None:
+    experiment = assigners.state.get((environment.key, key))
+    return None if experiment is None else _remembered(experiment, user_id)
 
 
 def _remembered(experiment: Assigner, user_id: str) -> Assignment | None:

@@ -14,6 +14,7 @@ import httpx
 import psycopg
 import pytest
 
+from tests.system.connections import ENOUGH_FOR_EVERY_WORKER
 from tests.system.databases import for_psycopg, fresh_database
 from tests.system.load import ANSWERED
 from tests.system.relay import relayed
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.system, pytest.mark.faults]
 SECONDS = 60
 WRITERS = 64
 EVENT = {"event": "view", "userId": "u"}
+BATCH = {"events": [EVENT]}
 
 on_postgresql = pytest.mark.skipif(
     os.environ.get("DATABASE_URL", "sqlite").startswith("sqlite"), reason="SQLite has no connections"
@@ -89,8 +91,13 @@ def test_evaluations__writes_wait_for_a_lock__are_all_answered_and_writes_get_50
         fresh_database(tmp_path, template) as url,
         prepared_server(tmp_path, url, keys, FAST_LANE=fast_lane) as server,
     ):
+        assert {get_variant_with_cookie(server) for _ in range(2 * ENOUGH_FOR_EVERY_WORKER)} == {200}
         with ThreadPoolExecutor(WRITERS) as writers, locked(url), evaluating_well(server):
+            batches = [writers.submit(server.ask, "POST", "/v1/events/batch", json=BATCH) for _ in range(WRITERS // 2)]
+            variants = [get_variant_with_cookie(server) for _ in range(ENOUGH_FOR_EVERY_WORKER)]
             answers = write_together(server, writers)
+            assert {batch.result(SECONDS).status_code for batch in batches} == {503}
+        assert {*variants} == {200}
         assert Counter(answer.status_code for answer in answers) == {503: WRITERS}
         assert all(int(answer.headers["Retry-After"]) > 0 for answer in answers)
         assert server.ask("POST", "/v1/events", json=EVENT).status_code == 202
@@ -123,6 +130,13 @@ def test_evaluations__connections_to_the_database_fall_silent__are_all_answered_
 def write_together(server: Server, writers: ThreadPoolExecutor) -> list[httpx.Response]:
     writes = [writers.submit(server.ask, "POST", "/v1/events", json=EVENT) for _ in range(WRITERS)]
     return [write.result(SECONDS) for write in writes]
+
+
+def get_variant_with_cookie(server: Server) -> int:
+    """Return the status of a variant that the fast lane leaves to Django, on a connection of its own."""
+    headers = {**server.headers(), "Cookie": "a=b"}
+    url = f"{server.url}/v1/experiments/driving/variant"
+    return httpx.post(url, json={"userId": "remembered"}, headers=headers, timeout=SECONDS).status_code
 
 
 def evaluate(server: Server, times: int) -> Counter[int]:

@@ -78,6 +78,10 @@ HandleTogether = Callable[[Sequence[Call]], Sequence[Reply | Failed | None]]
 """The same for all calls that wait at the same time. It may wait for the database."""
 
 
+IsFromMemory = Callable[[Caller, str, bytes], bool]
+"""Tells it by the caller, the key in the path and the body."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An operation at a path such as `/v1/flags/<key>/evaluate`, by POST. The view of the path says who may call it."""
@@ -88,6 +92,8 @@ class Operation:
     """Whether it mostly writes to the database, so that it may wait with other writes."""
     handle_together: HandleTogether | None = None
     """Serves several calls for less than one after the other."""
+    is_from_memory: IsFromMemory | None = None
+    """Whether a call of an operation that records needs no database after all."""
 
 
 class Operations:
@@ -97,8 +103,10 @@ class Operations:
         self._exact: dict[str, Operation] = {}
         self._with_key: list[tuple[re.Pattern[str], Operation]] = []
 
-    def register(self, path: str, handle: Handle, *, records: bool = False) -> None:
-        self._add(Operation(path, handle, records))
+    def register(
+        self, path: str, handle: Handle, *, records: bool = False, is_from_memory: IsFromMemory | None = None
+    ) -> None:
+        self._add(Operation(path, handle, records, is_from_memory=is_from_memory))
 
     def register_together(self, path: str, handle: HandleTogether) -> None:
         """Register an operation that writes, and whose calls are served together."""

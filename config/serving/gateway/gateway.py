@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -14,9 +15,11 @@ from django.conf import settings
 from django.http import HttpResponse
 
 from config.admin.failure_pages import BUSY, LATE, Failure, show
-from config.database.waiting import WouldWait, forbid_waiting, may_wait
+from config.api.authentication import caller_without_session
+from config.database.waiting import WouldWait, forbid_waiting, may_wait, waiting_forbidden
 from config.monitoring import metrics
 from config.monitoring.counting import measure
+from config.serving.fast_lane.lane import MOST_BYTES as MOST_BYTES_OF_LANE
 from config.serving.fast_lane.lane import Admitted, Attempted, FastLane
 from config.serving.fast_lane.operations import Operation, operations
 from config.serving.gateway.admission import Admission, admit, is_of_browser, view_of
@@ -114,7 +117,7 @@ class Gateway:
                 self._leave_to_django(exchange, raw)
         except TooManyBodies:
             self._refuse(exchange)
-        except Exception:
+        except (Exception, WouldWait):
             exchange.fail()
         return exchange.is_read
 
@@ -140,14 +143,14 @@ class Gateway:
         try:
             served = self._lane.perform(admitted)
         except WouldWait:
-            self._submit(exchange, partial(self._perform, exchange, admitted))
+            self._submit(exchange, partial(self._perform, exchange, admitted), self._pool_for(exchange.environ))
             return
         if served is not None:
             exchange.answer(*served)
         elif may_wait():
             self._call_django(exchange)
         else:
-            self._submit(exchange, partial(self._call_django, exchange))
+            self._submit_to_django(exchange)
 
     def _perform_together(self, requests: Sequence[LaneTask]) -> None:
         """Do what the lane does for requests whose operations serve several of them together."""
@@ -166,7 +169,7 @@ class Gateway:
         if served is not None:
             exchange.answer(*served)
         else:
-            self._submit(exchange, partial(self._call_django, exchange))
+            self._submit_to_django(exchange)
 
     def _leave_to_django(self, exchange: Exchange, raw: Any) -> None:
         """Have Django serve a request, once its body is read if the caller may send one."""
@@ -190,7 +193,7 @@ class Gateway:
                 environ["wsgi.input"], length = BytesIO(body), len(body)
         # granian may close the connection on which a body is left, and has to say so before it knows.
         exchange.closes = length > limit or admission is Admission.WITHHOLD
-        self._submit(exchange, partial(self._call_django, exchange))
+        self._submit_to_django(exchange)
         # Many clients send all of a body before they read the answer.
         if admission is Admission.DISCARD or (admission is Admission.READ and length > limit):
             exchange.is_read = self._discarder.discard(exchange, raw)
@@ -208,10 +211,16 @@ class Gateway:
         body.exchange.when_over = partial(self._bytes.give_back, len(whole))
         return whole
 
-    def _submit(self, exchange: Exchange, run: Callable[[], None]) -> None:
+    def _submit_to_django(self, exchange: Exchange) -> None:
+        """Have Django serve a request in a pool. What probably needs no database does not queue behind what does."""
+        if _is_remembered(exchange.environ):
+            self._submit(exchange, partial(self._call_django_from_memory, exchange), self._evaluations)
+        else:
+            self._submit(exchange, partial(self._call_django, exchange), self._pool_for(exchange.environ))
+
+    def _submit(self, exchange: Exchange, run: Callable[[], None], pool: Pool[Task]) -> None:
         """Have a thread of a pool do the rest, or refuse the request if none is free in time."""
-        task = Task(partial(_do, run, exchange), partial(self._refuse, exchange))
-        if not self._pool_for(exchange.environ).submit(task):
+        if not pool.submit(Task(partial(_do, run, exchange), partial(self._refuse, exchange))):
             self._refuse(exchange)
 
     def _pool_for(self, environ: dict[str, Any]) -> Pool[Task]:
@@ -221,6 +230,20 @@ class Gateway:
     def _call_django(self, exchange: Exchange) -> None:
         try:
             exchange.respond(self._django(exchange.environ, _ignore_start))
+        finally:
+            exchange.end()
+
+    def _call_django_from_memory(self, exchange: Exchange) -> None:
+        """Have Django serve a request here if it needs no database, and otherwise in the pool for what does."""
+        try:
+            with waiting_forbidden():
+                response = self._django(exchange.environ, _ignore_start)
+        except WouldWait:  # what was remembered has just been forgotten
+            exchange.environ["wsgi.input"].seek(0)
+            self._submit(exchange, partial(self._call_django, exchange), self._others)
+            return
+        try:
+            exchange.respond(response)
         finally:
             exchange.end()
 
@@ -252,10 +275,25 @@ def _is_from_memory(environ: dict[str, Any]) -> bool:
     return getattr(view, "actions", {}).get("get") in getattr(getattr(view, "cls", None), "never_waits", ())
 
 
+def _is_remembered(environ: dict[str, Any]) -> bool:
+    """Return whether a request whose body is read is for an operation that records, but has nothing to record."""
+    found, body = operations.find(environ["PATH_INFO"]), environ["wsgi.input"]
+    if found is None or found[0].is_from_memory is None or not isinstance(body, BytesIO):
+        return False
+    (operation, key), content = found, body.getvalue()
+    if len(content) > MOST_BYTES_OF_LANE or is_of_browser(environ):
+        return False
+    try:
+        caller = caller_without_session(environ, datetime.now(UTC))
+        return caller is not None and operation.is_from_memory(caller, key, content)  # type: ignore[misc]  # see above
+    except Exception:  # Django meets the same exception, and answers it
+        return False
+
+
 def _do(run: Callable[[], None], exchange: Exchange) -> None:
     try:
         run()
-    except Exception:
+    except (Exception, WouldWait):
         exchange.fail()
 
 

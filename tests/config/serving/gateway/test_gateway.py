@@ -17,6 +17,7 @@ from experiments.exposures import assignment
 from experiments.models import Exposure
 from tests.config.serving.gateway.granian import Slow
 from tests.config.serving.gateway.servers import Server, error_of
+from tests.counted import counting_anew, of
 from tests.factories import ExperimentFactory
 from tests.threads import SECONDS, Threads
 
@@ -65,6 +66,48 @@ def test_track__one_event__is_recorded_by_the_thread_of_events(server: Server) -
     assert server.ask("POST", TRACK, EVENT).status == 202
     assert (len(server.together.tasks), server.others.tasks, server.evaluations.tasks) == (1, [], [])
     assert Event.objects.count() == 1
+
+
+@pytest.fixture
+def variant() -> str:
+    """The path at which users of a running experiment get their variant."""
+    return f"/v1/experiments/{ExperimentFactory(running=True).key}/variant"
+
+
+LEFT_TO_DJANGO = pytest.mark.parametrize(
+    ("has_lane", "cookie"), [(True, "a=b"), (False, None)], ids=["cookie", "no lane"]
+)
+
+
+@LEFT_TO_DJANGO
+def test_variant__that_is_remembered_and_left_to_django__needs_no_thread_of_what_waits(
+    server: Server, variant: str, has_lane: bool, cookie: str | None
+) -> None:
+    for _ in range(2):  # recorded, then remembered
+        assert server.ask("POST", variant, USER, Cookie=cookie).status == 200
+    if not has_lane:
+        server.gateway._lane = None
+    server.others.is_full = True
+    answer = server.ask("POST", variant, USER, Cookie=cookie)
+    assert (answer.status, set(json.loads(answer.body)["data"])) == (200, {"variant", "experimentId"})
+    assert server.ask("POST", variant, b'{"userId": "new"}', Cookie=cookie).status == 503
+    assert server.ask("POST", variant, b'{"user": 1}', Cookie=cookie).status == 503
+    assert list(Exposure.objects.values_list("user_id", flat=True)) == ["u"]
+
+
+@LEFT_TO_DJANGO
+def test_variant__that_is_forgotten_meanwhile__is_recorded_by_a_thread_that_may_wait(
+    server: Server, variant: str, has_lane: bool, cookie: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_lane:
+        server.gateway._lane = None
+    monkeypatch.setattr(module, "_is_remembered", lambda _: True)
+    with counting_anew() as counts:
+        assert server.ask("POST", variant, USER, Cookie=cookie).status == 200
+    assert (len(server.evaluations.tasks), len(server.others.tasks)) == (1, 1)
+    assert Exposure.objects.filter(user_id="u").count() == 1
+    assert of(counts, "requests_total") == {("get_variant", "200"): 1}
+    assert of(counts, "variant_answers_total") == {("database",): 1}
 
 
 @pytest.mark.parametrize(("path", "body"), [(TRACK, EVENT), ("/v1/flags", b'{"key": "new"}')])
