@@ -29,6 +29,7 @@ from flags.admin.flag_filters import (
 )
 from flags.admin.flag_list import FlagList
 from flags.admin.flag_pages import FlagPages
+from flags.admin.flag_preview import FlagPreviewPage
 from flags.admin.forms import FlagForm
 from flags.admin.known_flags import KnownFlags, KnownFlagsPage, address_of_known_flags, known_flags
 from flags.admin.promotion import PromotionPage
@@ -56,7 +57,7 @@ admin.site.register(Segment, SegmentAdmin)
 
 
 @admin.register(Flag)
-class FlagAdmin(FlagList, TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
+class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
     kind = flag_changes.KIND
     is_environmental = True
     form = FlagForm
@@ -65,7 +66,7 @@ class FlagAdmin(FlagList, TryoutPage, PromotionPage, KnownFlagsPage, FlagPages):
     search_help_text = "Key or description"
     ordering = ("key",)
     change_form_outer_before_template = "admin/flags/flag/standing.html"
-    change_form_after_template = "admin/flags/known.html"
+    change_form_after_template = "admin/flags/flag/after.html"
     actions_detail = ("try_it", "promote", "archive", "restore")
 
     def changeform_view(self, request: HttpRequest, *arguments: Any, **options: Any) -> Any:

@@ -92,6 +92,7 @@ class FlagForm(EnvironmentalForm):
             Script("flags/variants.js", type="module"),
             Script("flags/rules.js", type="module"),
             Script("flags/prerequisites.js", type="module"),
+            Script("flags/flips.js", type="module"),
         )
 
 

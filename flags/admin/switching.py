@@ -13,7 +13,6 @@ from typing import NoReturn
 
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.dateformat import format as date_format
 
 from config.admin.current_environment import current_environment
 from config.admin.questions import ask, has_agreed, require_agreement
@@ -22,9 +21,9 @@ from config.admin.site import Confirmation, DomainAdmin
 from config.documents import Document
 from config.errors import DomainError, ErrorCode
 from config.models import Environment
+from flags.admin.audience_words import describe_changed
 from flags.changes.driven_rules import driving_experiment
 from flags.models import Flag
-from flags.recent_users.preview import Preview
 from flags.recent_users.reading import NoSample, preview_together
 from flags.snapshot import configuration
 from flags.usage.series import count_evaluations
@@ -186,7 +185,11 @@ def _describe_usage(switches: Sequence[Switch], environment: Environment, where:
     keys = [switch.flag.key for switch in switches]
     counts = count_evaluations(keys, environment, start=now - _DAY)
     preview = preview_together(environment, changed=_documents(switches, environment), at=now, within=_DAY)
-    users = preview.meaning if isinstance(preview, NoSample) else _describe_users(preview, len(keys), where, now)
+    users = (
+        preview.meaning
+        if isinstance(preview, NoSample)
+        else describe_changed(preview, where, now, _DAY, number_of_flags=len(keys))
+    )
     if len(keys) == 1:
         return [f"In the last day, {keys[0]} was {_evaluated(counts.get(keys[0], 0))} {where}.", users]
     named = [f"{key} ({_evaluated(counts.get(key, 0))} in the last day)" for key in keys[:_MOST_NAMED]]
@@ -204,33 +207,6 @@ def _documents(switches: Sequence[Switch], environment: Environment) -> list[Doc
         elif flag := flags.get(switch.flag.key):
             documents.append({**flag.source, "enabled": switch.is_on})
     return documents
-
-
-def _describe_users(preview: Preview, number_of_flags: int, where: str, now: datetime) -> str:
-    is_exact = preview.all_users == preview.users
-    about = "" if is_exact else "about "
-    changed = preview.changed if is_exact else round(preview.changed * preview.all_users / preview.users)
-    seen = (
-        f"{about}{preview.all_users:,} user{'' if preview.all_users == 1 else 's'} seen {where} {_since(preview, now)}"
-    )
-    which = "" if number_of_flags == 1 else " in at least one of these flags"
-    if not changed:
-        return f"Of the {seen}, none will see something else{which}."
-    return f"Of the {seen}, {about}{changed:,} ({_percent(preview.share)}) will see something else{which}."
-
-
-def _since(preview: Preview, now: datetime) -> str:
-    """Say since when the users were seen. The sample may have begun less than a day ago."""
-    if preview.since <= now - _DAY:
-        return "in the last day"
-    return f"since {date_format(timezone.localtime(preview.since), 'j M Y, H:i')}"
-
-
-def _percent(share: float) -> str:
-    percent = 100 * share
-    if percent < 1:
-        return "< 1 %"
-    return "> 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
 
 
 def _evaluated(count: int) -> str:

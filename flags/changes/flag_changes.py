@@ -25,7 +25,16 @@ from flags.changes.documents import (
     with_state,
 )
 from flags.changes.documents import document as document
-from flags.changes.properties import NEW, Values, differing, in_environment, merge, validate, values_of
+from flags.changes.properties import (
+    NEW,
+    Values,
+    differing,
+    in_environment,
+    merge,
+    validate,
+    values_of,
+    with_decisive_values,
+)
 from flags.models import Flag, Usage, hour_of
 
 KIND = "flag"
@@ -91,13 +100,14 @@ def update_flag(
 
 
 def check_state(*, key: str, environment: Environment, changes: Mapping[str, Any]) -> Document:
-    """Return the document that the engine would read after an update of `enabled` and `rules`, which is not written.
+    """Return the document that the engine would read after an update, which is not written.
 
     Raises what `update_flag` would raise.
     """
     before = document(get_flag(key, environment))
     values = _validated(before, values_of(before, environment.key), changes)
-    after = in_environment(with_state(before, environment.key, state_values(values)), environment.key)
+    decided = with_decisive_values(before, values)
+    after = in_environment(with_state(decided, environment.key, state_values(values)), environment.key)
     references.check_flag(after)
     return after
 

@@ -46,6 +46,7 @@ PROPERTIES: Mapping[str, Property] = {
 _SERVED = ("off_variant", "default_variant")
 _IN_COLUMNS = [name for name in PROPERTIES if name != "tags"]
 _EVALUATED = [name for name in _IN_COLUMNS if name not in ("owner", "expires_at")]
+_DECISIVE = frozenset(PROPERTIES[name].name for name in _EVALUATED)
 _READ_BY_THE_ENGINE = ("key", *(PROPERTIES[name].name for name in _EVALUATED), "archivedAt")
 OFF: Document = {"enabled": False, "rules": []}
 NEW: Values = {"description": "", **OFF, **{name: property_.none for name, property_ in PROPERTIES.items()}}
@@ -66,6 +67,12 @@ def in_environment(document: Document, environment_key: str) -> Document:
     """Return the document that the engine reads for one environment. Without a state there, the flag is off."""
     common = {name: document[name] for name in _READ_BY_THE_ENGINE if name in document}
     return {**common, **document["states"].get(environment_key, OFF)}
+
+
+def with_decisive_values(document: Document, values: Values) -> Document:
+    """Return the document of a flag with other values of what the engine reads in all environments."""
+    kept = {name: value for name, value in document.items() if name not in _DECISIVE}
+    return {**kept, **_as_json({name: values[name] for name in _EVALUATED})}
 
 
 def values_of(document: Document, environment_key: str) -> Values:

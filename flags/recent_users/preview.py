@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from flags.engine.evaluation import evaluate_prerequisite
+from flags.engine.evaluation import evaluate_prerequisite, resolve
 from flags.engine.types import Configuration, Context, Evaluation, Prerequisite
 from flags.recent_users.names import names_read
 from flags.recent_users.sample import Sample, User
@@ -94,6 +94,20 @@ def compare(
         examples=examples,
         unknown_attributes=sorted(unknown),
     )
+
+
+def count_by_rule(
+    sample: Sample, configuration: Configuration, key: str, *, at: datetime, assigned: Assigned | None = None
+) -> list[int]:
+    """Return how many users of the sample each rule of a flag decides, in the order of the rules."""
+    flag = configuration.flags[key]
+    counts = [0] * len(flag.rules)
+    for user in sample.users:
+        variants = (assigned or {}).get(user.user_id, {})
+        _, rule = resolve(flag, Context(*user, configuration, at, assigned=variants))
+        if rule is not None:
+            counts[rule.index] += 1
+    return counts
 
 
 def _changes(user: User, flags: Collection[str], before: Context, after: Context) -> Iterator[Example]:

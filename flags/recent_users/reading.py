@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -16,7 +18,7 @@ from flags.engine.compiling import compile_flag
 from flags.engine.types import Configuration
 from flags.models import RecentUser, RecentUserSampling
 from flags.recent_users.positions import PERIOD, POSITIONS
-from flags.recent_users.preview import Preview, compare
+from flags.recent_users.preview import Preview, compare, count_by_rule
 from flags.recent_users.sample import Sample, User
 from flags.recent_users.sources import stored_variants
 from flags.snapshot import configuration
@@ -24,6 +26,7 @@ from flags.snapshot import configuration
 _FEWEST_USERS = 200
 _MOST_PAIRS = 20_000
 """Users and flags that are evaluated before and after a change. It takes less than a second."""
+_MOST_SECONDS = 1.0
 
 
 class NoSample(StrEnum):
@@ -131,6 +134,53 @@ def preview_flag(*, key: str, environment: Environment, changes: Mapping[str, An
     after = check_state(key=key, environment=environment, changes=changes)
     previews = preview_changes(environment, changed=[after], at=at)
     return previews if isinstance(previews, NoSample) else previews[0]
+
+
+@dataclass(frozen=True, slots=True)
+class EditPreview:
+    """What an edit of a flag does to the users of a sample, of which `whole` are known.
+
+    `decided` has for each rule after the edit how many users it decides, or would decide if the flag were on.
+    """
+
+    preview: Preview
+    decided: Sequence[int]
+    whole: int
+
+
+def preview_edit(
+    *,
+    key: str,
+    environment: Environment,
+    changes: Mapping[str, Any],
+    at: datetime,
+    clock: Callable[[], float] = time.perf_counter,
+) -> EditPreview | NoSample:
+    """Return what an edit of any values of a flag would do to recent users. Nothing is written.
+
+    The first users show how long one of them takes, and then only as many are asked as take a second. Raises what
+    `update_flag` would raise.
+    """
+    document = check_state(key=key, environment=environment, changes=changes)
+    sample = read_sample(environment, at)
+    if isinstance(sample, NoSample):
+        return sample
+    before = configuration(environment.key)
+    after = _with_flag(before, document)
+    if_on = _with_flag(before, {**document, "enabled": True})
+    experiments = {name for own in (before, after, if_on) for name in own.experiments.get(key, ())}
+    assigned = stored_variants(environment, experiments)
+
+    def ask(part: Sample) -> EditPreview:
+        preview = compare(part, before=before, after=after, flags=[key], at=at, assigned=assigned)
+        decided = count_by_rule(part, if_on, key, at=at, assigned=assigned)
+        return EditPreview(preview, decided, len(sample.users))
+
+    started = clock()
+    asked = ask(sample.first(_FEWEST_USERS))
+    taken = clock() - started
+    affordable = int(_FEWEST_USERS * _MOST_SECONDS / taken) if taken > 0 else len(sample.users)
+    return ask(sample.first(affordable)) if min(affordable, len(sample.users)) > _FEWEST_USERS else asked
 
 
 def _with_flag(before: Configuration, document: Document) -> Configuration:

@@ -67,6 +67,7 @@ function editableCard(rule, tools) {
       conditionRows(rule, rule.type === "attribute" ? "Users whose" : "Only those whose", tools),
       ...servesFields(rule, tools),
       moreParts(rule, tools),
+      make("p", { class: "hy-audience" }),
     ],
   };
 }

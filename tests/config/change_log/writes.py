@@ -281,6 +281,7 @@ NO_DOORS: Mapping[str, str] = {
         ),
         "only looks: at what came of experiments, and what may come of them",
     ),
+    "flags_flag_preview": "compares: test_preview__of_an_edit__writes_nothing",
     "POST v1/flags/<str:flag_key>/preview": "compares: test_preview__any_change__writes_nothing",
     "demo": "fills an empty database: test_demo__into_an_empty_database__leaves_a_row_for_each_write",
     "serve": "does nothing but serve the other doors",

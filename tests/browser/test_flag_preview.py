@@ -1,0 +1,53 @@
+"""Who would flip, in a real browser: the form of a flag says it before it is saved."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import expect
+
+from config.models import Environment
+from tests.browser.conftest import Visit
+from tests.browser.flags import flag_in_production, stored
+from tests.flags.recent_users.users import note, store
+
+pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
+
+PRO = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "pro"}]}
+
+
+def test_form__before_it_is_saved__says_who_would_flip(visit: Visit) -> None:
+    production, now, page = Environment.objects.get(key="production"), timezone.now(), visit.page
+    plans = ["pro"] * 3 + ["free"] * 9
+    store(production, *(note(f"user-{at}", now, plan=plan) for at, plan in enumerate(plans)), now=now)
+    flag = flag_in_production(rules=[PRO], enabled=True)
+    visit.open(f"/admin/flags/flag/{flag.pk}/change/")
+    panel = page.get_by_role("region", name="Who would flip in Production")
+    expect(panel.get_by_role("status")).to_contain_text("none would see something else")
+    rule = page.get_by_label("rule 1", exact=True)
+    expect(rule.get_by_text("25 % of the users seen since")).to_be_visible()
+
+    rule.get_by_label("Value", exact=True).fill("free")
+    expect(panel.get_by_role("status")).to_contain_text("12 (100 %) would see something else.")
+    expect(panel.get_by_role("row")).to_have_count(1 + 10)
+    expect(panel.get_by_role("row", name="user-0 on off")).to_be_visible()
+    expect(panel.get_by_role("row", name="user-7 off on")).to_be_visible()
+    expect(rule.get_by_text("75 % of the users seen since")).to_be_visible()
+    assert stored().rules == [PRO]
+
+    page.get_by_role("button", name="Add rule").press("Enter")
+    page.get_by_label("rule 2", exact=True).get_by_label("Percentage", exact=True).fill("120")
+    expect(panel.get_by_role("status")).to_contain_text(
+        "no preview of this edit. rules[1].percentage: Must be a number"
+    )
+    expect(panel.get_by_role("row")).to_have_count(0)
+    page.get_by_role("button", name="Remove rule 2").press("Enter")
+    expect(panel.get_by_role("status")).to_contain_text("12 (100 %)")
+    panel.get_by_role("link", name="user-7").press("Enter")
+    expect(page.get_by_role("heading", name="user-7")).to_be_visible()
+
+
+@pytest.mark.parametrize("visit", [False], indirect=True)
+def test_form__without_script__has_no_panel(visit: Visit) -> None:
+    visit.open(f"/admin/flags/flag/{flag_in_production().pk}/change/")
+    expect(visit.page.get_by_text("Who would flip")).to_be_hidden()
