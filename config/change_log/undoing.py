@@ -89,11 +89,16 @@ def put_back(before: Mapping[str, Any], after: Mapping[str, Any], now: Mapping[s
 def require_unchanged(noun: str, keys: Sequence[str]) -> None:
     """Raise DomainError if there are objects that have changed since."""
     if keys:
-        more = len(keys) - _MOST_NAMED
-        names = ", ".join(keys[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-        what = f"{noun} {names} has" if len(keys) == 1 else f"{noun}s {names} have"
-        message = f"The {what} changed since, so this cannot be undone. Nothing was changed. See the history."
-        raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
+        raise changed_since(noun, keys)
+
+
+def changed_since(noun: str, keys: Sequence[str]) -> DomainError:
+    """Return the error that says that these objects have changed since."""
+    more = len(keys) - _MOST_NAMED
+    names = ", ".join(keys[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    what = f"{noun} {names} has" if len(keys) == 1 else f"{noun}s {names} have"
+    message = f"The {what} changed since, so this cannot be undone. Nothing was changed. See the history."
+    return DomainError(ErrorCode.PRECONDITION_FAILED, message)
 
 
 def require_unused(noun: str, key: str, is_used: bool) -> None:
@@ -103,5 +108,20 @@ def require_unused(noun: str, key: str, is_used: bool) -> None:
         raise DomainError(ErrorCode.PRECONDITION_FAILED, message)
 
 
-def is_unchanged(now: Document | None, after: Document | None) -> bool:
-    return now is not None and is_same(now, after)
+def values_put_back(
+    noun: str, change: Change, now: Document, values_of: Callable[[Document | None], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the values of an object with those put back that this change has changed.
+
+    `values_of` returns the values of a document. Raises DomainError if one of these has changed since.
+    """
+    values = put_back(values_of(change.before), values_of(change.after), values_of(now))
+    if values is None:
+        raise changed_since(noun, [change.key])
+    return values
+
+
+def require_as_written(noun: str, change: Change, now: Document) -> None:
+    """Raise DomainError if an object is no longer what this change has made of it."""
+    if not is_same(now, change.after):
+        raise changed_since(noun, [change.key])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from config.change_log.undoing import is_unchanged, put_back, require_unchanged
+from config.change_log.undoing import changed_since, require_as_written, values_put_back
 from config.change_log.writing import Writing
 from config.documents import Document, is_same
 from config.models import Change, Environment
@@ -42,18 +42,15 @@ def undo(log: Writing, changes: Sequence[Change]) -> None:
     for change in changes:
         experiment = Experiment.objects.filter(pk=change.object_id).first()
         if experiment is None:
-            require_unchanged("experiment", [change.key])
-            continue
+            raise changed_since("experiment", [change.key])
         experiment = get_experiment(change.key, Environment.objects.get(key=change.environment))
         now = document(experiment)
         if change.before is None:
-            require_unchanged("experiment", [] if is_unchanged(now, change.after) else [change.key])
+            require_as_written("experiment", change, now)
             experiment_changes.remove(log, experiment)
             continue
-        current = _values(now)
-        values = put_back(_values(change.before), _values(change.after), current)
-        require_unchanged("experiment", [change.key] if values is None else [])
-        edited = {name: value for name, value in (values or {}).items() if not is_same(value, current[name])}
+        values, current = values_put_back("experiment", change, now, _values), _values(now)
+        edited = {name: value for name, value in values.items() if not is_same(value, current[name])}
         experiment_changes.change(log, experiment, edited)
 
 

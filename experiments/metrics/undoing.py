@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from config.change_log.undoing import is_unchanged, put_back, require_unchanged, require_unused
+from config.change_log.undoing import changed_since, require_as_written, require_unused, values_put_back
 from config.change_log.writing import Writing
 from config.documents import Document
 from config.models import Change
@@ -27,16 +27,14 @@ def undo(log: Writing, changes: Sequence[Change]) -> None:
             metric_changes.insert(log, change.key, _values(change.before), change.object_id)
             continue
         if metric is None or change.object_id != str(metric.pk):
-            require_unchanged("metric", [change.key])
-            continue
+            raise changed_since("metric", [change.key])
         now = metric_changes.document(metric)
         if change.before is None:
-            require_unchanged("metric", [] if is_unchanged(now, change.after) else [change.key])
+            require_as_written("metric", change, now)
             metric_changes.remove(log, metric)
             continue
-        values = put_back(_values(change.before), _values(change.after), _values(now))
-        require_unchanged("metric", [change.key] if values is None else [])
-        metric_changes.change(log, metric, values or {})
+        values = values_put_back("metric", change, now, _values)
+        metric_changes.change(log, metric, values)
 
 
 def _values(document: Document | None) -> dict[str, Any]:

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from config.change_log.undoing import is_unchanged, put_back, require_unchanged, require_unused
+from config.change_log.undoing import (
+    changed_since,
+    put_back,
+    require_as_written,
+    require_unchanged,
+    require_unused,
+    values_put_back,
+)
 from config.change_log.writing import Writing
 from config.documents import Document, is_same
 from config.models import Change
@@ -53,7 +60,7 @@ def _deleted_flag(change: Change) -> FlagEntry:
 
 
 def _remove_flag(log: Writing, change: Change, flag: Flag, now: Document) -> None:
-    require_unchanged("flag", [] if is_unchanged(now, change.after) else [change.key])
+    require_as_written("flag", change, now)
     flag_changes.remove(log, flag, now)
 
 
@@ -88,16 +95,14 @@ def _undo_segments(log: Writing, changes: Sequence[Change]) -> None:
             entries.append(_segment_entry(change.key, _values(change.before), UUID(change.object_id)))
             continue
         if segment is None or change.object_id != str(segment.pk):
-            require_unchanged("segment", [change.key])
-            continue
+            raise changed_since("segment", [change.key])
         now = segment_changes.document(segment)
         if change.before is None:
-            require_unchanged("segment", [] if is_unchanged(now, change.after) else [change.key])
+            require_as_written("segment", change, now)
             segment_changes.remove(log, segment)
             continue
-        values = put_back(_values(change.before), _values(change.after), _values(now))
-        require_unchanged("segment", [change.key] if values is None else [])
-        entries.append(_segment_entry(change.key, values or {}))
+        values = values_put_back("segment", change, now, _values)
+        entries.append(_segment_entry(change.key, values))
     if entries:
         bulk.prepare(log, segments=entries).write(log)
 
