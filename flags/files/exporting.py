@@ -23,7 +23,8 @@ _OF_FLAG = (
 )
 _OF_SEGMENT = ("key", "description", "conditions", "userIds")
 _OF_RULES = (
-    *("type", "name", "enabled", "segment", "userIds", "conditions", "attribute", "operator", "value", "percentage"),
+    *("type", "name", "comment", "enabled", "segment", "userIds", "conditions"),
+    *("attribute", "operator", "value", "percentage"),
     *("at", "ramp", "bucketBy", "salt", "ranges", "from", "to", "startAt", "endAt"),
     *("flag", "serves", "variant", "variants", "split", "weight"),
 )

@@ -27,6 +27,7 @@ from flags.validation.shapes import (
     check_name,
     check_object,
     check_percentage,
+    check_text,
     check_weight,
     check_weights,
     unknown_variant,
@@ -36,6 +37,7 @@ MOST_RULES = 200
 MOST_RULE_USER_IDS = 10_000
 MOST_RAMP_STEPS = 100
 MOST_RANGES = 10
+MOST_COMMENT = 1_000
 
 
 def check_rules(value: object, field: str, *, variants: Collection[str]) -> Iterator[Detail]:
@@ -57,6 +59,12 @@ def check_user_ids(value: object, field: str, *, least: int = 1, most: int = MOS
 
 def _check_rule_type(value: object, field: str) -> Iterator[Detail]:
     return check_choice(value, field, noun="rule type", choices=[str(kind) for kind in RuleType])
+
+
+def _check_comment(value: object, field: str) -> Iterator[Detail]:
+    yield from check_text(value, field)
+    if isinstance(value, str) and len(value) > MOST_COMMENT:
+        yield Detail(field, DetailCode.TOO_LONG, f"Must have at most {MOST_COMMENT:,} characters.")
 
 
 def _check_ramp(value: object, field: str) -> Iterator[Detail]:
@@ -111,6 +119,15 @@ CONDITIONS: dict[str, Any] = {"type": "array", "items": reference("Condition"), 
 _COMMON: Mapping[str, Field] = {
     "type": Field(_check_rule_type, {"type": "string", "enum": [str(kind) for kind in RuleType]}),
     "name": Field(check_name, {**NAME, "description": "The name of the rule, for people."}),
+    "comment": Field(
+        _check_comment,
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MOST_COMMENT,
+            "description": "Why the rule is as it is, for people. It changes nothing.",
+        },
+    ),
     "enabled": Field(
         check_boolean,
         {

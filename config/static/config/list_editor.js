@@ -35,6 +35,12 @@ function takeErrors(textarea, name) {
   return found;
 }
 
+const CONTROLS = "select, input, textarea";
+
+function capitalised(text) {
+  return text[0].toUpperCase() + text.slice(1);
+}
+
 function showErrors(card, errors) {
   const fields = [...card.querySelectorAll("[data-path]")].sort((a, b) => b.dataset.path.length - a.dataset.path.length);
   for (const { path, message } of errors) {
@@ -50,11 +56,11 @@ function showErrors(card, errors) {
  *
  * `blank()` makes a new item. `card(item, { save, redraw, replace })` returns the elements that edit an item: `head` for
  * its bar and `body` below. A card calls `save()` after an edit in place, `redraw()` to be drawn again, and
- * `replace(other)` for items that are not objects. Without `isOrdered`, items cannot be moved. Items for which
- * `isFixed(item, at, items)` holds keep their positions, before all others; their cards get `isPinned`. The cards are drawn again when an element that
- * `watched` selects changes.
+ * `replace(other)` for items that are not objects. Without `isOrdered`, items cannot be moved. With `isCopied`, they can be
+ * duplicated. Items for which `isFixed(item, at, items)` holds keep their positions, before all others; their cards get
+ * `isPinned`. The cards are drawn again when an element that `watched` selects changes.
  */
-export function listEditor({ name, noun, blank, card, empty, isOrdered = true, isFixed = () => false, watched = null }) {
+export function listEditor({ name, noun, blank, card, empty, isOrdered = true, isCopied = false, isFixed = () => false, watched = null }) {
   for (const textarea of document.querySelectorAll(`textarea[data-editor="${name}"]`)) mount(textarea);
 
   function mount(textarea) {
@@ -62,9 +68,13 @@ export function listEditor({ name, noun, blank, card, empty, isOrdered = true, i
     let isRaw = false;
     const cards = make("div", { class: "hy-editor-cards" });
     const note = make("p", { class: "hy-note", hidden: true });
-    const add = make("button", { type: "button", class: "hy-button", onclick: () => change([...entries, makeEntry(blank())]) }, `Add ${noun}`);
+    const said = make("p", { class: "hy-unseen", role: "status" });
+    const add = make("button", { type: "button", class: "hy-button", onclick: () => {
+      change([...entries, makeEntry(blank())]);
+      focusOn(entries.length - 1, CONTROLS);
+    } }, `Add ${noun}`);
     const toggle = make("button", { type: "button", class: "hy-button", onclick: () => (isRaw ? showCards() : showText()) });
-    const editor = make("div", { class: "hy-editor", "data-editor-of": name }, cards, note, make("div", { class: "hy-editor-bar" }, add, toggle));
+    const editor = make("div", { class: "hy-editor", "data-editor-of": name }, cards, note, said, make("div", { class: "hy-editor-bar" }, add, toggle));
     textarea.before(editor);
     editor.insertBefore(textarea, note);
 
@@ -78,6 +88,82 @@ export function listEditor({ name, noun, blank, card, empty, isOrdered = true, i
       save();
       draw();
     };
+
+    /** Put the focus on the first of these controls of a card that can have it. Drawing the cards again has lost it. */
+    function focusOn(at, ...selectors) {
+      const found = selectors.map((selector) => cards.children[at]?.querySelector(selector)).find((control) => control && !control.disabled);
+      (found ?? add).focus();
+    }
+
+    /** Move an item, and keep the focus on its button, as far as it can still be pressed. */
+    function move(entry, to, button) {
+      const others = entries.filter((other) => other !== entry);
+      change([...others.slice(0, to), entry, ...others.slice(to)]);
+      if (button) focusOn(to, `[data-does=${button}]`, "[data-does=up]", "[data-does=down]");
+      said.textContent = `The ${noun} is now ${noun} ${to + 1} of ${entries.length}.`;
+    }
+
+    function duplicate(entry, at) {
+      change([...entries.slice(0, at + 1), makeEntry(structuredClone(entry.item)), ...entries.slice(at + 1)]);
+      focusOn(at + 1, CONTROLS);
+      said.textContent = `${capitalised(noun)} ${at + 2} is a copy of ${noun} ${at + 1}.`;
+    }
+
+    function remove(entry, at) {
+      change(entries.filter((other) => other !== entry));
+      focusOn(Math.min(at, entries.length - 1), "[data-does=remove]");
+      said.textContent = `${capitalised(noun)} ${at + 1} is removed. ${entries.length} left.`;
+    }
+
+    function countFixed() {
+      const items = entries.map(({ item }) => item);
+      return items.filter((item, at) => isFixed(item, at, items)).length;
+    }
+
+    /** Make the handle by which a card is dragged, also by touch. A line shows where it would land. */
+    function makeHandle(entry) {
+      const handle = make("span", { class: "hy-grip material-symbols-outlined", "aria-hidden": "true", title: `Drag to move this ${noun}` }, "drag_indicator");
+      let place = null;
+      const end = () => {
+        place = null;
+        showPlace(null);
+      };
+      handle.addEventListener("pointerdown", (event) => {
+        event.preventDefault(); // which would select text
+        handle.setPointerCapture(event.pointerId);
+        place = entries.indexOf(entry);
+      });
+      handle.addEventListener("pointermove", (event) => {
+        if (place === null) return;
+        place = placeOf(event);
+        showPlace(place);
+      });
+      handle.addEventListener("pointerup", () => {
+        const [from, chosen] = [entries.indexOf(entry), place];
+        end();
+        if (chosen === null) return;
+        const to = chosen > from ? chosen - 1 : chosen;
+        if (to !== from) move(entry, to);
+      });
+      handle.addEventListener("pointercancel", end);
+      return handle;
+    }
+
+    /** Return before which card the pointer is: its position among all cards. */
+    function placeOf(event) {
+      const at = [...cards.children].findIndex((card) => {
+        const { top, height } = card.getBoundingClientRect();
+        return event.clientY < top + height / 2;
+      });
+      return Math.max(at < 0 ? entries.length : at, countFixed());
+    }
+
+    function showPlace(place) {
+      [...cards.children].forEach((card, at) => {
+        card.classList.toggle("hy-drop-before", at === place);
+        card.classList.toggle("hy-drop-after", place === entries.length && at === entries.length - 1);
+      });
+    }
 
     function draw() {
       cards.replaceChildren(...entries.map(drawCard));
@@ -97,18 +183,23 @@ export function listEditor({ name, noun, blank, card, empty, isOrdered = true, i
       const items = entries.map(({ item }) => item);
       const isPinned = isFixed(entry.item, at, items);
       const { head, body } = card(entry.item, { save, redraw, replace, at, isPinned });
-      const moved = (to) => {
-        const others = entries.filter((other) => other !== entry);
-        change([...others.slice(0, to), entry, ...others.slice(to)]);
-      };
       const isFirst = at === 0 || isFixed(entries[at - 1].item, at - 1, items);
+      const tool = (icon, does, label, onclick, disabled) => {
+        const button = iconButton(icon, label, onclick, disabled);
+        button.dataset.does = does;
+        return button;
+      };
       const element = make("section", { class: "hy-editor-card", "aria-label": `${noun} ${at + 1}` },
-        make("header", {}, isOrdered ? make("span", { class: "hy-number-badge" }, String(at + 1)) : null, make("div", { class: "hy-grow" }, ...head),
+        make("header", {},
+          isOrdered && !isPinned && entries.length > 1 ? makeHandle(entry) : null,
+          isOrdered ? make("span", { class: "hy-number-badge" }, String(at + 1)) : null,
+          make("div", { class: "hy-grow" }, ...head),
           ...(isOrdered && !isPinned ? [
-            iconButton("arrow_upward", `Move ${noun} ${at + 1} up`, () => moved(at - 1), isFirst),
-            iconButton("arrow_downward", `Move ${noun} ${at + 1} down`, () => moved(at + 1), at === entries.length - 1),
+            tool("arrow_upward", "up", `Move ${noun} ${at + 1} up`, () => move(entry, at - 1, "up"), isFirst),
+            tool("arrow_downward", "down", `Move ${noun} ${at + 1} down`, () => move(entry, at + 1, "down"), at === entries.length - 1),
           ] : []),
-          isPinned ? null : iconButton("delete", `Remove ${noun} ${at + 1}`, () => change(entries.filter((other) => other !== entry)))),
+          isCopied && !isPinned ? tool("content_copy", "copy", `Duplicate ${noun} ${at + 1}`, () => duplicate(entry, at)) : null,
+          isPinned ? null : tool("delete", "remove", `Remove ${noun} ${at + 1}`, () => remove(entry, at))),
         body.length ? make("div", { class: "hy-editor-body" }, ...body) : null);
       showErrors(element, entry.errors);
       return element;

@@ -1,4 +1,4 @@
-// The parts of a rule behind "More", which few rules need: name, schedule, ramp, and how users are hashed.
+// The parts of a rule behind "More", which few rules need: name, comment, schedule, ramp, and how users are hashed.
 import { addButton, choice, iconButton, labelled, make, percentOrText, textInput } from "../config/elements.js";
 import { inWords, momentInput } from "../config/moments.js";
 
@@ -11,6 +11,7 @@ export function moreParts(rule, tools) {
     make("summary", {}, "More", set.length ? make("span", { class: "hy-muted" }, set.join(" · ")) : null),
     make("div", { class: "hy-more-parts" },
       text(rule, "name", "Name", "such as Beta testers", tools),
+      comment(rule, tools),
       inUse(rule, tools),
       moment(rule, "startAt", "Starts", tools),
       moment(rule, "endAt", "Ends", tools),
@@ -42,6 +43,12 @@ function put(rule, name, value, save) {
 function text(rule, name, label, placeholder, { save }) {
   const input = textInput(rule[name] ?? "", { placeholder, "aria-label": label }, () => put(rule, name, input.value, save));
   return labelled(`.${name}`, label, input);
+}
+
+function comment(rule, { save }) {
+  const area = make("textarea", { class: "hy-input", rows: 2, placeholder: "why the rule is as it is", "aria-label": "Comment", oninput: () => put(rule, "comment", area.value, save) });
+  area.value = rule.comment ?? "";
+  return labelled(".comment", "Comment", area);
 }
 
 function moment(rule, name, label, { save }) {

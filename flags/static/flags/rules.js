@@ -21,6 +21,7 @@ listEditor({
   noun: "rule",
   empty: "No rules: while the flag is on, it is on for everyone.",
   watched: VARIANTS,
+  isCopied: true,
   blank: () => ({ type: "percentage", percentage: 10 }),
   isFixed: (_, at, rules) => at <= rules.findIndex(isOfExperiment),
   card: (rule, tools) => (isOfExperiment(rule) ? experimentCard(rule) : isKnown(rule) ? ruleCard(rule, tools) : jsonCard(rule, tools)),
@@ -62,6 +63,7 @@ function editableCard(rule, tools) {
   return {
     head: [head],
     body: [
+      ...(rule.comment ? [make("p", { class: "hy-reason" }, rule.comment)] : []),
       ...(special ? [special(rule, tools)] : []),
       percentageField(rule, tools),
       conditionRows(rule, rule.type === "attribute" ? "Users whose" : "Only those whose", tools),

@@ -261,6 +261,7 @@ CONDITIONS = objects(
 )
 COMMON = {
     "name": TEXTS | ANYTHING,
+    "comment": TEXTS | ANYTHING,
     "enabled": st.booleans() | ANYTHING,
     "salt": TEXTS | ANYTHING,
     "bucketBy": TEXTS | ANYTHING,

@@ -213,8 +213,8 @@ def test_parse_rules__many_mistakes__are_all_named_with_the_callers_path() -> No
         ),
         (
             [{"type": "percentage", "percentage": 1, "userIds": []}],
-            "Unknown field; leave it out. The fields are: type, name, enabled, percentage, conditions, "
-            "startAt, endAt, salt, bucketBy, ramp, ranges, serves, variant, split.",
+            "Unknown field; leave it out. The fields are: type, name, comment, enabled, percentage, "
+            "conditions, startAt, endAt, salt, bucketBy, ramp, ranges, serves, variant, split.",
         ),
         (users_rule([]), "Must have 1 to 10,000 user ids."),
         ([{}] * 201, "Must have at most 200 rules."),

@@ -40,11 +40,12 @@ LATER = "2026-03-16T12:00:00Z"
     [
         *[
             ({name: value}, [(name, "invalid_type")])
-            for name in ("name", "salt", "bucketBy")
+            for name in ("name", "comment", "salt", "bucketBy")
             for value in (None, 1, [])
         ],
-        *[({name: ""}, [(name, "invalid_value")]) for name in ("name", "salt", "bucketBy")],
+        *[({name: ""}, [(name, "invalid_value")]) for name in ("name", "comment", "salt", "bucketBy")],
         *[({name: "x" * 201}, [(name, "too_long")]) for name in ("name", "salt", "bucketBy")],
+        ({"comment": "x" * 1_001}, [("comment", "too_long")]),
         *[({"enabled": value}, [("enabled", "invalid_type")]) for value in (None, 0, "true")],
         *[({name: value}, [(name, "invalid_type")]) for name in ("startAt", "endAt") for value in (None, 1, True)],
         *[({name: value}, [(name, "invalid_value")]) for name in ("startAt", "endAt") for value in ("", "-7d", "soon")],
