@@ -31,6 +31,7 @@ from config.admin.site import (
     Confirmation,
     DomainAdmin,
     KeepsInput,
+    ListPage,
     ReadOnly,
     button,
     column,
@@ -357,6 +358,9 @@ class UserAdmin(KeepsInput, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-a
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_staff", "is_superuser", "is_active", "shown_login")
 
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ListPage]:
+        return ListPage
+
     @column("Last login", ordering="last_login", empty_value="never")
     def shown_login(self, user: User) -> SafeString | None:
         return moment(user.last_login)
@@ -364,4 +368,5 @@ class UserAdmin(KeepsInput, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-a
 
 @admin.register(Group)
 class GroupAdmin(KeepsInput, DjangoGroupAdmin, ModelAdmin):
-    pass
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ListPage]:
+        return ListPage

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from config.admin.site import moment
+from tests.admin import sign_in
 
 LAST = datetime.max.replace(tzinfo=UTC)
 FIRST = datetime.min.replace(tzinfo=UTC)
@@ -19,3 +21,21 @@ def test_moment__that_the_time_zone_cannot_hold__is_shown_in_utc(settings: Any, 
 
     assert str(at.year) in str(moment(at))
     assert at.isoformat() in str(moment(at))
+
+
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [
+        ("flags/flag", "Flags"),
+        ("experiments/metric", "Metrics"),
+        ("config/apikey", "API keys"),
+        ("auth/user", "Users"),
+        ("auth/group", "Groups"),
+    ],
+)
+@pytest.mark.django_db
+def test_list__any__is_called_as_in_the_menu(page: str, title: str) -> None:
+    content = sign_in().get(f"/admin/{page}/").content.decode()
+    found = re.search(r"<title>\s*(.*?)\s*</title>", content, re.DOTALL)
+    assert found is not None
+    assert found[1] == f"{title} | Halyard"
