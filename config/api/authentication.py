@@ -56,7 +56,7 @@ def caller_with_key(headers: Mapping[str, Any], at: datetime) -> Caller | None:
 
     Raises AuthenticationFailed, or ValidationFailed for a key of another environment.
     """
-    secret = _secret(headers)
+    secret = secret_in(headers)
     if secret is None:
         return None
     key = live_keys.state.find(secret)
@@ -75,7 +75,8 @@ def caller_without_session(headers: Mapping[str, Any], at: datetime) -> Caller |
     return caller_with_key(headers, at) or anonymous_caller(headers)
 
 
-def _secret(headers: Mapping[str, Any]) -> str | None:
+def secret_in(headers: Mapping[str, Any]) -> str | None:
+    """Return the key in a WSGI environment, known or not, or None. Raises AuthenticationFailed for another scheme."""
     authorization = headers.get("HTTP_AUTHORIZATION")
     if authorization is None:
         secret: str | None = headers.get("HTTP_X_API_KEY")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from config.api.authentication import secret_in
 from config.serving.gateway.exchange import Exchange
 
 SECONDS_WHEN_CROWDED = 1.0
@@ -61,18 +62,25 @@ class Body(Withheld):
         return piece
 
 
-class Readers:
-    """The threads that read a body, at most so many, and the bodies that they read."""
+def sender_of(exchange: Exchange) -> str:
+    """Return what tells the senders of bodies apart: their key, which was checked before, however it is sent."""
+    return secret_in(exchange.environ) or ""
 
-    def __init__(self, most: int, seconds: float) -> None:
+
+class Readers:
+    """The threads that read a body, and the bodies that they read: at most so many, also with one key."""
+
+    def __init__(self, most: int, seconds: float, *, most_of_one: int | None = None) -> None:
         self._most = most
+        self._most_of_one = most if most_of_one is None else most_of_one
         self._seconds = seconds
         self._reading: dict[Body, float] = {}
         self._cut: set[Body] = set()
 
     def read(self, body: Body, read: Callable[[int], bytes], size: int) -> bytes:
         """Raises TooManyBodies, or BodyCutOff if the body was late."""
-        if self.count() >= self._most:
+        number = self.count()
+        if number >= self._most or (number >= self._most_of_one and self._has_enough(body)):
             raise TooManyBodies
         self._reading[body] = body.begun
         try:
@@ -83,6 +91,12 @@ class Readers:
             self._cut.discard(body)
             raise BodyCutOff
         return piece
+
+    def _has_enough(self, body: Body) -> bool:
+        """Return whether the sender of a body has taken all places that one may take."""
+        sender = sender_of(body.exchange)
+        others = [*list(self._reading), *list(self._cut)]  # copied at once, because other threads change them
+        return sum(sender_of(other.exchange) == sender for other in others) >= self._most_of_one
 
     def count(self) -> int:
         """Return how many threads wait for a body."""
@@ -114,16 +128,17 @@ class Discarder:
     report a broken pipe instead.
     """
 
-    def __init__(self, most: int) -> None:
-        self._places = threading.BoundedSemaphore(most)
+    def __init__(self, most: int, *, most_of_one: int | None = None) -> None:
+        self._most = most
+        self._most_of_one = most if most_of_one is None else most_of_one
+        self._lock = threading.Lock()
         self._deadlines: dict[Exchange, float] = {}
 
     def discard(self, exchange: Exchange, raw: Any) -> bool:
         """Read the rest of the body of a request, and return whether it has ended."""
-        if not self._places.acquire(blocking=False):
-            return False
         left, deadline = MOST_DISCARDED, time.monotonic() + SECONDS_TO_DISCARD
-        self._deadlines[exchange] = deadline
+        if not self._take_place(exchange, deadline):
+            return False
         try:
             while left > 0 and time.monotonic() < deadline:
                 piece = raw.read(_PIECE)
@@ -131,9 +146,18 @@ class Discarder:
                     return True
                 left -= len(piece)
         finally:
-            del self._deadlines[exchange]
-            self._places.release()
+            with self._lock:
+                del self._deadlines[exchange]
         return False
+
+    def _take_place(self, exchange: Exchange, deadline: float) -> bool:
+        sender = sender_of(exchange)
+        with self._lock:
+            of_sender = sum(sender_of(other) == sender for other in self._deadlines)
+            is_free = len(self._deadlines) < self._most and of_sender < self._most_of_one
+            if is_free:
+                self._deadlines[exchange] = deadline
+        return is_free
 
     def count(self) -> int:
         """Return how many threads throw a body away."""

@@ -36,6 +36,8 @@ SERVING_THREADS = 2
 """How many of granian's threads serve at a time. More of them only take the interpreter from each other."""
 BODIES, BODIES_OF_BROWSERS, DISCARDED = 40, 8, 8
 """How many of granian's threads may wait for bodies, by who sends them."""
+BODIES_OF_ONE, DISCARDED_OF_ONE = 30, 4
+"""How many of them may wait for bodies that are sent with the same key."""
 MOST_THREADS = BODIES + BODIES_OF_BROWSERS + DISCARDED + 8
 """All of granian's threads in a worker. The last eight never wait."""
 EVALUATING_THREADS = 4
@@ -73,9 +75,9 @@ class Gateway:
         self._django: Any = application.application if isinstance(application, FastLane) else application
         self._is_stopping = is_stopping
         self._crew = Crew(SERVING_THREADS, prepare=forbid_waiting)
-        self._readers = Readers(BODIES, settings.BODY_TIMEOUT)
+        self._readers = Readers(BODIES, settings.BODY_TIMEOUT, most_of_one=BODIES_OF_ONE)
         self._readers_of_browsers = Readers(BODIES_OF_BROWSERS, settings.BODY_TIMEOUT)
-        self._discarder = Discarder(DISCARDED)
+        self._discarder = Discarder(DISCARDED, most_of_one=DISCARDED_OF_ONE)
         self._bytes = Budget(MOST_BYTES)
         limits: Any = {"most_waiting": MOST_WAITING, "seconds": settings.DATABASE_TIMEOUT}
         self._evaluations: Pool[Task] = Pool("evaluation", EVALUATING_THREADS, **limits)

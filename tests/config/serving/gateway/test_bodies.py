@@ -85,6 +85,44 @@ def test_cut_late__most_places_are_taken__bodies_have_less_time() -> None:
     threads.join()
 
 
+def with_key(raw: Any, readers: Readers, **key: str) -> Body:
+    return Body(exchange(CONTENT_LENGTH="1", **key), raw, readers, 0)
+
+
+A, B = {"HTTP_AUTHORIZATION": "Bearer a"}, {"HTTP_X_API_KEY": "b"}
+ALSO_A = [{"HTTP_X_API_KEY": "a"}, {"HTTP_AUTHORIZATION": "bearer  a "}]
+
+
+def test_read__all_places_of_a_key_are_taken__leaves_the_others_to_other_keys() -> None:
+    readers, threads, slow = Readers(4, SECONDS, most_of_one=2), Threads(), [Slow(), Slow(), Slow()]
+    keys = (A, B, A)
+    reading = [threads.start(with_key(raw, readers, **key).read, 1) for raw, key in zip(slow, keys, strict=True)]
+    assert all(raw.is_read.wait(SECONDS) for raw in slow)
+    for _ in range(2):  # also while they are cut
+        for key in (A, *ALSO_A):
+            with pytest.raises(TooManyBodies):
+                with_key(io.BytesIO(b"1"), readers, **key).read(1)
+        assert with_key(io.BytesIO(b"1"), readers, **B).read(1) == b"1"
+        readers.cut_late(SECONDS + 1)
+    for raw in slow:
+        raw.finish(b"1")
+    assert all(isinstance(read.exception(SECONDS), BodyCutOff) for read in reading)
+    assert with_key(io.BytesIO(b"1"), readers, **A).read(1) == b"1"
+    threads.join()
+
+
+def test_discard__all_places_of_a_key_are_taken__leaves_the_others_to_other_keys() -> None:
+    discarder, threads, slow = Discarder(2, most_of_one=1), Threads(), Slow()
+    first = threads.start(discarder.discard, exchange(**A), slow)
+    assert slow.is_read.wait(SECONDS)
+    assert not discarder.discard(exchange(**A), io.BytesIO(b"rest"))
+    assert discarder.discard(exchange(**B), io.BytesIO(b"rest"))
+    slow.finish()
+    first.result(SECONDS)
+    assert discarder.discard(exchange(**A), io.BytesIO(b"rest"))
+    threads.join()
+
+
 @pytest.mark.parametrize("method", ["read", "readline"])
 def test_withheld__body__is_never_read(method: str) -> None:
     with pytest.raises(BodyCutOff):

@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from config.models import Scope
 from config.serving.gateway import gateway as module
+from config.serving.gateway.bodies import Body
+from config.serving.gateway.exchange import Exchange
 from config.serving.wsgi import Application
 from events.models import Event
 from experiments.exposures import assignment
 from experiments.models import Exposure
-from tests.config.serving.gateway.granian import Slow
+from tests.config.serving.gateway.granian import Protocol, Slow
 from tests.config.serving.gateway.servers import Server, error_of
 from tests.counted import counting_anew, of
-from tests.factories import ExperimentFactory
+from tests.factories import ExperimentFactory, KeyFactory
 from tests.threads import SECONDS, Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -199,6 +202,17 @@ def test_body__of_a_known_caller_whose_request_is_refused__is_thrown_away(
     answer = server.ask(method, path, USER, raw, **headers)
     assert (answer.status, raw.tell()) == (status, 100)
     assert answer.headers.get("Connection") == ("close" if status == 413 else None)
+
+
+def test_bodies__of_one_key_that_do_not_come__leave_room_for_those_of_another(server: Server) -> None:
+    environ = {"HTTP_AUTHORIZATION": f"Bearer {server.key}"}
+    readers = server.gateway._readers
+    for _ in range(module.BODIES_OF_ONE):
+        waiting = Body(Exchange(Protocol(), environ, server.gateway._is_stopping), Slow(), readers, time.monotonic())
+        readers._reading[waiting] = waiting.begun
+    assert server.ask("POST", EVALUATE, USER).status == 503
+    other = KeyFactory(scope=Scope.CLIENT)[1]
+    assert server.ask("POST", EVALUATE, USER, Authorization=f"Bearer {other}").status == 200
 
 
 def test_body__of_a_refused_request_that_does_not_come__is_late_once_there_is_an_answer(
