@@ -67,7 +67,7 @@ def addresses() -> Iterator[str]:
         yield f"experiments/experiment/{draft}/steps/{step}/"
     yield f"experiments/experiment/{draft}/start/"
     running = Experiment.objects.filter(status="running")[0].pk
-    for page in ("results", "users", "stop", "ship", "history"):
+    for page in ("results", "report", "users", "stop", "ship", "history"):
         yield f"experiments/experiment/{running}/{page}/"
     yield f"experiments/metric/{Metric.objects.all()[0].pk}/change/"
     yield f"config/environment/{Environment.objects.all()[0].pk}/change/"

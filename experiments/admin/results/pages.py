@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import path
 from django.utils import timezone
+from django.utils.http import content_disposition_header
 
 from config.admin.site import DomainAdmin
 from config.documents import Document
@@ -21,7 +22,9 @@ from experiments.admin.results.exposed_users import read_users
 from experiments.admin.results.formats import format_of_values
 from experiments.admin.results.notes import CORRECTION_NAMES
 from experiments.admin.results.panel import build_panel
-from experiments.admin.words import describe_definition
+from experiments.admin.results.plots import KINDS, draw, file_name
+from experiments.admin.results.report import describe_design, describe_method, drawings
+from experiments.admin.words import describe_definition, describe_moment
 from experiments.api.result_answers import ResultsOfExperiment
 from experiments.api.result_table import results_csv
 from experiments.design.phases import choices
@@ -32,7 +35,7 @@ from experiments.models import Experiment, Status
 from experiments.results.computing import analyse_experiment, explain_metric, known_attributes
 from experiments.results.outcomes import Outcome, outcome_of, outcomes_of
 from experiments.results.types import Results
-from experiments.stats.numbers import NO_FIGURE, format_number
+from experiments.stats.numbers import NO_FIGURE, format_count, format_number
 
 _CHOICES = ("control", "correction", "breakdown", "phase", "maturity")
 _TEMPLATES = "admin/experiments/experiment"
@@ -48,6 +51,8 @@ class ResultPages(DomainAdmin):
             ("results.csv", self.table_view, "results_csv"),
             ("results.json", self.document_view, "results_json"),
             ("results/<int:metric_index>/", self.explained_view, "explanation"),
+            ("results/<int:metric_index>/<str:kind>.svg", self.plot_view, "plot"),
+            ("report/", self.report_view, "report"),
             ("users/", self.users_view, "users"),
         )
         urls = [
@@ -119,6 +124,47 @@ class ResultPages(DomainAdmin):
             "title": f"How {metric} of {experiment.key} is computed",
         }
         return self.page(request, f"{_TEMPLATES}/explanation.html", context)
+
+    def plot_view(self, request: HttpRequest, object_id: str, metric_index: int, kind: str) -> HttpResponse:
+        """Return one plot of a metric as an SVG file."""
+        experiment = self._visible(request, object_id)
+        if experiment is None:
+            return self.missing(request, object_id)
+        known = next((name for name in KINDS if name == kind), None)
+        if known is None or metric_index >= len(experiment.metrics):
+            raise Http404
+        metric = experiment.metrics[metric_index]
+        series = {"days": {"daily": [metric]}, "ages": {"ages": [metric]}}.get(known, {})
+        try:
+            results = _results(request, experiment, **series)
+        except DomainError as refusal:
+            raise Http404(refusal.message) from refusal
+        card = next(card for card in build_panel(results).cards if card.metric_index == metric_index)
+        note = f"{format_count(results.users, 'user')} as of {describe_moment(results.as_of)}"
+        drawing = draw(card, known, title=f"{metric} in {experiment.key}", note=note)
+        if drawing is None:
+            raise Http404
+        disposition = content_disposition_header(True, file_name(experiment.key, metric, known)) or "attachment"
+        return HttpResponse(drawing, "image/svg+xml", headers={"Content-Disposition": disposition})
+
+    def report_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the whole experiment on one page to print."""
+        experiment = self._visible(request, object_id)
+        if experiment is None:
+            return self.missing(request, object_id)
+        if experiment.status == Status.DRAFT:
+            messages.error(request, f"{experiment.key} has not started, so there is nothing to report yet.")
+            return HttpResponseRedirect(self.address_of("change", experiment.pk))
+        results = _results_to_show(request, experiment)
+        panel = build_panel(results, _outcome(request, results))
+        context = {
+            "original": experiment,
+            "panel": panel,
+            "cards": drawings(panel),
+            "design": describe_design(experiment),
+            "method": list(describe_method(results)),
+        }
+        return self.page(request, f"{_TEMPLATES}/report.html", context)
 
     def users_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the users of the experiment, in the order of their ids."""

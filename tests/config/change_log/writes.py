@@ -274,6 +274,7 @@ NO_DOORS: Mapping[str, str] = {
         (
             *("events_event_named", "events_event_tail", "experiments_experiment_results"),
             *("experiments_experiment_users", "experiments_experiment_portfolio"),
+            *("experiments_experiment_report", "experiments_experiment_plot"),
             *("experiments_experiment_results_csv", "revision"),
             *("experiments_experiment_results_json", "experiments_experiment_explanation"),
             *("experiments_experiment_planner", "simulate_aa", "check_results", "audit_assignments"),
