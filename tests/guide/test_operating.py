@@ -57,7 +57,7 @@ def test_make__targets__are_in_the_table() -> None:
 def test_metrics__all__are_in_the_table_with_kind_labels_and_meaning() -> None:
     rows = [row for row in table_rows(read_page("operating.md")) if re.match("`(halyard|process)_", row[0])]
     assert rows == [
-        [f"`{name}`", kind, ", ".join(f"`{label}`" for label in labels) or "none", meaning]
+        [f"`{name}`", kind + (": " + ", ".join(f"`{label}`" for label in labels) if labels else ""), meaning]
         for name, (kind, meaning, labels) in described().items()
     ]
 
