@@ -1,5 +1,5 @@
 """The flags that a form can name, with their variants: its page has all of them if they are few, and otherwise asks
-for those whose key contains what is typed.
+for those whose key contains what is typed. It also asks for the attributes of users that were seen lately.
 """
 
 from __future__ import annotations
@@ -9,10 +9,14 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path, reverse
+from django.utils import timezone
 
+from config import snapshot
+from config.admin.current_environment import current_environment
 from config.admin.site import DomainAdmin
 from config.slugs import KEY_LENGTH
 from flags.models import Flag, FlagQuerySet
+from flags.recent_users.seen_values import seen_values
 
 MOST_IN_A_PAGE = 60
 """As many as scripts show in a select."""
@@ -33,11 +37,16 @@ def address_of_known_flags() -> str:
 
 
 class KnownFlagsPage(DomainAdmin):
-    """The answers to forms that ask for flags."""
+    """The answers to forms that ask for flags, and for attributes of users."""
 
     def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.known_flags_view)
-        return [path("known/", view, name="flags_flag_known"), *super().get_urls()]
+        known = self.admin_site.admin_view(self.known_flags_view)
+        seen = self.admin_site.admin_view(self.seen_attributes_view)
+        return [
+            path("known/", known, name="flags_flag_known"),
+            path("seen/", seen, name="flags_flag_seen"),
+            *super().get_urls(),
+        ]
 
     def known_flags_view(self, request: HttpRequest) -> HttpResponse:
         """Answer with flags whose key contains a text. The flag that has it as its key comes first."""
@@ -49,6 +58,13 @@ class KnownFlagsPage(DomainAdmin):
         flags = Flag.objects.current()
         of_this_key, others = flags.filter(key=text), flags.filter(key__icontains=text)[:MOST_FOUND]
         return JsonResponse({**_variant_keys(of_this_key), **_variant_keys(others)})
+
+    def seen_attributes_view(self, request: HttpRequest) -> HttpResponse:
+        """Answer with the attributes that rules read or recent users have here, each with its usual values."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        snapshot.refresh()
+        return JsonResponse(seen_values(current_environment(request), timezone.now()))
 
 
 def _variant_keys(flags: FlagQuerySet) -> KnownFlags:

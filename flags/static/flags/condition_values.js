@@ -1,6 +1,7 @@
 // The operators of a condition, as the server lists them, and the input for the value that each compares with.
 import { choice, field, isObject, jsonControl, keyChoice, known, linesArea, numberOrText, textInput } from "../config/elements.js";
 import { momentInput, toLocal } from "../config/moments.js";
+import { suggestValues } from "./seen_attributes.js";
 
 /** Groups of `[operator, words, kind of value, whether case matters]`, as a select shows them. */
 export const OPERATORS = known("hy-operators", []);
@@ -54,6 +55,7 @@ export function valueFields(condition, path, tools) {
   const isMisfit = kind === "json" || (Array.isArray(condition.value) && takes !== "list" && takes !== "networks");
   if (isMisfit) return [field(`${path}.value`, "Value", jsonControl("input", condition.value, { "aria-label": "Value as JSON" }, set))];
   const control = (CONTROLS[takes] ?? textValue)(condition.value, set, kind, takes);
+  if (control.type === "text" && takes !== "moment") suggestValues(control, () => condition.attribute);
   return [field(`${path}.value`, "Value", control), ...kindField(condition, takes, kind, path, tools)];
 }
 

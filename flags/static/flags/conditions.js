@@ -1,6 +1,7 @@
 // The rows that edit conditions, in rules, segments and the audience of experiments.
 import { addButton, choice, field, iconButton, make, textInput, toggleButton } from "../config/elements.js";
 import { convertValue, knowsCase, OPERATORS, valueFields, valueOf } from "./condition_values.js";
+import { suggestNames } from "./seen_attributes.js";
 
 export function blankCondition() {
   return { attribute: "", operator: "equals", value: "" };
@@ -46,6 +47,7 @@ function attributeField(condition, path, { save }) {
     condition.attribute = input.value;
     save();
   });
+  suggestNames(input);
   return field(`${path}.attribute`, "Attribute", input);
 }
 

@@ -1,6 +1,7 @@
 // The parts of a rule behind "More", which few rules need: name, comment, schedule, ramp, and how users are hashed.
 import { addButton, choice, iconButton, labelled, make, percentOrText, textInput } from "../config/elements.js";
 import { inWords, momentInput } from "../config/moments.js";
+import { suggestNames } from "./seen_attributes.js";
 
 const unfolded = new WeakSet();
 
@@ -42,6 +43,7 @@ function put(rule, name, value, save) {
 
 function text(rule, name, label, placeholder, { save }) {
   const input = textInput(rule[name] ?? "", { placeholder, "aria-label": label }, () => put(rule, name, input.value, save));
+  if (name === "bucketBy") suggestNames(input);
   return labelled(`.${name}`, label, input);
 }
 
