@@ -20,6 +20,7 @@ from config.admin.kept_input import sent_input
 from config.admin.site import column, in_two_lines, moment, writer_here
 from config.change_log.descriptions import value_describers
 from config.change_log.undoing import steps, undos
+from experiments.admin.comments import CommentPages
 from experiments.admin.experiment_forms import (
     COLUMNS,
     PLAN_FIELDS,
@@ -35,7 +36,6 @@ from experiments.admin.plan_words import describe_plan
 from experiments.admin.planner import PlannerPage
 from experiments.admin.portfolio import PortfolioPage
 from experiments.admin.results.history import describe_briefly
-from experiments.admin.results.pages import ResultPages
 from experiments.admin.results.panel import Panel, build_panel
 from experiments.admin.steps import StepPages
 from experiments.admin.users.pages import UserPages
@@ -111,7 +111,7 @@ class OwnerFilter(MenuFilter):
 
 
 @admin.register(Experiment)
-class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, ResultPages, UserPages):
+class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserPages):
     kind = changes.KIND
     is_common = False
     is_environmental = True

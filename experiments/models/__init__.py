@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from experiments.models.aggregates import AggregateState, DailyChange, SeriesUser, UserTotal, VariantSums
+from experiments.models.comment import COMMENT_LENGTH, Comment
 from experiments.models.experiment import (
     LOOKBACK_DAYS,
     MINIMUM_DAYS,
@@ -19,6 +20,7 @@ from experiments.models.metric import Direction, Metric, MetricType, Role
 from experiments.models.outcome import StoredOutcome
 
 __all__ = [
+    "COMMENT_LENGTH",
     "LOOKBACK_DAYS",
     "MINIMUM_DAYS",
     "REOPENABLE_FOR",
@@ -26,6 +28,7 @@ __all__ = [
     "AggregateState",
     "AnalysisMethod",
     "Calibration",
+    "Comment",
     "DailyChange",
     "Direction",
     "Experiment",

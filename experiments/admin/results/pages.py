@@ -80,8 +80,14 @@ class ResultPages(DomainAdmin):
                 "cards": [(card, links.metrics.get(card.definition.key, "")) for card in panel.cards],
                 "attributes": attributes,
                 "corrections": CORRECTION_NAMES.items(),
+                "has_change_permission": self.has_change_permission(request, experiment),
+                **self.results_context(request, experiment),
             }
         return self.page(request, f"{_TEMPLATES}/whole_results.html", context)
+
+    def results_context(self, request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
+        """Return what the page shows beside the results of a started experiment."""
+        return {}
 
     def changed_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Answer whether anything has arrived that the results may count, and the position to ask from next."""

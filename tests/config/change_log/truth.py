@@ -43,6 +43,7 @@ NO_CONFIGURATION: Mapping[str, str] = {
     "experiments.DailyChange": "worked out from what happened",
     "experiments.SeriesUser": "worked out from what happened",
     "experiments.Calibration": "worked out from what happened",
+    "experiments.Comment": "words about what happened, not what is to happen",
     "experiments.StoredOutcome": "worked out from what happened",
     "experiments.VariantSums": "worked out from what happened",
     "auth.User": "people, and what they may do here",

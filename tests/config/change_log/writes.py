@@ -213,6 +213,7 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ("/admin/experiments/experiment/{stopped}/reopen/", YES, ["changed experiment stopped in production"]),
     ("/admin/experiments/experiment/{stopped}/archive/", YES, ["changed experiment stopped in production"]),
     ("/admin/experiments/experiment/{stopped}/unarchive/", YES, []),
+    ("/admin/experiments/experiment/{running}/comments/", {"text": "Looks good.", **HERE}, []),
     ("/admin/experiments/experiment/user/?id=u", {"attributes": "{}", **HERE}, []),
     (
         "/admin/experiments/experiment/user/force/?id=u",
@@ -275,6 +276,7 @@ NO_DOORS: Mapping[str, str] = {
             *("events_event_named", "events_event_tail", "experiments_experiment_results"),
             *("experiments_experiment_users", "experiments_experiment_portfolio"),
             *("experiments_experiment_report", "experiments_experiment_plot"),
+            "experiments_experiment_comment_delete",
             *("experiments_experiment_results_csv", "revision"),
             *("experiments_experiment_results_json", "experiments_experiment_explanation"),
             *("experiments_experiment_planner", "simulate_aa", "check_results", "audit_assignments"),

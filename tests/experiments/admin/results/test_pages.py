@@ -78,8 +78,8 @@ def test_results__of_any_number_of_metrics__take_the_same_queries(
     client = sign_in()
     client.get(address(experiment))  # the first look counts all events
     # session, user, environments, experiment, metrics with a page, two for the position of arrivals, what is new, sums,
-    # caps, five for the days, two anomalies, attributes
-    with django_assert_num_queries(17 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
+    # caps, five for the days, two anomalies, attributes, comments
+    with django_assert_num_queries(18 + QUERIES_FOR_NEWS + QUERIES_OF_ONE_MOMENT):
         response = client.get(address(experiment))
     assert [len(card.rows) for card in response.context["panel"].cards] == len(metrics) * [10]
 
