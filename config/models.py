@@ -6,6 +6,7 @@ Only `config.keys`, `config.change_log` and `config.database` write them.
 from __future__ import annotations
 
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from django.db import models
@@ -63,6 +64,12 @@ class Environment(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def etag(self) -> str:
+        """The version of what can change, as a digest: the row has no number of its last change."""
+        properties = (self.name, self.is_default, self.protected, str(self.change_reason))
+        return f'"{sha256(repr(properties).encode()).hexdigest()[:16]}"'
 
 
 class Scope(models.TextChoices):

@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.core.validators import ProhibitNullCharactersValidator
+from django.http import QueryDict
 from unfold.widgets import (
     TEXTAREA_CLASSES,
     UnfoldAdminExpandableTextareaWidget,
@@ -20,6 +21,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from config.admin.conflicts import Conflict
 from config.api.bodies import Body, check, decode
 from config.errors import Detail, DomainError, ErrorCode
 from config.models import Change
@@ -188,9 +190,12 @@ class StrictForm(forms.BaseForm):
 class DomainForm(StrictForm, forms.ModelForm):  # type: ignore[type-arg]  # of any model
     """A form whose values go to a function of the domain, which validates them.
 
-    `refusal` is the error that this function raised for the values, `loaded` are the initial values.
+    `refusal` is the error that this function raised for the values, `loaded` are the initial values. After a
+    `conflict`, the values replace what somebody else has saved if they are sent again.
     """
 
+    conflict: ClassVar[Conflict | None] = None
+    version_field: ClassVar[str] = "version"
     refusal: ClassVar[DomainError | None] = None
     loaded: ClassVar[dict[str, Any]] = {}
     reason = ReasonField()
@@ -198,6 +203,10 @@ class DomainForm(StrictForm, forms.ModelForm):  # type: ignore[type-arg]  # of a
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.initial = {**self.loaded, **self.initial}
+        if self.conflict is not None and self.is_bound:
+            data = cast(QueryDict, self.data).copy()
+            data[self.version_field] = self.conflict.version
+            self.data = data
 
     def clean(self) -> dict[str, Any]:
         values = super().clean()

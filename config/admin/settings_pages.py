@@ -86,6 +86,7 @@ class EnvironmentForm(DomainForm):
         widget=UnfoldAdminSelectWidget(),
         help_text="Whether the admin asks for a reason when something changes in this environment. The API never does.",
     )
+    version = forms.CharField(required=False, widget=forms.HiddenInput())
 
 
 undos[environments.KIND], steps[environments.KIND] = environments.undo, environments.is_step
@@ -132,10 +133,20 @@ class EnvironmentAdmin(DomainAdmin):
         return [] if obj is None else ["key"]
 
     def write(self, request: HttpRequest, obj: Environment, values: dict[str, Any], *, is_new: bool) -> Environment:
-        if is_new:
-            del values["is_default"]  # which the first environment alone is from its beginning
-            return environments.create_environment(**values, **writer(request))
-        return environments.update_environment(obj, **values, **writer(request))
+        if not is_new:
+            return self.rewrite(request, obj, values)
+        new = {name: value for name, value in values.items() if name not in ("is_default", "version")}
+        return environments.create_environment(**new, **writer(request))
+
+    def rewrite(self, request: HttpRequest, obj: Environment, values: dict[str, Any]) -> Environment:
+        new = {name: value for name, value in values.items() if name != "version"}
+        return environments.update_environment(obj, **new, if_match=values["version"], **writer(request))
+
+    def document_of(self, request: HttpRequest, obj: Environment) -> dict[str, Any]:
+        return environments.document(obj)
+
+    def loaded(self, request: HttpRequest, obj: Environment | None) -> dict[str, Any]:
+        return {} if obj is None else {"version": obj.etag}
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

@@ -26,6 +26,7 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.views import ChangeList
 
+from config.admin.conflicts import ComparesVersions
 from config.admin.current_environment import check_environment, current_environment
 from config.admin.kept_input import filled_in
 from config.admin.reasons import lacks_reason, reason_of, reason_setting
@@ -85,7 +86,7 @@ class KeepsInput:
         return filled_in(form, request)
 
 
-class DomainAdmin(KeepsInput, ModelAdmin):
+class DomainAdmin(KeepsInput, ComparesVersions, ModelAdmin):
     """Pages of a model that is only written by functions of the domain. Their errors appear at the fields concerned.
 
     `kind` is the name of such objects in the change log. `is_common`: all environments share the objects.
@@ -154,7 +155,8 @@ class DomainAdmin(KeepsInput, ModelAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> Any:
         form = super().get_form(request, obj, change, **options)
-        form.refusal = getattr(request, "refusal", None)
+        form.refusal, form.conflict = getattr(request, "refusal", None), getattr(request, "conflict", None)
+        form.version_field = self.version_field
         form.loaded = self.loaded(request, obj)
         if "reason" in form.base_fields:
             reason = deepcopy(form.base_fields["reason"])  # the forms of all requests share it
@@ -168,10 +170,11 @@ class DomainAdmin(KeepsInput, ModelAdmin):
         try:
             written = self.write(request, obj, form.cleaned_data, is_new=not change)
         except DomainError as refusal:
-            if refusal.code is not ErrorCode.PRECONDITION_FAILED:
+            if refusal.code is not ErrorCode.PRECONDITION_FAILED or not change:
                 raise
-            advice = "Nothing was saved. Open this page again to see the current state, and make your edit there."
-            raise DomainError(refusal.code, f"{refusal.message} {advice}") from refusal
+            request.conflict = self.find_conflict(request, obj, form.cleaned_data)  # type: ignore[attr-defined]  # ours
+            what = f"The {self.opts.verbose_name} has changed since you opened this page."
+            raise DomainError(refusal.code, f"{what} Nothing was saved: choose one of the versions above.") from refusal
         vars(obj).update(vars(written))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:

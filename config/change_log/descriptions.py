@@ -86,6 +86,15 @@ class DescribedChange:
         return f"{timesince(self.change.at, depth=1)} ago"
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A property that differs between two versions of an object, and what it is in each of them, in words."""
+
+    what: str
+    first: str
+    second: str
+
+
 def describe_change(change: Change) -> DescribedChange:
     return DescribedChange(change, change.action, _describe(change, change.before, change.after))
 
@@ -109,9 +118,13 @@ def describe_change_briefly(change: Any) -> DescribedChange:
 
 
 def _describe(change: Change, before: Document | None, after: Document | None) -> list[str]:
-    describe_at = value_describers.get(change.object_kind)
-    describe_value = partial(_described, describe_at, change.at) if describe_at else _as_json
-    return describe_differences(before, after, describe_value)
+    return describe_differences(before, after, describer_of(change.object_kind, change.at))
+
+
+def describer_of(kind: str, at: datetime) -> DescribeValue:
+    """Return what describes the values of such objects, as they are meant at a time."""
+    describe_at = value_describers.get(kind)
+    return partial(_described, describe_at, at) if describe_at else _as_json
 
 
 def _described(describe_at: DescribeValueAt, at: datetime, path: str, value: Any) -> str | None:
@@ -127,6 +140,31 @@ def describe_differences(
     lines = [_line(difference, describe_value) for difference in islice(differences, _MOST_LINES)]
     more = sum(1 for _ in differences)
     return [*lines, f"and {more:,} more differences"] if more else lines
+
+
+def compare_documents(first: Document, second: Document, describe_value: DescribeValue) -> list[Comparison]:
+    """Return the properties in which two versions differ."""
+    differences = (each for each in find_differences(first, second) if each["field"] not in _HEAD_FIELDS)
+    return [
+        Comparison(describe_path(difference["field"]), *_both_sides(difference, describe_value))
+        for difference in islice(differences, _MOST_LINES)
+    ]
+
+
+def _both_sides(difference: Mapping[str, Any], describe_value: DescribeValue) -> tuple[str, str]:
+    path = difference["field"]
+    if "added" not in difference:
+        old, new = (_value(path, difference.get(side), describe_value) for side in ("before", "after"))
+        return old, new
+    if not difference["added"] and not difference["removed"]:
+        return "another order", "this order"
+    return _alone(difference, "removed"), _alone(difference, "added")
+
+
+def _alone(difference: Mapping[str, Any], name: str) -> str:
+    """Return the elements of a list that only one version has."""
+    number, shown = _counted(difference, name)
+    return f"{number:,} that the other lacks ({shown})" if number else "none that the other lacks"
 
 
 def _empty_like(document: Document | None) -> Document:
@@ -146,11 +184,16 @@ def _line(difference: Mapping[str, Any], describe_value: DescribeValue) -> str:
 def _movements(difference: Mapping[str, Any]) -> Iterator[str]:
     """Yield how many elements a list gained and lost, with the first few of them."""
     for name in ("added", "removed"):
-        elements = difference[name]
-        if elements:
-            number = len(elements) + difference.get(f"more{name.capitalize()}", 0)
-            shown = ", ".join(_json(element) for element in elements[:_MOST_ELEMENTS])
-            yield f"{number:,} {name} ({shown}{', …' if number > _MOST_ELEMENTS else ''})"
+        if difference[name]:
+            number, shown = _counted(difference, name)
+            yield f"{number:,} {name} ({shown})"
+
+
+def _counted(difference: Mapping[str, Any], name: str) -> tuple[int, str]:
+    elements = difference[name]
+    number = len(elements) + difference.get(f"more{name.capitalize()}", 0)
+    shown = ", ".join(_json(element) for element in elements[:_MOST_ELEMENTS])
+    return number, f"{shown}{', …' if number > _MOST_ELEMENTS else ''}"
 
 
 def describe_path(path: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from config.change_log.preconditions import check_version
 from config.change_log.undoing import put_back, require_unchanged
 from config.change_log.writing import Actor, Writing, writing
 from config.documents import Document
@@ -70,6 +71,7 @@ def update_environment(
     change_reason: str | None = None,
     actor: Actor,
     at: datetime,
+    if_match: str | None = None,
     reason: str = "",
 ) -> Environment:
     """Change an environment, or make it the default instead of the current one. None leaves a value as it is."""
@@ -77,6 +79,7 @@ def update_environment(
         raise ValidationFailed(details)
     with writing(actor=actor, at=at, reason=reason) as log:
         environment = Environment.objects.get(pk=environment.pk)
+        check_version(environment, if_match)
         if environment.is_default and is_default is False:
             message = "Make another environment the default instead."
             raise ValidationFailed([Detail("isDefault", DetailCode.INVALID_VALUE, message)])

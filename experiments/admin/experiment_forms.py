@@ -47,6 +47,7 @@ class ExperimentForm(EnvironmentalForm):
         label="Testers",
         help_text="Users who always see the variant you choose here. The results leave them out.",
     )
+    version = forms.CharField(required=False, widget=forms.HiddenInput())
 
     class Media:
         js = (Script("experiments/audience.js", type="module"),)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from config.admin.kept_input import sent_input
 from config.admin.site import column, in_two_lines, moment, writer_here
 from config.change_log.descriptions import value_describers
 from config.change_log.undoing import steps, undos
+from config.documents import Document
 from experiments.admin.comments import CommentPages
 from experiments.admin.experiment_forms import (
     COLUMNS,
@@ -54,6 +56,7 @@ from experiments.lifecycle import changes
 from experiments.lifecycle.undoing import is_step, undo
 from experiments.metrics.documents import definitions_of
 from experiments.models import Experiment, ExperimentQuerySet, Metric, Status
+from experiments.models.documents import with_versions
 from experiments.results.computing import analyse_experiment
 from experiments.results.driven_flag import off_flags
 from experiments.results.outcomes import outcome_of, stored_outcomes
@@ -126,7 +129,7 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
 
     def get_queryset(self, request: HttpRequest) -> ExperimentQuerySet:
         # The environment's name goes into the change log with every write.
-        return Experiment.objects.in_environment(current_environment(request)).select_related("environment")
+        return with_versions(current_environment(request)).select_related("environment")
 
     # the list
 
@@ -234,7 +237,8 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
         initial = super().loaded(request, obj)
         if obj is None:
             return {**initial, **new_plan(), "variants": TWO_EQUAL_VARIANTS}
-        return {**initial, "tuning_sample_size": obj.given_tuning_size, "planned_sample_size": obj.planned_size}
+        sizes = {"tuning_sample_size": obj.given_tuning_size, "planned_sample_size": obj.planned_size}
+        return {**initial, **sizes, "version": obj.etag}
 
     def form_context(self, request: HttpRequest, object_id: str | None) -> dict[str, Any]:
         known = {
@@ -276,13 +280,20 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
     # the domain
 
     def write(self, request: HttpRequest, obj: Experiment, values: dict[str, Any], *, is_new: bool) -> Experiment:
-        common = {"reason": values["reason"], **writer_here(request)}
-        new = {column: values[name] for name, column in COLUMNS.items() if name in values}
-        if not is_new and obj.status == Status.RUNNING and new["forced_variants"] != obj.forced_variants:
+        if not is_new:
+            return self.rewrite(request, obj, values)
+        return changes.create_experiment(
+            key=values["key"], **_properties(values), reason=values["reason"], **writer_here(request)
+        )
+
+    def rewrite(self, request: HttpRequest, obj: Experiment, values: dict[str, Any]) -> Experiment:
+        new, common = _properties(values), {"reason": values["reason"], **writer_here(request)}
+        if obj.status == Status.RUNNING and new["forced_variants"] != obj.forced_variants:
             require_flag(request.user, obj)
-        if is_new:
-            return changes.create_experiment(key=values["key"], **new, **common)
-        return changes.update_experiment(key=obj.key, changes=new, **common)
+        return changes.update_experiment(key=obj.key, changes=new, if_match=values["version"], **common)
+
+    def document_of(self, request: HttpRequest, obj: Experiment) -> Document:
+        return changes.document(obj)
 
     def remove(self, request: HttpRequest, obj: Experiment, reason: str) -> None:
         changes.delete_experiment(key=obj.key, reason=reason, **writer_here(request))
@@ -290,6 +301,11 @@ class ExperimentAdmin(StepPages, PlannerPage, PortfolioPage, CommentPages, UserP
     def has_delete_permission(self, request: HttpRequest, obj: Experiment | None = None) -> bool:
         # A started experiment has results, so it cannot be deleted.
         return super().has_delete_permission(request, obj) and (obj is None or obj.status == Status.DRAFT)
+
+
+def _properties(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the form says of an experiment, as the domain takes it."""
+    return {column: values[name] for name, column in COLUMNS.items() if name in values}
 
 
 def _known_groups(request: HttpRequest) -> dict[str, str]:

@@ -19,7 +19,7 @@ from config.admin.current_environment import current_environment
 from config.admin.navigation import may_view
 from config.admin.site import Confirmation, DomainAdmin, column, in_two_lines, moment, writer
 from config.change_log.undoing import undos
-from config.documents import is_same
+from config.documents import Document, is_same
 from config.models import Environment
 from config.slugs import NAME_LENGTH
 from events.admin.named import address_of_event
@@ -56,6 +56,7 @@ undos[changes.KIND] = undo
 
 class MetricAdmin(DomainAdmin):
     kind = changes.KIND
+    version_field = "seen"
     form = MetricForm
     list_display = ("shown_key", "shown_type", "shown_meaning", "shown_role", "version", "shown_update")
     search_fields = ("key", "description", "event")
@@ -217,11 +218,13 @@ class MetricAdmin(DomainAdmin):
     # the domain
 
     def write(self, request: HttpRequest, obj: Metric, values: dict[str, Any], *, is_new: bool) -> Metric:
-        new = {name: values[name] for name in _WRITTEN}
-        new |= {"denominator": denominator_of(values), "delay_hours": values["delay_hours"] or 0}
-        common = {"reason": values["reason"], **writer(request)}
         if is_new:
-            return changes.create_metric(key=values["key"], **new, **common)
+            common = {"reason": values["reason"], **writer(request)}
+            return changes.create_metric(key=values["key"], **_properties(values), **common)
+        return self.rewrite(request, obj, values)
+
+    def rewrite(self, request: HttpRequest, obj: Metric, values: dict[str, Any]) -> Metric:
+        new, common = _properties(values), {"reason": values["reason"], **writer(request)}
         edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
         return changes.update_metric(
             key=obj.key,
@@ -230,6 +233,9 @@ class MetricAdmin(DomainAdmin):
             may_make_version=values.get("new_version", False),
             **common,
         )
+
+    def document_of(self, request: HttpRequest, obj: Metric) -> Document:
+        return changes.document(obj)
 
     def remove(self, request: HttpRequest, obj: Metric, reason: str) -> None:
         changes.delete_metric(key=obj.key, reason=reason, **writer(request))
@@ -245,6 +251,12 @@ class MetricAdmin(DomainAdmin):
             ),
             "Delete the metric",
         )
+
+
+def _properties(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the form says of a metric, as the domain takes it."""
+    delay = values["delay_hours"] or 0
+    return {name: values[name] for name in _WRITTEN} | {"denominator": denominator_of(values), "delay_hours": delay}
 
 
 def known_metrics() -> dict[str, str]:

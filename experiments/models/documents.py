@@ -14,22 +14,33 @@ from config.errors import DomainError, ErrorCode
 from config.models import Change, Environment
 from config.slugs import is_key
 from config.timestamps import format_timestamp
-from experiments.models.experiment import LOOKBACK_DAYS, MINIMUM_DAYS, WHOLE, AnalysisMethod, Experiment
+from experiments.models.experiment import (
+    LOOKBACK_DAYS,
+    MINIMUM_DAYS,
+    WHOLE,
+    AnalysisMethod,
+    Experiment,
+    ExperimentQuerySet,
+)
 
 KIND = "experiment"
 
 
 def get_experiment(key: str, environment: Environment) -> Experiment:
     """Return the experiment with this key. Raises DomainError `experiment_not_found`."""
-    # In the query of the row, so that the two belong together.
-    own = Change.objects.filter(kind=KIND, key=OuterRef("key"), environment=environment.key)
-    newest = own.order_by("-revision").values("revision")[:1]
-    rows = Experiment.objects.in_environment(environment).annotate(version=Subquery(newest))  # type: ignore[no-redef]
-    experiment = rows.filter(key=key).first() if is_key(key) else None
+    experiment = with_versions(environment).filter(key=key).first() if is_key(key) else None
     if experiment is None:
         message = f"No experiment has the key {key[:100]!r}; list them with GET /v1/experiments."
         raise DomainError(ErrorCode.EXPERIMENT_NOT_FOUND, message)
     return experiment
+
+
+def with_versions(environment: Environment) -> ExperimentQuerySet:
+    """Return the experiments of an environment, each with its version."""
+    # In the query of the row, so that the two belong together.
+    own = Change.objects.filter(kind=KIND, key=OuterRef("key"), environment=environment.key)
+    newest = own.order_by("-revision").values("revision")[:1]
+    return Experiment.objects.in_environment(environment).annotate(version=Subquery(newest))  # type: ignore[no-redef]
 
 
 def document(experiment: Experiment) -> Document:

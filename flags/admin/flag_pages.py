@@ -226,7 +226,7 @@ class FlagPages(RevertPages):
         if then is None:
             return None
         environment_key = current_environment(request).key
-        before, after = (_in_environment(environment_key, document) for document in (flag_changes.document(obj), then))
+        before, after = (with_state(environment_key, document) for document in (flag_changes.document(obj), then))
         after["rules"] = with_driven_rule(before["rules"], after["rules"])
         return describe_differences(before, after, partial(describe_flag_value, at=timezone.now()))
 
@@ -249,6 +249,7 @@ def _names_of_selected(sent: QueryDict) -> list[str]:
     return [*sorted(keys)[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _in_environment(environment_key: str, document: dict[str, Any]) -> dict[str, Any]:
+def with_state(environment_key: str, document: dict[str, Any]) -> dict[str, Any]:
+    """Return a flag as one environment has it."""
     common = {name: value for name, value in document.items() if name not in ("states", "archivedAt")}
     return {**common, **document["states"].get(environment_key, {"enabled": False, "rules": []})}

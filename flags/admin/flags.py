@@ -16,7 +16,7 @@ from config.admin.current_environment import current_environment
 from config.admin.site import Confirmation, column, moment, writer_here
 from config.change_log.descriptions import missing_values, value_describers
 from config.change_log.undoing import undos
-from config.documents import is_same
+from config.documents import Document, is_same
 from config.models import Environment
 from flags.admin.flag_filters import (
     TYPES,
@@ -28,7 +28,7 @@ from flags.admin.flag_filters import (
     TypeFilter,
 )
 from flags.admin.flag_list import FlagList
-from flags.admin.flag_pages import FlagPages
+from flags.admin.flag_pages import FlagPages, with_state
 from flags.admin.flag_preview import FlagPreviewPage
 from flags.admin.forms import FlagForm
 from flags.admin.known_flags import KnownFlags, KnownFlagsPage, address_of_known_flags, known_flags
@@ -164,15 +164,22 @@ class FlagAdmin(FlagList, FlagPreviewPage, TryoutPage, PromotionPage, KnownFlags
         common = {"reason": values["reason"], **writer_here(request)}
         if is_new:
             return flag_changes.create_flag(key=values["key"], **new, **common)
-        # Fields that were not edited are left out, so that the domain may adapt them, such as a
-        # removed variant.
-        edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
         with transaction.atomic():  # a question rolls the change back, which was valid
-            flag = flag_changes.update_flag(key=obj.key, changes=edited, if_match=values["version"], **common)
-            if "enabled" in edited:
+            flag = self.rewrite(request, obj, values)
+            if flag.enabled is not obj.enabled:
                 after = in_environment(flag_changes.document(flag), common["environment"].key)
                 ask_before_switching(self, request, [Switch(obj, flag.enabled, after)])
         return flag
+
+    def rewrite(self, request: HttpRequest, obj: Flag, values: dict[str, Any]) -> Flag:
+        # Fields that were not edited are left out, so that the domain may adapt them, such as a
+        # removed variant.
+        edited = {name: values[name] for name in _WRITTEN if not is_same(values[name], getattr(obj, name))}
+        common = {"if_match": values["version"], "reason": values["reason"], **writer_here(request)}
+        return flag_changes.update_flag(key=obj.key, changes=edited, **common)
+
+    def document_of(self, request: HttpRequest, obj: Flag) -> Document:
+        return with_state(current_environment(request).key, flag_changes.document(obj))
 
     def remove(self, request: HttpRequest, obj: Flag, reason: str) -> None:
         flag_changes.delete_flag(key=obj.key, reason=reason, **writer_here(request))

@@ -15,7 +15,7 @@ from config.admin.reasons import reason_of
 from config.admin.reverts import RevertPages
 from config.admin.site import Confirmation, column, in_two_lines, moment, writer
 from config.change_log.descriptions import describe_differences
-from config.documents import is_same
+from config.documents import Document, is_same
 from flags import snapshot
 from flags.admin.forms import SegmentForm
 from flags.changes import segment_changes
@@ -91,8 +91,16 @@ class SegmentAdmin(RevertPages):
         common = {"reason": values["reason"], **writer(request)}
         if is_new:
             return segment_changes.create_segment(key=values["key"], **new, **common)
+        return self.rewrite(request, obj, values)
+
+    def rewrite(self, request: HttpRequest, obj: Segment, values: dict[str, Any]) -> Segment:
+        new = {name: values[name] for name in _WRITTEN}
+        common = {"reason": values["reason"], **writer(request)}
         edited = {name: value for name, value in new.items() if not is_same(value, getattr(obj, name))}
         return segment_changes.update_segment(key=obj.key, changes=edited, if_match=values["version"], **common)
+
+    def document_of(self, request: HttpRequest, obj: Segment) -> Document:
+        return segment_changes.document(obj)
 
     def remove(self, request: HttpRequest, obj: Segment, reason: str) -> None:
         segment_changes.delete_segment(key=obj.key, reason=reason, **writer(request))

@@ -126,7 +126,7 @@ def test_change__of_another_version__is_refused(metric: Metric) -> None:
     sent = filled(client, address("change", metric), description="Mine")
     client.post(address("change", metric), filled(client, address("change", metric), description="Theirs"))
     response = client.post(address("change", metric), sent)
-    assert "Open this page again" in errors_of(response)["__all__"][0]
+    assert "Nothing was saved" in errors_of(response)["__all__"][0]
     assert get_metric("spent").description == "Theirs"
 
 
