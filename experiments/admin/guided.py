@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path
 
 from config.admin.current_environment import check_environment
+from config.admin.kept_input import sent_input
 from config.admin.reasons import reason_setting
 from config.admin.site import DomainAdmin, writer_here
 from config.errors import DomainError
@@ -104,7 +105,7 @@ class GuidedPages(DomainAdmin):
     def _step(self, request: HttpRequest, step: GuidedStep, experiment: Experiment | None) -> HttpResponse:
         asks_reason = reason_setting(self, request) is ReasonSetting.REQUIRED
         names = _fields_of(step, experiment)
-        form = GuidedForm(request.POST or None, names=names, experiment=experiment, asks_reason=asks_reason)
+        form = GuidedForm(sent_input(request) or None, names=names, experiment=experiment, asks_reason=asks_reason)
         if request.method == "POST" and form.is_valid():
             try:
                 check_environment(request, request.POST.get("opened_in"))

@@ -325,6 +325,15 @@ def test_step__session_ended__is_filled_again() -> None:
     assert len(Experiment.objects.get().phases) == 1
 
 
+def test_guided_step__session_ended__is_filled_again() -> None:
+    experiment = ExperimentFactory(key="e")
+    address = reverse("admin:experiments_experiment_guided", args=[experiment.pk, "hypothesis"])
+    client, login = send_late(address, {"hypothesis": "Shorter is better", "opened_in": "production"})
+    form = sign_in_again(client, login).context["form"]
+    assert form["hypothesis"].value() == "Shorter is better"
+    assert Experiment.objects.get().hypothesis == ""
+
+
 def test_confirmation__session_ended__has_its_reason_again(production: Environment) -> None:
     update_environment(production, change_reason=ReasonSetting.REQUIRED, actor=ACTOR, at=NOON)
     flag = FlagFactory(key="f")
