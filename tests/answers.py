@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+SECONDS_OF_A_SLOW_TEST = 120
+
 
 def data(response: Any, status: int = 200) -> Any:
     """The payload of an answer that has to be a success."""
@@ -27,3 +29,8 @@ def next_page(response: Any) -> str | None:
     match = re.fullmatch(r'<(http://testserver/v1/[^>]+)>; rel="next"', response["Link"])
     assert match
     return match[1]
+
+
+def is_stale(response: Any) -> bool:
+    """Whether an answer says that it is from memory. The tests take a while, so the age is some seconds at most."""
+    return "X-Stale" in response and int(response["X-Stale"]) < SECONDS_OF_A_SLOW_TEST
