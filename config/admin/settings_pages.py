@@ -31,7 +31,7 @@ from config.admin.site import (
     Confirmation,
     DomainAdmin,
     KeepsInput,
-    ListPage,
+    NamedListPage,
     ReadOnly,
     button,
     column,
@@ -369,8 +369,8 @@ class UserAdmin(KeepsInput, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-a
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_staff", "is_superuser", "is_active", "shown_login")
 
-    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ListPage]:
-        return ListPage
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[NamedListPage]:
+        return NamedListPage
 
     @column("Last login", ordering="last_login", empty_value="never")
     def shown_login(self, user: User) -> SafeString | None:
@@ -379,5 +379,5 @@ class UserAdmin(KeepsInput, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-a
 
 @admin.register(Group)
 class GroupAdmin(KeepsInput, DjangoGroupAdmin, ModelAdmin):
-    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ListPage]:
-        return ListPage
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[NamedListPage]:
+        return NamedListPage

@@ -42,13 +42,20 @@ _CHANGES_A_PAGE = 50
 _LONG_CHANGES_A_PAGE = 10
 
 
-class ListPage(ChangeList):
-    """A list that shows its few filters above it, instead of behind a button, and is called as the menu calls it."""
+class NamedListPage(ChangeList):
+    """A list that is called as the menu calls it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.title = capfirst(str(self.opts.verbose_name_plural))
+
+
+class ListPage(NamedListPage):
+    """A list that shows its few filters above it, instead of behind a button."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.has_filters = False
-        self.title = capfirst(str(self.opts.verbose_name_plural))
 
 
 class DomainListPage(ListPage):
