@@ -50,7 +50,7 @@ class ExperimentForm(EnvironmentalForm):
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 
     class Media:
-        js = (Script("experiments/audience.js", type="module"),)
+        js = (Script("experiments/audience.js", type="module", blocking="render"),)
 
 
 class MeasuredForm(ExperimentForm):
@@ -64,7 +64,7 @@ class MeasuredForm(ExperimentForm):
     )
 
     class Media:
-        js = (Script("experiments/design.js", type="module"),)
+        js = (Script("experiments/design.js", type="module", blocking="render"),)
 
 
 class DraftForm(ExperimentForm):
@@ -135,8 +135,8 @@ class DraftForm(ExperimentForm):
 
     class Media:
         js = (
-            Script("experiments/design.js", type="module"),
-            Script("experiments/driven_flag.js", type="module"),
+            Script("experiments/design.js", type="module", blocking="render"),
+            Script("experiments/driven_flag.js", type="module", blocking="render"),
         )
 
     def add_refusal(self, refusal: DomainError) -> None:
@@ -160,9 +160,9 @@ class GuidedForm(StrictForm, forms.Form):
 
     class Media:
         js = (
-            Script("experiments/audience.js", type="module"),
-            Script("experiments/design.js", type="module"),
-            Script("experiments/driven_flag.js", type="module"),
+            Script("experiments/audience.js", type="module", blocking="render"),
+            Script("experiments/design.js", type="module", blocking="render"),
+            Script("experiments/driven_flag.js", type="module", blocking="render"),
         )
 
     def __init__(self, data: Any, *, names: Iterable[str], experiment: Experiment | None, asks_reason: bool) -> None:

@@ -112,8 +112,8 @@ class MetricForm(DomainForm):
 
     class Media:
         js = (
-            Script("experiments/metric.js", type="module"),
-            Script("experiments/metric_events.js", type="module"),
+            Script("experiments/metric.js", type="module", blocking="render"),
+            Script("experiments/metric_events.js", type="module", blocking="render"),
         )
 
     def __init__(self, *args: Any, **options: Any) -> None:

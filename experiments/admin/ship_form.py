@@ -71,7 +71,7 @@ class ShipForm(StrictForm, forms.Form):
     reason = ReasonField()
 
     class Media:
-        js = (Script("experiments/ship.js", type="module"),)
+        js = (Script("experiments/ship.js", type="module", blocking="render"),)
 
     def __init__(
         self, data: Any, *, experiment: Experiment, winner: str | None, objections: Mapping[str, Sequence[str]]

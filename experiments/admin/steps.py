@@ -61,7 +61,7 @@ class PhaseForm(StrictForm, forms.Form):
     reason = ReasonField()
 
     class Media:
-        js = (Script("experiments/audience.js", type="module"),)
+        js = (Script("experiments/audience.js", type="module", blocking="render"),)
 
     def __init__(self, data: Any, *, experiment: Experiment) -> None:
         whole = experiment.percentage == WHOLE

@@ -89,10 +89,10 @@ class FlagForm(EnvironmentalForm):
 
     class Media:
         js = (
-            Script("flags/variants.js", type="module"),
-            Script("flags/rules.js", type="module"),
-            Script("flags/prerequisites.js", type="module"),
-            Script("flags/flips.js", type="module"),
+            Script("flags/variants.js", type="module", blocking="render"),
+            Script("flags/rules.js", type="module", blocking="render"),
+            Script("flags/prerequisites.js", type="module", blocking="render"),
+            Script("flags/flips.js", type="module", blocking="render"),
         )
 
 
@@ -108,7 +108,7 @@ class SegmentForm(DomainForm):
     version = forms.CharField(required=False, widget=forms.HiddenInput())
 
     class Media:
-        js = (Script("flags/segment.js", type="module"), Script("flags/user_ids.js", type="module"))
+        js = (Script("flags/segment.js", type="module", blocking="render"), Script("flags/user_ids.js", type="module"))
 
     def is_multipart(self) -> bool:
         # URL encoding would take six bytes for each line break, and lists can be long.

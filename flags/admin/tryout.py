@@ -65,7 +65,7 @@ class TryoutForm(StrictForm, forms.Form):
     opened_in = forms.CharField(required=False, widget=forms.HiddenInput())
 
     class Media:
-        js = (Script("flags/attributes.js", type="module"),)
+        js = (Script("flags/attributes.js", type="module", blocking="render"),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class AttributesForm(StrictForm, forms.Form):
     attributes = AttributesField()
 
     class Media:
-        js = (Script("flags/attributes.js", type="module"),)
+        js = (Script("flags/attributes.js", type="module", blocking="render"),)
 
 
 class UserPages(DomainAdmin):
