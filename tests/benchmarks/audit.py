@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
 from statistics import median
-from time import perf_counter
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from experiments.models.documents import document
+from tests.benchmarks.in_process import seconds_of
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -74,7 +74,7 @@ def measure(experiment: Any) -> dict[str, float]:
         assert (result.exposures, result.differing) == (USERS, 0), result
 
     read()
-    rounds = [(timed(read), timed(audit)) for _ in range(ROUNDS)]
+    rounds = [(seconds_of(read), seconds_of(audit)) for _ in range(ROUNDS)]
     reading, auditing = zip(*rounds, strict=True)
     return {"reading": median(reading), "auditing": median(auditing)}
 
@@ -106,12 +106,6 @@ def exposures(experiment: Any) -> Iterator[tuple[Any, ...]]:
 def run(statement: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement)
-
-
-def timed(act: Callable[[], object]) -> float:
-    started = perf_counter()
-    act()
-    return perf_counter() - started
 
 
 if __name__ == "__main__":

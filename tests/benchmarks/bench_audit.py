@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.benchmarks.audit import ROUNDS, USERS
-from tests.benchmarks.postgresql import measure_in_process
+from tests.benchmarks.in_process import measure_on_postgresql
 from tests.benchmarks.tables import print_bars
 
 MOST_TIMES = 3
@@ -11,7 +11,7 @@ MOST_TIMES = 3
 
 def run() -> bool:
     print(f"Audit: {USERS:,} exposures, PostgreSQL; medians of {ROUNDS} by turns")
-    taken: dict[str, dict[str, float]] = measure_in_process("tests.benchmarks.audit")
+    taken: dict[str, dict[str, float]] = measure_on_postgresql("tests.benchmarks.audit")
     print(f"{'':12}{'reading s':>12}{'auditing s':>12}{'times':>8}")
     bars = {}
     for key, seconds in taken.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from tests.benchmarks.folding import EXPERIMENTS, NEW_EVENTS, ROUNDS, USERS
-from tests.benchmarks.postgresql import measure_in_process
+from tests.benchmarks.in_process import measure_on_postgresql
 from tests.benchmarks.tables import print_bars
 
 MOST_RATIO = 5
@@ -16,7 +16,7 @@ def run() -> bool:
         f"Folding {NEW_EVENTS:,} events of as many users, who are in {EXPERIMENTS} experiments of {USERS:,} users, "
         f"against recording them in batches, {ROUNDS} rounds, PostgreSQL"
     )
-    _, *rounds = measure_in_process("tests.benchmarks.folding")
+    _, *rounds = measure_on_postgresql("tests.benchmarks.folding")
     for name in ("recording", "folding"):
         seconds = [taken[name] for taken in rounds]
         print(f"{name:12}{median(seconds):8.2f} s{min(seconds):10.2f} - {max(seconds):.2f}")

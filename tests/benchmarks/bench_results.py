@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.postgresql import measure_in_process
+from tests.benchmarks.in_process import measure_on_postgresql
 from tests.benchmarks.results import EVENTS, EVENTS_A_USER, METRICS, NEW_EVENTS, ROUNDS, USERS
 from tests.benchmarks.tables import print_bars
 
@@ -15,7 +15,7 @@ def run() -> bool:
         f"Results: {len(METRICS)} metrics x 3 variants, {USERS:,} users, {EVENTS:,} events, PostgreSQL; "
         f"medians of {ROUNDS} where it does not say once"
     )
-    taken: dict[str, float] = measure_in_process("tests.benchmarks.results")
+    taken: dict[str, float] = measure_on_postgresql("tests.benchmarks.results")
     naive, scratch, totals = taken["naive"], taken["from scratch"], taken["from totals"]
     new, of_many = taken["new events of few users"], taken["new events each of another user"]
     rows = {

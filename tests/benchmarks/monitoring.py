@@ -11,11 +11,12 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from time import process_time
 from typing import Any
 
 import django
 from django.core.management import call_command
+
+from tests.benchmarks.in_process import cpu_seconds_of
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 BODY = json.dumps({"userId": "user-17", "attributes": {"country": "CH", "plan": "pro"}}).encode()
@@ -77,9 +78,9 @@ def main(rounds: int, times: int) -> None:
     assert protocol.status == 200
     found = []
     for _ in range(rounds):
-        counted = timed(evaluate)
+        counted = cpu_seconds_of(evaluate)
         with_metrics = switch_off()
-        found.append((counted / times * 1e6, timed(evaluate) / times * 1e6))
+        found.append((counted / times * 1e6, cpu_seconds_of(evaluate) / times * 1e6))
         with_metrics()
     print(json.dumps(found))
 
@@ -100,12 +101,6 @@ def switch_off() -> Callable[[], None]:
 
 def _do_nothing(*_: object) -> None:
     pass
-
-
-def timed(act: Callable[[], object]) -> float:
-    started = process_time()
-    act()
-    return process_time() - started
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime
 from math import isclose
 from statistics import median
@@ -19,6 +18,8 @@ from typing import Any
 import django
 from django.core.management import call_command
 from django.db import connection
+
+from tests.benchmarks.in_process import seconds_of
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -116,14 +117,14 @@ def main() -> None:
     create_experiment(variants=variants, metrics=list(METRICS), **whose)
     experiment = start_experiment(started_at=datetime(2026, 1, 1, tzinfo=UTC), **whose)
 
-    taken = {"filling": timed(lambda: fill(experiment))}
-    taken["first fold"] = timed(lambda: refresh(experiment, NOW))
+    taken = {"filling": seconds_of(lambda: fill(experiment))}
+    taken["first fold"] = seconds_of(lambda: refresh(experiment, NOW))
     run("VACUUM (ANALYZE)")
     analyse_experiment(experiment, NOW)  # the first one loads the statistics
     caps, scratch, totals = read_caps(experiment), [], []
     for at in range(ROUNDS):
-        scratch.append(timed(lambda: sums_from_scratch(experiment, caps)))
-        totals.append(timed(lambda: analyse_experiment(experiment, NOW)))
+        scratch.append(seconds_of(lambda: sums_from_scratch(experiment, caps)))
+        totals.append(seconds_of(lambda: analyse_experiment(experiment, NOW)))
         if at == ROUNDS // 2:
             begun = perf_counter()
             naive = compute_naively(experiment, NOW)
@@ -158,7 +159,7 @@ def fold_new_events(experiment: Any, first: int, users: int) -> float:
 
     run(_NEW_EVENTS, environment=experiment.environment_id, users=users, **{"from": first})
     run("CHECKPOINT")  # which would come some minutes later, and not now
-    return timed(lambda: refresh(experiment, NOW))
+    return seconds_of(lambda: refresh(experiment, NOW))
 
 
 def fill(experiment: Any) -> None:
@@ -179,12 +180,6 @@ def run(statement: str, **parameters: Any) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters or None)
         return cursor.fetchall() if cursor.description else []
-
-
-def timed(act: Callable[[], object]) -> float:
-    started = perf_counter()
-    act()
-    return perf_counter() - started
 
 
 if __name__ == "__main__":

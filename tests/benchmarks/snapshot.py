@@ -5,14 +5,15 @@ Run as `python -m tests.benchmarks.snapshot 5000` with the settings of a databas
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable
 from statistics import median
-from time import process_time
 
 import django
 from django.core.management import call_command
+
+from tests.benchmarks.in_process import cpu_seconds_of
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 BUILDS, CHANGES = 5, 50
@@ -39,20 +40,14 @@ def main(count: int) -> None:
         snapshot.reset()
         snapshot.refresh()
 
-    builds = [timed(build) for _ in range(BUILDS)]
+    builds = [cpu_seconds_of(build) for _ in range(BUILDS)]
     follows = []
     for at in range(CHANGES):
         key = f"flag-{at}"
         flag_changes.update_flag(key=key, changes={"enabled": False}, **writer)
-        follows.append(timed(snapshot.refresh))
+        follows.append(cpu_seconds_of(snapshot.refresh))
         assert not configuration(production.key).flags[key].enabled
-    print(median(builds), median(follows))
-
-
-def timed(act: Callable[[], object]) -> float:
-    started = process_time()
-    act()
-    return process_time() - started
+    print(json.dumps([median(builds), median(follows)]))
 
 
 if __name__ == "__main__":
