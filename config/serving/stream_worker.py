@@ -44,11 +44,11 @@ def load(shared: SharedMemory, name: str) -> StreamApplication:
     raise_limit_of_open_files()
     limit_process(settings.DATABASE_TIMEOUT)
     counting.measure(measure_state)
-    counting.start_beating()
     application: StreamApplication = import_string(settings.STREAM_APPLICATION)
     # granian stops only once every response is complete, so the streams must end before it gets the
     # signal. Threads that start later, granian's included, inherit the blocked signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
+    counting.start_beating()
     threading.Thread(target=_end_on_signal, args=(application,), name="stream-ender", daemon=True).start()
     threading.Thread(target=end_with_parent, name="parent-watcher", daemon=True).start()
     return application

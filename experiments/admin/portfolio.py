@@ -20,8 +20,7 @@ from experiments.models import Experiment
 from experiments.results.outcomes import Effect
 from experiments.results.portfolio import Average, FinishedExperiments, MetricAverages
 from experiments.stats.numbers import format_count
-from experiments.stats.types import Test
-from experiments.stats.winners_curse import LEAST_EFFECTS, Lift
+from experiments.stats.types import LEAST_EFFECTS, Lift, Test
 
 _A_PAGE = 25
 _MOST_METRICS = 10

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from config.models import Environment
 from experiments.models import Experiment, Status
 from experiments.results.outcomes import Effect, Outcome, outcomes_of
-from experiments.stats.winners_curse import Lift, MeasuredEffect, Portfolio
+from experiments.stats.types import Lift, MeasuredEffect
+
+if TYPE_CHECKING:
+    from experiments.stats.winners_curse import Portfolio
 
 MOST_COMPUTED = 5
 """Of the outcomes that are not stored yet, a page computes so many; the periodic task computes them all."""
@@ -85,6 +89,8 @@ class FinishedExperiments:
             effects[experiment.pk, effect.metric, effect.variant] = effect, effect.variant == experiment.winner
 
     def _portfolio(self, metric: _Metric) -> Portfolio:
+        from experiments.stats.winners_curse import Portfolio  # noqa: PLC0415 (see `results.to_stats`)
+
         if metric not in self._portfolios:
             effects = (effect for effect, _ in self._effects[metric].values())
             self._portfolios[metric] = Portfolio(

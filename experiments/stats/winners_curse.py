@@ -23,37 +23,19 @@ of Gelman and others 2013, Bayesian Data Analysis, third edition, and for the pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
-LEAST_EFFECTS = 3
-"""From fewer effects nothing can be learned about how large true effects are."""
+from experiments.stats.types import LEAST_EFFECTS, Lift, MeasuredEffect
+
 SCALE = 0.1
 """The scale of the prior of tau: before there are effects, tau is below it with a chance of one half."""
 _GRID = 1000
 _HALVINGS = 40
 _Z = 1.959963984540054
 """The quantile of the normal distribution at 97.5 %."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredEffect:
-    """A measured lift, such as 0.1 for 10 % more, and the standard error of ln(1 + lift)."""
-
-    lift: float
-    log_error: float
-
-
-@dataclass(frozen=True, slots=True)
-class Lift:
-    """A lift with its 95 % interval."""
-
-    estimate: float
-    lower: float
-    upper: float
 
 
 class Portfolio:
