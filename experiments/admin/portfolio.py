@@ -19,8 +19,9 @@ from experiments.admin.results.history import describe_end, format_briefly, show
 from experiments.models import Experiment
 from experiments.results.outcomes import Effect
 from experiments.results.portfolio import Average, FinishedExperiments, MetricAverages
+from experiments.stats.lifts import LEAST_EFFECTS, Lift
 from experiments.stats.numbers import format_count
-from experiments.stats.types import LEAST_EFFECTS, Lift, Test
+from experiments.stats.types import Test
 
 _A_PAGE = 25
 _MOST_METRICS = 10

@@ -11,7 +11,7 @@ from uuid import UUID
 from config.models import Environment
 from experiments.models import Experiment, Status
 from experiments.results.outcomes import Effect, Outcome, outcomes_of
-from experiments.stats.types import Lift, MeasuredEffect
+from experiments.stats.lifts import Lift, MeasuredEffect
 
 if TYPE_CHECKING:
     from experiments.stats.winners_curse import Portfolio

@@ -19,8 +19,6 @@ GuardrailStatus = Literal["safe", "harmed", "undecided", "silent"]
 
 TUNING_SIZE = 5_000
 """The default N*: the number of users at which always-valid intervals are narrowest."""
-LEAST_EFFECTS = 3
-"""From fewer effects of finished experiments nothing can be learned about how large true effects are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,20 +395,3 @@ class VariantEstimate:
     reason: Reason | None
     comparison: Comparison | None
     raw: VariantEstimate | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredEffect:
-    """A measured lift, such as 0.1 for 10 % more, and the standard error of ln(1 + lift)."""
-
-    lift: float
-    log_error: float
-
-
-@dataclass(frozen=True, slots=True)
-class Lift:
-    """A lift with its 95 % interval."""
-
-    estimate: float
-    lower: float
-    upper: float

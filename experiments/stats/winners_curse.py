@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from experiments.stats.types import LEAST_EFFECTS, Lift, MeasuredEffect
+from experiments.stats.lifts import LEAST_EFFECTS, Lift, MeasuredEffect
 
 SCALE = 0.1
 """The scale of the prior of tau: before there are effects, tau is below it with a chance of one half."""

@@ -14,7 +14,7 @@ from config.models import Environment
 from experiments.models import Experiment, StoredOutcome
 from experiments.results.outcomes import Effect, Outcome
 from experiments.results.portfolio import MOST_COMPUTED, FinishedExperiments
-from experiments.stats.types import MeasuredEffect
+from experiments.stats.lifts import MeasuredEffect
 from experiments.stats.winners_curse import Portfolio
 from tests.admin import sign_in, text_of
 from tests.conftest import NOON

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.stats.types import Lift, MeasuredEffect
+from experiments.stats.lifts import Lift, MeasuredEffect
 from experiments.stats.winners_curse import Portfolio
 
 Z = 1.959964

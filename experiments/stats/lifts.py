@@ -1,0 +1,25 @@
+"""What the correction for the winner's curse is given, and what it returns. It loads no NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEAST_EFFECTS = 3
+"""From fewer effects of finished experiments nothing can be learned about how large true effects are."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredEffect:
+    """A measured lift, such as 0.1 for 10 % more, and the standard error of ln(1 + lift)."""
+
+    lift: float
+    log_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """A lift with its 95 % interval."""
+
+    estimate: float
+    lower: float
+    upper: float
