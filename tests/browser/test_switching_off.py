@@ -51,7 +51,7 @@ def test_switch__of_a_driven_flag__asks_first(visit: Visit, experiment: Experime
 
     page.get_by_role("link", name="button", exact=False).first.press("Enter")
     expect(page.get_by_text("measures nothing while the flag is off")).to_be_visible()
-    page.get_by_role("link", name="e", exact=True).press("Enter")
+    page.get_by_role("link", name="e", exact=True).first.press("Enter")
     expect(page.get_by_text("flag off")).to_be_visible()
 
 

@@ -134,14 +134,16 @@ def test_environment__that_the_domain_refuses__is_refused(
 
 def test_environment__made_the_default__replaces_the_one_that_was(staging: Environment) -> None:
     where = reverse("admin:config_environment_change", args=[staging.pk])
-    assert sign_in().post(where, {"name": "Stage", "is_default": "on", "key": "x"}).status_code == 302
+    sent = {"name": "Stage", "is_default": "on", "key": "x", "version": staging.etag}
+    assert sign_in().post(where, sent).status_code == 302
     assert Environment.objects.default().key == "staging"
     assert Environment.objects.get(pk=staging.pk).name == "Stage"
 
 
 def test_environment__protected_by_the_form__is_shown_so_in_the_list(staging: Environment) -> None:
     client, where = sign_in(), reverse("admin:config_environment_change", args=[staging.pk])
-    client.post(where, {"name": "Staging", "protected": "on", "change_reason": "required"})
+    sent = {"name": "Staging", "protected": "on", "change_reason": "required", "version": staging.etag}
+    client.post(where, sent)
     changed = Environment.objects.get(pk=staging.pk)
     assert (changed.protected, changed.change_reason) == (True, "required")
     assert "asks first required" in text_of(client.get("/admin/config/environment/"))
@@ -149,7 +151,7 @@ def test_environment__protected_by_the_form__is_shown_so_in_the_list(staging: En
 
 def test_environment__edited__is_undone__until_it_changes(staging: Environment) -> None:
     client, where = sign_in(), reverse("admin:config_environment_change", args=[staging.pk])
-    client.post(where, {"name": "Stage", "protected": "on", "change_reason": "none"})
+    client.post(where, {"name": "Stage", "protected": "on", "change_reason": "none", "version": staging.etag})
     made = revision()
     undo = reverse("admin:config_change_undo", args=[made])
     assert undo in client.get(where).content.decode()
@@ -165,7 +167,7 @@ def test_environment__edited__is_undone__until_it_changes(staging: Environment) 
 def test_environment__new_or_the_default__is_not_undone(staging: Environment, page: str) -> None:
     client = sign_in()
     where = reverse(f"admin:config_environment_{page}", args=[] if page == "add" else [staging.pk])
-    client.post(where, {"key": "qa", "name": "Staging", "is_default": "on"})
+    client.post(where, {"key": "qa", "name": "Staging", "is_default": "on", "version": staging.etag})
     shown = client.get(reverse("admin:config_environment_changelist")).content.decode()
     write = Change.objects.latest("revision").write
     assert f"/admin/config/change/{write}/change/" in shown
