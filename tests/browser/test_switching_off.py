@@ -52,7 +52,7 @@ def test_switch__of_a_driven_flag__asks_first(visit: Visit, experiment: Experime
     page.get_by_role("link", name="button", exact=False).first.press("Enter")
     expect(page.get_by_text("measures nothing while the flag is off")).to_be_visible()
     page.get_by_role("link", name="e", exact=True).first.press("Enter")
-    expect(page.get_by_text("flag off")).to_be_visible()
+    expect(page.get_by_text("has been off since").first).to_be_visible()
 
 
 def test_form__of_a_driven_flag__keeps_its_edits_when_cancelled(visit: Visit, experiment: Experiment) -> None:
