@@ -68,7 +68,7 @@ def test_links__without_rights__are_plain_words(running: Experiment) -> None:
 def test_links__of_a_draft__have_no_results_and_no_users() -> None:
     draft = ExperimentFactory(key="draft", metrics=["view"])
     text = text_of(sign_in().get(address(draft, "change")))
-    assert "Experiment Change log Metrics view" in text
+    assert "Experiment Step by step Change log Metrics view" in text
     assert "has not started, so it has no users yet" in text_of(sign_in(username="bo").get(address(draft, "users")))
 
 
