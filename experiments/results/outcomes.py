@@ -20,14 +20,13 @@ from experiments.models import Experiment, Status, StoredOutcome
 from experiments.models.documents import KIND
 from experiments.results.computing import analyse_experiment
 from experiments.results.types import MetricFigures, Results
+from experiments.stats.lifts import Z_95
 from experiments.stats.numbers import format_count
 from experiments.stats.outcomes import Decision
 from experiments.stats.types import Comparison, Estimate, Reason, Test
 
 _FRESH_FOR = timedelta(minutes=10)
 """How long an outcome that is not final is shown before a page computes it again."""
-_Z = 1.959963984540054
-"""The quantile of the normal distribution at 97.5 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class Outcome:
 
 def stored_outcomes(experiments: Iterable[Experiment]) -> dict[UUID, Outcome]:
     """Return the outcomes of stopped experiments as far as they are stored, by experiment, with at most one query."""
-    stopped = {experiment.pk: experiment for experiment in experiments if experiment.status == Status.STOPPED}
+    stopped = _stopped(experiments)
     return {pk: row.outcome for pk, row in _rows(stopped).items()}
 
 
@@ -86,7 +85,7 @@ def outcomes_of(experiments: Iterable[Experiment], at: datetime, *, most: int) -
 
     An outdated one that is not computed is returned as it was stored.
     """
-    stopped = {experiment.pk: experiment for experiment in experiments if experiment.status == Status.STOPPED}
+    stopped = _stopped(experiments)
     rows = _rows(stopped)
     outcomes = {pk: row.outcome for pk, row in rows.items()}
     due = [experiment for pk, experiment in stopped.items() if _is_due(rows.get(pk), at)]
@@ -119,13 +118,16 @@ def compute_outcome(experiment: Experiment, at: datetime) -> Outcome:
 
 def refresh_outcomes(now: datetime) -> str:
     """Compute the outcome of each stopped experiment that has no final one. This is a periodic task."""
-    final = StoredOutcome.objects.filter(is_final=True).values_list("pk", "stopped_at")
-    known = dict(final)
+    known = dict(StoredOutcome.objects.filter(is_final=True).values_list("pk", "stopped_at"))
     stopped = Experiment.objects.filter(status=Status.STOPPED).select_related("environment").order_by("pk")
     due = [experiment for experiment in stopped if known.get(experiment.pk) != experiment.stopped_at]
     for experiment in due:
         compute_outcome(experiment, now)
     return f"computed {format_count(len(due), 'outcome')}"
+
+
+def _stopped(experiments: Iterable[Experiment]) -> dict[UUID, Experiment]:
+    return {experiment.pk: experiment for experiment in experiments if experiment.status == Status.STOPPED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,5 +219,5 @@ def _log_error(test: Test | Reason) -> float | None:
     """Return the standard error of ln(1 + lift) from the 95 % interval of one look."""
     if isinstance(test, Reason) or test.lower is None or test.upper is None or test.lower <= -1:
         return None
-    error = (math.log1p(test.upper) - math.log1p(test.lower)) / (2 * _Z)
+    error = (math.log1p(test.upper) - math.log1p(test.lower)) / (2 * Z_95)
     return error if error > 0 else None

@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.stats.lifts import Z_95
 from experiments.stats.samples import without_rounding
 from experiments.stats.types import Quantile
 
@@ -33,7 +33,6 @@ LEAST_EVENTS = 10
 """The fewest events of different users on each side of a quantile whose error can be estimated."""
 ROUNDING = 1e-12
 """Values that are nearer to each other than this, as a share of the value, are the same."""
-_Z = NormalDist().inv_cdf(0.975)
 
 Numbers = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -157,5 +156,5 @@ class _Spread:
             return 0.0
         squares = without_rounding(float(((below - p * of_users) ** 2).sum()), self._users, alike)
         sigma = sqrt(squares * self._users / (self._users - 1)) / number
-        ends = (self._place(min(max(p + sign * _Z * sigma, 0.0), 1.0) * number).value for sign in (-1, 1))
-        return max(abs(end - place.value) for end in ends) / _Z
+        ends = (self._place(min(max(p + sign * Z_95 * sigma, 0.0), 1.0) * number).value for sign in (-1, 1))
+        return max(abs(end - place.value) for end in ends) / Z_95

@@ -28,14 +28,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from experiments.stats.lifts import LEAST_EFFECTS, Lift, MeasuredEffect
+from experiments.stats.lifts import LEAST_EFFECTS, Z_95, Lift, MeasuredEffect
 
 SCALE = 0.1
 """The scale of the prior of tau: before there are effects, tau is below it with a chance of one half."""
 _GRID = 1000
 _HALVINGS = 40
-_Z = 1.959963984540054
-"""The quantile of the normal distribution at 97.5 %."""
 
 
 class Portfolio:
@@ -68,7 +66,7 @@ class Portfolio:
         """Return the average of some measured effects, which is geometric, as if chance had not chosen them."""
         error = np.sqrt(self._variances[list(chosen)].sum()) / len(chosen)
         mean = self._measured[list(chosen)].mean()
-        return _lift(mean, mean - _Z * error, mean + _Z * error)
+        return _lift(mean, mean - Z_95 * error, mean + Z_95 * error)
 
     def corrected(self, chosen: Sequence[int]) -> Lift | None:
         """Return the average of some true effects, one or more, or None if there are too few effects to learn from."""
