@@ -73,7 +73,7 @@ class SharedMemory:
 
     def __init__(self, processes: Sequence[str]) -> None:
         self.processes = tuple(processes)
-        self._bytes = multiprocessing.get_context("spawn").RawArray("B", _BYTES * len(processes))
+        self._bytes = multiprocessing.get_context("forkserver").RawArray("B", _BYTES * len(processes))
 
     def part_of(self, process: str) -> Part:
         at = self.processes.index(process) * _BYTES

@@ -2,7 +2,7 @@
 
 The supervisor uses private parts of granian: it extends `granian.server.mp.MPServer` and replaces
 its sockets (`_init_shared_socket`, `_drop_shared_socket`, `_sso`, `_shd`), its main loop
-(`_serve_loop`) and how it starts workers (`_spawn_workers`, `_spawn_worker`). It also uses
+(`_serve_loop`) and how it starts workers (`_spawn_workers`, `_spawn_worker`, `WorkerProcess._spawn`). It also uses
 `granian._granian.SocketHolder`. So the version of granian is pinned, and
 `tests/system/test_serve.py` must pass before it is raised.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import threading
@@ -39,8 +38,6 @@ def load(shared: SharedMemory, name: str) -> StreamApplication:
     """Return the application, and make the process end on a signal or when its parent is gone."""
     counting.join(shared, name)
     metrics.streams.set(0)  # of the process before, there may have been many
-    # The same as in every worker: a thread of granian's that wakes up late would abort the process.
-    atexit.register(os._exit, 0)
     raise_limit_of_open_files()
     limit_process(settings.DATABASE_TIMEOUT)
     counting.measure(measure_state)

@@ -7,7 +7,6 @@ It extends private classes of granian; see the docstring of `config.serving`.
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import resource
 import socket
 import threading
@@ -26,7 +25,8 @@ from granian.server.mp import MPServer, WorkerProcess
 
 from config.monitoring import counting, metrics
 from config.monitoring.memory import SharedMemory
-from config.serving import stream_worker, worker
+from config.serving import fork_server, stream_worker, worker
+from config.serving.fork_server import processes
 from config.serving.gateway.gateway import MOST_THREADS
 from config.serving.listening import BACKLOG, count_waiting, direct_new_connections, refuse_new_connections
 
@@ -53,9 +53,6 @@ the queue.
 
 _STREAMS = "streams"
 """What metrics call the process of the event streams."""
-
-# Spawned children share no connection and no lock with this process.
-_processes = multiprocessing.get_context("spawn")
 
 
 def _name_of(worker: int) -> str:
@@ -92,13 +89,13 @@ class Supervisor(MPServer):
         self.sockets = sockets
         self._streams = _StreamServer(stream_socket)
         self._places = _Places(sockets)
-        self.is_stopping = _processes.RawValue("b", 0)
+        self.is_stopping = processes.RawValue("b", 0)
         self._shared = SharedMemory([*map(_name_of, range(len(sockets))), _STREAMS, "supervisor"])
         self.has_given_up = False
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGHUP."""
-        multiprocessing.set_start_method("spawn", force=True)
+        fork_server.start()
         counting.join(self._shared, "supervisor")
         logger.addFilter(_is_not_about_threads)
         loader = partial(worker.load, self.is_stopping, self._streams.bind_port)
@@ -198,7 +195,7 @@ class _Places:
 
     def __init__(self, sockets: Sequence[socket.socket]) -> None:
         self._sockets = sockets
-        self._are_taken = _processes.RawArray("b", [1] * len(sockets))
+        self._are_taken = processes.RawArray("b", [1] * len(sockets))
         self._vacant: set[int] = set()
 
     def taker(self, index: int) -> Callable[[], None]:

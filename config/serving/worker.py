@@ -4,7 +4,6 @@ it.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import multiprocessing
 import os
@@ -13,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.util import Finalize
 
 from granian.server import mp
 
@@ -34,6 +34,7 @@ from config.serving.probes import measure_state
 from config.serving.saver import Saver
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 10_000
+_SECONDS_BETWEEN_LOOKS_AT_PARENTS = 1
 _THREADS_OF_EVALUATIONS = 4
 """They read and record the exposures of users of flags that an experiment drives."""
 
@@ -48,10 +49,8 @@ def load(
     worker_process.stream_port = stream_port
     counting.join(shared, name)
     limit_process(settings.DATABASE_TIMEOUT)
-    # A thread of granian's that wakes up while Python shuts down would abort the process.
-    atexit.register(os._exit, 0)
-    # What is registered later runs earlier.
-    atexit.register(worker_process.worker_ends.send_robust, sender=None)
+    # A fork does not run what is registered with `atexit`.
+    Finalize(None, worker_process.worker_ends.send_robust, kwargs={"sender": None}, exitpriority=0)
     follower = Follower(Listener(), Saver())
     follower.start()
     follower.wait_for_state()
@@ -80,10 +79,15 @@ def exempt_loaded_objects_from_collection() -> None:
 
 
 def end_with_parent() -> None:
-    """Wait for the parent to end, and then end: an orphaned worker would occupy the port forever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
+    """Wait for the supervisor or the fork server to end, and then end.
+
+    Without the supervisor, this process would occupy the port forever. Without the fork server, the supervisor does not
+    know that this process is alive, and starts another in its place.
+    """
+    supervisor, fork_server = multiprocessing.parent_process(), os.getppid()
+    if supervisor is not None:
+        while supervisor.is_alive() and os.getppid() == fork_server:
+            supervisor.join(_SECONDS_BETWEEN_LOOKS_AT_PARENTS)
         os.kill(os.getpid(), signal.SIGTERM)
 
 

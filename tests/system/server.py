@@ -128,11 +128,13 @@ class Server:
         """The process that serves event streams, if there is one at this moment."""
         return next((pid for pid in self._children() if _listens(pid, self.stream_port)), None)
 
-    def _children(self) -> list[int]:
-        """Those that are not Python's resource tracker."""
+    def fork_server_pids(self) -> list[int]:
+        """Python's fork server, which starts the others for the main process, if there is one at this moment."""
         assert self.process is not None
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+        return [pid for pid in _children_of(self.process.pid) if _is_fork_server(pid)]
+
+    def _children(self) -> list[int]:
+        return [child for pid in self.fork_server_pids() for child in _children_of(pid)]
 
     def pids(self) -> list[int]:
         """The main process and those that serve."""
@@ -165,6 +167,18 @@ class Server:
 
 
 _no_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # shared, because httpx would load certificates for every client
+
+
+def _children_of(pid: int) -> list[int]:
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _is_fork_server(pid: int) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return "multiprocessing.forkserver" in Path(f"/proc/{pid}/cmdline").read_text()
+    return False
 
 
 def _listens(pid: int, port: int) -> bool:

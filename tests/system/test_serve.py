@@ -75,24 +75,6 @@ def test_serve__worker_killed__is_replaced_while_every_connection_is_served(
     assert first[0] not in server.worker_pids()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can direct connections")
-def test_serve__worker_killed__its_successor_gets_no_client_before_it_serves(
-    start_server: Callable[..., Server],
-) -> None:
-    server = start_server()
-    killed = server.worker_pids()[0]
-    before = {*server.worker_pids()}
-    os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: bool({*server.worker_pids()} - before), "there is a successor", 30)
-    [successor] = {*server.worker_pids()} - before
-    os.kill(successor, signal.SIGSTOP)
-    try:
-        for _ in range(40):
-            assert server.ask("GET", "/v1/flags").status_code == 200
-    finally:
-        os.kill(successor, signal.SIGCONT)
-
-
 def test_serve__workers_killed_shortly_after_one_another__are_all_replaced(start_server: Callable[..., Server]) -> None:
     server = start_server()
     for _ in range(4):
@@ -133,6 +115,27 @@ def test_serve__main_process_killed__its_workers_end_too(start_server: Callable[
     os.kill(server.process.pid, signal.SIGKILL)
     server.process.wait()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the workers end", 30)
+
+
+def test_serve__fork_server__has_one_thread_and_no_connection(start_server: Callable[..., Server]) -> None:
+    [pid] = start_server().fork_server_pids()
+    assert len([*Path(f"/proc/{pid}/task").iterdir()]) == 1
+    names = [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir()]
+    # The one on which it is asked for processes.
+    assert len([name for name in names if name.startswith("socket:")]) == 1
+    assert not [name for name in names if "sqlite" in name or "runtime" in name]
+
+
+def test_serve__fork_server_killed__is_replaced_with_all_that_it_started(start_server: Callable[..., Server]) -> None:
+    server = start_server()
+    before = {*server.fork_server_pids(), *server.worker_pids(), server.stream_pid()}
+    os.kill(server.fork_server_pids()[0], signal.SIGKILL)
+    for _ in range(20):
+        assert server.ask("GET", "/v1/flags").status_code == 200
+    wait_until(lambda: len(server.worker_pids()) == 2 and server.stream_pid() is not None, "all are replaced", 30)
+    assert not {*server.fork_server_pids(), *server.worker_pids(), server.stream_pid()} & before
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in before), "the others end", 30)
+    assert server.stop() == 0
 
 
 def serve(server: Server, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:

@@ -153,7 +153,7 @@ def test_worker__loaded__gives_granian_a_gateway_that_knows_the_port_of_the_stre
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mp, "_wsgi_call_wrap", None)
-    monkeypatch.setattr(worker.atexit, "register", lambda *_, **__: None)
+    monkeypatch.setattr(worker, "Finalize", lambda *_, **__: None)
     monkeypatch.setattr(worker, "raise_limit_of_open_files", lambda: None)
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
     monkeypatch.setattr(worker.Follower, "wait_for_state", lambda _: None)
