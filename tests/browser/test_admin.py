@@ -225,7 +225,7 @@ def test_flag__saved_from_a_tab_of_the_other_environment__is_refused(visit: Visi
     expect(other.get_by_text("in Staging").first).to_be_visible()
     visit.page.fill("#id_description", "Meant for production")
     visit.page.get_by_role("button", name="Save", exact=True).click()
-    expect(visit.page.get_by_text("You opened this page in another environment")).to_be_visible()
+    expect(visit.page.locator(".errornote")).to_contain_text("You opened this page in another environment")
     expect(visit.page.locator("#id_description")).to_have_value("Meant for production")
     assert stored().description == ""
 

@@ -84,7 +84,9 @@ def test_statements__that_wait_for_a_lock__are_ended(servers: tuple[Server, Serv
         connection.execute("LOCK TABLE events_event")
         writes = [writers.submit(server.ask, "POST", "/v1/events", json=EVENT) for _ in range(4)]
         answers = [write.result(SECONDS) for write in writes]
-        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%events_event%'"
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT%events_event%'"
+        )
         wait_until(lambda: connection.execute(waiting).fetchone() == (0,), "no statement waits any more", SECONDS)
     assert {answer.status_code for answer in answers} == {503}
     assert server.ask("POST", "/v1/events", json=EVENT).status_code == 202
