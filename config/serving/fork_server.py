@@ -11,7 +11,9 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import forkserver, util
+from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 from granian._granian import SocketHolder
@@ -28,21 +30,21 @@ _ATTEMPTS, _SECONDS_BETWEEN_ATTEMPTS = 100, 0.05
 def start() -> None:
     """Begin to load the code in the background. Processes that are started later wait until it is loaded."""
     # Python 3.11.0 listens on a socket that any user of the machine may connect to, unless it cannot.
-    util.abstract_sockets_supported = False  # type: ignore[attr-defined]  # private
+    util.abstract_sockets_supported = False  # type: ignore[misc]  # final
     # Before Python 3.14.1, the fork server looks for modules in the current folder alone.
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     forkserver.set_forkserver_preload([*_LOADED])
     forkserver.ensure_running()
 
 
-class _Fork(processes.Process):
+class _Fork(ForkServerProcess):
     def start(self) -> None:
         """Ask again if the fork server is ending just now: for a moment, it seems to be alive."""
         for _ in range(_ATTEMPTS):
-            try:
-                return super().start()
-            except (ConnectionError, EOFError):
-                time.sleep(_SECONDS_BETWEEN_ATTEMPTS)
+            with suppress(ConnectionError, EOFError):
+                super().start()
+                return
+            time.sleep(_SECONDS_BETWEEN_ATTEMPTS)
         super().start()
 
 
