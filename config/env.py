@@ -5,6 +5,8 @@ that names it.
 from __future__ import annotations
 
 import logging
+import os
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -38,6 +40,17 @@ class Env(environ.Env):
     def time_zone(self, var: str, default: str) -> str:
         name: str = self.get_value(var, cast=_time_zone, default=default)
         return name
+
+    def folder(self, var: str, default: str) -> Path:
+        """Return a folder in which this process can write. It is made if need be, for its owner alone."""
+        path = Path(self.str(var, default=default))
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ImproperlyConfigured(f"{var} must be a folder; {path} cannot be one: {error.strerror}.") from error
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise ImproperlyConfigured(f"{var} must be a folder that this user can write to, unlike {path}.")
+        return path
 
     def db_url(self, var: str, default: str) -> dict[str, Any]:
         try:

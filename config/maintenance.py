@@ -12,6 +12,7 @@ from datetime import datetime
 from django.db import connection
 
 from config.database.locks import advisory_lock
+from config.database.outages import is_outage
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ def _run(name: str, work: Work, now: datetime) -> Report:
         with advisory_lock(f"maintain {name}") as is_ours:
             return Report(name, work(now) if is_ours else "skipped, because another process is running it")
     except Exception as error:
+        if is_outage(error):
+            return Report(name, "failed, because the database does not answer", has_failed=True)
         logger.exception("The periodic task %r failed", name)
         connection.close_if_unusable_or_obsolete()  # so that the next task gets a working connection
         return Report(name, f"failed ({type(error).__name__}); see the log", has_failed=True)

@@ -1,4 +1,4 @@
-"""Registers the system checks and periodic tasks of the project, and creates the environments of a
+"""Registers the system checks, examinations and periodic tasks of the project, and creates the environments of a
 new database.
 """
 
@@ -13,6 +13,7 @@ from django.utils import timezone
 from config import checks, maintenance  # noqa: F401 (registers the checks)
 from config.database.idempotency import delete_expired
 from config.database.timeouts import UNLIMITED, limit_process
+from config.doctor import database, host, proxy  # noqa: F401 (registers what they examine)
 from config.keys.environments import create_first_environments
 
 maintenance.register("idempotency keys", delete_expired)

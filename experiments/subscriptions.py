@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from config.doctor import examinations
 from config.maintenance import register
 from config.serving.worker_process import worker_starts
 from events.queries.experiment_names import asking_for_names
@@ -33,6 +34,7 @@ worker_starts.connect(lag.start, dispatch_uid="experiments.lag")
 worker_starts.connect(upkeep.start, dispatch_uid="experiments.upkeep")
 exposures.register(load=stored, record=record)
 sources.register(names=attributes_read, variants=stored_variants)
+examinations.register("results", lag.examine, needs_schema=True)
 register("exposures of forced variants", remove_all_forced_exposures)  # before the results are refreshed
 register("results of experiments", refresh_results)
 register("outcomes of experiments", refresh_outcomes)  # after the results are frozen

@@ -19,7 +19,7 @@ def require_schema() -> None:
     if missing := missing_migrations():
         names = ", ".join(f"{app}.{name}" for app, name in missing[:5])
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        raise SchemaIsBehind(f"the database lacks the migrations {names}{more}; run `manage.py migrate`")
+        raise SchemaIsBehind(f"The database lacks the migrations {names}{more}; run `manage.py migrate`")
 
 
 def missing_migrations() -> Sequence[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.db import Error, connection
@@ -12,12 +13,14 @@ from django.db.models import Min
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from config.doctor.examinations import Finding, Options, ok, warning
 from config.monitoring import counting, metrics
 from experiments.models import Experiment, Status
 
 logger = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LOOKS = 30
+_LONGEST = timedelta(hours=2)
 _FIRST_PROCESS = "worker-1"
 """The one that looks: the others would find the same."""
 
@@ -27,6 +30,17 @@ def longest(now: datetime) -> timedelta:
     moment = Coalesce("aggregate_state__folded_at", "started_at")
     oldest = Experiment.objects.filter(status=Status.RUNNING).aggregate(oldest=Min(moment))["oldest"]
     return max(timedelta(), now - oldest) if oldest is not None else timedelta()
+
+
+def examine(_: Options) -> Iterator[Finding]:
+    """Tell `manage.py doctor` whether somebody brings results up to date."""
+    lag = longest(timezone.now())
+    hours = lag.total_seconds() / 3600
+    if lag > _LONGEST:
+        words = f"Results of a running experiment were not brought up to date for {hours:,.0f} hours."
+        yield warning(words, "Let cron run `manage.py maintain` once an hour, and look at what it prints.")
+    else:
+        yield ok(f"The results of running experiments are at most {hours:,.1f} hours old.")
 
 
 def start(**_: object) -> None:

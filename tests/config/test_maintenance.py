@@ -55,14 +55,20 @@ def test_maintain__a_task_runs_elsewhere__is_skipped_and_the_others_run():
 
 
 def test_maintain__a_task_fails__the_others_run_and_the_command_fails_without_its_words(caplog):
-    maintenance.register("purge", fail)
+    maintenance.register("purge", lambda _: int("password=hunter2"))
     maintenance.register("counts", lambda _: "nothing to do")
     out, err, failure = run()
     assert out == "counts: nothing to do\n"
-    assert err == "purge: failed (OperationalError); see the log\n"
+    assert err == "purge: failed (ValueError); see the log\n"
     assert failure == "These tasks failed: purge."
     assert "hunter2" not in out + err + failure
     assert caplog.records[0].exc_info is not None
+
+
+def test_maintain__the_database_is_away__is_said_without_a_traceback(caplog):
+    maintenance.register("purge", fail)
+    assert run()[1] == "purge: failed, because the database does not answer\n"
+    assert not caplog.records
 
 
 def test_maintain__a_task_has_failed__its_lock_is_free_again():

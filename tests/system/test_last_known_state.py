@@ -145,10 +145,13 @@ def test_server__database_without_its_tables__serves_the_last_known_state_until_
     assert server.stop() == 0
     file = Path(server.environment["DATABASE_URL"].removeprefix("sqlite:///"))
     moved = [part.rename(part.with_name(f"away-{part.name}")) for part in file.parent.glob(f"{file.name}*")]
+    file.mkdir()  # which cannot be opened
     server.start()
     assert is_stale_everywhere(server)
-    assert "the database lacks the migrations" in server.log.read_text()
+    assert "This server starts from the last known state" in server.log.read_text()
+    file.rmdir()
     wait_until(lambda: readiness(server) == (503, "up"), "the probe says that migrations are missing", 30)
+    assert "The database lacks the migrations" in server.log.read_text()
     for part in file.parent.glob(f"{file.name}*"):
         part.unlink()
     for part in moved:

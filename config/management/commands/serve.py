@@ -8,7 +8,13 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import ERROR, WARNING
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error, connection
 
+from config.database.outages import is_outage
+from config.database.schema import SchemaIsBehind, require_schema
+from config.database.timeouts import limit_process
+from config.management.migrating import migrate
+from config.management.program import words_of
 from config.serving.listening import CannotListen, listen, listen_for_streams
 from config.serving.supervisor import Supervisor
 
@@ -28,8 +34,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--workers", type=int, default=os.cpu_count(), help="the number of worker processes (default: one per core)"
         )
+        parser.add_argument(
+            "--migrate",
+            action="store_true",
+            help="first apply the migrations that the database lacks; several hosts may do this at the same time",
+        )
 
-    def handle(self, *, host: str, port: int, stream_port: int | None, workers: int, **_: Any) -> None:
+    def handle(self, *, host: str, port: int, stream_port: int | None, workers: int, **options: Any) -> None:
         # With DEBUG off, any warning of a system check prevents the start.
         is_production = not settings.DEBUG
         self.check(include_deployment_checks=is_production, fail_level=WARNING if is_production else ERROR)
@@ -41,9 +52,30 @@ class Command(BaseCommand):
             stream_socket = listen_for_streams(host, stream_port, beside=port)
         except CannotListen as error:
             raise CommandError(str(error)) from error
+        self._look_at_database(applies=options["migrate"])
         server = Supervisor(sockets, stream_socket)
         self._greet(host, port=port, stream_port=stream_socket.getsockname()[1])
         server.run()
+
+    def _look_at_database(self, *, applies: bool) -> None:
+        """Refuse a database that lacks migrations. One that does not answer is looked at later, by the workers."""
+        try:
+            limit_process(settings.DATABASE_TIMEOUT)
+            if applies:
+                migrate(self.stdout)
+            require_schema()
+        except SchemaIsBehind as error:
+            raise CommandError(f"{error}, or serve with --migrate.") from error
+        except Error as error:
+            if not is_outage(error):
+                raise
+            self.stderr.write(
+                f"{words_of(error)} This server starts from the last known state in RUNTIME_DIR, if there is one, and "
+                "tries again every second.",
+                self.style.WARNING,
+            )
+        finally:
+            connection.close()
 
     def _greet(self, host: str, port: int, stream_port: int) -> None:
         origin = f"http://[{host}]" if ":" in host else f"http://{host}"

@@ -9,7 +9,8 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
+
+from config.management.migrating import migrate
 
 _ADMIN = "admin"
 
@@ -24,13 +25,8 @@ class Command(BaseCommand):
         self.stdout.write(f"The database is ready: {connection.display_name}, {connection.settings_dict['NAME']}")
 
     def _migrate(self) -> None:
-        executor = MigrationExecutor(connection)
-        pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
-        # Even with none pending: `migrate` also creates the environments, which an interruption may
-        # have prevented.
-        call_command("migrate", verbosity=0, interactive=False)
-        if pending:
-            self.stdout.write(f"Applied {len(pending)} migrations.")
+        if applied := migrate(self.stdout, verbosity=0):
+            self.stdout.write(f"Applied {applied} migrations.")
 
     def _create_admin(self) -> None:
         if User.objects.exists():

@@ -1,0 +1,122 @@
+"""What is examined through the proxy: whether it passes on what the service needs, and the event streams."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from config.doctor.examinations import Finding, Options, error, ok, register, warning
+
+_SECONDS = 10
+_MOST_BYTES = 10_000
+_PATH_OF_STREAMS = "/ofrep/v1/streams/doctor"
+"""A stream that this address asks for is refused, because it has no token."""
+_REDIRECTS = range(300, 400)
+
+
+class _Answer(NamedTuple):
+    status: int
+    location: str
+    body: bytes
+
+
+def examine_proxy(options: Options) -> Iterator[Finding]:
+    if not settings.DEBUG and not getattr(settings, "SECURE_PROXY_SSL_HEADER", None):
+        yield error(
+            "SECURE_PROXY_SSL_HEADER is not set, so every request is redirected to HTTPS for ever.",
+            "Set it to X-Forwarded-Proto, and have the proxy set that header in every request.",
+        )
+    if options.url is None:
+        yield ok("Not asked through it; `--url https://...` does that.")
+    else:
+        yield from _ask_through(options.url)
+
+
+def _ask_through(url: str) -> Iterator[Finding]:
+    probe = _ask(url, "/livez")
+    if isinstance(probe, str):
+        yield error(
+            f"{url} does not answer: {probe}.", "Check that the proxy and `serve` run, and the name of the host."
+        )
+        return
+    if probe.status != HTTPStatus.OK or b'"live"' not in probe.body:
+        yield error(f"{url}/livez answers {probe.status}.", "Have the proxy pass all paths on to the port of `serve`.")
+        return
+    page = _ask(url, "/admin/login/")
+    if not isinstance(page, str) and page.status in _REDIRECTS:
+        yield error(
+            f"{url}/admin/login/ redirects to {page.location}: the service takes the request for one over HTTP.",
+            f"Have the proxy set {_name_of_header()} to https.",
+        )
+    elif not isinstance(page, str) and page.status == HTTPStatus.BAD_REQUEST:
+        yield error(
+            f"{url}/admin/login/ answers 400: the service refuses this name of the host.",
+            "Have the proxy pass `Host` on, and add its name to ALLOWED_HOSTS.",
+        )
+    elif isinstance(page, str) or page.status != HTTPStatus.OK:
+        problem = page if isinstance(page, str) else page.status
+        yield error(f"{url}/admin/login/ answers {problem}.", "Look into the log of `serve`.")
+    else:
+        yield ok(f"{url} answers, over HTTPS as it sees it.")
+    forged = _ask(url, "/admin/login/", {_name_of_header(): "http"})
+    if url.startswith("https:") and not isinstance(forged, str) and forged.status in _REDIRECTS:
+        yield error(
+            f"The proxy passes a client's own {_name_of_header()} on.",
+            f"Have it set {_name_of_header()} itself, whatever the client sent.",
+        )
+
+
+def examine_streams(_: Options) -> Iterator[Finding]:
+    if not settings.STREAM_URL:
+        if not settings.DEBUG:
+            yield warning(
+                "STREAM_URL is not set, so clients behind HTTPS learn of changes only when they ask.",
+                "Pass /ofrep/v1/streams/ on to the port of the streams, and set STREAM_URL to that address.",
+            )
+        return
+    answer = _ask(settings.STREAM_URL, _PATH_OF_STREAMS)
+    if not isinstance(answer, str) and answer.status == HTTPStatus.UNAUTHORIZED:
+        yield ok(f"{settings.STREAM_URL} answers.")
+        return
+    problem = answer if isinstance(answer, str) else f"it answers {answer.status}"
+    yield error(
+        f"No stream can be read at {settings.STREAM_URL}: {problem}.",
+        "Check that `serve` runs, and have the proxy pass /ofrep/v1/streams/ on to its port of the streams.",
+    )
+
+
+def _name_of_header() -> str:
+    name, _ = getattr(settings, "SECURE_PROXY_SSL_HEADER", None) or ("HTTP_X_FORWARDED_PROTO", "https")
+    return name.removeprefix("HTTP_").replace("_", "-").title()
+
+
+def _ask(url: str, path: str, headers: Mapping[str, str] | None = None) -> _Answer | str:
+    """Return the answer to a GET, or why there is none. Redirects are not followed."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return "it must be an address such as https://flags.example.com"
+        if parts.scheme == "https":
+            connection: HTTPConnection = HTTPSConnection(
+                parts.hostname, parts.port, timeout=_SECONDS, context=ssl.create_default_context()
+            )
+        else:
+            connection = HTTPConnection(parts.hostname, parts.port, timeout=_SECONDS)
+        try:
+            connection.request("GET", parts.path.rstrip("/") + path, headers=dict(headers or {}))
+            response = connection.getresponse()
+            return _Answer(response.status, response.getheader("Location", ""), response.read(_MOST_BYTES))
+        finally:
+            connection.close()
+    except (OSError, HTTPException, ValueError) as problem:
+        return str(problem) or type(problem).__name__
+
+
+register("proxy", examine_proxy)
+register("streams", examine_streams)

@@ -1,0 +1,82 @@
+"""Running a command as a program: what an operator can cause ends it with a line that says what to do."""
+
+from __future__ import annotations
+
+import errno
+import signal
+from collections.abc import Sequence
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import execute_from_command_line
+from django.core.management.base import SystemCheckError
+from django.db import DatabaseError, Error, NotSupportedError
+
+from config.database.outages import is_outage
+from config.database.schema import SchemaIsBehind, require_schema
+
+_OF_THE_SYSTEM = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
+"""Errors of files that are no defect of a command: no right to a file, or no room on a disk."""
+
+
+_NO_RIGHT = "42501"
+"""PostgreSQL's code for a user who may not do this."""
+_MIGRATES = ("migrate", "serve", "setup")
+
+
+def run(arguments: Sequence[str]) -> str | int | None:
+    """Run a command, and return what `sys.exit` takes. With `--traceback`, errors are raised instead."""
+    try:
+        execute_from_command_line([*arguments])
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except (ImproperlyConfigured, SystemCheckError, Error, OSError) as error:
+        words = None
+        if "--traceback" not in arguments:
+            words = explain(error, needs_schema=arguments[1] not in _MIGRATES)
+        if words is None:
+            raise
+        return words
+    return None
+
+
+def explain(error: Exception, *, needs_schema: bool) -> str | None:
+    """Return what went wrong and what to do, or None if it is a defect."""
+    match error:
+        case ImproperlyConfigured() | SystemCheckError():
+            return str(error)
+        case OSError():
+            return f"{error.filename}: {error.strerror}." if error.filename and error.errno in _OF_THE_SYSTEM else None
+        case Error():
+            return (_explain_old_schema() if needs_schema else None) or _explain_database(error)
+    return None
+
+
+def words_of(error: Error) -> str:
+    """Return that the database does not answer, and how it put that. What a driver says has no password in it."""
+    return f"The database does not answer: {_first_line(error)}."
+
+
+def _first_line(error: Error) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
+
+
+def _explain_old_schema() -> str | None:
+    """Return which migrations the database lacks, if it does: a statement that failed may need them."""
+    try:
+        require_schema()
+    except SchemaIsBehind as behind:
+        return f"{behind}."
+    except Error:
+        return None
+    return None
+
+
+def _explain_database(error: Error) -> str | None:
+    if is_outage(error):
+        return f"{words_of(error)}\nCheck DATABASE_URL, and whether the database runs; `manage.py doctor` looks closer."
+    has_right = getattr(error.__cause__, "sqlstate", None) != _NO_RIGHT
+    # A file that is no database, or damaged; and a database that is too old for Django.
+    if has_right and type(error) is not DatabaseError and not isinstance(error, NotSupportedError):
+        return None
+    return f"The database cannot be used: {_first_line(error)}.\nCheck DATABASE_URL, and the rights of its user."
