@@ -7,6 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
+from django.templatetags.static import static
+
 from config.env import Env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -84,6 +86,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "whitenoise.runserver_nostatic",  # `runserver`, too, serves static files by the middleware below
     "django.contrib.staticfiles",
     "corsheaders",
     "rest_framework",
@@ -101,7 +104,8 @@ MIDDLEWARE = [
     "config.api.edge.CrossOriginMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.serving.static_files.StaticFilesMiddleware",
+    "config.admin.browser_middleware.CompressionMiddleware",
     "config.admin.browser_middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -158,9 +162,13 @@ AUTH_PASSWORD_VALIDATORS = [
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [("guide/images", BASE_DIR / "templates" / "guide" / "images")]
-# Static files are served from the packages that contain them, so an upgrade needs no
+# A server copies the static files from the packages that contain them when it starts, so an upgrade needs no
 # `collectstatic`.
+STATIC_ROOT = RUNTIME_DIR / "static"
+STORAGES = {"staticfiles": {"BACKEND": "config.serving.static_files.VersionedStorage"}}
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = False  # True in tests; like code, files are read when a server starts
+WHITENOISE_IMMUTABLE_FILE_TEST = f"^{STATIC_URL}[0-9a-f]{{16}}/"
 
 LOGIN_REDIRECT_URL = "admin:index"
 SESSION_ENGINE = "config.admin.browser_middleware"
@@ -229,12 +237,12 @@ UNFOLD = {
     "SITE_TITLE": "Halyard",
     "SITE_HEADER": "Halyard",
     "SITE_SUBHEADER": "Flags and experiments",
-    "SITE_ICON": f"{STATIC_URL}config/halyard.svg",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}config/halyard.svg"}],
+    "SITE_ICON": lambda _: static("config/halyard.svg"),
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("config/halyard.svg")}],
     "SITE_URL": None,
     "SHOW_VIEW_ON_SITE": False,
-    "STYLES": [f"{STATIC_URL}config/admin.css"],
-    "SCRIPTS": [f"{STATIC_URL}config/local_times.js"],
+    "STYLES": [lambda _: static("config/admin.css")],
+    "SCRIPTS": [lambda _: static("config/local_times.js")],
     "GLOBAL_CALLBACK": "config.admin.current_environment.page_context",
     "DASHBOARD_CALLBACK": "experiments.admin.dashboard.add_overview",
     "BORDER_RADIUS": "8px",

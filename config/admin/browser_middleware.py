@@ -11,6 +11,8 @@ from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.db import Error
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
 from django.utils.deprecation import MiddlewareMixin
 
 from config.admin.failure_pages import answer_unavailable
@@ -48,6 +50,17 @@ class MessageMiddleware(ForBrowsers, messages.MessageMiddleware):
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         """Keep no message of a request that failed: what it says was done may have been undone."""
         return response if response.status_code >= 500 else super().process_response(request, response)
+
+
+class CompressionMiddleware(GZipMiddleware):
+    """Django's own, for pages alone. It hides their exact length, from which an attacker could guess a secret in them.
+
+    Answers of the API stay as they are, because the fast lane gives the same bytes.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        is_page = response.headers.get("Content-Type", "").startswith("text/html")
+        return super().process_response(request, response) if is_page else response
 
 
 class SessionStore(db.SessionStore):
