@@ -4,6 +4,7 @@ that names it.
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 from pathlib import Path
@@ -12,6 +13,8 @@ from zoneinfo import ZoneInfo
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Env(environ.Env):
@@ -52,6 +55,10 @@ class Env(environ.Env):
             raise ImproperlyConfigured(f"{var} must be a folder that this user can write to, unlike {path}.")
         return path
 
+    def networks(self, var: str, default: list[Network]) -> list[Network]:
+        networks: list[Network] = self.get_value(var, cast=_networks, default=default)
+        return networks
+
     def db_url(self, var: str, default: str) -> dict[str, Any]:
         try:
             if self.get_value(var, default=default).partition(":")[0] not in self.DATABASES:
@@ -77,9 +84,14 @@ def _time_zone(text: str) -> str:
         raise ValueError from error
 
 
+def _networks(text: str) -> list[Network]:
+    return [ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip()]
+
+
 _WANTED = {
     bool: "true or false",
     int: "a whole number",
     _log_level: "DEBUG, INFO, WARNING or ERROR",
+    _networks: "networks separated by commas, such as 10.1.0.0/16,127.0.0.1/32",
     _time_zone: "the name of a time zone, such as Europe/Zurich",
 }

@@ -1,6 +1,6 @@
-"""The models that all apps use: environments, API keys, the change log, and stored responses.
+"""The models that all apps use: environments, API keys, the change log, stored responses, and webhooks.
 
-Only `config.keys`, `config.change_log` and `config.database` write them.
+Only `config.keys`, `config.change_log`, `config.database` and `config.webhooks` write them.
 """
 
 from __future__ import annotations
@@ -121,6 +121,9 @@ class Source(models.TextChoices):
     ADMIN = "admin", "Admin"
     COMMAND = "command", "Command"
 
+
+KINDS = ("api_key", "environment", "experiment", "flag", "kill_switch", "metric", "segment", "webhook")
+"""The kinds of objects whose changes the log has."""
 
 SEGMENT = "segment"
 SEGMENT_MEMBERS = "segment_members"
@@ -249,3 +252,88 @@ class Epoch(models.Model):
 
     def __str__(self) -> str:
         return str(self.number)
+
+
+class WebhookFormat(models.TextChoices):
+    """What reads the bodies of a webhook."""
+
+    PLAIN = "plain", "JSON, for programs"
+    SLACK = "slack", "Slack"
+    TEAMS = "teams", "Microsoft Teams"
+
+
+class Webhook(models.Model):
+    """An address that gets a message about each write of configuration, and which writes it gets.
+
+    Empty `environments`, `kinds` or `tags` mean all. The secrets are stored as they are, because they sign messages.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=200)
+    url = models.CharField(max_length=2000)
+    format = models.CharField(max_length=10, choices=WebhookFormat.choices)
+    environments: models.JSONField[list[str], list[str]] = models.JSONField(default=list, blank=True)
+    kinds: models.JSONField[list[str], list[str]] = models.JSONField(default=list, blank=True)
+    tags: models.JSONField[list[str], list[str]] = models.JSONField(default=list, blank=True)
+    secret = models.CharField(max_length=100, editable=False)
+    previous_secret = models.CharField(max_length=100, blank=True, default="", editable=False)
+    previous_until = models.DateTimeField(null=True, editable=False)
+    """Until when messages also have a signature by the secret before."""
+    revision = models.BigIntegerField(editable=False)
+    """The last revision of the change log that was looked at: later changes have no message yet."""
+    paused_at = models.DateTimeField(null=True, editable=False)
+    failing_since = models.DateTimeField(null=True, editable=False)
+    """When the first attempt failed after the last one that succeeded."""
+    version = models.BigIntegerField(editable=False)
+    created_at = models.DateTimeField(editable=False)
+
+    class Meta:
+        ordering = ("name", "pk")
+        constraints = (
+            models.CheckConstraint(condition=Q(format__in=WebhookFormat.values), name="webhook_format_known"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.version}"'
+
+
+class DeliveryState(models.TextChoices):
+    WAITING = "waiting", "waiting"
+    DELIVERED = "delivered", "delivered"
+    FAILED = "failed", "failed"
+
+
+class Delivery(models.Model):
+    """A message to a webhook: about the write whose first change has this `revision`, or a test without one.
+
+    While it waits, `due_at` is the time of the next attempt. A process that makes an attempt moves it on, so that no
+    other process does. `attempts` are the latest ones.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    revision = models.BigIntegerField(null=True)
+    summary = models.CharField(max_length=200)
+    body = models.TextField()
+    state = models.CharField(max_length=10, choices=DeliveryState.choices, default=DeliveryState.WAITING)
+    created_at = models.DateTimeField(db_index=True)
+    due_at = models.DateTimeField()
+    give_up_at = models.DateTimeField()
+    tries = models.PositiveIntegerField(default=0)
+    attempts: models.JSONField[list[dict[str, Any]], list[dict[str, Any]]] = models.JSONField(default=list)
+
+    class Meta:
+        verbose_name_plural = "deliveries"
+        ordering = ("-id",)
+        indexes = (models.Index(fields=("due_at",), condition=Q(state="waiting"), name="delivery_due"),)
+        constraints = (
+            models.UniqueConstraint(fields=("webhook", "revision"), name="delivery_once_a_write"),
+            models.CheckConstraint(condition=Q(state__in=DeliveryState.values), name="delivery_state_known"),
+        )
+
+    def __str__(self) -> str:
+        return self.summary

@@ -36,6 +36,8 @@ METRICS_TOKEN = env.str("METRICS_TOKEN", default="")  # lets other hosts read /m
 FAST_LANE = env.bool("FAST_LANE", default=True)  # answers what clients ask most without Django's own handling
 EVENT_RETENTION_DAYS = env.int("EVENT_RETENTION_DAYS", default=None)  # `maintain` purges older events
 RECENT_USERS = env.bool("RECENT_USERS", default=True)  # keep a sample of them, to preview what a change does
+WEBHOOK_ALLOW_HTTP = env.bool("WEBHOOK_ALLOW_HTTP", default=DEBUG)  # otherwise, webhooks need https://
+WEBHOOK_PRIVATE_NETWORKS = env.networks("WEBHOOK_PRIVATE_NETWORKS", default=[])  # that webhooks may call
 TIME_ZONE = env.time_zone("TIME_ZONE", default="UTC")
 LOG_LEVEL = env.log_level("LOG_LEVEL", default="INFO")
 

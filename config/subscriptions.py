@@ -15,8 +15,12 @@ from config.database.idempotency import delete_expired
 from config.database.timeouts import UNLIMITED, limit_process
 from config.doctor import database, host, proxy  # noqa: F401 (registers what they examine)
 from config.keys.environments import create_first_environments
+from config.serving.worker_process import worker_starts
+from config.webhooks import outbox, sender
 
 maintenance.register("idempotency keys", delete_expired)
+maintenance.register("deliveries of webhooks", outbox.clean)
+worker_starts.connect(sender.start_in_first_worker, dispatch_uid="config.webhooks")
 
 
 @receiver(pre_migrate, dispatch_uid="config.timeouts")

@@ -17,7 +17,7 @@ from config.admin.site import DomainAdmin, writer
 from config.change_log.descriptions import describe_change
 from config.change_log.undoing import UNDO_WITHIN, is_recent, undo_of, undo_write, write_of
 from config.errors import DomainError
-from config.models import Change, Source
+from config.models import KINDS, Change, Source
 
 _CHANGES_A_PAGE = 25
 
@@ -111,7 +111,7 @@ def _may_undo(request: HttpRequest, change: Change) -> bool:
 def admin_of_kind() -> Mapping[str, DomainAdmin]:
     """Return the model admin of each kind of object in the change log."""
     admins = (page for page in admin.site._registry.values() if isinstance(page, DomainAdmin))
-    return {page.kind: page for page in admins if not isinstance(page, WritePages)}
+    return {page.kind: page for page in admins if page.kind in KINDS}
 
 
 def address_of_changed(change: Change) -> str | None:

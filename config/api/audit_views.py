@@ -13,9 +13,7 @@ from config.api.parameters import query
 from config.api.permissions import Access
 from config.api.schema import answer, operation
 from config.errors import Detail, DetailCode, ErrorCode, ValidationFailed
-from config.models import Change, ChangeQuerySet, Scope, Source, kinds_of
-
-KINDS = ("api_key", "environment", "experiment", "flag", "metric", "segment")
+from config.models import KINDS, Change, ChangeQuerySet, Scope, Source, kinds_of
 
 _OBJECT = {"type": "string", "maxLength": 300, "pattern": f"^({'|'.join(KINDS)})(/.+)?$"}
 

@@ -91,6 +91,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             "production.md",
             "settings.md",
             "environments-and-keys.md",
+            "webhooks.md",
             "commands.md",
             "maintenance.md",
         ),

@@ -69,3 +69,15 @@ fold_lag = Gauge(
     "`manage.py maintain` do. The first worker measures it every 30 seconds.",
 )
 process_deaths = Counter("halyard_process_deaths_total", "Processes that ended unexpectedly and were replaced.", "kind")
+
+# --- webhooks ---------------------------------------------------------------------------------------------------------
+
+webhook_deliveries = Counter(
+    "halyard_webhook_deliveries_total",
+    "Attempts to send a message to a webhook: `delivered`, `retried` later, or `failed` for good.",
+    "outcome",
+)
+webhooks_waiting = Gauge(
+    "halyard_webhook_deliveries_waiting",
+    "Messages to webhooks that wait for an attempt, those of paused webhooks included. The first worker counts them.",
+)

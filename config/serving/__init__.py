@@ -7,7 +7,7 @@ its sockets (`_init_shared_socket`, `_drop_shared_socket`, `_sso`, `_shd`), its 
 `tests/system/test_serve.py` must pass before it is raised.
 
 Another WSGI server can run `config.serving.wsgi:application`. Then changes from other hosts go
-unnoticed, counts of evaluations are not stored, there are no event streams, and connections may be
-lost when a worker dies or the server stops. The guide has a page about this,
+unnoticed, counts of evaluations are not stored, webhooks are not sent, there are no event streams,
+and connections may be lost when a worker dies or the server stops. The guide has a page about this,
 `decisions/granian.md`.
 """

@@ -15,6 +15,7 @@ from django.utils import timezone
 from config.admin.current_environment import current_environment
 from config.admin.scheduled import Scheduled, expiring_keys
 from config.admin.settings_pages import readable_in_lists
+from config.admin.webhook_pages import describe_failing
 from config.change_log.descriptions import DescribedChange, describe_change_briefly
 from config.models import Change, Environment
 from events.admin.stopped import describe_stopped
@@ -50,6 +51,8 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
         context["finished"] = _finished(environment, now)
     if request.user.has_perm("experiments.view_metric"):
         context["stopped"] = list(_stopped_metrics(environment, now))
+    if request.user.has_perm("config.view_webhook"):
+        context["webhooks"] = list(describe_failing(now))
     scheduled = sorted(_scheduled(request, environment, now))
     context["scheduled"], context["more_scheduled"] = scheduled[:_MOST_SCHEDULED], scheduled[_MOST_SCHEDULED:]
     lines: Mapping[str, Sparkline] = {}

@@ -11,10 +11,13 @@ from axe_playwright_python.sync_playwright import Axe
 from django.core.management import call_command
 from playwright.sync_api import Browser, Page, expect
 
-from config.models import ApiKey, Environment
+from config.models import ApiKey, Delivery, Environment, Webhook
+from config.webhooks.changes import create_webhook
+from config.webhooks.outbox import queue_test
 from experiments.models import Experiment, Metric
 from flags.models import Flag, Segment
 from tests.browser.conftest import Visit
+from tests.conftest import ACTOR, NOON
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
@@ -72,6 +75,12 @@ def addresses() -> Iterator[str]:
     yield f"experiments/metric/{Metric.objects.all()[0].pk}/change/"
     yield f"config/environment/{Environment.objects.all()[0].pk}/change/"
     yield "auth/user/1/change/"
+    yield "config/webhook/"
+    yield "config/webhook/add/"
+    for page in ("change", "history", "test", "pause"):
+        yield f"config/webhook/{Webhook.objects.all()[0].pk}/{page}/"
+    yield "config/delivery/"
+    yield f"config/delivery/{Delivery.objects.all()[0].pk}/change/"
     for key in ApiKey.objects.all()[:1]:
         yield f"config/apikey/{key.pk}/change/"
 
@@ -86,6 +95,8 @@ def complaints(page: Page, rules: Rules, scheme: str = "light") -> list[str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages__of_everything__give_axe_nothing_to_complain_about(visit: Visit, scheme: str) -> None:
     call_command("demo", "--users", "200", "--events", "2000", stdout=StringIO())
+    webhook, _ = create_webhook(name="chat", url="https://hooks.example.com", actor=ACTOR, at=NOON)
+    queue_test(webhook, NOON)
     page = visit.page
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     found: list[str] = []

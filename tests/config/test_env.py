@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -39,6 +40,8 @@ def read(kind: str, text: str | None, default: Any) -> Any:
         ("bool", "", False),
         ("log_level", "debug", "DEBUG"),
         ("time_zone", "Europe/Zurich", "Europe/Zurich"),
+        ("networks", "10.1.0.0/16, ::1", [ip_network("10.1.0.0/16"), ip_network("::1")]),
+        ("networks", "", []),
     ],
 )
 def test_env__setting_of_its_type__is_taken(kind: str, text: str | None, value: Any) -> None:
@@ -56,6 +59,11 @@ def test_env__number_with_no_default__may_be_left_empty(text: str | None) -> Non
         ("int", "x", "A_SETTING must be a whole number, not 'x'."),
         ("int", "1.5", "A_SETTING must be a whole number, not '1.5'."),
         ("int", "", "A_SETTING must be a whole number, not ''."),
+        (
+            "networks",
+            "10.1.2.3/16",
+            "A_SETTING must be networks separated by commas, such as 10.1.0.0/16,127.0.0.1/32, not '10.1.2.3/16'.",
+        ),
         ("bool", "ture", "A_SETTING must be true or false, not 'ture'."),
         ("bool", "2", "A_SETTING must be true or false, not '2'."),
         ("log_level", "LOUD", "A_SETTING must be DEBUG, INFO, WARNING or ERROR, not 'LOUD'."),

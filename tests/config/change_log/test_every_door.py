@@ -22,6 +22,8 @@ from pytest_django import DjangoDbBlocker
 from config.change_log.writing import Actor
 from config.keys.environments import create_environment
 from config.models import Change, Environment, Source
+from config.webhooks.changes import create_webhook
+from config.webhooks.outbox import queue_test
 from experiments.metrics.changes import create_metric
 from flags.changes.flag_changes import archive_flag, create_flag, update_flag
 from flags.changes.segment_changes import create_segment, update_segment
@@ -62,6 +64,7 @@ class World:
         FlagFactory(key="archived")
         archive_flag(key="archived", **which)
         spare, _ = KeyFactory(name="spare")
+        hook, _ = create_webhook(name="hook", url="https://hooks.example.com", actor=ACTOR, at=NOON)
         objects = {
             "standing": standing,
             "archived": Flag.objects.get(key="archived"),
@@ -79,6 +82,8 @@ class World:
             "stopped": ExperimentFactory(key="stopped", running=True, stopped_at=timezone.now()),
             "trial": create_environment(key="trial", name="Trial", actor=ACTOR, at=NOON),
             "spare": spare,
+            "hook": hook,
+            "sent": queue_test(hook, NOON),
         }
         self.ids = {name: str(item.pk) for name, item in objects.items()} | {"file": str(folder / "flags.yaml")}
         Path(self.ids["file"]).write_text(FILE)

@@ -8,7 +8,8 @@ from typing import Any
 from django.db.models import Model
 
 from config.keys import api_keys, environments
-from config.models import ApiKey, Change, Environment
+from config.models import ApiKey, Change, Environment, Webhook
+from config.webhooks import changes as webhooks
 from experiments.lifecycle import changes as lifecycle
 from experiments.metrics import changes as metrics
 from experiments.models import Experiment, Metric
@@ -18,6 +19,7 @@ from flags.models import Flag, Segment
 DOCUMENTS: Mapping[type[Model], tuple[str, Callable[[Any], Any]]] = {
     Environment: (environments.KIND, environments.document),
     ApiKey: (api_keys.KIND, api_keys.document),
+    Webhook: (webhooks.KIND, webhooks.document),
     Flag: (flag_changes.KIND, flag_changes.document),
     Segment: (segment_changes.KIND, segment_changes.document),
     Metric: (metrics.KIND, metrics.document),
@@ -36,6 +38,7 @@ NO_CONFIGURATION: Mapping[str, str] = {
     "config.IdempotencyKey": "what happened, not what is to happen",
     "events.Event": "what happened, not what is to happen",
     "events.EventCount": "what happened, not what is to happen",
+    "config.Delivery": "what is to be told of a change that the log has",
     "config.Epoch": "part of the order in which things arrive",
     "experiments.Exposure": "what happened, not what is to happen",
     "experiments.AggregateState": "worked out from what happened",

@@ -230,6 +230,19 @@ ADMIN: list[tuple[str, dict[str, Any], list[str]]] = [
     ("/admin/config/environment/switch/", {"environment": "staging"}, []),  # in this session
     ("/admin/config/apikey/add/", {"name": "new", "reason": BECAUSE}, ["created api_key new in production"]),
     ("/admin/config/apikey/{spare}/revoke/", YES, ["changed api_key spare in production"]),
+    (
+        "/admin/config/webhook/add/",
+        {"name": "new", "url": "https://hooks.example.com", "reason": BECAUSE},
+        ["created webhook new"],
+    ),
+    ("/admin/config/webhook/{hook}/change/", {"tags": "shop", "reason": BECAUSE}, ["changed webhook hook"]),
+    ("/admin/config/webhook/{hook}/change/", {"reason": BECAUSE}, []),
+    ("/admin/config/webhook/{hook}/delete/", YES, ["deleted webhook hook"]),
+    ("/admin/config/webhook/{hook}/pause/", YES, ["changed webhook hook"]),
+    ("/admin/config/webhook/{hook}/resume/", YES, []),  # it is not paused
+    ("/admin/config/webhook/{hook}/rotate/", YES, ["changed webhook hook"]),
+    ("/admin/config/webhook/{hook}/test/", {}, []),
+    ("/admin/config/delivery/{sent}/again/", {}, []),
 ]
 
 COMMANDS: list[tuple[str, list[str], list[str]]] = [
@@ -281,6 +294,7 @@ NO_DOORS: Mapping[str, str] = {
             *("experiments_experiment_results_json", "experiments_experiment_explanation"),
             *("experiments_experiment_planner", "simulate_aa", "check_results", "audit_assignments"),
             *(
+                "config_webhook_deliveries",
                 "experiments_metric_event",
                 "experiments_experiment_results_changed",
                 "flags_flag_known",

@@ -1,0 +1,170 @@
+"""All writes of webhooks by people, each with its entry in the change log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlsplit
+
+from config.change_log.preconditions import check_version
+from config.change_log.writing import Actor, Writing, writing
+from config.documents import Document
+from config.errors import Detail, DetailCode, ValidationFailed
+from config.models import KINDS, Environment, Webhook, WebhookFormat
+from config.slugs import NAME_LENGTH
+from config.timestamps import format_timestamp
+from config.webhooks.addresses import check_url
+from config.webhooks.signing import new_secret
+
+KIND = "webhook"
+OVERLAP = timedelta(hours=24)
+"""How long messages are also signed with the secret before."""
+_MOST_TAGS, _TAG_LENGTH = 20, 50
+
+
+def create_webhook(
+    *,
+    name: str,
+    url: str,
+    format: str = WebhookFormat.PLAIN,
+    environments: Sequence[str] = (),
+    kinds: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    actor: Actor,
+    at: datetime,
+    reason: str = "",
+) -> tuple[Webhook, str]:
+    """Create a webhook, which gets the changes from now on, and return it with its secret. Raises ValidationFailed."""
+    filters = {"environments": [*environments], "kinds": [*kinds], "tags": [*tags]}
+    values = {"name": name, "url": url, "format": format, **filters}
+    _check(values)
+    with writing(actor=actor, at=at, reason=reason) as log:
+        revision = log.next_revision()
+        webhook = Webhook(**values, secret=new_secret(), revision=revision, version=revision, created_at=log.at)
+        webhook.save(force_insert=True)
+        log.append(KIND, object_id=webhook.pk, key=name, before=None, after=document(webhook))
+    return webhook, webhook.secret
+
+
+def update_webhook(
+    webhook: Webhook,
+    *,
+    changes: Mapping[str, Any],
+    actor: Actor,
+    at: datetime,
+    if_match: str | None = None,
+    reason: str = "",
+) -> Webhook:
+    """Change any of the values of `create_webhook`. Messages that wait go to the new URL, as they were written.
+
+    Raises ValidationFailed, or DomainError `precondition_failed`.
+    """
+    with writing(actor=actor, at=at, reason=reason) as log:
+        webhook = _current(webhook)
+        check_version(webhook, if_match)
+        _check({name: changes.get(name, getattr(webhook, name)) for name in _VALUES})
+        return _save(log, webhook, {name: changes[name] for name in _VALUES if name in changes})
+
+
+def pause_webhook(webhook: Webhook, *, actor: Actor, at: datetime, reason: str = "") -> Webhook:
+    """Send nothing until `resume_webhook`. A paused webhook stays as it is."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        webhook = _current(webhook)
+        return webhook if webhook.paused_at else _save(log, webhook, {"paused_at": log.at})
+
+
+def resume_webhook(webhook: Webhook, *, actor: Actor, at: datetime, reason: str = "") -> Webhook:
+    """Send again: what waits, and the changes that were made meanwhile, unless they are too old."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        webhook = _current(webhook)
+        return _save(log, webhook, {"paused_at": None, "failing_since": None}) if webhook.paused_at else webhook
+
+
+def rotate_secret(webhook: Webhook, *, actor: Actor, at: datetime, reason: str = "") -> tuple[Webhook, str]:
+    """Give a webhook a new secret, and return it. The old one also signs for a day, so that receivers can follow."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        webhook = _current(webhook)
+        values = {"previous_secret": webhook.secret, "previous_until": log.at + OVERLAP, "secret": new_secret()}
+        webhook = _save(log, webhook, values)
+    return webhook, webhook.secret
+
+
+def delete_webhook(webhook: Webhook, *, actor: Actor, at: datetime, reason: str = "") -> None:
+    """Delete a webhook with its deliveries, also those that wait."""
+    with writing(actor=actor, at=at, reason=reason) as log:
+        webhook = _current(webhook)
+        before, webhook_id = document(webhook), webhook.pk
+        webhook.delete()
+        log.append(KIND, object_id=webhook_id, key=webhook.name, before=before, after=None)
+
+
+def document(webhook: Webhook) -> Document:
+    """Return the webhook as the change log keeps it: without secrets, and URLs of chats are secrets, too."""
+    return {
+        "id": str(webhook.pk),
+        "name": webhook.name,
+        "url": describe_url(webhook.url),
+        "format": str(webhook.format),
+        "environments": webhook.environments,
+        "kinds": webhook.kinds,
+        "tags": webhook.tags,
+        "secret": fingerprint(webhook.secret),
+        "pausedAt": format_timestamp(webhook.paused_at) if webhook.paused_at else None,
+    }
+
+
+def describe_url(url: str) -> str:
+    """Return a URL without its path, and a fingerprint that shows whether it is the same."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}/… ({fingerprint(url)})"
+
+
+def fingerprint(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:8]
+
+
+_VALUES = ("name", "url", "format", "environments", "kinds", "tags")
+
+
+def _current(webhook: Webhook) -> Webhook:
+    return Webhook.objects.get(pk=webhook.pk)
+
+
+def _save(log: Writing, webhook: Webhook, values: Mapping[str, Any]) -> Webhook:
+    before = document(webhook)
+    for name, value in values.items():
+        setattr(webhook, name, value)
+    after = document(webhook)
+    if after != before:
+        webhook.version = log.next_revision()
+        webhook.save(update_fields=[*values, "version"])
+        log.append(KIND, object_id=webhook.pk, key=webhook.name, before=before, after=after)
+    return webhook
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    details = [*_check_name(values["name"]), *check_url(values["url"])]
+    known = {
+        "format": ([values["format"]], WebhookFormat.values),
+        "environments": (values["environments"], list(Environment.objects.values_list("key", flat=True))),
+        "kinds": (values["kinds"], KINDS),
+    }
+    for field, (given, choices) in known.items():
+        if unknown := [value for value in given if value not in choices]:
+            message = f"{unknown[0]!r} is unknown; use {', '.join(choices)}."
+            details.append(Detail(field, DetailCode.UNKNOWN_REFERENCE, message))
+    if len(values["tags"]) > _MOST_TAGS or any(len(tag) > _TAG_LENGTH for tag in values["tags"]):
+        message = f"Must be at most {_MOST_TAGS} tags of at most {_TAG_LENGTH} characters."
+        details.append(Detail("tags", DetailCode.TOO_LONG, message))
+    if details:
+        raise ValidationFailed(details)
+
+
+def _check_name(name: str) -> list[Detail]:
+    if not name.strip():
+        return [Detail("name", DetailCode.REQUIRED, "Must not be empty; say what the webhook is for.")]
+    if len(name) > NAME_LENGTH:
+        return [Detail("name", DetailCode.TOO_LONG, f"Must be at most {NAME_LENGTH} characters.")]
+    return []

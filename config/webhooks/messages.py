@@ -1,0 +1,136 @@
+"""What a message says: a write with its changes in words, as JSON for programs, or as text for a chat."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from config.change_log.descriptions import DescribedChange, describe_change
+from config.models import Change, WebhookFormat
+from config.timestamps import format_timestamp
+
+MOST_CHANGES = 50
+"""In one message. Those beyond it are counted."""
+_MOST_IN_CHAT, _MOST_LINES_IN_CHAT = 10, 8
+_LONGEST_LINE_IN_CHAT = 200
+
+
+@dataclass(slots=True)
+class Message:
+    """A write: its first changes, and how many more there are."""
+
+    changes: list[DescribedChange] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, change: Change) -> None:
+        if len(self.changes) < MOST_CHANGES:
+            self.changes.append(describe_change(change))
+        else:
+            self.more += 1
+
+    @property
+    def first(self) -> Change:
+        return self.changes[0].change
+
+    @property
+    def summary(self) -> str:
+        """Return one line for lists, such as `flag new-checkout changed`."""
+        described = self.changes[0]
+        others = len(self.changes) + self.more - 1
+        return f"{_name(described)[:150]} {described.action}{f' and {others:,} more' if others else ''}"
+
+
+def render(message: Message, form: str) -> str:
+    """Return the body of a message about a write."""
+    if form == WebhookFormat.PLAIN:
+        return _as_json(_envelope("configuration.changed", message.first.at, _data(message)))
+    return _CHATS[form](list(_lines(message)))
+
+
+def render_test(form: str, name: str, at: datetime) -> str:
+    """Return the body of a message that only shows that messages arrive."""
+    text = f"This is a test of the webhook {name}. Nothing was changed."
+    if form == WebhookFormat.PLAIN:
+        return _as_json(_envelope("test", at, {"message": text}))
+    return _CHATS[form]([text])
+
+
+def _envelope(kind: str, at: datetime, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"type": kind, "timestamp": format_timestamp(at), "data": data}
+
+
+def _data(message: Message) -> Mapping[str, Any]:
+    first = message.first
+    return {
+        "revision": first.revision,
+        "actor": first.actor,
+        "source": first.source,
+        "reason": first.reason,
+        "changes": [_change(described) for described in message.changes],
+        "moreChanges": message.more,
+    }
+
+
+def _change(described: DescribedChange) -> Mapping[str, Any]:
+    change = described.change
+    return {
+        "revision": change.revision,
+        "action": described.action,
+        "object": {"kind": change.object_kind, "id": change.object_id, "key": change.key},
+        "environment": change.environment or None,
+        "differences": described.lines,
+    }
+
+
+def _lines(message: Message) -> Iterator[str]:
+    first = message.first
+    shown = message.changes[:_MOST_IN_CHAT]
+    for described in shown:
+        where = f" in {described.change.environment}" if described.change.environment else ""
+        yield f"{first.actor} {described.action} {_name(described)}{where}"
+        if described.action == "changed":
+            yield from _differences(described.lines)
+    if others := len(message.changes) + message.more - len(shown):
+        yield f"and {others:,} more changes"
+    if first.reason:
+        yield f"Reason: {first.reason}"
+
+
+def _differences(lines: Sequence[str]) -> Iterator[str]:
+    for line in lines[:_MOST_LINES_IN_CHAT]:
+        yield f"• {line if len(line) <= _LONGEST_LINE_IN_CHAT else f'{line[:_LONGEST_LINE_IN_CHAT]}…'}"
+    if len(lines) > _MOST_LINES_IN_CHAT:
+        yield f"• and {len(lines) - _MOST_LINES_IN_CHAT} more differences"
+
+
+def _name(described: DescribedChange) -> str:
+    return f"{described.kind} {described.change.key}"
+
+
+def _slack(lines: Sequence[str]) -> str:
+    """Slack reads these three characters as its own marks. Without `mrkdwn`, all others are text."""
+    text = "\n".join(lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _as_json({"text": text, "mrkdwn": False})
+
+
+def _teams(lines: Sequence[str]) -> str:
+    """Return an adaptive card, which workflows of Teams post. Runs of text show marks of Markdown as they are."""
+    body = [{"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": line}]} for line in lines]
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": body,
+    }
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+    return _as_json({"type": "message", "attachments": [attachment]})
+
+
+_CHATS: Mapping[str, Callable[[Sequence[str]], str]] = {WebhookFormat.SLACK: _slack, WebhookFormat.TEAMS: _teams}
+
+
+def _as_json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
