@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
@@ -11,18 +13,22 @@ from django.urls import path
 from django.utils import timezone
 
 from config import snapshot
-from config.admin.current_environment import check_environment, current_environment
+from config.admin.current_environment import check_environment, current_environment, environments_of
 from config.admin.site import DomainAdmin
 from config.admin.user_links import address_of_user
 from config.documents import is_same
 from config.errors import DomainError
-from flags.admin.audience_words import describe_changed, describe_decided
+from flags.admin.audience_words import describe_audience, describe_changed, describe_decided, percent
 from flags.engine.types import Evaluation
-from flags.models import Flag
+from flags.models import Flag, FlagState
 from flags.recent_users.positions import PERIOD
 from flags.recent_users.preview import Example
-from flags.recent_users.reading import EditPreview, NoSample, preview_edit
+from flags.recent_users.reading import EditPreview, NoSample, audiences, preview_edit, preview_new
 
+_MOST_FLAGS = 100
+_MOST_PAIRS = 40_000
+"""Users and flags that are evaluated for a list. It takes less than a second."""
+_WITHOUT_KEY = "new-flag"
 _DECISIVE = (
     *("enabled", "rules", "type", "variants", "default_variant", "off_variant", "schema", "prerequisites"),
     "client_visible",
@@ -33,8 +39,16 @@ class FlagPreviewPage(DomainAdmin):
     """The answers to the form of a flag that asks what its edits would do."""
 
     def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.preview_view)
-        return [path("<path:object_id>/preview/", view, name="flags_flag_preview"), *super().get_urls()]
+        views = {
+            "add/preview": ("preview_new", self.preview_new_view),
+            "<path:object_id>/preview": ("preview", self.preview_view),
+            "audiences": ("audiences", self.audiences_view),
+        }
+        own = [
+            path(f"{address}/", self.admin_site.admin_view(view), name=f"flags_flag_{name}")
+            for address, (name, view) in views.items()
+        ]
+        return [*own, *super().get_urls()]
 
     def preview_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Answer what the form, as it is sent, would do to recent users. Nothing is written."""
@@ -43,6 +57,17 @@ class FlagPreviewPage(DomainAdmin):
         flag = self.find(request, object_id)
         if flag is None or not self.has_change_permission(request, flag):
             raise PermissionDenied
+        return self._answer(request, flag)
+
+    def preview_new_view(self, request: HttpRequest) -> HttpResponse:
+        """Answer for which recent users a new flag would be on, as the form is sent. Nothing is written."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        return self._answer(request, None)
+
+    def _answer(self, request: HttpRequest, flag: Flag | None) -> HttpResponse:
         snapshot.refresh()
         try:
             check_environment(request, request.POST.get("opened_in"))
@@ -50,24 +75,63 @@ class FlagPreviewPage(DomainAdmin):
         except DomainError as refusal:
             return JsonResponse(_refused(refusal))
 
-    def _preview(self, request: HttpRequest, flag: Flag) -> dict[str, Any]:
-        form = self.get_form(request, flag, change=True)(request.POST, instance=flag)
+    def _preview(self, request: HttpRequest, flag: Flag | None) -> dict[str, Any]:
+        form = self.get_form(request, flag, change=flag is not None)(request.POST, instance=flag)
         form.full_clean()
         if not form.errors.keys().isdisjoint(_DECISIVE):
             return {"words": "The preview needs a form without mistakes. Save it to see them at their fields."}
         sent: Mapping[str, Any] = form.cleaned_data
-        edited = {name: sent[name] for name in _DECISIVE if not is_same(sent[name], getattr(flag, name))}
+        values, would = {name: sent[name] for name in _DECISIVE}, "would see something else"
         environment, now = current_environment(request), timezone.now()
-        found = preview_edit(key=flag.key, environment=environment, changes=edited, at=now)
+        if flag is None:
+            would = "would have it on" if values["enabled"] else "would have it on, once the flag is on"
+            key = sent.get("key") or _WITHOUT_KEY
+            found = preview_new(key=key, environment=environment, values=values, at=now)
+        else:
+            edited = {name: value for name, value in values.items() if not is_same(value, getattr(flag, name))}
+            found = preview_edit(key=flag.key, environment=environment, changes=edited, at=now)
         if isinstance(found, NoSample):
             return {"words": found.meaning}
         preview = found.preview
         return {
-            "words": describe_changed(preview, "here", now, PERIOD, would="would"),
+            "words": describe_changed(preview, "here", now, PERIOD, would=would),
             "notes": list(_notes(found)),
             "rules": [describe_decided(preview, decided, now, PERIOD) for decided in found.decided],
             "examples": [_example(example) for example in preview.examples],
         }
+
+    def audiences_view(self, request: HttpRequest) -> HttpResponse:
+        """Answer for how many recent users the flags of a list are on, in the order of its environments.
+
+        Flags that are off, or have no rules, are left out.
+        """
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        snapshot.refresh()
+        environments, now = environments_of(request), timezone.now()
+        most_pairs = _MOST_PAIRS // max(1, len(environments))
+        answer: dict[str, list[dict[str, str] | None]] = {}
+        for index, environment in enumerate(environments):
+            states = FlagState.objects.filter(environment=environment, flag__in=_ids(request), enabled=True)
+            states = states.filter(flag__archived_at=None).exclude(rules=[])
+            keys = {key: str(pk) for pk, key in states.values_list("flag_id", "flag__key")}
+            found = audiences(environment, list(keys), at=now, most_pairs=most_pairs) if keys else NoSample.EMPTY
+            if isinstance(found, NoSample):
+                continue
+            for key, number in found.on.items():
+                share = percent(number / len(found.sample.users))
+                shown = {"share": share, "words": describe_audience(number, found.sample, now, PERIOD)}
+                answer.setdefault(keys[key], [None] * len(environments))[index] = shown
+        return JsonResponse(answer)
+
+
+def _ids(request: HttpRequest) -> list[UUID]:
+    """Return the ids of flags that a list names, and leave out what is no id."""
+    ids = []
+    for text in request.GET.getlist("flag")[:_MOST_FLAGS]:
+        with suppress(ValueError):
+            ids.append(UUID(text))
+    return ids
 
 
 def _refused(refusal: DomainError) -> dict[str, Any]:

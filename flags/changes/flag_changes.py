@@ -62,9 +62,7 @@ def create_flag(
     schema, prerequisites, tags, owner, expires_at and client_visible. Raises ValidationFailed, or DomainError
     `already_exists`.
     """
-    merged = merge(NEW, values)
-    driven_rules.require_driven_rule_kept([], merged["rules"])
-    accepted = validate(key, merged, check_key(key))
+    accepted = _accepted(key, values, check_key(key))
     with writing(actor=actor, at=at, reason=reason) as log:
         if Flag.objects.filter(key=key).exists():
             message = f"A flag with the key {key} exists already; choose another key."
@@ -108,6 +106,18 @@ def check_state(*, key: str, environment: Environment, changes: Mapping[str, Any
     values = _validated(before, values_of(before, environment.key), changes)
     decided = with_decisive_values(before, values)
     after = in_environment(with_state(decided, environment.key, state_values(values)), environment.key)
+    references.check_flag(after)
+    return after
+
+
+def check_new(*, key: str, environment: Environment, values: Mapping[str, Any]) -> Document:
+    """Return the document that the engine would read after a flag was created, which is not written.
+
+    Raises what `create_flag` would raise for these values. The key may be taken.
+    """
+    accepted = _accepted(key, values)
+    decisive = with_decisive_values({"key": key, "states": {}}, accepted)
+    after = in_environment(with_state(decisive, environment.key, state_values(accepted)), environment.key)
     references.check_flag(after)
     return after
 
@@ -219,6 +229,13 @@ def remove(log: Writing, flag: Flag, before: Document) -> None:
     # find none.
     Usage.objects.filter(flag_key=flag.key, hour__gte=hour_of(log.at)).delete()
     log.append(KIND, object_id=flag_id, key=flag.key, before=before, after=None)
+
+
+def _accepted(key: str, values: Mapping[str, Any], details_of_key: list[Detail] | None = None) -> Values:
+    """Return the values of a new flag. Raises ValidationFailed with all details."""
+    merged = merge(NEW, values)
+    driven_rules.require_driven_rule_kept([], merged["rules"])
+    return validate(key, merged, details_of_key)
 
 
 def _insert(log: Writing, key: str, environment: Environment, values: Values) -> None:

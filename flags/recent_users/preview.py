@@ -110,6 +110,19 @@ def count_by_rule(
     return counts
 
 
+def count_on(
+    sample: Sample, configuration: Configuration, keys: Sequence[str], *, at: datetime, assigned: Assigned | None = None
+) -> list[int]:
+    """Return for each of these flags for how many users of the sample it is on."""
+    counts = [0] * len(keys)
+    for user in sample.users:
+        context = Context(*user, configuration, at, assigned=(assigned or {}).get(user.user_id, {}))
+        for index, key in enumerate(keys):
+            evaluation = _evaluate(key, context)
+            counts[index] += evaluation is not None and evaluation.enabled
+    return counts
+
+
 def _changes(user: User, flags: Collection[str], before: Context, after: Context) -> Iterator[Example]:
     for key in flags:
         old, new = _evaluate(key, before), _evaluate(key, after)

@@ -13,12 +13,12 @@ from django.conf import settings
 
 from config.documents import Document
 from config.models import Environment
-from flags.changes.flag_changes import check_state
+from flags.changes.flag_changes import check_new, check_state
 from flags.engine.compiling import compile_flag
 from flags.engine.types import Configuration
 from flags.models import RecentUser, RecentUserSampling
 from flags.recent_users.positions import PERIOD, POSITIONS
-from flags.recent_users.preview import Preview, compare, count_by_rule
+from flags.recent_users.preview import Preview, compare, count_by_rule, count_on
 from flags.recent_users.sample import Sample, User
 from flags.recent_users.sources import stored_variants
 from flags.snapshot import configuration
@@ -137,6 +137,14 @@ def preview_flag(*, key: str, environment: Environment, changes: Mapping[str, An
 
 
 @dataclass(frozen=True, slots=True)
+class Audiences:
+    """The users of a sample, and for how many of them each flag is on, by its key."""
+
+    sample: Sample
+    on: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class EditPreview:
     """What an edit of a flag does to the users of a sample, of which `whole` are known.
 
@@ -162,12 +170,41 @@ def preview_edit(
     `update_flag` would raise.
     """
     document = check_state(key=key, environment=environment, changes=changes)
+    before = configuration(environment.key)
+    if_on = _with_flag(before, {**document, "enabled": True})
+    return _preview_edit(key, environment, before, _with_flag(before, document), if_on, at=at, clock=clock)
+
+
+def preview_new(
+    *,
+    key: str,
+    environment: Environment,
+    values: Mapping[str, Any],
+    at: datetime,
+    clock: Callable[[], float] = time.perf_counter,
+) -> EditPreview | NoSample:
+    """Return for how many recent users a new flag, once it is on, would be something else than while it is off.
+
+    Nothing is written. Raises what `create_flag` would raise.
+    """
+    document, known = check_new(key=key, environment=environment, values=values), configuration(environment.key)
+    off, if_on = (_with_flag(known, {**document, "enabled": enabled}) for enabled in (False, True))
+    return _preview_edit(key, environment, off, if_on, if_on, at=at, clock=clock)
+
+
+def _preview_edit(
+    key: str,
+    environment: Environment,
+    before: Configuration,
+    after: Configuration,
+    if_on: Configuration,
+    *,
+    at: datetime,
+    clock: Callable[[], float],
+) -> EditPreview | NoSample:
     sample = read_sample(environment, at)
     if isinstance(sample, NoSample):
         return sample
-    before = configuration(environment.key)
-    after = _with_flag(before, document)
-    if_on = _with_flag(before, {**document, "enabled": True})
     experiments = {name for own in (before, after, if_on) for name in own.experiments.get(key, ())}
     assigned = stored_variants(environment, experiments)
 
@@ -181,6 +218,19 @@ def preview_edit(
     taken = clock() - started
     affordable = int(_FEWEST_USERS * _MOST_SECONDS / taken) if taken > 0 else len(sample.users)
     return ask(sample.first(affordable)) if min(affordable, len(sample.users)) > _FEWEST_USERS else asked
+
+
+def audiences(environment: Environment, keys: Sequence[str], *, at: datetime, most_pairs: int) -> Audiences | NoSample:
+    """Return for how many recent users each of these flags is on, from as many users as `most_pairs` allows for."""
+    sample = read_sample(environment, at)
+    if isinstance(sample, NoSample):
+        return sample
+    known = configuration(environment.key)
+    asked = sample.first(max(_FEWEST_USERS, most_pairs // max(1, len(keys))))
+    experiments = {name for key in keys for name in known.experiments.get(key, ())}
+    assigned = stored_variants(environment, experiments)
+    counts = count_on(asked, known, keys, at=at, assigned=assigned)
+    return Audiences(asked, dict(zip(keys, counts, strict=True)))
 
 
 def _with_flag(before: Configuration, document: Document) -> Configuration:

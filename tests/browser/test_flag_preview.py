@@ -7,8 +7,11 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from config.models import Environment
+from flags.changes.flag_changes import update_flag
 from tests.browser.conftest import Visit
 from tests.browser.flags import flag_in_production, stored
+from tests.browser.test_layout_shifts import OBSERVE
+from tests.conftest import ACTOR
 from tests.flags.recent_users.users import note, store
 
 pytestmark = [pytest.mark.system, pytest.mark.once, pytest.mark.django_db(transaction=True)]
@@ -51,3 +54,36 @@ def test_form__before_it_is_saved__says_who_would_flip(visit: Visit) -> None:
 def test_form__without_script__has_no_panel(visit: Visit) -> None:
     visit.open(f"/admin/flags/flag/{flag_in_production().pk}/change/")
     expect(visit.page.get_by_text("Who would flip")).to_be_hidden()
+
+
+def test_form_of_a_new_flag__before_it_is_saved__says_who_would_get_it(visit: Visit) -> None:
+    production, now, page = Environment.objects.get(key="production"), timezone.now(), visit.page
+    plans = ["pro"] * 3 + ["free"] * 9
+    store(production, *(note(f"user-{at}", now, plan=plan) for at, plan in enumerate(plans)), now=now)
+    visit.open("/admin/flags/flag/add/")
+    panel = page.get_by_role("region", name="Who would get it in Production")
+    expect(panel.get_by_role("status")).to_contain_text("12 (100 %) would have it on, once the flag is on.")
+    page.get_by_role("button", name="Add rule").press("Enter")
+    rule = page.get_by_label("rule 1", exact=True)
+    rule.get_by_label("Percentage", exact=True).fill("0")
+    expect(panel.get_by_role("status")).to_contain_text("none would have it on")
+    expect(rule.get_by_text("No user seen since")).to_be_visible()
+
+
+def test_list__beside_its_switches__says_for_how_many_users_flags_are_on_and_keeps_up(visit: Visit) -> None:
+    production, now, page = Environment.objects.get(key="production"), timezone.now(), visit.page
+    plans = ["pro"] * 3 + ["free"] * 9
+    store(production, *(note(f"user-{at}", now, plan=plan) for at, plan in enumerate(plans)), now=now)
+    flag_in_production(rules=[PRO], enabled=True)
+    flag_in_production(key="plain", enabled=True)
+    page.add_init_script(OBSERVE)
+    visit.open("/admin/flags/flag/")
+    share = page.locator(".data-row", has_text="new-checkout").locator(".hy-share")
+    expect(share).to_have_text("25 % of users")
+    assert "25 % of the users seen since" in str(share.get_attribute("title"))
+    expect(page.locator(".hy-share")).to_have_count(1)
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("window.shifts") == []
+    free = {"type": "attribute", "conditions": [{"attribute": "plan", "operator": "equals", "value": "free"}]}
+    update_flag(key="new-checkout", environment=production, changes={"rules": [free]}, actor=ACTOR, at=now)
+    expect(share).to_have_text("75 % of users", timeout=30_000)

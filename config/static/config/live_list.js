@@ -7,7 +7,7 @@ const FOCUSABLE = "a[href], button, input:not([type=hidden]), select, summary";
 const here = document.getElementById("hy-live");
 let revision = null;
 
-/** What a cell says and leads to. Local times, which a script has added, are left out. */
+/** What a cell says and leads to. What scripts have added is left out. */
 function contentOf(cell) {
   const copy = withoutAdded(cell, "input[type=hidden]");
   const links = [...copy.querySelectorAll("a[href], [aria-checked], button")].map((element) => `${element.getAttribute("href")} ${element.getAttribute("aria-checked")} ${element.getAttribute("aria-label")}`);
@@ -47,6 +47,7 @@ function show(page) {
   const kept = [...old].filter(([key]) => fresh.has(key)).map(([, row]) => row);
   const isFocusedRowGone = [...old].some(([key, row]) => !fresh.has(key) && row.contains(document.activeElement));
   keepInPlace(kept, () => arrange(table, old, fresh));
+  document.dispatchEvent(new Event("hy-list"));
   here.hidden = !isFocusedRowGone;
 }
 

@@ -44,14 +44,14 @@ export function keepInPlace(elements, change) {
   if (anchor?.isConnected) window.scrollBy(0, anchor.getBoundingClientRect().top - top);
 }
 
-/** Return a copy of an element without the local times that a script has added, and without `others`. */
+/** Return a copy of an element without the local times and the shares of users that scripts have added, and without `others`. */
 export function withoutAdded(element, others = "") {
   const copy = element.cloneNode(true);
-  for (const added of copy.querySelectorAll([".hy-local", others].filter(Boolean).join())) added.remove();
+  for (const added of copy.querySelectorAll([".hy-local, .hy-share", others].filter(Boolean).join())) added.remove();
   return copy;
 }
 
-/** Return the text of an element, without the local times that a script has added. */
+/** Return the text of an element, without what scripts have added. */
 export function textOf(element) {
   return withoutAdded(element).textContent.replace(/\s+/g, " ").trim();
 }
