@@ -4,6 +4,7 @@ off.
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -43,6 +44,30 @@ def check_event_retention(**_: Any) -> list[CheckMessage]:
     if settings.EVENT_RETENTION_DAYS is None or 1 <= settings.EVENT_RETENTION_DAYS <= _MOST_DAYS:
         return []
     return [Error(f"EVENT_RETENTION_DAYS must be 1 to {_MOST_DAYS:,}, or unset.", id="halyard.E005")]
+
+
+@register()
+def check_log_format(**_: Any) -> list[CheckMessage]:
+    return (
+        []
+        if settings.LOG_FORMAT in ("text", "json")
+        else [Error("LOG_FORMAT must be text or json.", id="halyard.E007")]
+    )
+
+
+@register(Tags.security)
+def check_trusted_proxies(**_: Any) -> list[CheckMessage]:
+    wrong = [text for text in settings.TRUSTED_PROXIES if not _is_network(text)]
+    message = "TRUSTED_PROXIES must list addresses or networks, such as 10.0.0.0/8; {!r} is neither."
+    return [Error(message.format(text), id="halyard.E008") for text in wrong]
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
 
 
 @register()

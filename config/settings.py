@@ -40,6 +40,9 @@ WEBHOOK_ALLOW_HTTP = env.bool("WEBHOOK_ALLOW_HTTP", default=DEBUG)  # otherwise,
 WEBHOOK_PRIVATE_NETWORKS = env.networks("WEBHOOK_PRIVATE_NETWORKS", default=[])  # that webhooks may call
 TIME_ZONE = env.time_zone("TIME_ZONE", default="UTC")
 LOG_LEVEL = env.log_level("LOG_LEVEL", default="INFO")
+LOG_FORMAT = env.str("LOG_FORMAT", default="text")
+ACCESS_LOG = env.bool("ACCESS_LOG", default=False)
+TRUSTED_PROXIES = env.list("TRUSTED_PROXIES", default=["127.0.0.0/8", "::1"])  # their forwarding headers count
 
 SECURE_SSL_REDIRECT = env.bool("SECURE_SSL_REDIRECT", default=not DEBUG)
 SECURE_HSTS_SECONDS = env.int("SECURE_HSTS_SECONDS", default=0 if DEBUG else 365 * 24 * 3600)
@@ -269,8 +272,16 @@ UNFOLD = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {"line": {"()": "config.logs.lines.Formatter", "form": LOG_FORMAT}},
+    "filters": {
+        "damper": {"()": "config.logs.lines.Damper"},
+        "without_repetition": {"()": "config.logs.lines.WithoutRepetition"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["damper"]}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
-    "loggers": {"django": {"handlers": [], "level": LOG_LEVEL, "propagate": True}},
+    "loggers": {
+        "django": {"handlers": [], "level": LOG_LEVEL, "propagate": True},
+        "django.request": {"filters": ["without_repetition"]},
+        "django.security.DisallowedHost": {"level": "CRITICAL"},  # whoever asks gets 400, which says why
+    },
 }

@@ -6,17 +6,16 @@ Pages of other web sites may only send the requests of clients, to the paths tha
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from corsheaders.middleware import CorsMiddleware
 from django.http import HttpRequest, HttpResponse
 from rest_framework.response import Response
-from uuid_utils import uuid7
 
 from config.api.failures import payload, reshape
 from config.errors import DomainError
+from config.logs.request_ids import current, request_id_of
 
 KEPT_BUT_ASKED = "private, no-cache"
 """`Cache-Control` of an answer that its caller may keep, but must check with `If-None-Match` before
@@ -24,14 +23,6 @@ each use.
 """
 VARIES_BY = "Authorization, Cookie, X-API-Key, X-Environment"
 """`Vary` of such an answer: the headers that name the caller and the environment."""
-
-_acceptable_id = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
-
-
-def request_id_of(headers: Mapping[str, Any]) -> str:
-    """Return the id that a request brings in its WSGI environment, or a new one if that is not acceptable."""
-    sent = headers.get("HTTP_X_REQUEST_ID")
-    return sent if sent is not None and _acceptable_id.fullmatch(sent) else str(uuid7())
 
 
 class EdgeMiddleware:
@@ -41,6 +32,13 @@ class EdgeMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request_id = request_id_of(request.META)
         request.request_id = request_id  # type: ignore[attr-defined]  # ours, read back by failures.request_id
+        before, current.environ = current.environ, request.META
+        try:
+            return self._answer(request, request_id)
+        finally:
+            current.environ = before
+
+    def _answer(self, request: HttpRequest, request_id: str) -> HttpResponse:
         response = self.get_response(request)
         if response.status_code >= 400 and not _is_json(response) and (shape := _shape(request.path_info)):
             response = reshape(request, response, shape)

@@ -13,6 +13,7 @@ from django.db import DatabaseError, Error, NotSupportedError
 
 from config.database.outages import is_outage
 from config.database.schema import SchemaIsBehind, require_schema
+from config.logs.starting import watch_errors
 
 _OF_THE_SYSTEM = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
 """Errors of files that are no defect of a command: no right to a file, or no room on a disk."""
@@ -25,6 +26,7 @@ _MIGRATES = ("migrate", "serve", "setup")
 
 def run(arguments: Sequence[str]) -> str | int | None:
     """Run a command, and return what `sys.exit` takes. With `--traceback`, errors are raised instead."""
+    watch_errors()
     try:
         execute_from_command_line([*arguments])
     except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from config.database.timeouts import limit_process
+from config.logs.starting import watch_errors
 from config.monitoring import counting, metrics
 from config.monitoring.memory import SharedMemory
 from config.serving.probes import measure_state
@@ -40,6 +41,7 @@ def load(shared: SharedMemory, name: str) -> StreamApplication:
     metrics.streams.set(0)  # of the process before, there may have been many
     raise_limit_of_open_files()
     limit_process(settings.DATABASE_TIMEOUT)
+    watch_errors()
     counting.measure(measure_state)
     application: StreamApplication = import_string(settings.STREAM_APPLICATION)
     # granian stops only once every response is complete, so the streams must end before it gets the

@@ -24,6 +24,7 @@ from django.conf import settings
 from config.database import outages
 from config.database.notifications import Listener
 from config.database.timeouts import limit_process
+from config.logs.starting import watch_errors, watch_requests
 from config.monitoring import counting
 from config.monitoring.memory import SharedMemory
 from config.serving import worker_process
@@ -49,6 +50,10 @@ def load(
     worker_process.stream_port = stream_port
     counting.join(shared, name)
     limit_process(settings.DATABASE_TIMEOUT)
+    watch_errors()
+    if write_access_log := watch_requests():
+        counting.measure(write_access_log)
+        worker_process.worker_ends.connect(write_access_log, weak=False)
     # A fork does not run what is registered with `atexit`.
     Finalize(None, worker_process.worker_ends.send_robust, kwargs={"sender": None}, exitpriority=0)
     follower = Follower(Listener(), Saver())

@@ -9,7 +9,14 @@ from django.core.checks import Error, run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
-from config.checks import check_event_retention, check_stream_url, check_threads, check_timeouts
+from config.checks import (
+    check_event_retention,
+    check_log_format,
+    check_stream_url,
+    check_threads,
+    check_timeouts,
+    check_trusted_proxies,
+)
 
 SECURE = {
     "DEBUG": False,
@@ -129,3 +136,15 @@ def test_check__address_of_streams__may_be_any_that_a_client_can_open(settings: 
 def test_check__address_of_streams__that_is_none_is_an_error(settings: Any, url: str) -> None:
     settings.STREAM_URL = url
     assert ["STREAM_URL" in complaint.msg for complaint in check_stream_url()] == [True]
+
+
+@pytest.mark.parametrize(("form", "is_refused"), [("text", False), ("json", False), ("xml", True)])
+def test_check__format_of_the_log__is_text_or_json(settings: Any, form: str, is_refused: bool) -> None:
+    settings.LOG_FORMAT = form
+    assert bool(check_log_format()) is is_refused
+
+
+@pytest.mark.parametrize(("proxy", "is_refused"), [("10.0.0.0/8", False), ("::1", False), ("proxy.local", True)])
+def test_check__trusted_proxies__are_addresses_or_networks(settings: Any, proxy: str, is_refused: bool) -> None:
+    settings.TRUSTED_PROXIES = ["127.0.0.1", proxy]
+    assert bool(check_trusted_proxies()) is is_refused

@@ -14,8 +14,8 @@ from django.core.signals import setting_changed
 from config import snapshot
 from config.api.authentication import Caller, caller_without_session
 from config.api.conditional import stale_header
-from config.api.edge import request_id_of
 from config.database.waiting import WouldWait
+from config.logs.request_ids import current, request_id_of
 from config.serving.fast_lane.bodies import ReplayedInput
 from config.serving.fast_lane.kinds import Headers, Kind, Middleware, NotServed
 from config.serving.fast_lane.operations import Call, Failed, Operation, Operations, Reply
@@ -129,7 +129,11 @@ class FastLane:
 
     def perform(self, admitted: Admitted) -> Served | None:
         """Return the answer, or None if Django must answer. Raises WouldWait, and has done nothing then."""
-        return self.finish(admitted, _attempt(admitted.operation.handle, admitted.call))
+        current.environ = admitted.call.environ
+        try:
+            return self.finish(admitted, _attempt(admitted.operation.handle, admitted.call))
+        finally:
+            current.environ = None
 
     def attempt_together(self, admitted: Sequence[Admitted]) -> Sequence[Attempted]:
         """Do what requests for an operation ask for that serves them together. `finish` makes the answer of each."""

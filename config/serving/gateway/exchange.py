@@ -12,6 +12,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from granian.wsgi import ResponseIterWrap
 
+from config.logs.watching import Answered, tell, watchers
 from config.serving.gateway.measuring import Subject, subject_of
 from config.serving.wsgi import VIEW
 
@@ -66,15 +67,16 @@ class Exchange:
     def answer(self, status: int | str, headers: Headers, body: bytes) -> None:
         """Answer with a status, such as 200 or `200 OK`."""
         code = status if isinstance(status, int) else int(status[:3])
-        self._count(code)
+        self._count(code, headers, len(body))
         self._protocol.response_bytes(code, self._completed(headers), body)
 
     def cut(self, response: HttpResponse) -> int:
         """Answer because the body is late, and return how many bytes granian sends."""
         self.is_cut = True
-        self._count(response.status_code)
         response.headers.setdefault("Content-Length", str(len(response.content)))
-        self._protocol.response_bytes(response.status_code, _headers_of(response), response.content)
+        headers = _headers_of(response)
+        self._count(response.status_code, headers, len(response.content))
+        self._protocol.response_bytes(response.status_code, headers, response.content)
         return _size_of(response)
 
     def respond(self, response: HttpResponseBase) -> None:
@@ -86,19 +88,22 @@ class Exchange:
             finally:
                 response.close()
         else:
-            self._count(response.status_code)
             headers = self._completed(_headers_of(response))
+            self._count(response.status_code, headers, None)
             self._protocol.response_iter(response.status_code, headers, ResponseIterWrap(response))  # type: ignore[no-untyped-call]
 
     def _completed(self, headers: Headers) -> Headers:
         return [*headers, ("Connection", "close")] if self.closes or self._is_stopping.value else headers
 
-    def _count(self, status: int) -> None:
+    def _count(self, status: int, headers: Headers, size: int | None) -> None:
         """Count the first answer, which is the one that is sent."""
         if not self._is_counted:
             self._is_counted = True
             subject = self.subject or subject_of(self.environ, self.environ.get(VIEW))
-            subject.count_answer(status, time.monotonic() - self._begun)
+            seconds = time.monotonic() - self._begun
+            subject.count_answer(status, seconds)
+            if watchers:
+                tell(Answered(self.environ, subject.operation, status, headers, size, seconds))
 
     def fail(self) -> None:
         """Answer a request that has met a defect outside of Django's own handling of errors."""

@@ -1,0 +1,59 @@
+"""The addresses of clients. What a proxy says of them counts only if settings trust that proxy."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.core.signals import setting_changed
+
+
+def address_of(environ: Mapping[str, Any]) -> str:
+    """Return the address of a client: the last in `X-Forwarded-For` that is no trusted proxy's, or the sender's."""
+    address: str = environ.get("REMOTE_ADDR", "")
+    forwarded = environ.get("HTTP_X_FORWARDED_FOR")
+    if forwarded is None or not is_trusted(address):
+        return address
+    for part in reversed(forwarded.split(",")):
+        if not _is_address(part.strip()):
+            return address
+        address = part.strip()
+        if not is_trusted(address):
+            return address
+    return address
+
+
+@lru_cache(maxsize=10_000)
+def is_trusted(address: str) -> bool:
+    """Return whether this is the address of a proxy that settings trust."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return any(found in network for network in _networks())
+
+
+@lru_cache(maxsize=1)
+def _networks() -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    return tuple(ipaddress.ip_network(text, strict=False) for text in settings.TRUSTED_PROXIES)
+
+
+@lru_cache(maxsize=10_000)
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _forget(**_: object) -> None:
+    """Read settings again, which change in tests only."""
+    is_trusted.cache_clear()
+    _networks.cache_clear()
+
+
+setting_changed.connect(_forget)

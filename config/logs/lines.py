@@ -1,0 +1,114 @@
+"""How a log record becomes a line: in text or JSON, with the id of the request, without secrets, and not too often."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+import orjson
+import structlog
+
+from config.logs.request_ids import current_request_id
+
+_MOST, _SECONDS = 20, 10.0
+"""How many lines of one kind may be written in so many seconds. The next one says how many were left out."""
+_MOST_KINDS = 1000
+_SECRETS = (
+    (re.compile(r"\bhyd_([a-z])_[A-Za-z0-9_-]+"), r"hyd_\1_..."),
+    (re.compile(r"(?i)\b(bearer\s+|token=|password=|secret_key=)[^\s&\"',;]+"), r"\1..."),
+    (re.compile(r"(\w+://[^\s:/@]+):[^\s@/]+@"), r"\1:...@"),
+)
+"""API keys, tokens in addresses, passwords, and addresses of databases with a password."""
+
+Event = MutableMapping[str, Any]
+
+
+def without_secrets(text: str) -> str:
+    """Return a text in which nothing looks like a key, a token or a password."""
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+class Formatter(structlog.stdlib.ProcessorFormatter):
+    """Writes records of any logger as `text` or `json`."""
+
+    def __init__(self, form: str) -> None:
+        stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
+        about: list[structlog.typing.Processor] = [
+            structlog.stdlib.add_logger_name,
+            structlog.stdlib.add_log_level,
+            stamp,
+            _add_request,
+            structlog.processors.EventRenamer("message"),
+        ]
+        last = [structlog.processors.format_exc_info, _render_json] if form == "json" else [_render_text]
+        super().__init__(foreign_pre_chain=about, processors=[self.remove_processors_meta, *last])
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_secrets(super().format(record))
+
+
+def _add_request(_logger: Any, _method: str, event: Event) -> Event:
+    request = current_request_id()
+    if request is not None:
+        event["request"] = request
+    return event
+
+
+def _render_json(_logger: Any, _method: str, event: Event) -> str:
+    return orjson.dumps(event, default=str).decode()
+
+
+def _render_text(_logger: Any, _method: str, event: Event) -> str:
+    request = event.get("request")
+    line = f"{event['time']} {event['level'].upper()} {event['logger']} {event['message']}"
+    if request is not None and request not in event["message"]:
+        line += f" [request {request}]"
+    structlog.processors.format_exc_info(None, "", event)
+    return f"{line}\n{event['exception']}" if "exception" in event else line
+
+
+class Damper(logging.Filter):
+    """Drops lines that are much like many others of the last seconds, such as those of every request of an outage."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._kinds: dict[tuple[str, int, str], _Kind] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind, now = (record.name, record.levelno, str(record.msg)), time.monotonic()
+        with self._lock:
+            if len(self._kinds) >= _MOST_KINDS:
+                self._kinds.clear()
+            window = self._kinds.setdefault(kind, _Kind(now))
+            left_out = 0
+            if now - window.begun >= _SECONDS:
+                left_out = window.count - _MOST
+                window.begun, window.count = now, 0
+            window.count += 1
+            passes = window.count <= _MOST
+        if left_out > 0:
+            record.msg = f"{record.getMessage()} [{left_out:,} more such lines were left out before]"
+            record.args = None
+        return passes
+
+
+class _Kind:
+    __slots__ = ("begun", "count")
+
+    def __init__(self, begun: float) -> None:
+        self.begun = begun
+        self.count = 0
+
+
+class WithoutRepetition(logging.Filter):
+    """Drops what Django says of answers that the service has logged itself, or that are no failures of its own."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return getattr(record, "status_code", 500) >= 500 and bool(record.exc_info)

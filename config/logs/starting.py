@@ -1,0 +1,41 @@
+"""Switching on, in each process of a server, what settings and the environment ask for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from django.conf import settings
+
+from config.logs import errors_elsewhere, traces
+from config.logs.access import AccessLog
+from config.logs.watching import watchers
+
+logger = logging.getLogger(__name__)
+
+
+def watch_errors() -> None:
+    """Send errors of this process to Sentry, if it is wanted."""
+    if errors_elsewhere.is_wanted():
+        _try(errors_elsewhere.start, "SENTRY_DSN is set, but errors are not sent", "sentry-sdk")
+
+
+def watch_requests() -> Callable[..., None] | None:
+    """Watch the answers of this process as settings and the environment say. Return what to call now and then."""
+    watchers.clear()
+    if traces.are_wanted():
+        _try(lambda: watchers.append(traces.make_watch()), "Traces are wanted, but none is sent", "opentelemetry-sdk")
+    if not settings.ACCESS_LOG:
+        return None
+    access_log = AccessLog(settings.LOG_FORMAT)
+    watchers.append(access_log.add)
+    return access_log.write
+
+
+def _try(start: Callable[[], None], complaint: str, package: str) -> None:
+    try:
+        start()
+    except ImportError:
+        logger.warning("%s: install the package %s, see the guide", complaint, package)
+    except Exception as error:  # such as an address that is none: the service must go on
+        logger.warning("%s: %s", complaint, error)

@@ -1,0 +1,138 @@
+"""Log lines: in text and JSON, with the id of the request, without secrets and without storms."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any
+
+import pytest
+
+from config.logs import lines
+from config.logs.lines import Damper, Formatter, WithoutRepetition, without_secrets
+from config.logs.request_ids import current, request_id_of
+
+
+@pytest.fixture
+def _request() -> Any:
+    current.environ = {"HTTP_X_REQUEST_ID": "abc-1"}
+    yield
+    current.environ = None
+
+
+def record(message: str = "It %s", *arguments: object, error: BaseException | None = None) -> logging.LogRecord:
+    information = (type(error), error, error.__traceback__) if error else None
+    return logging.LogRecord("config.x", logging.WARNING, __file__, 1, message, arguments, information)
+
+
+def raised() -> ZeroDivisionError:
+    try:
+        1 / 0  # noqa: B018
+    except ZeroDivisionError as error:
+        return error
+    raise AssertionError
+
+
+def test_text__record__has_time_level_logger_and_message() -> None:
+    time, level, logger, message = Formatter("text").format(record("It %s", "works")).split(" ", 3)
+    assert (level, logger, message) == ("WARNING", "config.x", "It works")
+    assert time.endswith("Z")
+
+
+@pytest.mark.usefixtures("_request")
+def test_text__record_of_a_request__names_it_once() -> None:
+    assert Formatter("text").format(record("It fails")).endswith(" It fails [request abc-1]")
+    assert Formatter("text").format(record("It fails, request abc-1")).endswith(" It fails, request abc-1")
+
+
+@pytest.mark.usefixtures("_request")
+def test_json__record__is_one_line_with_all_of_that() -> None:
+    line = Formatter("json").format(record("It %s", "works\nwell"))
+    assert "\n" not in line
+    assert json.loads(line).items() >= {
+        "level": "warning", "logger": "config.x", "message": "It works\nwell", "request": "abc-1",
+    }.items()  # fmt: skip
+
+
+def test_lines__exception__has_its_traceback() -> None:
+    text = Formatter("text").format(record("It fails", error=raised()))
+    assert text.splitlines()[1] == "Traceback (most recent call last):"
+    document = json.loads(Formatter("json").format(record("It fails", error=raised())))
+    assert document["exception"].endswith("ZeroDivisionError: division by zero")
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("key hyd_c_Ab3-_xyz is", "key hyd_c_... is"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer ..."),
+        ("GET /ofrep/v1/streams/x?token=abc&revision=3", "GET /ofrep/v1/streams/x?token=...&revision=3"),
+        ("postgres://halyard:hunter2@db:5432/x", "postgres://halyard:...@db:5432/x"),
+        ("password=hunter2 host=x", "password=... host=x"),
+        ("nothing here: a/b:c", "nothing here: a/b:c"),
+    ],
+)
+def test_secrets__in_a_line__are_left_out(text: str, clean: str) -> None:
+    assert without_secrets(text) == clean
+    assert Formatter("text").format(record(text)).endswith(clean)
+    assert json.loads(Formatter("json").format(record(text)))["message"] == clean
+
+
+def test_request_id__sent__is_kept_if_acceptable() -> None:
+    assert request_id_of({"HTTP_X_REQUEST_ID": "a.b-c_1"}) == "a.b-c_1"
+    environ = {"HTTP_X_REQUEST_ID": "no\nline"}
+    assert request_id_of(environ) == request_id_of(environ) != "no\nline"
+
+
+class TestDamper:
+    @pytest.fixture
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+        clock = {"now": 0.0}
+        monkeypatch.setattr(lines.time, "monotonic", lambda: clock["now"])
+        return clock
+
+    def test_damper__many_lines_of_a_kind__lets_some_pass_and_says_how_many_it_left_out(self, clock) -> None:
+        damper = Damper()
+        assert [damper.filter(record("No %s", number)) for number in range(30)] == [True] * 20 + [False] * 10
+        assert damper.filter(record("Another"))
+        clock["now"] = 10
+        next_one = record("No %s", 30)
+        assert damper.filter(next_one)
+        assert next_one.getMessage() == "No 30 [10 more such lines were left out before]"
+
+    def test_damper__few_lines__passes_them_as_they_are(self, clock) -> None:
+        damper = Damper()
+        for at in range(100):
+            clock["now"] = at
+            line = record("No %s", at)
+            assert damper.filter(line)
+            assert line.getMessage() == f"No {at}"
+
+    def test_damper__endless_kinds__forgets_old_ones(self, clock) -> None:
+        damper = Damper()
+        for number in range(2500):
+            damper.filter(record(f"No {number}"))
+        assert len(damper._kinds) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("status", "has_exception", "passes"), [(404, True, False), (503, False, False), (500, True, True)]
+)
+def test_django__answers_that_are_logged_elsewhere__are_not_logged_again(
+    status: int, has_exception: bool, passes: bool
+) -> None:
+    line = record("Not Found: %s", "/x", error=raised() if has_exception else None)
+    line.status_code = status
+    assert WithoutRepetition().filter(line) is passes
+
+
+@pytest.mark.django_db
+def test_log__unknown_paths_and_hosts__leave_no_line(client: Any, capfd: Any, settings: Any) -> None:
+    settings.ALLOWED_HOSTS = ["flags.example.com"]
+    logging.config.dictConfig(settings.LOGGING)
+    assert client.get("/v1/nothing").status_code == 400
+    settings.ALLOWED_HOSTS = ["*"]
+    assert client.get("/v1/nothing").status_code == 404
+    sys.stderr.flush()
+    assert capfd.readouterr().err == ""
